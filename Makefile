@@ -1,0 +1,38 @@
+# Everything a person types: each target does its own set-up into .venv and is quick the second time.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+
+.PHONY: setup java lint test quickstart bench clean
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Gamay needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version)"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "Cannot make a virtual environment. On Debian: apt-get install python3-venv"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[quickstart,pandas,polars]' --group dev --group bench
+	@touch $@
+
+setup: $(VENV)/.ready
+
+java:
+	@$(PYTHON) tools/check_java.py
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint java
+	$(BIN)/python -m pytest $(ARGS)
+
+quickstart: setup java
+	$(BIN)/gamay quickstart batch $(ARGS)
+
+bench: setup
+	$(BIN)/python -m benchmarks.compare $(ARGS)
+
+clean:
+	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache

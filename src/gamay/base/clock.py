@@ -1,0 +1,48 @@
+"""Time as an argument: the system's clock, and one that tests move by hand."""
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where time comes from."""
+
+    def now_ms(self) -> int:
+        """Return wall-clock time in milliseconds since 1970-01-01T00:00Z; it may step backwards."""
+        ...
+
+    def monotonic_s(self) -> float:
+        """Return seconds from an arbitrary start; it never steps backwards."""
+        ...
+
+
+class SystemClock:
+    """The clock of the machine."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_s(self) -> float:
+        return time.monotonic()
+
+
+class ManualClock:
+    """A clock that stands still until it is told to move."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        self._now_ms = now_ms
+        self._elapsed_s = 0.0
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def monotonic_s(self) -> float:
+        return self._elapsed_s
+
+    def advance(self, seconds: float) -> None:
+        """Move both readings forward."""
+        self._elapsed_s += seconds
+        self._now_ms += round(seconds * 1000)
+
+
+SYSTEM_CLOCK = SystemClock()

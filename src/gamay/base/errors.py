@@ -1,0 +1,114 @@
+"""The errors a caller can act on, each with the code that clients of Pinot know.
+
+A kind exists only where a caller would act differently; the detail goes into the message, which says what is wrong,
+where, and what would be right. Everything else is a defect of Gamay and surfaces as `ErrorCode.UNKNOWN`.
+"""
+
+import difflib
+from collections.abc import Iterable
+from enum import Enum
+
+
+class ErrorCode(Enum):
+    """Query error codes: (code, name in the message, HTTP status when a client asks for HTTP statuses)."""
+
+    JSON_PARSING = (100, "JsonParsingError", 400)
+    SQL_PARSING = (150, "SQLParsingError", 400)
+    SQL_RUNTIME = (160, "SQLRuntimeError", 500)
+    ACCESS_DENIED = (180, "AccessDenied", 403)
+    TABLE_DOES_NOT_EXIST = (190, "TableDoesNotExistError", 404)
+    TABLE_IS_DISABLED = (191, "TableIsDisabledError", 404)
+    QUERY_EXECUTION = (200, "QueryExecutionError", 500)
+    SERVER_SHUTTING_DOWN = (210, "ServerShuttingDown", 503)
+    SERVER_OUT_OF_CAPACITY = (211, "ServerOutOfCapacity", 503)
+    SERVER_TABLE_MISSING = (230, "ServerTableMissing", 404)
+    SERVER_SEGMENT_MISSING = (235, "ServerSegmentMissing", 404)
+    QUERY_SCHEDULING_TIMEOUT = (240, "QuerySchedulingTimeoutError", 408)
+    SERVER_RESOURCE_LIMIT_EXCEEDED = (245, "ServerResourceLimitExceededError", 503)
+    EXECUTION_TIMEOUT = (250, "ExecutionTimeoutError", 408)
+    SEGMENTS_UNAVAILABLE = (305, "SegmentsUnavailable", 503)
+    BROKER_TIMEOUT = (400, "BrokerTimeoutError", 408)
+    BROKER_RESOURCE_MISSING = (410, "BrokerResourceMissingError", 503)
+    BROKER_INSTANCE_MISSING = (420, "BrokerInstanceMissingError", 503)
+    BROKER_REQUEST_SEND = (425, "BrokerRequestSend", 503)
+    SERVER_NOT_RESPONDING = (427, "ServerNotResponding", 503)
+    TOO_MANY_REQUESTS = (429, "TooManyRequests", 429)
+    INTERNAL = (450, "InternalError", 500)
+    MERGE_RESPONSE = (500, "MergeResponseError", 500)
+    QUERY_CANCELLATION = (503, "QueryCancellationError", 503)
+    QUERY_VALIDATION = (700, "QueryValidationError", 400)
+    UNKNOWN_COLUMN = (710, "UnknownColumnError", 400)
+    UNKNOWN = (1000, "UnknownError", 500)
+
+    def __init__(self, code: int, label: str, http_status: int) -> None:
+        self.code = code
+        self.label = label
+        self.http_status = http_status
+
+
+class GamayError(Exception):
+    """Anything a user can cause or must know about; `str()` is fit to be shown to a client."""
+
+    http_status = 500
+
+
+class QueryError(GamayError):
+    """A query that is not answered, with the code that its client expects."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.http_status = code.http_status
+
+    def client_message(self) -> str:
+        """Return the text of the `message` field of the response: `<name>: <detail>`."""
+        return f"{self.code.label}: {self}"
+
+
+class InvalidConfigError(GamayError):
+    """A schema, table config, job spec or option that cannot be accepted; the caller must change it."""
+
+    http_status = 400
+
+
+class NotFoundError(GamayError):
+    """The named thing does not exist."""
+
+    http_status = 404
+
+
+class ConflictError(GamayError):
+    """The thing exists already, is in use, or was changed by another writer since it was read."""
+
+    http_status = 409
+
+
+class CorruptSegmentError(GamayError):
+    """A segment file that is truncated, damaged or foreign; it must be fetched again, never served."""
+
+    http_status = 400
+
+
+class RecordError(GamayError):
+    """An input record that cannot be read or converted; names the file and the position."""
+
+    http_status = 400
+
+
+class InUseError(GamayError):
+    """A data folder or port that another process holds."""
+
+    http_status = 409
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return ` Did you mean 'x'?` for the known name closest to `name`, or an empty string when none is close.
+
+    >>> nearest("sortedColum", ["sortedColumn", "loadMode"])
+    " Did you mean 'sortedColumn'?"
+    >>> nearest("zzz", ["sortedColumn"])
+    ''
+    """
+    by_folded = {k.lower(): k for k in known}
+    close = difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=0.6)
+    return f" Did you mean '{by_folded[close[0]]}'?" if close else ""

@@ -1,0 +1,1 @@
+"""Accepts queries, prunes, routes, merges, answers."""

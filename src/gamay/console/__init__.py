@@ -1,0 +1,1 @@
+"""The web console's built files."""

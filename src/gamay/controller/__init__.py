@@ -1,0 +1,1 @@
+"""Owns schemas, tables, segments and ideal states; the REST API."""

@@ -1,0 +1,1 @@
+"""All roles in one process and one data folder."""

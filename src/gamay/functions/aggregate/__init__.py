@@ -1,0 +1,1 @@
+"""Aggregate functions: one module for each family, found through the registry."""

@@ -1,0 +1,71 @@
+"""What an aggregate function is: five verbs over batches, named after what travels between the stages of a query.
+
+request   the call as written: `percentile(x, 95)`
+bound     an `Aggregate` made for that call and the types of its arguments
+state     running totals of one segment, as cheap to update as possible; may hold dictionary ids
+partial   the state in terms of values, one entry for each group; mergeable in any order, can be sent
+result    one value for each group
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from gamay.functions.vector import Operand, Vector
+from gamay.model.types import DataType
+
+GroupIds: TypeAlias = "np.ndarray[Any, np.dtype[np.int32]]"
+State: TypeAlias = Any
+Partial: TypeAlias = Any  # something of the aggregate's own, with one entry for each group
+
+
+class Aggregate(Protocol):
+    """A bound aggregate function. Instances are immutable and shared between threads; states are not.
+
+    `groups` is int32 [n] with values in [0, num_groups), or None when every row belongs to group 0.
+    """
+
+    result_type: DataType
+    result_is_multi_value: bool
+
+    def allocate(self, num_groups: int) -> State:
+        """Return the state of groups that have seen no row yet."""
+        ...
+
+    def grow(self, state: State, num_groups: int) -> State:
+        """Return the state extended to more groups; the old object must not be used again."""
+        ...
+
+    def update(self, state: State, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
+        """Add a batch of rows. Encoded arguments of one state always share one dictionary for each position."""
+        ...
+
+    def combine(self, state: State, other: State) -> State:
+        """Add a state over the same groups and the same dictionaries (another thread's part of the segment)."""
+        ...
+
+    def seal(self, state: State) -> Partial:
+        """Return the partial of a finished state."""
+        ...
+
+    def select(self, partial: Partial, groups: "np.ndarray[Any, np.dtype[np.int64]]") -> Partial:
+        """Return the partial that holds only these groups, in this order."""
+        ...
+
+    def merge(self, partials: Sequence[Partial], maps: Sequence[GroupIds], num_groups: int) -> Partial:
+        """Merge: entry i of partials[k] goes to group maps[k][i]; groups that nothing maps to are empty."""
+        ...
+
+    def finish(self, partial: Partial) -> Vector:
+        """Return the result of each group."""
+        ...
+
+    def encode(self, partial: Partial) -> list[pa.Array]:
+        """Return the partial as Arrow arrays of one length, to be sent."""
+        ...
+
+    def decode(self, arrays: Sequence[pa.Array]) -> Partial:
+        """Return the partial that `encode` was given."""
+        ...

@@ -1,0 +1,43 @@
+"""How data types travel in Arrow: the form of a *conformed batch*, which segments are built from, and of results.
+
+| data type    | Arrow type (multi-value: list of it)         |
+| ------------ | -------------------------------------------- |
+| INT          | int32                                        |
+| LONG         | int64                                        |
+| FLOAT        | float32                                      |
+| DOUBLE       | float64                                      |
+| BIG_DECIMAL  | string, plain decimal text                   |
+| BOOLEAN      | bool                                         |
+| TIMESTAMP    | timestamp("ms")                              |
+| STRING, JSON | string                                       |
+| BYTES        | binary                                       |
+| UUID         | binary of 16 bytes                           |
+
+A conformed batch has exactly the schema's stored columns, in the schema's order, in these types; null means that the
+row has no value, and the segment builder replaces it by the column's default null value (and remembers it in the null
+vector where the table asks for one).
+"""
+
+import pyarrow as pa
+
+from gamay.model.types import DataType
+
+_ARROW_TYPES: dict[DataType, pa.DataType] = {
+    DataType.INT: pa.int32(),
+    DataType.LONG: pa.int64(),
+    DataType.FLOAT: pa.float32(),
+    DataType.DOUBLE: pa.float64(),
+    DataType.BIG_DECIMAL: pa.string(),
+    DataType.BOOLEAN: pa.bool_(),
+    DataType.TIMESTAMP: pa.timestamp("ms"),
+    DataType.STRING: pa.string(),
+    DataType.JSON: pa.string(),
+    DataType.BYTES: pa.binary(),
+    DataType.UUID: pa.binary(),
+}
+
+
+def arrow_type(data_type: DataType, single_value: bool = True) -> pa.DataType:
+    """Return the Arrow type that a column of this type has in a conformed batch."""
+    element = _ARROW_TYPES[data_type]
+    return element if single_value else pa.list_(element)

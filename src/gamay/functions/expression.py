@@ -1,0 +1,65 @@
+"""The expression tree shared by queries, ingestion transforms and filters.
+
+Nodes are immutable and hashable, so that equal expressions are found by comparison and used as dictionary keys.
+Function names are canonical: lower case without underscores (`DATE_TRUNC` is `datetrunc`); operators are functions
+(`plus`, `minus`, `times`, `divide`, `mod`, `equals`, `notequals`, `lessthan`, `lessthanorequal`, `greaterthan`,
+`greaterthanorequal`, `between`, `in`, `notin`, `like`, `regexplike`, `isnull`, `isnotnull`, `and`, `or`, `not`,
+`case`, `cast`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TypeAlias
+
+from gamay.model.types import DataType
+
+LiteralValue: TypeAlias = int | float | str | bool | bytes | Decimal | None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column by name, as spelled in the schema once the query is bound."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant. `value` is int, float, str, bool, bytes or Decimal as `type` says; None is NULL of UNKNOWN."""
+
+    value: LiteralValue
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of arguments, scalar or aggregate: the registry knows which.
+
+    `case` has the arguments condition 1, value 1, condition 2, value 2, …, else (always present, NULL if not written).
+    `count(*)` is `Call("count", (Star(),))`.
+    """
+
+    name: str
+    args: tuple["Expression", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Star:
+    """`*` in `SELECT *` and `COUNT(*)`."""
+
+
+Expression: TypeAlias = Column | Literal | Call | Star
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """Yield the expression and all its parts, parents first."""
+    yield expression
+    if isinstance(expression, Call):
+        for arg in expression.args:
+            yield from walk(arg)
+
+
+def column_names(expression: Expression) -> list[str]:
+    """Return the names of the columns that an expression reads, each once, in order of appearance."""
+    return list(dict.fromkeys(part.name for part in walk(expression) if isinstance(part, Column)))

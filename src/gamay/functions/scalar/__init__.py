@@ -1,0 +1,1 @@
+"""Scalar functions: one module for each family, found through the registry."""

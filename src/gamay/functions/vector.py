@@ -1,0 +1,111 @@
+"""Values in memory: what expressions are computed on and what results are made of.
+
+| data type         | `Vector.values`                                             |
+| ----------------- | ----------------------------------------------------------- |
+| INT               | ndarray int32                                               |
+| LONG, TIMESTAMP   | ndarray int64 (TIMESTAMP: milliseconds since the epoch, UTC) |
+| FLOAT             | ndarray float32                                             |
+| DOUBLE            | ndarray float64                                             |
+| BOOLEAN           | ndarray bool                                                |
+| BIG_DECIMAL       | ndarray object of decimal.Decimal                           |
+| STRING, JSON      | pyarrow.StringArray, no nulls in it                         |
+| BYTES, UUID       | pyarrow.BinaryArray, no nulls in it (UUID: 16 bytes each)   |
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from gamay.functions.expression import LiteralValue
+from gamay.model.types import DataType
+
+Values: TypeAlias = Any  # np.ndarray | pa.Array, by data type as in the table above
+
+_NUMPY_DTYPES: dict[DataType, np.dtype[Any]] = {
+    DataType.INT: np.dtype(np.int32),
+    DataType.LONG: np.dtype(np.int64),
+    DataType.TIMESTAMP: np.dtype(np.int64),
+    DataType.FLOAT: np.dtype(np.float32),
+    DataType.DOUBLE: np.dtype(np.float64),
+    DataType.BOOLEAN: np.dtype(np.bool_),
+    DataType.BIG_DECIMAL: np.dtype(object),
+}
+
+
+def numpy_dtype(data_type: DataType) -> np.dtype[Any]:
+    """Return the dtype of `Vector.values`; only for types that live in an ndarray."""
+    return _NUMPY_DTYPES[data_type]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Vector:
+    """`n` values of one type, or `n` lists of values when `offsets` is given (a multi-value column).
+
+    offsets: int32 or int64 [n + 1], row i holds values[offsets[i]:offsets[i + 1]]; None for single values.
+    nulls: bool [n], True where the row is null (the value there is a placeholder); None when nothing is null.
+    """
+
+    type: DataType
+    values: Values
+    offsets: "np.ndarray[Any, np.dtype[Any]] | None" = None
+    nulls: "np.ndarray[Any, np.dtype[np.bool_]] | None" = None
+
+    def __len__(self) -> int:
+        return len(self.values) if self.offsets is None else len(self.offsets) - 1
+
+    @property
+    def is_multi_value(self) -> bool:
+        return self.offsets is not None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedVector:
+    """`n` single values (or lists, with `offsets`) as ids into a dictionary: row i is `dictionary.values[ids[i]]`.
+
+    ids: uint8, uint16, uint32 or int32 [number of values]; dictionary: a single-value Vector, sorted ascending,
+    without repeats.
+    """
+
+    ids: "np.ndarray[Any, np.dtype[Any]]"
+    dictionary: Vector
+    offsets: "np.ndarray[Any, np.dtype[Any]] | None" = None
+    nulls: "np.ndarray[Any, np.dtype[np.bool_]] | None" = None
+
+    def __len__(self) -> int:
+        return len(self.ids) if self.offsets is None else len(self.offsets) - 1
+
+    @property
+    def type(self) -> DataType:
+        return self.dictionary.type
+
+    def decode(self) -> Vector:
+        """Return the values themselves."""
+        return Vector(self.type, take(self.dictionary.values, self.ids), self.offsets, self.nulls)
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """One constant that stands for all rows."""
+
+    value: LiteralValue
+    type: DataType
+
+
+Operand: TypeAlias = Vector | EncodedVector | Scalar
+
+
+def take(values: Values, indices: "np.ndarray[Any, np.dtype[Any]]") -> Values:
+    """Gather `values[indices]` for either kind of storage."""
+    if isinstance(values, np.ndarray):
+        return values[indices]
+    return values.take(pa.array(indices))
+
+
+def concat(parts: Sequence[Values]) -> Values:
+    """Join storages of the same kind end to end; `parts` must not be empty."""
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    return pa.concat_arrays(list(parts))

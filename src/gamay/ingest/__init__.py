@@ -1,0 +1,1 @@
+"""From files and streams to conformed batches: record readers, transforms, job specs."""

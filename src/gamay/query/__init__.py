@@ -1,0 +1,1 @@
+"""The query engine: pruning, filters, grouping, selection, combining and reducing."""

@@ -1,0 +1,1 @@
+"""Length-prefixed frames between brokers and servers."""

@@ -1,0 +1,1 @@
+"""Columnar segments: the column interface, the builder, the reader, and the indexes."""

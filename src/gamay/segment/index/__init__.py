@@ -1,0 +1,1 @@
+"""Indexes: one module each, with the sections Config, Build, Read, Describe in this order."""

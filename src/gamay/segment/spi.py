@@ -1,0 +1,173 @@
+"""The one interface of segments and columns; the query engine never asks which kind of segment it has.
+
+Doc ids are 0 … num_docs - 1. Row ranges are half open: [start, stop). Everything returned is read-only and may point into
+a memory map, so it must not outlive the segment.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from pyroaring import BitMap
+
+from gamay.functions.expression import LiteralValue
+from gamay.functions.vector import Vector
+from gamay.model.types import DataType
+
+Ids: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+DocIds: TypeAlias = "np.ndarray[Any, np.dtype[np.int32]]"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionInfo:
+    """How a column's values are partitioned, and which partitions this segment holds."""
+
+    function_name: str
+    num_partitions: int
+    partitions: tuple[int, ...]
+    function_config: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStats:
+    """What is known of a column without reading it.
+
+    minimum, maximum: in the type's Python form (int, float, str, bool, bytes, Decimal; TIMESTAMP int milliseconds), None
+    when unknown or the segment is empty; they are true bounds, never truncated.
+    total: the sum of all values, for numeric types: int for INT and LONG (exact), float for FLOAT and DOUBLE; else None.
+    num_values: number of values over all rows (num_docs for single values).
+    """
+
+    cardinality: int | None
+    minimum: LiteralValue
+    maximum: LiteralValue
+    total: int | float | None
+    is_sorted: bool
+    num_values: int
+    max_values_per_row: int
+    num_nulls: int
+    partition: PartitionInfo | None
+
+
+class Dictionary(Protocol):
+    """Distinct values with dense ids from 0.
+
+    In an immutable segment the values ascend (text by UTF-8 bytes, bytes unsigned, NaN last), so order of ids is order of
+    values and `is_sorted` is true; in a consuming segment ids are in order of arrival.
+    """
+
+    data_type: DataType
+    is_sorted: bool
+
+    def __len__(self) -> int: ...
+
+    @property
+    def values(self) -> Vector:
+        """All values, by id."""
+        ...
+
+    def id_of(self, value: LiteralValue) -> int:
+        """Return the id of a value of the column's type, or -1 when it does not occur."""
+        ...
+
+    def ids_of(self, values: Sequence[LiteralValue]) -> Ids:
+        """Return the ids of those values that occur, ascending, each once: int32 [k]."""
+        ...
+
+    def id_range(
+        self, lower: LiteralValue, upper: LiteralValue, lower_inclusive: bool, upper_inclusive: bool
+    ) -> tuple[int, int]:
+        """Return [first, last) of the ids between the bounds; None is no bound. Only when `is_sorted`."""
+        ...
+
+
+class SortedIndex(Protocol):
+    """For a column whose rows ascend: where each dictionary id starts."""
+
+    @property
+    def starts(self) -> "np.ndarray[Any, np.dtype[np.int32]]":
+        """int32 [cardinality + 1]: id d occupies docs [starts[d], starts[d + 1])."""
+        ...
+
+
+class InvertedIndex(Protocol):
+    """For each dictionary id, the docs that hold it."""
+
+    def docs(self, dict_id: int) -> BitMap:
+        """Return the docs of one id."""
+        ...
+
+    def docs_of_any(self, dict_ids: Ids) -> BitMap:
+        """Return the union of the docs of several ids."""
+        ...
+
+
+class RangeIndex(Protocol):
+    """Exact answers for ranges on a single-value column, dictionary-encoded (ids) or raw numeric (values)."""
+
+    def docs_between(
+        self, lower: LiteralValue, upper: LiteralValue, lower_inclusive: bool, upper_inclusive: bool
+    ) -> BitMap:
+        """Return the docs whose value lies between the bounds; None is no bound."""
+        ...
+
+
+class BloomFilter(Protocol):
+    """Tells that a value certainly does not occur in the segment."""
+
+    def might_contain(self, value: LiteralValue) -> bool:
+        """Return False only when no row holds the value."""
+        ...
+
+
+class Column(Protocol):
+    """One column of a segment. Absent indexes are None."""
+
+    name: str
+    data_type: DataType
+    single_value: bool
+    num_docs: int
+    stats: ColumnStats
+    dictionary: Dictionary | None
+    sorted_index: SortedIndex | None
+    inverted_index: InvertedIndex | None
+    range_index: RangeIndex | None
+    bloom_filter: BloomFilter | None
+    null_docs: BitMap | None
+
+    def ids(self, start: int, stop: int) -> Ids:
+        """Return the dictionary ids of the rows of a range: uint8, uint16 or uint32, the narrowest that holds the cardinality.
+
+        Multi-value: of all values of these rows, end to end; `offsets` cuts them. Only with a dictionary.
+        """
+        ...
+
+    def offsets(self, start: int, stop: int) -> "np.ndarray[Any, np.dtype[np.int32]]":
+        """Return int32 [stop - start + 1], beginning with 0: where each row's values begin. Only multi-value."""
+        ...
+
+    def values(self, start: int, stop: int) -> Vector:
+        """Return the values of a range of rows, decoded."""
+        ...
+
+    def ids_at(self, docs: DocIds) -> Ids:
+        """Return the ids of single-value rows `docs` (ascending). Only with a dictionary."""
+        ...
+
+    def values_at(self, docs: DocIds) -> Vector:
+        """Return the values of rows `docs` (ascending), decoded; multi-value rows come with offsets."""
+        ...
+
+
+class Segment(Protocol):
+    """A horizontal part of a table."""
+
+    name: str
+    num_docs: int
+    column_names: tuple[str, ...]
+    metadata: Mapping[str, Any]
+
+    def column(self, name: str) -> Column:
+        """Return a column; raises KeyError when the segment does not have it."""
+        ...

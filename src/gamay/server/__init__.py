@@ -1,0 +1,1 @@
+"""Hosts segments and executes queries."""

@@ -1,0 +1,1 @@
+"""The pipeline: jobs as functions of a SparkSession."""

@@ -1,0 +1,1 @@
+"""File systems, archives, checksums, aligned buffers, byte codecs."""

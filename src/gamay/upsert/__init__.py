@@ -1,0 +1,1 @@
+"""Primary keys: which row of a key is the one that counts."""
