@@ -1,0 +1,153 @@
+"""Which rows of a segment a filter lets through, and how they are walked in blocks.
+
+A filter yields one `Matches`; everything after it (grouping, aggregation, selection) asks for blocks and reads columns at
+those. A block is small enough for the cache and for a deadline check, large enough that Python's share of it is noise.
+
+AllDocs   every row of a range; columns are read without copying
+DocList   ascending doc ids; from indexes, or from a scan that keeps few rows
+DocMask   one flag for each row of a range; from a scan that keeps many
+DocScan   a range whose flags are computed block by block, in the thread that then uses them, while they are in its cache
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+BLOCK_ROWS = 1 << 17
+
+DocIds: TypeAlias = "np.ndarray[Any, np.dtype[np.int32]]"
+Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+
+
+@dataclass(frozen=True, slots=True)
+class AllDocs:
+    """The rows [start, stop)."""
+
+    start: int
+    stop: int
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def blocks(self, rows: int = BLOCK_ROWS) -> "Iterator[Block]":
+        """Yield blocks of at most `rows` rows, in ascending order."""
+        for first in range(self.start, self.stop, rows):
+            yield AllDocs(first, min(first + rows, self.stop))
+
+    def split(self, parts: int) -> "list[AllDocs]":
+        """Return at most `parts` non-empty pieces of about equal work, in ascending order."""
+        return [AllDocs(first, last) for first, last in _even_ranges(self.start, self.stop, parts)]
+
+    def docs(self) -> DocIds:
+        """Return the doc ids, ascending."""
+        return np.arange(self.start, self.stop, dtype=np.int32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DocList:
+    """The rows `docs`: int32 [n], ascending, without repeats."""
+
+    ids: DocIds
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def blocks(self, rows: int = BLOCK_ROWS) -> "Iterator[Block]":
+        """Yield blocks of at most `rows` rows, in ascending order."""
+        for first in range(0, len(self.ids), rows):
+            yield DocList(self.ids[first : first + rows])
+
+    def split(self, parts: int) -> "list[DocList]":
+        """Return at most `parts` non-empty pieces of about equal work, in ascending order."""
+        return [DocList(self.ids[first:last]) for first, last in _even_ranges(0, len(self.ids), parts)]
+
+    def docs(self) -> DocIds:
+        """Return the doc ids, ascending."""
+        return self.ids
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DocMask:
+    """The rows `start + i` where `mask[i]`: bool [n]."""
+
+    start: int
+    mask: Mask
+
+    def __len__(self) -> int:
+        """Return the number of matching rows; counts the flags."""
+        return int(np.count_nonzero(self.mask))
+
+    @property
+    def span(self) -> AllDocs:
+        """The range that the flags cover."""
+        return AllDocs(self.start, self.start + len(self.mask))
+
+    def blocks(self, rows: int = BLOCK_ROWS) -> "Iterator[Block]":
+        """Yield blocks that cover at most `rows` flags each and hold at least one match, in ascending order."""
+        for first in range(0, len(self.mask), rows):
+            yield from _block_of_mask(self.start + first, self.mask[first : first + rows])
+
+    def split(self, parts: int) -> "list[DocMask]":
+        """Return at most `parts` non-empty pieces of about equal work, in ascending order."""
+        return [DocMask(self.start + first, self.mask[first:last]) for first, last in _even_ranges(0, len(self.mask), parts)]
+
+    def docs(self) -> DocIds:
+        """Return the doc ids, ascending."""
+        return (np.flatnonzero(self.mask) + self.start).astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DocScan:
+    """The rows of [start, stop) for which `mask(first, last)`, called from any thread, returns True: bool [last - first]."""
+
+    start: int
+    stop: int
+    mask: Callable[[int, int], Mask]
+
+    def __len__(self) -> int:
+        """Return the number of matching rows; runs the scan."""
+        return sum(len(block) for block in self.blocks())
+
+    def blocks(self, rows: int = BLOCK_ROWS) -> "Iterator[Block]":
+        """Yield blocks that cover at most `rows` flags each and hold at least one match, in ascending order."""
+        for first in range(self.start, self.stop, rows):
+            yield from _block_of_mask(first, self.mask(first, min(first + rows, self.stop)))
+
+    def split(self, parts: int) -> "list[DocScan]":
+        """Return at most `parts` non-empty pieces of about equal work, in ascending order."""
+        return [DocScan(first, last, self.mask) for first, last in _even_ranges(self.start, self.stop, parts)]
+
+    def docs(self) -> DocIds:
+        """Return the doc ids, ascending; runs the scan."""
+        parts = [block.docs() for block in self.blocks()]
+        return np.concatenate(parts) if parts else np.empty(0, np.int32)
+
+
+Block: TypeAlias = AllDocs | DocList | DocMask
+Matches: TypeAlias = AllDocs | DocList | DocMask | DocScan
+
+# Below one row in eight, gathering by doc id is quicker than reading the whole range and compressing it.
+_SPARSE = 8
+
+
+def _block_of_mask(start: int, mask: Mask) -> "Iterator[Block]":
+    matching = int(np.count_nonzero(mask))
+    if matching == len(mask):
+        if matching:
+            yield AllDocs(start, start + matching)
+    elif matching * _SPARSE < len(mask):
+        if matching:
+            yield DocList((np.flatnonzero(mask) + start).astype(np.int32))
+    else:
+        yield DocMask(start, mask)
+
+
+def _even_ranges(start: int, stop: int, parts: int) -> list[tuple[int, int]]:
+    """Cut [start, stop) in at most `parts` non-empty ranges; cuts fall on whole blocks where there are enough of them."""
+    blocks = -(-(stop - start) // BLOCK_ROWS)
+    unit = BLOCK_ROWS if blocks >= 4 * parts else 1
+    units = -(-(stop - start) // unit)
+    cuts = [min(start + unit * (units * part // parts), stop) for part in range(parts + 1)]
+    return [(first, last) for first, last in zip(cuts, cuts[1:], strict=False) if first < last]
