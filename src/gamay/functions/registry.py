@@ -1,0 +1,197 @@
+"""One registry of scalar and aggregate functions, by canonical name.
+
+A name is canonical when it is lower case without underscores and dollar signs: `DATE_TRUNC`, `dateTrunc` and `datetrunc`
+are one function. Functions register themselves when their module is imported; the packages `gamay.functions.scalar` and
+`gamay.functions.aggregate` import all modules of theirs, and the first look-up here imports the two packages.
+"""
+
+import importlib
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gamay.base.errors import ErrorCode, QueryError, nearest
+from gamay.functions.aggregate.spi import Aggregate
+from gamay.functions.expression import Call, Expression, Literal, Star
+from gamay.functions.vector import Operand
+from gamay.model.types import DataType
+
+ValueType: TypeAlias = tuple[DataType, bool]
+"""The type of an expression, and whether it is multi-value."""
+
+AggregateFactory: TypeAlias = Callable[[Call, Sequence[ValueType]], Aggregate]
+ArgumentSelector: TypeAlias = Callable[[Call], tuple[Expression, ...]]
+
+BUILTIN_PACKAGES = ("gamay.functions.scalar", "gamay.functions.aggregate")
+_SUFFIXED = re.compile(r"(.*?[a-z])(\d{1,3})(mv)?")
+
+
+def canonical_name(name: str) -> str:
+    """Return the form under which a function is registered.
+
+    >>> canonical_name("DISTINCT_COUNT_HLL")
+    'distinctcounthll'
+    """
+    return name.replace("_", "").replace("$", "").lower()
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarFunction:
+    """A function of one row, computed for whole batches.
+
+    result_type: raises QueryError when the arguments do not fit.
+    compute: given the arguments of a batch and its number of rows; a result that is the same for all rows may be a Scalar.
+    is_deterministic: equal arguments give equal results, so calls may be folded and computed once for each distinct value.
+    """
+
+    name: str
+    min_args: int
+    max_args: int | None
+    result_type: Callable[[Call, Sequence[ValueType]], ValueType]
+    compute: Callable[[Call, Sequence[Operand], int], Operand]
+    is_deterministic: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _AggregateEntry:
+    factory: AggregateFactory
+    arguments: ArgumentSelector
+    suffixed: bool
+
+
+_scalars: dict[str, ScalarFunction] = {}
+_aggregates: dict[str, _AggregateEntry] = {}
+_display_names: dict[str, str] = {}
+_loaded = False
+
+
+def _load() -> None:
+    global _loaded
+    if not _loaded:
+        for package in BUILTIN_PACKAGES:
+            importlib.import_module(package)
+        _loaded = True
+
+
+def _claim(name: str) -> str:
+    key = canonical_name(name)
+    if key in _scalars or key in _aggregates:
+        raise ValueError(f"the function name '{name}' is taken already")
+    _display_names[key] = name
+    return key
+
+
+# -- scalar functions
+
+
+def register_scalar(names: Iterable[str], function: ScalarFunction) -> None:
+    """Make a scalar function known under each of `names`; raises ValueError when one is taken."""
+    for name in names:
+        _scalars[_claim(name)] = function
+
+
+def scalar_function(name: str) -> ScalarFunction | None:
+    """Return the scalar function of this name, in any spelling, or None."""
+    _load()
+    return _scalars.get(name) or _scalars.get(canonical_name(name))
+
+
+def must_get_scalar(name: str) -> ScalarFunction:
+    """Return the scalar function of this name; raises QueryError with the nearest name."""
+    function = scalar_function(name)
+    if function is None:
+        raise unknown_function(name)
+    return function
+
+
+# -- aggregates
+
+
+def per_row_arguments(call: Call) -> tuple[Expression, ...]:
+    """Return the arguments that are evaluated for each row: the first one, and later ones that are not constants.
+
+    `*` is no argument: `count(*)` has none, `percentile(x, 95)` has x.
+    """
+    return tuple(
+        arg for i, arg in enumerate(call.args) if not isinstance(arg, Star) and (i == 0 or not isinstance(arg, Literal))
+    )
+
+
+def register_aggregate(
+    names: Iterable[str],
+    factory: AggregateFactory,
+    *,
+    arguments: ArgumentSelector = per_row_arguments,
+    suffixed: bool = False,
+) -> None:
+    """Make an aggregate known under each of `names`; raises ValueError when one is taken.
+
+    factory: binds a call to the types of its per-row arguments; raises QueryError when they do not fit.
+    arguments: which of the call's arguments are evaluated for each row (aggregates get only these).
+    suffixed: the name may carry its parameter, `percentile95(x)` or `percentile95mv(x)`; the factory sees the call
+    `percentile(x, 95)` or `percentilemv(x, 95)` then.
+    """
+    for name in names:
+        _aggregates[_claim(name)] = _AggregateEntry(factory, arguments, suffixed)
+
+
+def is_aggregate(name: str) -> bool:
+    """Tell whether a function of this name, in any spelling, is an aggregate."""
+    _load()
+    key = canonical_name(name)
+    return key in _aggregates or _unsuffixed(key) is not None
+
+
+def bind_aggregate(call: Call, arg_types: Sequence[ValueType]) -> Aggregate:
+    """Return the aggregate for a call; `arg_types` are those of `aggregate_arguments(call)`. Raises QueryError."""
+    call, entry = _resolve(call)
+    return entry.factory(call, arg_types)
+
+
+def aggregate_arguments(call: Call) -> tuple[Expression, ...]:
+    """Return the expressions that are evaluated for each row: only x of `percentile(x, 95)`, none of `count(*)`."""
+    call, entry = _resolve(call)
+    return entry.arguments(call)
+
+
+def _unsuffixed(key: str) -> tuple[str, int] | None:
+    """Split `percentile95mv` into (`percentilemv`, 95) when such an aggregate takes a suffix."""
+    match = _SUFFIXED.fullmatch(key)
+    if match is None:
+        return None
+    base = match[1] + (match[3] or "")
+    entry = _aggregates.get(base)
+    return (base, int(match[2])) if entry is not None and entry.suffixed else None
+
+
+def _resolve(call: Call) -> tuple[Call, _AggregateEntry]:
+    _load()
+    key = canonical_name(call.name)
+    if key in _aggregates:
+        return (call if call.name == key else Call(key, call.args)), _aggregates[key]
+    split = _unsuffixed(key)
+    if split is None:
+        raise unknown_function(call.name)
+    base, parameter = split
+    if len(call.args) != 1:
+        raise QueryError(
+            ErrorCode.QUERY_VALIDATION,
+            f"Function '{call.name}' takes 1 argument, {len(call.args)} are given; write {base}(x, {parameter}, ...) instead",
+        )
+    return Call(base, (*call.args, Literal(parameter, DataType.INT))), _aggregates[base]
+
+
+# -- both
+
+
+def unknown_function(name: str) -> QueryError:
+    """Return the error for a name that no function has."""
+    _load()
+    return QueryError(ErrorCode.QUERY_VALIDATION, f"Unknown function '{name}'.{nearest(name, _display_names.values())}")
+
+
+def function_names() -> list[str]:
+    """Return the names of all functions as their authors spell them, sorted."""
+    _load()
+    return sorted(_display_names.values(), key=str.lower)
