@@ -1,0 +1,179 @@
+"""The answer to a query: a columnar result table, and the JSON document that clients read.
+
+Keys are always all present (but `resultTable`, which is absent when there is none) and in one order.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from gamay.base.errors import QueryError
+from gamay.functions.arrow import arrow_type
+from gamay.functions.vector import Vector
+from gamay.model.types import DataType
+from gamay.query.stats import QueryStats
+from gamay.query.values import json_values, python_values
+
+__all__ = ["BrokerResponse", "QueryStats", "ResultTable", "encode", "wire_type"]
+
+
+def wire_type(data_type: DataType, multi_value: bool) -> str:
+    """Return the name of a result type: `INT`, `STRING_ARRAY`, …"""
+    return f"{data_type.value}_ARRAY" if multi_value else data_type.value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ResultTable:
+    """Rows by column: `types` are wire names; all columns have the same number of rows."""
+
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+    columns: tuple[Vector, ...]
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.columns[0]) if self.columns else 0
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return the rows as Python values: int, float, str, bool, bytes, Decimal, datetime (UTC), uuid.UUID, list, None."""
+        return list(zip(*(python_values(column) for column in self.columns), strict=True))
+
+    def to_arrow(self) -> pa.Table:
+        """Return the rows as an Arrow table; names that occur twice are kept."""
+        arrays = [arrow_array(column) for column in self.columns]
+        return pa.Table.from_arrays(arrays, names=list(self.names))
+
+
+def arrow_array(column: Vector) -> pa.Array:
+    """Return a column as an Arrow array of the type that `gamay.functions.arrow` gives its data type."""
+    mask = column.nulls
+    if column.type in (DataType.UNKNOWN, DataType.OBJECT):
+        return pa.nulls(len(column)) if column.type is DataType.UNKNOWN else pa.array(column.values)
+    element = arrow_type(column.type)
+    values = column.values
+    if column.type is DataType.BIG_DECIMAL:
+        values = pa.array([format(value, "f") for value in values], pa.string())
+    elif column.type is DataType.TIMESTAMP:
+        values = pa.array(values, pa.int64()).cast(element)
+    elif isinstance(values, np.ndarray):
+        values = pa.array(values, element)
+    if column.offsets is not None:
+        offsets = pa.array(column.offsets.astype(np.int32, copy=False), pa.int32())
+        return pa.ListArray.from_arrays(offsets, values, mask=None if mask is None else pa.array(mask))
+    if mask is not None and mask.any():
+        return pa.compute.if_else(pa.array(~mask), values, pa.scalar(None, values.type))
+    return values
+
+
+@dataclass(slots=True)
+class BrokerResponse:
+    """What one query answers. `exceptions` holds (code, message); `table` is None when there is no result."""
+
+    table: ResultTable | None = None
+    exceptions: list[tuple[int, str]] = field(default_factory=list)
+    stats: QueryStats = field(default_factory=QueryStats)
+    time_used_ms: int = 0
+    request_id: str = ""
+    client_request_id: str | None = None
+    broker_id: str = ""
+    reduce_time_ms: int = 0
+    tables_queried: Sequence[str] = ()
+    trace_info: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of_error(cls, error: QueryError) -> "BrokerResponse":
+        """Return the response of a query that was not answered."""
+        return cls(exceptions=[(error.code.code, error.client_message())])
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether something is missing: an exception, or a limit on groups or distinct rows that was hit."""
+        stats = self.stats
+        return bool(
+            self.exceptions
+            or stats.num_groups_limit_reached
+            or stats.max_rows_in_distinct_reached
+            or stats.max_rows_without_change_in_distinct_reached
+            or stats.max_execution_time_in_distinct_reached
+        )
+
+
+def _rows(columns: Iterable[Vector]) -> Iterator[tuple[Any, ...]]:
+    return zip(*(json_values(column) for column in columns), strict=True)
+
+
+def _result_table(table: ResultTable) -> dict[str, Any]:
+    return {
+        "dataSchema": {"columnNames": table.names, "columnDataTypes": table.types},
+        "rows": list(_rows(table.columns)),
+    }
+
+
+def to_json(response: BrokerResponse) -> dict[str, Any]:
+    """Return the response as a JSON-ready dictionary, keys in wire order."""
+    stats = response.stats
+    head: dict[str, Any] = {} if response.table is None else {"resultTable": _result_table(response.table)}
+    return head | {
+        "numRowsResultSet": 0 if response.table is None else response.table.num_rows,
+        "partialResult": response.is_partial,
+        "exceptions": [{"errorCode": code, "message": message} for code, message in response.exceptions],
+        "numGroupsLimitReached": stats.num_groups_limit_reached,
+        "numGroupsWarningLimitReached": stats.num_groups_warning_limit_reached,
+        "maxRowsInDistinctReached": stats.max_rows_in_distinct_reached,
+        "maxRowsWithoutChangeInDistinctReached": stats.max_rows_without_change_in_distinct_reached,
+        "maxExecutionTimeInDistinctReached": stats.max_execution_time_in_distinct_reached,
+        "timeUsedMs": response.time_used_ms,
+        "requestId": response.request_id,
+        "clientRequestId": response.client_request_id,
+        "brokerId": response.broker_id,
+        "numDocsScanned": stats.num_docs_scanned,
+        "totalDocs": stats.total_docs,
+        "numEntriesScannedInFilter": stats.num_entries_scanned_in_filter,
+        "numEntriesScannedPostFilter": stats.num_entries_scanned_post_filter,
+        "numServersQueried": stats.num_servers_queried,
+        "numServersResponded": stats.num_servers_responded,
+        "numSegmentsQueried": stats.num_segments_queried,
+        "numSegmentsProcessed": stats.num_segments_processed,
+        "numSegmentsMatched": stats.num_segments_matched,
+        "numConsumingSegmentsQueried": stats.num_consuming_segments_queried,
+        "numConsumingSegmentsProcessed": stats.num_consuming_segments_processed,
+        "numConsumingSegmentsMatched": stats.num_consuming_segments_matched,
+        "minConsumingFreshnessTimeMs": stats.min_consuming_freshness_time_ms,
+        "numSegmentsPrunedByBroker": stats.num_segments_pruned_by_broker,
+        "numSegmentsPrunedByServer": stats.num_segments_pruned_by_server,
+        "numSegmentsPrunedInvalid": stats.num_segments_pruned_invalid,
+        "numSegmentsPrunedByLimit": stats.num_segments_pruned_by_limit,
+        "numSegmentsPrunedByValue": stats.num_segments_pruned_by_value,
+        "brokerReduceTimeMs": response.reduce_time_ms,
+        **_resources(stats),
+        "explainPlanNumEmptyFilterSegments": stats.explain_plan_num_empty_filter_segments,
+        "explainPlanNumMatchAllFilterSegments": stats.explain_plan_num_match_all_filter_segments,
+        "traceInfo": response.trace_info,
+        "tablesQueried": list(response.tables_queried),
+        **{f"{kind}{what}": 0 for kind in ("offline", "realtime") for what in _MEMORY},
+        "pools": [],
+        "rlsFiltersApplied": False,
+        "groupsTrimmed": stats.groups_trimmed,
+        "mseLiteLeafStageLimitReached": False,
+    }
+
+
+_MEMORY = ("ThreadMemAllocatedBytes", "ResponseSerMemAllocatedBytes", "TotalMemAllocatedBytes")
+
+
+def _resources(stats: QueryStats) -> dict[str, int]:
+    cpu = {"offline": stats.offline_thread_cpu_time_ns, "realtime": stats.realtime_thread_cpu_time_ns}
+    return {
+        f"{kind}{what}": 0 if what.startswith(("System", "Response")) else cpu[kind]
+        for what in ("ThreadCpuTimeNs", "SystemActivitiesCpuTimeNs", "ResponseSerializationCpuTimeNs", "TotalCpuTimeNs")
+        for kind in ("offline", "realtime")
+    }
+
+
+def encode(response: BrokerResponse) -> bytes:
+    """Return the JSON document of a response."""
+    return orjson.dumps(to_json(response), option=orjson.OPT_PASSTHROUGH_DATETIME)

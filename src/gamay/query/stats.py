@@ -1,0 +1,52 @@
+"""The counters of a query: what was read, pruned and matched, added up over segments and servers."""
+
+from dataclasses import dataclass, fields
+
+
+@dataclass(slots=True)
+class QueryStats:
+    """All counters that a response shows; every one is exact for the work that was really done.
+
+    Counts add up when servers' answers are merged, flags are or-ed, and the freshness of consuming segments is the least one.
+    """
+
+    num_docs_scanned: int = 0
+    total_docs: int = 0
+    num_entries_scanned_in_filter: int = 0
+    num_entries_scanned_post_filter: int = 0
+    num_servers_queried: int = 0
+    num_servers_responded: int = 0
+    num_segments_queried: int = 0
+    num_segments_processed: int = 0
+    num_segments_matched: int = 0
+    num_consuming_segments_queried: int = 0
+    num_consuming_segments_processed: int = 0
+    num_consuming_segments_matched: int = 0
+    min_consuming_freshness_time_ms: int = 0
+    num_segments_pruned_by_broker: int = 0
+    num_segments_pruned_by_server: int = 0
+    num_segments_pruned_invalid: int = 0
+    num_segments_pruned_by_limit: int = 0
+    num_segments_pruned_by_value: int = 0
+    offline_thread_cpu_time_ns: int = 0
+    realtime_thread_cpu_time_ns: int = 0
+    explain_plan_num_empty_filter_segments: int = 0
+    explain_plan_num_match_all_filter_segments: int = 0
+    num_groups_limit_reached: bool = False
+    num_groups_warning_limit_reached: bool = False
+    max_rows_in_distinct_reached: bool = False
+    max_rows_without_change_in_distinct_reached: bool = False
+    max_execution_time_in_distinct_reached: bool = False
+    groups_trimmed: bool = False
+
+    def add(self, other: "QueryStats") -> None:
+        """Add the counters of another part of the same query."""
+        for counter in fields(self):
+            mine, theirs = getattr(self, counter.name), getattr(other, counter.name)
+            if counter.name == "min_consuming_freshness_time_ms":
+                merged = min(mine, theirs) if mine and theirs else mine or theirs
+            elif isinstance(mine, bool):
+                merged = mine or theirs
+            else:
+                merged = mine + theirs
+            setattr(self, counter.name, merged)

@@ -1,0 +1,110 @@
+"""Columns of results as Python objects: for JSON (the wire forms of each type) and for callers in Python."""
+
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gamay.functions.vector import Vector
+from gamay.model.types import DataType
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# the span that datetime can express, in milliseconds
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+
+
+def json_values(column: Vector) -> list[Any]:
+    """Return one JSON-ready object for each row.
+
+    NaN and infinities are text, FLOAT is the shortest number that reads back as the same float32, TIMESTAMP is
+    `yyyy-MM-dd HH:mm:ss.f`, BIG_DECIMAL plain text, BYTES lower-case hex, UUID canonical.
+    """
+    return _rows(column, _json_scalars(column.type, column.values))
+
+
+def python_values(column: Vector) -> list[Any]:
+    """Return one Python object for each row: TIMESTAMP as datetime in UTC (int where that cannot hold it), UUID as UUID."""
+    return _rows(column, _python_scalars(column.type, column.values))
+
+
+def _rows(column: Vector, flat: list[Any]) -> list[Any]:
+    if column.offsets is not None:
+        bounds = column.offsets.tolist()
+        flat = [flat[start:stop] for start, stop in zip(bounds, bounds[1:], strict=False)]
+    if column.nulls is not None:
+        for row in np.flatnonzero(column.nulls).tolist():
+            flat[row] = None
+    return flat
+
+
+def _json_scalars(data_type: DataType, values: Any) -> list[Any]:
+    if data_type in (DataType.FLOAT, DataType.DOUBLE):
+        return _json_floats(values)
+    if data_type is DataType.TIMESTAMP:
+        return timestamp_texts(values)
+    if data_type is DataType.BIG_DECIMAL:
+        return [format(value, "f") for value in values]
+    if data_type is DataType.BYTES:
+        return [value.hex() for value in values.to_pylist()]
+    if data_type is DataType.UUID:
+        return [str(uuid.UUID(bytes=value)) for value in values.to_pylist()]
+    return _plain(values)
+
+
+def _python_scalars(data_type: DataType, values: Any) -> list[Any]:
+    if data_type is DataType.FLOAT:
+        return _shortest_floats(values).tolist()
+    if data_type is DataType.TIMESTAMP:
+        return [
+            _EPOCH + timedelta(milliseconds=ms) if _FIRST_MS <= ms <= _LAST_MS else ms for ms in values.tolist()
+        ]
+    if data_type is DataType.UUID:
+        return [uuid.UUID(bytes=value) for value in values.to_pylist()]
+    return _plain(values)
+
+
+def _plain(values: Any) -> list[Any]:
+    listed: list[Any] = values.tolist() if isinstance(values, np.ndarray) else values.to_pylist()
+    return listed
+
+
+def _shortest_floats(values: "np.ndarray[Any, np.dtype[Any]]") -> "np.ndarray[Any, np.dtype[np.float64]]":
+    """Return float32 values as the doubles that print with the float32's shortest text (1.1, not 1.100000023841858)."""
+    texts = pa.array(values, pa.float32()).cast(pa.string())
+    widened: np.ndarray[Any, np.dtype[np.float64]] = texts.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return widened
+
+
+def _json_floats(values: "np.ndarray[Any, np.dtype[Any]]") -> list[Any]:
+    finite = np.isfinite(values)
+    wide = _shortest_floats(values) if values.dtype == np.float32 else values
+    listed: list[Any] = wide.tolist()
+    for row in np.flatnonzero(~finite).tolist():
+        value = listed[row]
+        listed[row] = "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+    return listed
+
+
+def timestamp_texts(values: "np.ndarray[Any, np.dtype[Any]]") -> list[str]:
+    """Return milliseconds as `yyyy-MM-dd HH:mm:ss.f` in UTC, the fraction without trailing zeros but one digit at least."""
+    inside = (values >= _FIRST_MS) & (values <= _LAST_MS)
+    stamps = pa.array(np.where(inside, values, 0), pa.int64()).cast(pa.timestamp("ms"))
+    texts = pc.replace_substring_regex(pc.strftime(stamps, "%Y-%m-%d %H:%M:%S"), r"(\.\d+?)0+$", r"\1")
+    listed: list[str] = texts.to_pylist()
+    for row in np.flatnonzero(~inside).tolist():
+        listed[row] = _far_timestamp(int(values[row]))
+    return listed
+
+
+def _far_timestamp(ms: int) -> str:
+    """Return a moment outside the years 1 to 9999 (the calendar repeats every 400 years)."""
+    cycle_ms = 146_097 * 86_400_000
+    cycles = (ms - _FIRST_MS) // cycle_ms
+    moment = _EPOCH + timedelta(milliseconds=ms - cycles * cycle_ms)
+    year = moment.year + 400 * cycles
+    fraction = f"{moment.microsecond // 1000:03d}".rstrip("0") or "0"
+    sign = "-" if year < 0 else ""
+    return f"{sign}{abs(year):04d}-{moment:%m-%d %H:%M:%S}.{fraction}"
