@@ -1,0 +1,252 @@
+"""The metadata store of a single machine: one SQLite file, used by one process at a time.
+
+Changes are committed with a write-ahead log and `synchronous=FULL`: when a call returns, the change survives the death of
+the process and of the machine. Recursive deletions are atomic. Sessions live in this process, so opening the file removes
+the ephemeral nodes that an earlier process left behind.
+"""
+
+import logging
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gamay.base.clock import Clock
+from gamay.base.errors import ConflictError, NotFoundError
+from gamay.cluster.store import Node, VersionConflictError, Watcher, check_path, check_value, parent_of
+
+_log = logging.getLogger(__name__)
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS node (
+    path TEXT PRIMARY KEY,
+    parent TEXT NOT NULL,
+    value BLOB NOT NULL,
+    version INTEGER NOT NULL,
+    created_ms INTEGER NOT NULL,
+    modified_ms INTEGER NOT NULL,
+    owner INTEGER NOT NULL,
+    next_sequence INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS node_parent ON node (parent);
+"""
+_SELECT = (
+    "SELECT value, version, created_ms, modified_ms, owner,"
+    " (SELECT count(*) FROM node AS child WHERE child.parent = node.path) FROM node WHERE path = ?"
+)
+_INSERT = "INSERT INTO node VALUES (?, ?, ?, 0, ?, ?, ?, 0)"
+# All nodes below a path: '0' is the character after '/', so the range holds exactly what begins with `path/`.
+_BELOW = "path > ? || '/' AND path < ? || '0'"
+
+
+class EmbeddedStore:
+    """One session; `EmbeddedStore.open` makes the first, whose `close` also closes the file."""
+
+    def __init__(self, file: "_File", session_id: int) -> None:
+        self._file = file
+        self._session_id = session_id
+        self._events = _Events(session_id)
+        file.sessions[session_id] = self._events
+
+    @classmethod
+    def open(cls, path: Path, clock: Clock) -> "EmbeddedStore":
+        """Open or create the file. Raises sqlite3.DatabaseError when it is not a metadata store."""
+        return cls(_File(path, clock), session_id=1)
+
+    @property
+    def session_id(self) -> int:
+        return self._session_id
+
+    def get(self, path: str) -> Node | None:
+        check_path(path)
+        with self._file.lock:
+            row = self._file.db.execute(_SELECT, (path,)).fetchone()
+        return None if row is None else Node(*row)
+
+    def children(self, path: str) -> list[str]:
+        check_path(path)
+        with self._file.lock:
+            rows = self._file.db.execute("SELECT path FROM node WHERE parent = ? ORDER BY path", (path,)).fetchall()
+        return [row[0][len(path) + 1 :] for row in rows]
+
+    def create(self, path: str, value: bytes, *, ephemeral: bool = False, sequence: bool = False) -> str:
+        check_path(path)
+        check_value(path, value)
+        with self._file.change() as changed:
+            db, now = self._file.db, self._file.clock.now_ms()
+            for missing in self._missing_parents(path):
+                db.execute(_INSERT, (missing, parent_of(missing), b"", now, now, 0))
+                changed.append(missing)
+            if sequence:
+                path += f"{self._next_sequence(parent_of(path)):010d}"
+            try:
+                db.execute(_INSERT, (path, parent_of(path), value, now, now, self._session_id if ephemeral else 0))
+            except sqlite3.IntegrityError as error:
+                raise ConflictError(f"'{path}' exists already") from error
+            changed.append(path)
+        return path
+
+    def set(self, path: str, value: bytes, version: int | None) -> int:
+        check_path(path)
+        check_value(path, value)
+        with self._file.change() as changed:
+            current = self._version(path)
+            if current is None:
+                raise NotFoundError(f"'{path}' does not exist")
+            if version is not None and version != current:
+                raise VersionConflictError(f"'{path}' has version {current}, not {version}")
+            self._file.db.execute(
+                "UPDATE node SET value = ?, version = version + 1, modified_ms = ? WHERE path = ?",
+                (value, self._file.clock.now_ms(), path),
+            )
+            changed.append(path)
+        return current + 1
+
+    def delete(self, path: str, version: int | None = None, *, recursive: bool = False) -> None:
+        check_path(path)
+        with self._file.change() as changed:
+            current = self._version(path)
+            if current is None:
+                return
+            if version is not None and version != current:
+                raise VersionConflictError(f"'{path}' has version {current}, not {version}")
+            below = [row[0] for row in self._file.db.execute(f"SELECT path FROM node WHERE {_BELOW}", (path, path))]
+            if below and not recursive:
+                raise ConflictError(f"'{path}' has children")
+            self._file.db.execute(f"DELETE FROM node WHERE path = ? OR ({_BELOW})", (path, path, path))
+            changed.extend([*below, path])
+
+    def watch(self, path: str, watcher: Watcher) -> Callable[[], None]:
+        check_path(path)
+        return self._events.add(path, watcher)
+
+    def new_session(self) -> "EmbeddedStore":
+        return EmbeddedStore(self._file, self._file.new_session_id())
+
+    def close(self) -> None:
+        self._events.close()
+        with self._file.change() as changed:
+            if self._file.sessions.pop(self._session_id, None) is None:
+                return
+            owned = self._file.db.execute("SELECT path FROM node WHERE owner = ?", (self._session_id,))
+            changed.extend(row[0] for row in owned)
+            self._file.db.execute("DELETE FROM node WHERE owner = ?", (self._session_id,))
+        if self._session_id == 1:
+            self._file.close()
+
+    def _version(self, path: str) -> int | None:
+        row = self._file.db.execute("SELECT version FROM node WHERE path = ?", (path,)).fetchone()
+        return None if row is None else int(row[0])
+
+    def _missing_parents(self, path: str) -> list[str]:
+        """Return the ancestors that do not exist, topmost first; raises ConflictError when the nearest is ephemeral."""
+        missing: list[str] = []
+        parent = parent_of(path)
+        while parent:
+            row = self._file.db.execute("SELECT owner FROM node WHERE path = ?", (parent,)).fetchone()
+            if row is not None:
+                if row[0]:
+                    raise ConflictError(f"'{parent}' is ephemeral and cannot have children")
+                break
+            missing.append(parent)
+            parent = parent_of(parent)
+        return missing[::-1]
+
+    def _next_sequence(self, parent: str) -> int:
+        row = self._file.db.execute(
+            "UPDATE node SET next_sequence = next_sequence + 1 WHERE path = ? RETURNING next_sequence - 1", (parent,)
+        ).fetchone()
+        return int(row[0])
+
+
+class _File:
+    """The SQLite connection, shared by all sessions of the process under one lock."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self.clock = clock
+        self.lock = threading.RLock()
+        self.sessions: dict[int, _Events] = {}
+        self._last_session_id = 1
+        self.db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        self.db.execute("PRAGMA journal_mode = WAL")
+        self.db.execute("PRAGMA synchronous = FULL")
+        self.db.executescript(_SCHEMA)
+        self.db.execute("DELETE FROM node WHERE owner <> 0")
+
+    def new_session_id(self) -> int:
+        with self.lock:
+            self._last_session_id += 1
+            return self._last_session_id
+
+    @contextmanager
+    def change(self) -> Iterator[list[str]]:
+        """Run one transaction; the paths that the body appends are notified once it is durable."""
+        changed: list[str] = []
+        with self.lock:
+            self.db.execute("BEGIN IMMEDIATE")
+            try:
+                yield changed
+            except BaseException:
+                self.db.execute("ROLLBACK")
+                raise
+            self.db.execute("COMMIT")
+            # Inside the lock, so that every session sees the changes in the order in which they were made.
+            for path in changed:
+                for events in self.sessions.values():
+                    events.notify(path)
+
+    def close(self) -> None:
+        with self.lock:
+            self.db.close()
+
+
+class _Events:
+    """The watches of one session, called one after the other on a thread that starts with the first watch."""
+
+    def __init__(self, session_id: int) -> None:
+        self._name = f"store-watch-{session_id}"
+        self._lock = threading.Lock()
+        self._watches: dict[int, tuple[str, Watcher]] = {}
+        self._last_id = 0
+        self._queue: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def add(self, path: str, watcher: Watcher) -> Callable[[], None]:
+        with self._lock:
+            self._last_id += 1
+            watch_id = self._last_id
+            self._watches[watch_id] = (path, watcher)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
+
+        def cancel() -> None:
+            with self._lock:
+                self._watches.pop(watch_id, None)
+
+        return cancel
+
+    def notify(self, path: str) -> None:
+        if self._thread is not None:
+            self._queue.put(path)
+
+    def close(self) -> None:
+        with self._lock:
+            self._watches.clear()
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            self._queue.put(None)
+            if thread is not threading.current_thread():
+                thread.join()
+
+    def _run(self) -> None:
+        while (path := self._queue.get()) is not None:
+            with self._lock:
+                watchers = [w for prefix, w in self._watches.values() if path == prefix or path.startswith(prefix + "/")]
+            for watcher in watchers:
+                try:
+                    watcher(path)
+                except Exception:  # noqa: BLE001 - one watcher's defect must not silence the others
+                    _log.exception("a watcher of '%s' failed", path)

@@ -1,0 +1,76 @@
+"""Where the cluster's records lie in the metadata store: Helix's and Pinot's layout, so that their tools find their way."""
+
+CLUSTER_NAME = "PinotCluster"
+BROKER_RESOURCE = "brokerResource"
+
+_ROOT = f"/{CLUSTER_NAME}"
+CLUSTER_CONFIG = f"{_ROOT}/CONFIGS/CLUSTER/{CLUSTER_NAME}"
+PARTICIPANT_CONFIGS = f"{_ROOT}/CONFIGS/PARTICIPANT"
+IDEAL_STATES = f"{_ROOT}/IDEALSTATES"
+EXTERNAL_VIEWS = f"{_ROOT}/EXTERNALVIEW"
+LIVE_INSTANCES = f"{_ROOT}/LIVEINSTANCES"
+INSTANCES = f"{_ROOT}/INSTANCES"
+SCHEMAS = f"{_ROOT}/PROPERTYSTORE/SCHEMAS"
+TABLE_CONFIGS = f"{_ROOT}/PROPERTYSTORE/CONFIGS/TABLE"
+SEGMENTS = f"{_ROOT}/PROPERTYSTORE/SEGMENTS"
+LINEAGES = f"{_ROOT}/PROPERTYSTORE/SEGMENT_LINEAGE"
+
+
+def participant_config(instance: str) -> str:
+    """Return the path of an instance's configuration."""
+    return f"{PARTICIPANT_CONFIGS}/{instance}"
+
+
+def ideal_state(resource: str) -> str:
+    """Return the path of a resource's ideal state; a table's resource is its typed name."""
+    return f"{IDEAL_STATES}/{resource}"
+
+
+def external_view(resource: str) -> str:
+    """Return the path of a resource's external view."""
+    return f"{EXTERNAL_VIEWS}/{resource}"
+
+
+def live_instance(instance: str) -> str:
+    """Return the path of the ephemeral node that says that an instance is alive."""
+    return f"{LIVE_INSTANCES}/{instance}"
+
+
+def current_states(instance: str) -> str:
+    """Return the parent of an instance's current states, one child for each resource."""
+    return f"{INSTANCES}/{instance}/CURRENTSTATES"
+
+
+def current_state(instance: str, resource: str) -> str:
+    """Return the path of what an instance reports about a resource."""
+    return f"{current_states(instance)}/{resource}"
+
+
+def messages(instance: str) -> str:
+    """Return the parent of the messages sent to an instance."""
+    return f"{INSTANCES}/{instance}/MESSAGES"
+
+
+def schema(name: str) -> str:
+    """Return the path of a schema."""
+    return f"{SCHEMAS}/{name}"
+
+
+def table_config(table: str) -> str:
+    """Return the path of the config of a typed table."""
+    return f"{TABLE_CONFIGS}/{table}"
+
+
+def segments(table: str) -> str:
+    """Return the parent of the segment records of a typed table."""
+    return f"{SEGMENTS}/{table}"
+
+
+def segment(table: str, name: str) -> str:
+    """Return the path of a segment's record."""
+    return f"{SEGMENTS}/{table}/{name}"
+
+
+def lineage(table: str) -> str:
+    """Return the path of a typed table's lineage of replaced segments."""
+    return f"{LINEAGES}/{table}"

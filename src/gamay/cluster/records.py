@@ -1,0 +1,288 @@
+"""The cluster's records as objects, each with its two-way translation to the ZNRecord that tools know."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+import orjson
+
+from gamay.cluster.znrecord import ZNRecord
+
+ONLINE = "ONLINE"
+OFFLINE = "OFFLINE"
+CONSUMING = "CONSUMING"
+ERROR = "ERROR"
+DROPPED = "DROPPED"
+SEGMENT_STATES = frozenset({ONLINE, OFFLINE, CONSUMING, ERROR, DROPPED})
+
+UPLOADED = "UPLOADED"
+SEGMENT_STATUSES = frozenset({"IN_PROGRESS", "COMMITTING", "DONE", UPLOADED})
+
+_ZK_INT = {
+    "segment.start.time": "start_time_ms",
+    "segment.end.time": "end_time_ms",
+    "segment.total.docs": "total_docs",
+    "segment.crc": "crc",
+    "segment.creation.time": "creation_time_ms",
+    "segment.push.time": "push_time_ms",
+    "segment.refresh.time": "refresh_time_ms",
+    "segment.size.in.bytes": "size_bytes",
+}
+_ZK_TEXT = {
+    "segment.start.time.raw": "start_time_raw",
+    "segment.end.time.raw": "end_time_raw",
+    "segment.time.unit": "time_unit",
+    "segment.index.version": "index_version",
+    "segment.download.url": "download_url",
+    "segment.crypter": "crypter",
+    "segment.partition.metadata": "partition_metadata",
+    "segment.tier": "tier",
+    "segment.realtime.status": "status",
+    "gamay.segment.columns": "column_stats",
+}
+_CUSTOM_MAP = "custom.map"
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRecord:
+    """What the cluster knows of a segment without opening it.
+
+    Numbers are -1 when unknown; times are milliseconds. `column_stats` is the text of `gamay.cluster.column_stats`,
+    empty when there is none. `extra` keeps fields of other writers.
+    """
+
+    name: str
+    crc: int = -1
+    total_docs: int = -1
+    start_time_ms: int = -1
+    end_time_ms: int = -1
+    creation_time_ms: int = -1
+    push_time_ms: int = -1
+    refresh_time_ms: int = -1
+    size_bytes: int = -1
+    start_time_raw: str = ""
+    end_time_raw: str = ""
+    time_unit: str = ""
+    index_version: str = "v3"
+    download_url: str = ""
+    crypter: str = ""
+    partition_metadata: str = ""
+    tier: str = ""
+    status: str = UPLOADED
+    column_stats: str = ""
+    custom: Mapping[str, str] = field(default_factory=dict)
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_record(cls, record: ZNRecord) -> "SegmentRecord":
+        """Translate; raises ValueError when a number is not one."""
+        known: dict[str, Any] = {}
+        extra: dict[str, str] = {}
+        for key, text in record.simple.items():
+            if key in _ZK_INT:
+                known[_ZK_INT[key]] = int(text)
+            elif key in _ZK_TEXT:
+                known[_ZK_TEXT[key]] = text
+            elif key != _CUSTOM_MAP:
+                extra[key] = text
+        custom = record.maps.get(_CUSTOM_MAP) or orjson.loads(record.simple.get(_CUSTOM_MAP) or "{}")
+        return cls(record.id, **known, custom=custom, extra=extra)
+
+    def to_record(self) -> ZNRecord:
+        """Translate; fields that are unknown are left out, except those that clients always read."""
+        simple = dict(self.extra)
+        always = ("segment.crc", "segment.total.docs", "segment.start.time", "segment.end.time", "segment.creation.time")
+        for key, name in _ZK_INT.items():
+            value = getattr(self, name)
+            if value != -1 or key in always:
+                simple[key] = str(value)
+        for key, name in _ZK_TEXT.items():
+            if text := getattr(self, name):
+                simple[key] = text
+        if self.custom:
+            simple[_CUSTOM_MAP] = orjson.dumps(dict(self.custom)).decode()
+        return ZNRecord(self.name, simple)
+
+    def with_changes(self, **changes: Any) -> "SegmentRecord":
+        """Return a copy with some fields replaced."""
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Which instance holds (or should hold) which segment in which state: of an ideal state or an external view.
+
+    states: segment -> instance -> state.
+    """
+
+    resource: str
+    states: Mapping[str, Mapping[str, str]]
+    simple: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_record(cls, record: ZNRecord) -> "Assignment":
+        return cls(record.id, record.maps, record.simple)
+
+    def to_record(self) -> ZNRecord:
+        return ZNRecord(self.resource, dict(self.simple), {seg: dict(states) for seg, states in self.states.items()})
+
+    def segments_of(self, instance: str) -> dict[str, str]:
+        """Return the states of the segments that name this instance."""
+        return {seg: states[instance] for seg, states in self.states.items() if instance in states}
+
+    def with_segments(self, added: Mapping[str, Mapping[str, str]], removed: frozenset[str] = frozenset()) -> "Assignment":
+        """Return a copy with segments added or replaced, and others removed."""
+        kept = {seg: states for seg, states in self.states.items() if seg not in removed}
+        return replace(self, states={**kept, **added})
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the resource is switched on."""
+        return self.simple.get("HELIX_ENABLED", "true") != "false"
+
+    @staticmethod
+    def new_table(table: str, replicas: int) -> "Assignment":
+        """Return the ideal state of a table without segments."""
+        simple = {
+            "IDEAL_STATE_MODE": "CUSTOMIZED",
+            "REBALANCE_MODE": "CUSTOMIZED",
+            "MAX_PARTITIONS_PER_INSTANCE": "1",
+            "NUM_PARTITIONS": "0",
+            "REPLICAS": str(replicas),
+            "STATE_MODEL_DEF_REF": "SegmentOnlineOfflineStateModel",
+            "STATE_MODEL_FACTORY_NAME": "DEFAULT",
+            "INSTANCE_GROUP_TAG": table,
+        }
+        return Assignment(table, {}, simple)
+
+
+class Role(Enum):
+    """What a process of the cluster does; the value begins its instance id."""
+
+    CONTROLLER = "Controller"
+    BROKER = "Broker"
+    SERVER = "Server"
+    MINION = "Minion"
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """The configuration of one process: `<Role>_<host>_<port>` is its id for life, host and port say where it is now."""
+
+    id: str
+    host: str
+    port: int
+    tags: tuple[str, ...] = ()
+    enabled: bool = True
+    admin_port: int = -1
+    grpc_port: int = -1
+    queries_disabled: bool = False
+    pools: Mapping[str, str] = field(default_factory=dict)
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def role(self) -> Role:
+        """Return the role that the id names. Raises ValueError."""
+        return Role(self.id.partition("_")[0])
+
+    @classmethod
+    def from_record(cls, record: ZNRecord) -> "Instance":
+        simple = dict(record.simple)
+        return cls(
+            record.id,
+            host=simple.pop("HELIX_HOST", ""),
+            port=int(simple.pop("HELIX_PORT", "-1")),
+            tags=tuple(record.lists.get("TAG_LIST", ())),
+            enabled=simple.pop("HELIX_ENABLED", "true") == "true",
+            admin_port=int(simple.pop("adminPort", "-1")),
+            grpc_port=int(simple.pop("grpcPort", "-1")),
+            queries_disabled=simple.pop("queriesDisabled", "false") == "true",
+            pools=record.maps.get("pool", {}),
+            extra=simple,
+        )
+
+    def to_record(self) -> ZNRecord:
+        simple = {
+            **self.extra,
+            "HELIX_ENABLED": _flag(self.enabled),
+            "HELIX_HOST": self.host,
+            "HELIX_PORT": str(self.port),
+            "adminPort": str(self.admin_port),
+            "grpcPort": str(self.grpc_port),
+            "queriesDisabled": _flag(self.queries_disabled),
+        }
+        return ZNRecord(self.id, simple, {"pool": dict(self.pools)} if self.pools else {}, {"TAG_LIST": list(self.tags)})
+
+    @staticmethod
+    def make_id(role: Role, host: str, port: int) -> str:
+        """Return the id of a new instance."""
+        return f"{role.value}_{host}_{port}"
+
+
+class LineageState(Enum):
+    """How far a replacement of segments has come."""
+
+    IN_PROGRESS = "IN_PROGRESS"
+    COMPLETED = "COMPLETED"
+    REVERTED = "REVERTED"
+
+
+@dataclass(frozen=True, slots=True)
+class LineageEntry:
+    """One atomic replacement: `segments_from` are visible until it is completed, `segments_to` from then on."""
+
+    id: str
+    segments_from: tuple[str, ...]
+    segments_to: tuple[str, ...]
+    state: LineageState
+    timestamp_ms: int
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """Return the segments that queries must not see because of this entry."""
+        return self.segments_from if self.state is LineageState.COMPLETED else self.segments_to
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """The replacements of one table, by entry id."""
+
+    table: str
+    entries: Mapping[str, LineageEntry] = field(default_factory=dict)
+
+    @classmethod
+    def from_record(cls, record: ZNRecord) -> "Lineage":
+        entries = {}
+        for entry_id, (from_text, to_text, state, timestamp) in record.lists.items():
+            entries[entry_id] = LineageEntry(
+                entry_id, _names(from_text), _names(to_text), LineageState(state), int(timestamp)
+            )
+        return cls(record.id, entries)
+
+    def to_record(self) -> ZNRecord:
+        lists = {
+            e.id: [",".join(e.segments_from), ",".join(e.segments_to), e.state.value, str(e.timestamp_ms)]
+            for e in self.entries.values()
+        }
+        return ZNRecord(self.table, lists=lists)
+
+    def with_entry(self, entry: LineageEntry) -> "Lineage":
+        """Return a copy with one entry added or replaced."""
+        return replace(self, entries={**self.entries, entry.id: entry})
+
+    def without(self, entry_ids: frozenset[str]) -> "Lineage":
+        """Return a copy without some entries."""
+        return replace(self, entries={k: e for k, e in self.entries.items() if k not in entry_ids})
+
+    def hidden_segments(self) -> frozenset[str]:
+        """Return the segments that queries must not see."""
+        return frozenset(name for entry in self.entries.values() for name in entry.hidden)
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split(",")) if text else ()

@@ -1,0 +1,247 @@
+"""Typed access to the records in the metadata store; every read and every write checks the invariants."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from gamay.base.errors import ConflictError, NotFoundError
+from gamay.cluster import invariants, paths
+from gamay.cluster.records import Assignment, Instance, Lineage, SegmentRecord
+from gamay.cluster.store import MetadataStore, update
+from gamay.cluster.znrecord import ZNRecord, decode, encode
+
+_PLAIN_CONFIG_KEYS = frozenset({"tableName", "tableType"})
+
+
+class Registry:
+    """The cluster's records. Its methods may be called from any thread."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self.store = store
+
+    # schemas and table configs: JSON documents, understood by gamay.model
+
+    def schema_names(self) -> list[str]:
+        """Return the names of all schemas."""
+        return self.store.children(paths.SCHEMAS)
+
+    def get_schema(self, name: str) -> dict[str, Any] | None:
+        """Return a schema's JSON document."""
+        node = self.store.get(paths.schema(name))
+        return None if node is None else orjson.loads(decode(node.value).simple["schemaJSON"])
+
+    def put_schema(self, name: str, document: Mapping[str, Any]) -> None:
+        """Create or replace a schema."""
+        value = encode(ZNRecord(name, {"schemaJSON": orjson.dumps(document).decode()}))
+        update(self.store, paths.schema(name), lambda _: value)
+
+    def delete_schema(self, name: str) -> None:
+        """Delete a schema; nothing happens when there is none."""
+        self.store.delete(paths.schema(name))
+
+    def table_names(self) -> list[str]:
+        """Return the typed names of all tables."""
+        return self.store.children(paths.TABLE_CONFIGS)
+
+    def get_table_config(self, table: str) -> dict[str, Any] | None:
+        """Return a table config's JSON document."""
+        node = self.store.get(paths.table_config(table))
+        if node is None:
+            return None
+        simple = decode(node.value).simple
+        return {key: text if key in _PLAIN_CONFIG_KEYS else orjson.loads(text) for key, text in simple.items()}
+
+    def put_table_config(self, table: str, document: Mapping[str, Any]) -> None:
+        """Create or replace a table config."""
+        update(self.store, paths.table_config(table), lambda _: _encode_table_config(table, document))
+
+    def create_table_config(self, table: str, document: Mapping[str, Any]) -> None:
+        """Create a table config. Raises ConflictError when there is one."""
+        self.store.create(paths.table_config(table), _encode_table_config(table, document))
+
+    def delete_table_config(self, table: str) -> None:
+        """Delete a table config; nothing happens when there is none."""
+        self.store.delete(paths.table_config(table))
+
+    # assignments
+
+    def get_ideal_state(self, resource: str) -> Assignment | None:
+        """Return where a resource's segments should be."""
+        return self._get(paths.ideal_state(resource), Assignment.from_record, invariants.ASSIGNMENT)
+
+    def must_get_ideal_state(self, resource: str) -> Assignment:
+        """Return where a resource's segments should be. Raises NotFoundError."""
+        ideal = self.get_ideal_state(resource)
+        if ideal is None:
+            raise NotFoundError(f"table '{resource}' does not exist")
+        return ideal
+
+    def create_ideal_state(self, ideal: Assignment) -> None:
+        """Create an ideal state. Raises ConflictError when there is one."""
+        self.store.create(
+            paths.ideal_state(ideal.resource), encode(invariants.check(ideal, invariants.ASSIGNMENT).to_record())
+        )
+
+    def update_ideal_state(self, resource: str, change: Callable[[Assignment], Assignment]) -> None:
+        """Change an ideal state atomically. Raises NotFoundError when there is none."""
+
+        def apply(value: bytes | None) -> bytes:
+            if value is None:
+                raise NotFoundError(f"table '{resource}' does not exist")
+            changed = change(Assignment.from_record(decode(value)))
+            return encode(invariants.check(changed, invariants.ASSIGNMENT).to_record())
+
+        update(self.store, paths.ideal_state(resource), apply)
+
+    def delete_ideal_state(self, resource: str) -> None:
+        """Delete an ideal state; nothing happens when there is none."""
+        self.store.delete(paths.ideal_state(resource))
+
+    def get_external_view(self, resource: str) -> Assignment | None:
+        """Return where a resource's segments are."""
+        return self._get(paths.external_view(resource), Assignment.from_record, ())
+
+    def put_external_view(self, view: Assignment) -> None:
+        """Create or replace an external view."""
+        value = encode(view.to_record())
+        update(self.store, paths.external_view(view.resource), lambda _: value)
+
+    def delete_external_view(self, resource: str) -> None:
+        """Delete an external view; nothing happens when there is none."""
+        self.store.delete(paths.external_view(resource))
+
+    # segments
+
+    def segment_names(self, table: str) -> list[str]:
+        """Return the names of all segments of a typed table that have a record."""
+        return self.store.children(paths.segments(table))
+
+    def get_segment(self, table: str, name: str) -> SegmentRecord | None:
+        """Return a segment's record."""
+        return self._get(paths.segment(table, name), SegmentRecord.from_record, invariants.SEGMENT)
+
+    def segments(self, table: str) -> Iterator[SegmentRecord]:
+        """Yield all segment records of a typed table, by name."""
+        for name in self.segment_names(table):
+            record = self.get_segment(table, name)
+            if record is not None:
+                yield record
+
+    def create_segment(self, table: str, record: SegmentRecord) -> None:
+        """Create a segment's record. Raises ConflictError when there is one."""
+        self.store.create(paths.segment(table, record.name), _encode_segment(record))
+
+    def update_segment(self, table: str, name: str, change: Callable[[SegmentRecord | None], SegmentRecord | None]) -> None:
+        """Change a segment's record atomically; from or to None creates or deletes it."""
+
+        def apply(value: bytes | None) -> bytes | None:
+            record = change(None if value is None else SegmentRecord.from_record(decode(value)))
+            return None if record is None else _encode_segment(record)
+
+        update(self.store, paths.segment(table, name), apply)
+
+    def delete_segment(self, table: str, name: str) -> None:
+        """Delete a segment's record; nothing happens when there is none."""
+        self.store.delete(paths.segment(table, name))
+
+    def delete_segments(self, table: str) -> None:
+        """Delete all segment records of a typed table, atomically where the store can."""
+        self.store.delete(paths.segments(table), recursive=True)
+
+    # lineage
+
+    def get_lineage(self, table: str) -> Lineage:
+        """Return a table's replacements; empty when there are none."""
+        return self._get(paths.lineage(table), Lineage.from_record, invariants.LINEAGE) or Lineage(table)
+
+    def update_lineage(self, table: str, change: Callable[[Lineage], Lineage]) -> None:
+        """Change a table's replacements atomically."""
+
+        def apply(value: bytes | None) -> bytes | None:
+            before = Lineage(table) if value is None else Lineage.from_record(decode(value))
+            after = invariants.check(change(before), invariants.LINEAGE)
+            return encode(after.to_record()) if after.entries or value is not None else None
+
+        if self.store.get(paths.lineage(table)) is None and not change(Lineage(table)).entries:
+            return
+        update(self.store, paths.lineage(table), apply)
+
+    def delete_lineage(self, table: str) -> None:
+        """Delete a table's replacements; nothing happens when there are none."""
+        self.store.delete(paths.lineage(table))
+
+    # instances
+
+    def instance_ids(self) -> list[str]:
+        """Return the ids of all known instances."""
+        return self.store.children(paths.PARTICIPANT_CONFIGS)
+
+    def live_instance_ids(self) -> list[str]:
+        """Return the ids of the instances that are alive."""
+        return self.store.children(paths.LIVE_INSTANCES)
+
+    def get_instance(self, instance_id: str) -> Instance | None:
+        """Return an instance's configuration."""
+        return self._get(paths.participant_config(instance_id), Instance.from_record, invariants.INSTANCE)
+
+    def put_instance(self, instance: Instance) -> None:
+        """Create or replace an instance's configuration."""
+        value = encode(invariants.check(instance, invariants.INSTANCE).to_record())
+        update(self.store, paths.participant_config(instance.id), lambda _: value)
+
+    def create_instance(self, instance: Instance) -> None:
+        """Create an instance's configuration. Raises ConflictError when there is one."""
+        value = encode(invariants.check(instance, invariants.INSTANCE).to_record())
+        self.store.create(paths.participant_config(instance.id), value)
+
+    def delete_instance(self, instance_id: str) -> None:
+        """Delete an instance and what it reported."""
+        self.store.delete(paths.participant_config(instance_id))
+        self.store.delete(f"{paths.INSTANCES}/{instance_id}", recursive=True)
+
+    # cluster configuration: a flat map
+
+    def cluster_config(self) -> dict[str, str]:
+        """Return the settings of the whole cluster."""
+        node = self.store.get(paths.CLUSTER_CONFIG)
+        return {} if node is None else decode(node.value).simple
+
+    def update_cluster_config(self, changes: Mapping[str, str], removed: frozenset[str] = frozenset()) -> None:
+        """Set some settings of the cluster and remove others."""
+
+        def apply(value: bytes | None) -> bytes:
+            before = {} if value is None else decode(value).simple
+            after = {k: v for k, v in before.items() if k not in removed} | dict(changes)
+            return encode(ZNRecord(paths.CLUSTER_NAME, after))
+
+        update(self.store, paths.CLUSTER_CONFIG, apply)
+
+    def _get(
+        self,
+        path: str,
+        parse: Callable[[ZNRecord], invariants.Record],
+        predicates: tuple[invariants.Predicate[invariants.Record], ...],
+    ) -> invariants.Record | None:
+        node = self.store.get(path)
+        return None if node is None else invariants.check(parse(decode(node.value)), predicates)
+
+
+def announce(store: MetadataStore, instance_id: str) -> None:
+    """Say that an instance is alive for as long as the store's session lives; replaces an older announcement."""
+    path = paths.live_instance(instance_id)
+    node = store.get(path)
+    if node is not None and node.ephemeral_owner != store.session_id:
+        raise ConflictError(f"instance '{instance_id}' is already running")
+    if node is None:
+        value = encode(ZNRecord(instance_id, {"SESSION_ID": f"{store.session_id:x}", "HELIX_VERSION": "1"}))
+        store.create(path, value, ephemeral=True)
+
+
+def _encode_segment(record: SegmentRecord) -> bytes:
+    return encode(invariants.check(record, invariants.SEGMENT).to_record())
+
+
+def _encode_table_config(table: str, document: Mapping[str, Any]) -> bytes:
+    simple = {key: value if key in _PLAIN_CONFIG_KEYS else orjson.dumps(value).decode() for key, value in document.items()}
+    return encode(ZNRecord(table, simple))

@@ -1,0 +1,55 @@
+"""ZNRecord: the JSON document that every node of the cluster holds.
+
+`{"id": …, "simpleFields": {k: text}, "mapFields": {k: {k: text}}, "listFields": {k: [text]}}`. Documents above
+`COMPRESS_ABOVE_BYTES` are stored gzipped, as Helix does, because ideal states of large tables would not fit a node.
+"""
+
+import gzip
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from gamay.base.errors import GamayError
+
+COMPRESS_ABOVE_BYTES = 16_384
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+class CorruptRecordError(GamayError):
+    """A node of the metadata store that does not hold a ZNRecord."""
+
+
+@dataclass(slots=True)
+class ZNRecord:
+    """One document; the owner may change it until it is encoded."""
+
+    id: str
+    simple: dict[str, str] = field(default_factory=dict)
+    maps: dict[str, dict[str, str]] = field(default_factory=dict)
+    lists: dict[str, list[str]] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document as clients see it."""
+        return {"id": self.id, "simpleFields": self.simple, "mapFields": self.maps, "listFields": self.lists}
+
+
+def encode(record: ZNRecord) -> bytes:
+    """Return the bytes of a node; equal records give equal bytes."""
+    text = orjson.dumps(record.to_json(), option=orjson.OPT_SORT_KEYS)
+    return text if len(text) <= COMPRESS_ABOVE_BYTES else gzip.compress(text, compresslevel=6, mtime=0)
+
+
+def decode(value: bytes) -> ZNRecord:
+    """Return the record that a node holds. Raises CorruptRecordError."""
+    try:
+        text = gzip.decompress(value) if value.startswith(_GZIP_MAGIC) else value
+        document = orjson.loads(text)
+        return ZNRecord(
+            document["id"],
+            document.get("simpleFields") or {},
+            document.get("mapFields") or {},
+            document.get("listFields") or {},
+        )
+    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        raise CorruptRecordError(f"not a ZNRecord: {value[:60]!r}… ({error})") from error
