@@ -16,7 +16,7 @@ import pyarrow as pa
 from gamay.functions.vector import Operand, Vector
 from gamay.model.types import DataType
 
-GroupIds: TypeAlias = "np.ndarray[Any, np.dtype[np.int32]]"
+GroupIds: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
 State: TypeAlias = Any
 Partial: TypeAlias = Any  # something of the aggregate's own, with one entry for each group
 
