@@ -177,7 +177,7 @@ def _resolve(call: Call) -> tuple[Call, _AggregateEntry]:
     if len(call.args) != 1:
         raise QueryError(
             ErrorCode.QUERY_VALIDATION,
-            f"Function '{call.name}' takes 1 argument, {len(call.args)} are given; write {base}(x, {parameter}, ...) instead",
+            f"Function '{call.name}' takes 1 argument, not {len(call.args)}; write {base}(x, {parameter}, ...) instead",
         )
     return Call(base, (*call.args, Literal(parameter, DataType.INT))), _aggregates[base]
 
