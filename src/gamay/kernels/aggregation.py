@@ -1,0 +1,197 @@
+"""Totals of groups: count, sum, minimum and maximum over dictionary ids or plain values.
+
+groups: unsigned [n], the group of each row; ids: unsigned [n]; lut: int64 or float64 [cardinality], the value of each id;
+values: any number type [n]. Totals have `stride` cells for each of four lanes, or one lane when stride is 0: row i adds to
+lane i mod 4, so that consecutive rows of one group do not wait for each other. `pairs` hold count and sum side by side,
+two cells for each group, because one cache line then serves both.
+"""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gamay.kernels.jit import kernel
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+
+@kernel
+def count_groups(groups: Array, counts: Array, stride: int) -> None:
+    """Add 1 to `counts[group]` for each row."""
+    step = np.uint64(stride)
+    whole = len(groups) // 4 * 4
+    for i in range(0, whole, 4):
+        counts[np.uint64(groups[i])] += 1
+        counts[np.uint64(groups[i + 1]) + step] += 1
+        counts[np.uint64(groups[i + 2]) + step + step] += 1
+        counts[np.uint64(groups[i + 3]) + step + step + step] += 1
+    for i in range(whole, len(groups)):
+        counts[np.uint64(groups[i])] += 1
+
+
+@kernel
+def add_coded(groups: Array, ids: Array, lut: Array, sums: Array, stride: int) -> None:
+    """Add `lut[id]` to `sums[group]` for each row."""
+    step = np.uint64(stride)
+    whole = len(groups) // 4 * 4
+    for i in range(0, whole, 4):
+        sums[np.uint64(groups[i])] += lut[np.uint64(ids[i])]
+        sums[np.uint64(groups[i + 1]) + step] += lut[np.uint64(ids[i + 1])]
+        sums[np.uint64(groups[i + 2]) + step + step] += lut[np.uint64(ids[i + 2])]
+        sums[np.uint64(groups[i + 3]) + step + step + step] += lut[np.uint64(ids[i + 3])]
+    for i in range(whole, len(groups)):
+        sums[np.uint64(groups[i])] += lut[np.uint64(ids[i])]
+
+
+@kernel
+def add_values(groups: Array, values: Array, sums: Array, stride: int) -> None:
+    """Add `values[i]` to `sums[group]` for each row."""
+    step = np.uint64(stride)
+    whole = len(groups) // 4 * 4
+    for i in range(0, whole, 4):
+        sums[np.uint64(groups[i])] += values[i]
+        sums[np.uint64(groups[i + 1]) + step] += values[i + 1]
+        sums[np.uint64(groups[i + 2]) + step + step] += values[i + 2]
+        sums[np.uint64(groups[i + 3]) + step + step + step] += values[i + 3]
+    for i in range(whole, len(groups)):
+        sums[np.uint64(groups[i])] += values[i]
+
+
+@kernel
+def count_add_coded(groups: Array, ids: Array, lut: Array, pairs: Array, stride: int) -> None:
+    """Add 1 to `pairs[2 * group]` and `lut[id]` to `pairs[2 * group + 1]`; stride counts cells, two for each group."""
+    step = np.uint64(stride)
+    one = np.uint64(1)
+    whole = len(groups) // 4 * 4
+    for i in range(0, whole, 4):
+        cell = np.uint64(groups[i]) << one
+        pairs[cell] += 1
+        pairs[cell + one] += lut[np.uint64(ids[i])]
+        cell = (np.uint64(groups[i + 1]) << one) + step
+        pairs[cell] += 1
+        pairs[cell + one] += lut[np.uint64(ids[i + 1])]
+        cell = (np.uint64(groups[i + 2]) << one) + step + step
+        pairs[cell] += 1
+        pairs[cell + one] += lut[np.uint64(ids[i + 2])]
+        cell = (np.uint64(groups[i + 3]) << one) + step + step + step
+        pairs[cell] += 1
+        pairs[cell + one] += lut[np.uint64(ids[i + 3])]
+    for i in range(whole, len(groups)):
+        cell = np.uint64(groups[i]) << one
+        pairs[cell] += 1
+        pairs[cell + one] += lut[np.uint64(ids[i])]
+
+
+@kernel
+def count_add_values(groups: Array, values: Array, pairs: Array, stride: int) -> None:
+    """Add 1 to `pairs[2 * group]` and `values[i]` to `pairs[2 * group + 1]`; stride counts cells, two for each group."""
+    step = np.uint64(stride)
+    one = np.uint64(1)
+    whole = len(groups) // 4 * 4
+    for i in range(0, whole, 4):
+        cell = np.uint64(groups[i]) << one
+        pairs[cell] += 1
+        pairs[cell + one] += values[i]
+        cell = (np.uint64(groups[i + 1]) << one) + step
+        pairs[cell] += 1
+        pairs[cell + one] += values[i + 1]
+        cell = (np.uint64(groups[i + 2]) << one) + step + step
+        pairs[cell] += 1
+        pairs[cell + one] += values[i + 2]
+        cell = (np.uint64(groups[i + 3]) << one) + step + step + step
+        pairs[cell] += 1
+        pairs[cell + one] += values[i + 3]
+    for i in range(whole, len(groups)):
+        cell = np.uint64(groups[i]) << one
+        pairs[cell] += 1
+        pairs[cell + one] += values[i]
+
+
+@kernel
+def bound_coded(groups: Array, ids: Array, lut: Array, lows: Array, highs: Array) -> None:
+    """Lower `lows[group]` and raise `highs[group]` to include `lut[id]`; NaN is passed over.
+
+    An empty `lows` or `highs` is left alone.
+    """
+    if len(highs) == 0:
+        for i in range(len(groups)):
+            value = lut[np.uint64(ids[i])]
+            group = np.uint64(groups[i])
+            if value < lows[group]:
+                lows[group] = value
+    elif len(lows) == 0:
+        for i in range(len(groups)):
+            value = lut[np.uint64(ids[i])]
+            group = np.uint64(groups[i])
+            if value > highs[group]:
+                highs[group] = value
+    else:
+        for i in range(len(groups)):
+            value = lut[np.uint64(ids[i])]
+            group = np.uint64(groups[i])
+            if value < lows[group]:
+                lows[group] = value
+            if value > highs[group]:
+                highs[group] = value
+
+
+@kernel
+def bound_values(groups: Array, values: Array, lows: Array, highs: Array) -> None:
+    """Lower `lows[group]` and raise `highs[group]` to include `values[i]`; NaN is passed over.
+
+    An empty `lows` or `highs` is left alone.
+    """
+    if len(highs) == 0:
+        for i in range(len(groups)):
+            value = np.float64(values[i])
+            group = np.uint64(groups[i])
+            if value < lows[group]:
+                lows[group] = value
+    elif len(lows) == 0:
+        for i in range(len(groups)):
+            value = np.float64(values[i])
+            group = np.uint64(groups[i])
+            if value > highs[group]:
+                highs[group] = value
+    else:
+        for i in range(len(groups)):
+            value = np.float64(values[i])
+            group = np.uint64(groups[i])
+            if value < lows[group]:
+                lows[group] = value
+            if value > highs[group]:
+                highs[group] = value
+
+
+@kernel
+def total_coded(ids: Array, lut: Array) -> Any:
+    """Return the sum of `lut[id]` over all rows; four running sums, so that additions overlap."""
+    first = lut[0] - lut[0]
+    second = first
+    third = first
+    fourth = first
+    whole = len(ids) // 4 * 4
+    for i in range(0, whole, 4):
+        first += lut[np.uint64(ids[i])]
+        second += lut[np.uint64(ids[i + 1])]
+        third += lut[np.uint64(ids[i + 2])]
+        fourth += lut[np.uint64(ids[i + 3])]
+    for i in range(whole, len(ids)):
+        first += lut[np.uint64(ids[i])]
+    return first + second + third + fourth
+
+
+@kernel
+def mark_coded(groups: Array, ids: Array, cardinality: int, seen: Array) -> None:
+    """Set `seen[group * cardinality + id]` for each row: uint8."""
+    width = np.uint64(cardinality)
+    for i in range(len(ids)):
+        seen[np.uint64(groups[i]) * width + np.uint64(ids[i])] = 1
+
+
+@kernel
+def tally_coded(groups: Array, ids: Array, cardinality: int, tally: Array) -> None:
+    """Add 1 to `tally[group * cardinality + id]` for each row."""
+    width = np.uint64(cardinality)
+    for i in range(len(ids)):
+        tally[np.uint64(groups[i]) * width + np.uint64(ids[i])] += 1

@@ -1,0 +1,138 @@
+"""From keys to group numbers, and from masks to the rows that they keep.
+
+Keys are dictionary ids (unsigned) or already packed int64; groups are numbered 0, 1, … in order of first appearance.
+"""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gamay.kernels.jit import kernel
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+
+@kernel
+def pack_pair(high: Array, low: Array, cardinality: int, out: Array) -> None:
+    """Write `high[i] * cardinality + low[i]`; `out` may be `high` itself."""
+    width = np.int64(cardinality)
+    for i in range(len(out)):
+        out[i] = np.int64(high[i]) * width + np.int64(low[i])
+
+
+@kernel
+def mask_groups(groups: Array, mask: Array, dropped: int, out: Array) -> None:
+    """Write the group of each row that `mask` (uint8) keeps, and `dropped` for the others."""
+    for i in range(len(out)):
+        out[i] = groups[i] if mask[i] != 0 else dropped
+
+
+@kernel
+def compress(values: Array, mask: Array, out: Array) -> int:
+    """Write the values that `mask` (uint8) keeps, one after the other; return how many.
+
+    `out` has one cell more than are kept: every value is written, and the place only moves on after a kept one, which
+    costs less than a branch that is mispredicted.
+    """
+    kept = np.int64(0)
+    for i in range(len(values)):
+        out[kept] = values[i]
+        kept += np.int64(mask[i])
+    return kept
+
+
+@kernel
+def expand_groups(groups: Array, offsets: Array, out: Array) -> None:
+    """Write each row's group once for each of the row's values, which are [offsets[i], offsets[i + 1])."""
+    first = np.int64(offsets[0])
+    for i in range(len(groups)):
+        for position in range(np.int64(offsets[i]) - first, np.int64(offsets[i + 1]) - first):
+            out[position] = groups[i]
+
+
+@kernel
+def number_by_lookup(keys: Array, lookup: Array, group_keys: Array, num_groups: int, limit: int, out: Array) -> int:
+    """Number keys by direct lookup; return the new number of groups, or -1 - that when a key beyond `limit` was dropped.
+
+    keys: [n] in [0, len(lookup)); lookup: int32, -1 where the key is new; group_keys: int64 with room for every new group;
+    out: int32 [n], the group, or `limit` for rows of keys that came after the limit was reached.
+    """
+    dropped = False
+    groups = np.int64(num_groups)
+    for i in range(len(keys)):
+        key = np.int64(keys[i])
+        group = lookup[key]
+        if group < 0:
+            if groups < limit:
+                group = np.int32(groups)
+                lookup[key] = group
+                group_keys[groups] = key
+                groups += 1
+            else:
+                group = np.int32(limit)
+                dropped = True
+        out[i] = group
+    return -1 - groups if dropped else groups
+
+
+@kernel
+def _slot_of(key: Any, shift: Any) -> Any:
+    """The first slot to try: the high bits of a multiplicative hash of key, folded so that high bits count too."""
+    word = np.uint64(key)
+    word ^= word >> np.uint64(32)
+    return np.int64((word * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(shift))
+
+
+@kernel
+def number_by_hash(
+    keys: Array, start: int, table: Array, group_keys: Array, num_groups: int, limit: int, out: Array
+) -> tuple[int, int, bool]:
+    """Number int64 keys from row `start` on; return (rows done, number of groups, whether a key was dropped).
+
+    It stops before a row that would fill the table to more than half; the caller rebuilds it larger and goes on.
+    table: int32 with a power of two of slots, -1 where free, else a group; group_keys: int64, half as many as slots at
+    least; out: int32 [n], the group, or `limit` for rows of keys that came after the limit was reached.
+    """
+    mask = np.int64(len(table) - 1)
+    bits = 0
+    while (1 << bits) < len(table):
+        bits += 1
+    shift = 64 - bits
+    groups_max = len(table) // 2
+    groups = np.int64(num_groups)
+    dropped = False
+    for i in range(start, len(keys)):
+        key = keys[i]
+        slot = _slot_of(key, shift)
+        group = table[slot]
+        while group >= 0 and group_keys[group] != key:
+            slot = (slot + 1) & mask
+            group = table[slot]
+        if group < 0:
+            if groups >= limit:
+                group = np.int32(limit)
+                dropped = True
+            elif groups >= groups_max:
+                return i, groups, dropped
+            else:
+                group = np.int32(groups)
+                table[slot] = group
+                group_keys[groups] = key
+                groups += 1
+        out[i] = group
+    return len(keys), groups, dropped
+
+
+@kernel
+def rebuild_table(group_keys: Array, num_groups: int, table: Array) -> None:
+    """Enter the first `num_groups` keys in an empty (all -1) table of a power of two of slots."""
+    mask = np.int64(len(table) - 1)
+    bits = 0
+    while (1 << bits) < len(table):
+        bits += 1
+    shift = 64 - bits
+    for group in range(num_groups):
+        slot = _slot_of(group_keys[group], shift)
+        while table[slot] >= 0:
+            slot = (slot + 1) & mask
+        table[slot] = group

@@ -1,0 +1,20 @@
+"""Thresholds of grouping and aggregation, each with the measurement that chose it.
+
+Measured on two cores of a Xeon with 48 KB L1, 2 MB L2 for each core, 20 million rows.
+"""
+
+# Four copies of the totals hide the latency of adding to the same group twice in a row: with 4 groups 1.3 -> 0.4 ns a row.
+# Above this many groups repeats are rare and the copies only cost cache.
+LANES = 4
+LANED_GROUPS_MAX = 1024
+
+# Totals indexed by the packed key itself, without a table in between. 2 ** 20 groups of 16 bytes are
+# 16 MB, beyond the cache, but a hash table of the groups that occur costs more until about one cell in ten is in use.
+DIRECT_GROUPS_MAX = 1 << 20
+# The same for aggregates whose state is more than a number or two for each group.
+DIRECT_GROUPS_MAX_WIDE = 1 << 12
+# A lookup table from packed key to group: 4 bytes a cell.
+LOOKUP_CELLS_MAX = 1 << 22
+
+# Rows of a block that is read without copying; larger than other blocks, so that Python's share (about 30 us) disappears.
+ZERO_COPY_BLOCK_ROWS = 1 << 19

@@ -1,0 +1,96 @@
+"""Threads for work that leaves the GIL alone most of the time."""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class WorkPool:
+    """Runs lists of tasks on a fixed number of threads, one of which is the caller's.
+
+    A single task, and tasks started from within a task, run in the caller's thread: a thread switch costs more than small
+    work, and waiting for a pool from inside it could wait for ever.
+    """
+
+    def __init__(self, threads: int) -> None:
+        if threads < 1:
+            raise ValueError(f"a pool needs at least one thread, not {threads}")
+        self.threads = threads
+        self._local = threading.local()
+        self._executor = ThreadPoolExecutor(threads - 1, thread_name_prefix="gamay-work") if threads > 1 else None
+
+    @property
+    def usable_threads(self) -> int:
+        """How many threads `run` would use when called here: 1 from within a task."""
+        return 1 if getattr(self._local, "busy", False) else self.threads
+
+    def run(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
+        """Run all tasks and return their results in order; raises what the first failing task raised.
+
+        When a task fails, tasks that have not begun are not begun any more.
+        """
+        if len(tasks) <= 1 or self._executor is None or self.usable_threads == 1:
+            return [task() for task in tasks]
+        job = _Job(tasks)
+        helpers: list[Future[None]] = [
+            self._executor.submit(self._work, job) for _ in range(min(self.threads, len(tasks)) - 1)
+        ]
+        self._work(job)
+        for helper in helpers:
+            # A helper that other queries keep from starting has nothing left to do: all tasks are taken.
+            if not helper.cancel():
+                helper.result()
+        return job.results()
+
+    def close(self) -> None:
+        """End the threads, once their tasks are done."""
+        if self._executor is not None:
+            self._executor.shutdown()
+
+    def __enter__(self) -> "WorkPool":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _work(self, job: "_Job[T]") -> None:
+        self._local.busy = True
+        try:
+            while job.run_next():
+                pass
+        finally:
+            self._local.busy = False
+
+
+class _Job(Generic[T]):
+    """The tasks of one call of `run`, taken one by one by whoever is free."""
+
+    def __init__(self, tasks: Sequence[Callable[[], T]]) -> None:
+        self._tasks = tasks
+        self._results: dict[int, T] = {}
+        self._lock = threading.Lock()
+        self._next = 0
+        self._error: BaseException | None = None
+
+    def run_next(self) -> bool:
+        """Run one task that nobody has taken; False when none is left."""
+        with self._lock:
+            index = self._next
+            if self._error is not None or index >= len(self._tasks):
+                return False
+            self._next += 1
+        try:
+            self._results[index] = self._tasks[index]()
+        except BaseException as error:  # noqa: BLE001 - it is raised again in the thread that waits for the job
+            with self._lock:
+                self._error = self._error or error
+        return True
+
+    def results(self) -> list[T]:
+        if self._error is not None:
+            raise self._error
+        return [self._results[index] for index in range(len(self._tasks))]
