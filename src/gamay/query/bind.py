@@ -1,0 +1,304 @@
+"""From a `Query` to a `BoundQuery`: columns found in the schema, types known, aggregates bound, the kind decided.
+
+Expressions after grouping (SELECT, HAVING, ORDER BY) are rewritten over the columns of the grouped table: `key:0`, `key:1`, …
+for the GROUP BY expressions and `agg:0`, `agg:1`, … for the aggregates; both are listed once however often they are written.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.aggregate.spi import Aggregate
+from gamay.functions.evaluate import result_type
+from gamay.functions.expression import Call, Column, Expression, Literal, Star, column_names, walk
+from gamay.functions.registry import aggregate_arguments, bind_aggregate, is_aggregate
+from gamay.functions.text import to_text
+from gamay.model.schema import Schema
+from gamay.model.types import DataType
+from gamay.query.bind_filter import FilterBinder, fold
+from gamay.query.predicate import EVERYTHING, Filter
+from gamay.query.scope import Scope, ValueType
+from gamay.sql.query import OrderBy, Query, SelectItem
+
+
+class QueryKind(Enum):
+    """The five kinds of single-table queries; they are executed and counted differently."""
+
+    SELECTION = "selection"
+    SELECTION_ORDER_BY = "selection with ORDER BY"
+    DISTINCT = "distinct"
+    AGGREGATION = "aggregation"
+    GROUP_BY = "group by"
+
+
+@dataclass(frozen=True, slots=True)
+class BoundAggregate:
+    """An aggregate of the query, with the expressions that are evaluated for each row."""
+
+    call: Call
+    aggregate: Aggregate
+    arguments: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """One key of the result's order. For selections `expression` is over the table's columns, else over the grouped ones."""
+
+    expression: Expression
+    descending: bool
+    nulls_last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BoundQuery:
+    """A query that can be executed.
+
+    names, types: of the result's columns.
+    rows: the distinct expressions that are read for each row: what a selection shows; the keys of DISTINCT and GROUP BY.
+    row_types: their types.
+    outputs: one expression for each result column: over the table's columns in a selection, over the grouped table otherwise.
+    order_by, having: over the same columns as `outputs`.
+    """
+
+    query: Query
+    kind: QueryKind
+    filter: Filter
+    names: tuple[str, ...]
+    types: tuple[ValueType, ...]
+    rows: tuple[Expression, ...]
+    row_types: tuple[ValueType, ...]
+    aggregates: tuple[BoundAggregate, ...]
+    outputs: tuple[Expression, ...]
+    having: Expression | None
+    order_by: tuple[SortKey, ...]
+    limit: int
+    offset: int
+
+    @property
+    def limit_with_offset(self) -> int:
+        """The number of rows that a segment or server must be able to contribute."""
+        return self.limit + self.offset
+
+
+def bind(query: Query, schema: Schema) -> BoundQuery:
+    """Bind a query to a table's schema; raises QueryError 710 for an unknown column and 700 for what makes no sense."""
+    if query.options.get("enableNullHandling", "false").lower() == "true":
+        raise QueryError(
+            ErrorCode.QUERY_VALIDATION,
+            "enableNullHandling=true is not supported yet; without it a null reads as the column's default value",
+        )
+    return _Binder(query, schema).bind()
+
+
+def key_column(index: int) -> Column:
+    """Return the name under which the grouped table holds a GROUP BY or DISTINCT expression."""
+    return Column(f"key:{index}")
+
+
+def aggregate_column(index: int) -> Column:
+    """Return the name under which the grouped table holds an aggregate."""
+    return Column(f"agg:{index}")
+
+
+class _Binder:
+    def __init__(self, query: Query, schema: Schema) -> None:
+        self._query = query
+        self._scope = Scope(schema, query.table)
+        self._keys: list[Expression] = []
+        self._key_types: list[ValueType] = []
+        self._calls: dict[Call, int] = {}
+        self._aggregates: list[BoundAggregate] = []
+
+    def bind(self) -> BoundQuery:
+        query = self._query
+        items = self._select_items()
+        order_by = [(self._row_expression(key.expression), key) for key in query.order_by]
+        having = None if query.having is None else fold(self._scope.bind(query.having))
+        group_by = [self._row_expression(expression) for expression in query.group_by]
+        written = [item.expression for item in items] + [expression for expression, _ in order_by] + ([having] if having else [])
+        aggregated = any(_has_aggregate(expression) for expression in written)
+        if query.distinct and (aggregated or group_by):
+            raise _invalid("DISTINCT cannot be combined with aggregates or GROUP BY; group by the selected columns instead")
+        if aggregated or group_by:
+            kind = QueryKind.GROUP_BY if group_by else QueryKind.AGGREGATION
+            return self._grouped(kind, items, group_by, having, [] if not group_by else order_by)
+        if having is not None:
+            raise _invalid("HAVING needs GROUP BY or an aggregate; use WHERE to filter rows")
+        if query.distinct:
+            return self._distinct(items, order_by)
+        return self._selection(items, order_by)
+
+    # -- the parts of a query
+
+    def _select_items(self) -> list[SelectItem]:
+        items: list[SelectItem] = []
+        for item in self._query.select:
+            if isinstance(item.expression, Star):
+                if self._query.distinct:
+                    raise _invalid("DISTINCT * is not supported; list the columns")
+                items.extend(SelectItem(Column(name), name) for name in self._scope.star())
+            else:
+                items.append(SelectItem(self._row_expression(item.expression), item.name))
+        return items
+
+    def _row_expression(self, expression: Expression) -> Expression:
+        return fold(self._scope.bind(expression))
+
+    def _filter(self) -> Filter:
+        if self._query.where is None:
+            return EVERYTHING
+        where = self._scope.bind(self._query.where)
+        if _has_aggregate(where):
+            raise _invalid("An aggregate cannot stand in WHERE; use HAVING")
+        return FilterBinder(self._scope.type_of).bind(where)
+
+    def _type(self, expression: Expression) -> ValueType:
+        if isinstance(expression, Column):
+            return self._scope.type_of(expression.name)
+        return result_type(expression, self._scope.type_of)
+
+    # -- the kinds of queries
+
+    def _selection(self, items: Sequence[SelectItem], order_by: "_OrderBy") -> BoundQuery:
+        outputs = tuple(item.expression for item in items)
+        keys = _sort_keys([(expression, key.descending, key.nulls_last) for expression, key in order_by])
+        self._check_sortable(keys, self._type)
+        rows = tuple(dict.fromkeys((*outputs, *(key.expression for key in keys))))
+        kind = QueryKind.SELECTION_ORDER_BY if keys else QueryKind.SELECTION
+        return self._bound(kind, items, rows, tuple(self._type(output) for output in outputs), outputs, None, keys)
+
+    def _distinct(self, items: Sequence[SelectItem], order_by: "_OrderBy") -> BoundQuery:
+        if self._query.limit == 0:
+            raise _invalid("DISTINCT with LIMIT 0 is not supported")
+        self._set_keys([item.expression for item in items])
+        for expression, _ in order_by:
+            if expression not in self._keys:
+                raise _invalid(f"DISTINCT can be ordered only by what it selects; {to_text(expression)} is not selected")
+        outputs = tuple(self._after_grouping(item.expression) for item in items)
+        keys = _sort_keys([(self._after_grouping(e), key.descending, key.nulls_last) for e, key in order_by])
+        types = tuple(self._grouped_type(output) for output in outputs)
+        return self._bound(QueryKind.DISTINCT, items, tuple(self._keys), types, outputs, None, keys)
+
+    def _grouped(
+        self,
+        kind: QueryKind,
+        items: Sequence[SelectItem],
+        group_by: Sequence[Expression],
+        having: Expression | None,
+        order_by: "_OrderBy",
+    ) -> BoundQuery:
+        for expression in group_by:
+            if _has_aggregate(expression):
+                raise _invalid(f"An aggregate cannot stand in GROUP BY: {to_text(expression)}")
+        self._set_keys(group_by)
+        outputs = tuple(self._after_grouping(item.expression) for item in items)
+        keys = _sort_keys([(self._after_grouping(e), key.descending, key.nulls_last) for e, key in order_by])
+        self._check_sortable(keys, self._grouped_type)
+        condition = None if having is None else self._after_grouping(having)
+        if condition is not None and self._grouped_type(condition) != (DataType.BOOLEAN, False):
+            raise _invalid(f"HAVING must be a condition: {to_text(having) if having else ''}")
+        types = tuple(self._grouped_type(output) for output in outputs)
+        return self._bound(kind, items, tuple(self._keys), types, outputs, condition, keys)
+
+    def _bound(
+        self,
+        kind: QueryKind,
+        items: Sequence[SelectItem],
+        rows: tuple[Expression, ...],
+        types: tuple[ValueType, ...],
+        outputs: tuple[Expression, ...],
+        having: Expression | None,
+        order_by: tuple[SortKey, ...],
+    ) -> BoundQuery:
+        row_types = tuple(self._type(row) for row in rows)
+        return BoundQuery(
+            self._query,
+            kind,
+            self._filter(),
+            tuple(item.name for item in items),
+            types,
+            rows,
+            row_types,
+            tuple(self._aggregates),
+            outputs,
+            having,
+            order_by,
+            self._query.limit,
+            self._query.offset,
+        )
+
+    # -- grouping
+
+    def _set_keys(self, keys: Sequence[Expression]) -> None:
+        """Take the keys in the order written, each once; a multi-value key is grouped by each of its values."""
+        self._keys = list(dict.fromkeys(keys))
+        self._key_types = [(self._type(key)[0], False) for key in self._keys]
+
+    def _after_grouping(self, expression: Expression) -> Expression:
+        """Return the expression over the grouped table."""
+        if expression in self._keys:
+            return key_column(self._keys.index(expression))
+        if isinstance(expression, Call):
+            if is_aggregate(expression.name):
+                return aggregate_column(self._aggregate(expression))
+            return Call(expression.name, tuple(self._after_grouping(arg) for arg in expression.args))
+        if isinstance(expression, Column):
+            raise _invalid(
+                f"Column '{expression.name}' is neither in GROUP BY nor inside an aggregate; add it to GROUP BY or aggregate it"
+            )
+        return expression
+
+    def _aggregate(self, call: Call) -> int:
+        if call not in self._calls:
+            arguments = aggregate_arguments(call)
+            nested = [part for arg in call.args for part in walk(arg) if isinstance(part, Call) and is_aggregate(part.name)]
+            if nested:
+                raise _invalid(f"An aggregate cannot contain another one: {to_text(call)}")
+            types = [self._type(argument) for argument in arguments]
+            self._aggregates.append(BoundAggregate(call, bind_aggregate(call, types), arguments))
+            self._calls[call] = len(self._calls)
+        return self._calls[call]
+
+    def _grouped_type(self, expression: Expression) -> ValueType:
+        return result_type(expression, self._grouped_column_type)
+
+    def _grouped_column_type(self, name: str) -> ValueType:
+        kind, index = name.split(":")
+        if kind == "key":
+            return self._key_types[int(index)]
+        aggregate = self._aggregates[int(index)].aggregate
+        return aggregate.result_type, aggregate.result_is_multi_value
+
+    def _check_sortable(self, keys: Sequence[SortKey], type_of: "_TypeOf") -> None:
+        for key in keys:
+            if type_of(key.expression)[1]:
+                raise _invalid(f"ORDER BY a multi-value expression is not defined: {to_text(key.expression)}")
+
+
+_OrderBy: TypeAlias = Sequence[tuple[Expression, OrderBy]]
+_TypeOf: TypeAlias = Callable[[Expression], ValueType]
+
+
+def _sort_keys(keys: Sequence[tuple[Expression, bool, bool | None]]) -> tuple[SortKey, ...]:
+    """Return the sort keys without repeats and constants; nulls are greatest unless said otherwise."""
+    distinct: dict[Expression, SortKey] = {}
+    for expression, descending, nulls_last in keys:
+        if expression not in distinct and not isinstance(expression, Literal):
+            last = not descending if nulls_last is None else nulls_last
+            distinct[expression] = SortKey(expression, descending, last)
+    return tuple(distinct.values())
+
+
+def _has_aggregate(expression: Expression) -> bool:
+    return any(isinstance(part, Call) and is_aggregate(part.name) for part in walk(expression))
+
+
+def _invalid(message: str) -> QueryError:
+    return QueryError(ErrorCode.QUERY_VALIDATION, message)
+
+
+def physical_columns(expressions: Sequence[Expression]) -> list[str]:
+    """Return the names of the columns that expressions read, each once."""
+    return list(dict.fromkeys(name for expression in expressions for name in column_names(expression)))

@@ -1,0 +1,204 @@
+"""Literals as values of a column's type: `intCol < 5.1` becomes `<= 5`, `intCol = 5.5` matches nothing, text is parsed.
+
+Nothing is truncated or wrapped. FLOAT columns are compared as float32, so that `floatCol = 1.1` finds what prints as 1.1.
+"""
+
+import math
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import numpy as np
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.expression import Literal, LiteralValue
+from gamay.model.types import DataType
+
+_INTEGER_BITS = {DataType.INT: 32, DataType.LONG: 64, DataType.TIMESTAMP: 64}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Coerced:
+    """A literal in a column's type. `side`: where the literal's exact value lies from `value`: -1 below, 0 at it, 1 above."""
+
+    value: Any
+    side: int = 0
+
+
+def coerce(literal: Literal, data_type: DataType, column: str) -> Coerced:
+    """Return the value of `data_type` next to the literal; raises QueryError when the text cannot be read as that type."""
+    value = literal.value
+    if value is None:
+        raise QueryError(
+            ErrorCode.QUERY_VALIDATION, f"Column '{column}' is compared with NULL, which matches nothing; write IS NULL"
+        )
+    try:
+        return _COERCIONS[data_type](value)
+    except (ValueError, InvalidOperation, OverflowError) as reason:
+        raise QueryError(
+            ErrorCode.QUERY_VALIDATION,
+            f"Cannot compare column '{column}' of type {data_type.value} with {value!r}: {reason}",
+        ) from reason
+
+
+def coerce_equal(literal: Literal, data_type: DataType, column: str) -> LiteralValue:
+    """Return the one value of the type that equals the literal, or None when there is none."""
+    coerced = coerce(literal, data_type, column)
+    equal: LiteralValue = coerced.value if coerced.side == 0 else None
+    return equal
+
+
+def coerce_lower(literal: Literal, data_type: DataType, column: str, inclusive: bool) -> tuple[LiteralValue, bool]:
+    """Return the lower bound (value, inclusive) that keeps exactly the values above the literal."""
+    coerced = coerce(literal, data_type, column)
+    return coerced.value, inclusive if coerced.side == 0 else coerced.side < 0
+
+
+def coerce_upper(literal: Literal, data_type: DataType, column: str, inclusive: bool) -> tuple[LiteralValue, bool]:
+    """Return the upper bound (value, inclusive) that keeps exactly the values below the literal."""
+    coerced = coerce(literal, data_type, column)
+    return coerced.value, inclusive if coerced.side == 0 else coerced.side > 0
+
+
+def _number(value: Any) -> Any:
+    """Return a literal as an exact number: int, float or Decimal."""
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, str):
+        text = value.strip()
+        try:
+            return int(text)
+        except ValueError:
+            number = Decimal(text)
+            return number if number.is_finite() else float(number)
+    if isinstance(value, bytes):
+        raise ValueError("a byte string is not a number")
+    return value
+
+
+def _integer(bits: int) -> Callable[[Any], Coerced]:
+    least, most = -(1 << bits - 1), (1 << bits - 1) - 1
+
+    def convert(value: Any) -> Coerced:
+        exact = _number(value)
+        if exact != exact or exact > most:  # NaN is greater than every number
+            return Coerced(most, 1)
+        if exact < least:
+            return Coerced(least, -1)
+        nearest = math.floor(exact)
+        return Coerced(nearest, 0 if nearest == exact else 1)
+
+    return convert
+
+
+def _double(value: Any) -> Coerced:
+    exact = _number(value)
+    try:
+        near = float(exact)
+    except OverflowError:
+        near = math.inf if exact > 0 else -math.inf
+    # decimal text means the double it is read as; an integer literal means itself
+    if isinstance(exact, int) and near != exact:
+        return Coerced(near, 1 if exact > near else -1)
+    return Coerced(near)
+
+
+def _float(value: Any) -> Coerced:
+    wide = _double(value).value
+    with np.errstate(over="ignore"):
+        near = float(np.float32(wide))
+    if math.isinf(near) and not math.isinf(wide):
+        return Coerced(near, -1 if near > 0 else 1)
+    return Coerced(near)
+
+
+def _decimal(value: Any) -> Coerced:
+    exact = _number(value)
+    if isinstance(exact, float):
+        if not math.isfinite(exact):
+            raise ValueError("a BIG_DECIMAL is finite")
+        exact = Decimal(repr(exact))
+    return Coerced(Decimal(exact))
+
+
+def _boolean(value: Any) -> Coerced:
+    if isinstance(value, str):
+        return Coerced(value.lower() == "true" or value == "1")
+    if isinstance(value, bytes):
+        raise ValueError("a byte string is not a truth value")
+    return Coerced(value != 0)
+
+
+def parse_timestamp(text: str) -> int:
+    """Return the milliseconds of `yyyy-MM-dd[ HH:mm[:ss[.n]]]`, ISO-8601 or digits; text without a zone is UTC."""
+    text = text.strip()
+    if text.lstrip("+-").isdigit():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("a timestamp is milliseconds or text like 2024-05-01 10:30:00.0 or 2024-05-01T10:30:00Z") from None
+    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+_long = _integer(64)
+
+
+def _timestamp(value: Any) -> Coerced:
+    return _long(parse_timestamp(value)) if isinstance(value, str) else _long(value)
+
+
+def java_double_text(value: float) -> str:
+    """Return a double as Java prints it: `1.0`, `1.0E10`, `NaN`, `Infinity`."""
+    if not math.isfinite(value):
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        text = format(Decimal(repr(value)), "f")
+        return text if "." in text else text + ".0"
+    sign, digits, exponent = Decimal(repr(value)).as_tuple()
+    mantissa = "".join(map(str, digits)).rstrip("0") or "0"
+    power = len(digits) - 1 + int(exponent)
+    return f"{'-' if sign else ''}{mantissa[0]}.{mantissa[1:] or '0'}E{power}"
+
+
+def _text(value: Any) -> Coerced:
+    if isinstance(value, bool):
+        return Coerced("true" if value else "false")
+    if isinstance(value, float):
+        return Coerced(java_double_text(value))
+    if isinstance(value, bytes):
+        return Coerced(value.hex())
+    return Coerced(format(value, "f") if isinstance(value, Decimal) else str(value))
+
+
+def _bytes(value: Any) -> Coerced:
+    if isinstance(value, bytes):
+        return Coerced(value)
+    if not isinstance(value, str):
+        raise ValueError("bytes are written as a text of hex digits")
+    return Coerced(bytes.fromhex(value))
+
+
+def _uuid(value: Any) -> Coerced:
+    if isinstance(value, bytes):
+        return Coerced(value)
+    return Coerced(uuid.UUID(str(value)).bytes)
+
+
+_COERCIONS: dict[DataType, Callable[[Any], Coerced]] = {
+    **{data_type: _integer(bits) for data_type, bits in _INTEGER_BITS.items()},
+    DataType.TIMESTAMP: _timestamp,
+    DataType.FLOAT: _float,
+    DataType.DOUBLE: _double,
+    DataType.BIG_DECIMAL: _decimal,
+    DataType.BOOLEAN: _boolean,
+    DataType.STRING: _text,
+    DataType.JSON: _text,
+    DataType.BYTES: _bytes,
+    DataType.UUID: _uuid,
+}

@@ -1,0 +1,83 @@
+"""A filter and a segment in, the matching rows out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gamay.query.filter.docset import SPARSE, DocRange, DocSet, doc_ids, doc_mask, matches_of
+from gamay.query.filter.resolve import Indexed, Narrowed, Resolver
+from gamay.query.filter.scan import EntryCounter, Mask, Scan
+from gamay.query.matches import BLOCK_ROWS, DocIds, DocList, DocScan, Matches
+from gamay.query.predicate import Filter
+from gamay.segment.spi import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class FilterResult:
+    """The rows of a segment that a filter lets through.
+
+    docs: the rows, when indexes alone have answered (their number is known then), else None.
+    entries: counts the values that scans have read; complete once all rows of `matches` have been walked.
+    """
+
+    docs: DocSet | None
+    scan: Scan | None
+    num_docs: int
+    entries: EntryCounter
+
+    @property
+    def count(self) -> int | None:
+        """The number of matching rows where it is known without reading any."""
+        return None if self.docs is None or self.scan is not None else len(self.docs)
+
+    @property
+    def matches_all(self) -> bool:
+        """Whether every row is known to match."""
+        return self.count == self.num_docs
+
+    def matches(self) -> Matches:
+        """Return the rows in the form in which they are read; scans run as the rows are walked where that pays."""
+        if self.scan is None:
+            assert self.docs is not None
+            return matches_of(self.docs, self.num_docs)
+        if self.docs is None:
+            return DocScan(0, self.num_docs, self.scan.mask)
+        if isinstance(self.docs, DocRange):
+            return DocScan(self.docs.start, self.docs.stop, self.scan.mask)
+        if len(self.docs) * SPARSE < self.num_docs:
+            return DocList(_surviving(self.scan, doc_ids(self.docs)))
+        return DocScan(0, self.num_docs, _within(doc_mask(self.docs, self.num_docs), self.scan))
+
+
+def apply_filter(filter_: Filter, segment: Segment) -> FilterResult:
+    """Return the rows of a segment that satisfy a filter."""
+    counter = EntryCounter()
+    resolved = Resolver(segment, counter).resolve(filter_)
+    if isinstance(resolved, Indexed):
+        return FilterResult(resolved.docs, None, segment.num_docs, counter)
+    if isinstance(resolved, Narrowed):
+        return FilterResult(resolved.docs, resolved.scan, segment.num_docs, counter)
+    return FilterResult(None, resolved, segment.num_docs, counter)
+
+
+def _surviving(scan: Scan, docs: DocIds) -> DocIds:
+    parts = [chunk[scan.mask_at(chunk)] for chunk in np.split(docs, range(BLOCK_ROWS, len(docs), BLOCK_ROWS))]
+    return np.concatenate(parts)
+
+
+def _within(flags: Mask, scan: Scan) -> Callable[[int, int], Mask]:
+    """Return the test of a range of rows that applies the scan only where the flags are set."""
+
+    def mask(first: int, last: int) -> Mask:
+        inside = flags[first:last]
+        matching = np.count_nonzero(inside)
+        if matching * SPARSE < last - first:
+            out = np.zeros(last - first, np.bool_)
+            rows = np.flatnonzero(inside)
+            if matching:
+                out[rows] = scan.mask_at((rows + first).astype(np.int32))
+            return out
+        return inside & scan.mask(first, last)
+
+    return mask

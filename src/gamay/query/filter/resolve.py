@@ -1,0 +1,231 @@
+"""From a predicate to the cheapest way to answer it on one segment.
+
+Every leaf is resolved against the dictionary first, so that it becomes nothing, everything, a range of ids or a set of ids;
+then the sorted index answers with doc ranges, the inverted and range indexes with bitmaps, and a scan is what remains.
+"""
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from pyroaring import BitMap
+
+from gamay.functions.evaluate import evaluate
+from gamay.functions.vector import Vector
+from gamay.query.filter.docset import DocRange, DocSet, complement, intersect, unite
+from gamay.query.filter.scan import (
+    AndScan,
+    EntryCounter,
+    ExpressionScan,
+    IdScan,
+    Mask,
+    NotScan,
+    OrScan,
+    Scan,
+    SetScan,
+    ValueScan,
+    truth,
+)
+from gamay.query.filter.values import in_test, range_test
+from gamay.query.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Not, Or, Range, Test
+from gamay.segment.spi import Column, Dictionary, Segment
+
+IdSet: TypeAlias = "tuple[int, int] | np.ndarray[Any, np.dtype[Any]]"
+"""A range [first, last) of dictionary ids, or the ids themselves, ascending."""
+
+# Uniting the bitmaps of so many ids costs about as much as scanning that many rows (measured with CRoaring).
+_ROWS_PER_BITMAP = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """Answered: exactly these docs. `index` names what answered, for EXPLAIN."""
+
+    docs: DocSet
+    index: str
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowed:
+    """These docs, of which `scan` must still hold."""
+
+    docs: DocSet
+    scan: Scan
+
+
+Resolved: TypeAlias = Indexed | Narrowed | Scan
+
+
+class Resolver:
+    """Resolves the filters of one query on one segment; scans made here count what they read in `counter`."""
+
+    def __init__(self, segment: Segment, counter: EntryCounter) -> None:
+        self._segment = segment
+        self._counter = counter
+        self._num_docs = segment.num_docs
+
+    def resolve(self, filter_: Filter, survivors: int | None = None) -> Resolved:
+        """Return how to answer a filter; `survivors` is the number of rows that it will be asked about at most."""
+        survivors = self._num_docs if survivors is None else survivors
+        if isinstance(filter_, Constant):
+            return self.everything() if filter_.matches else self.nothing()
+        if isinstance(filter_, And):
+            return self._and(filter_, survivors)
+        if isinstance(filter_, Or):
+            return self._or(filter_, survivors)
+        if isinstance(filter_, Not):
+            return self._not(self.resolve(filter_.part, survivors))
+        return self.leaf(filter_, survivors)
+
+    def everything(self) -> Indexed:
+        """Return the answer that is every row."""
+        return Indexed(DocRange(0, self._num_docs), "match_all")
+
+    def nothing(self) -> Indexed:
+        """Return the answer that is no row."""
+        return Indexed(DocRange(0, 0), "empty")
+
+    # -- combinations
+
+    def _and(self, filter_: And, survivors: int) -> Resolved:
+        docs: DocSet = DocRange(0, self._num_docs)
+        scans: list[Scan] = []
+        # predicates that evaluate an expression over a dictionary come last: few rows may be left by then
+        for part in sorted(filter_.parts, key=_evaluates):
+            resolved = self.resolve(part, min(survivors, len(docs)))
+            if isinstance(resolved, Indexed | Narrowed):
+                docs = intersect(docs, resolved.docs)
+                if len(docs) == 0:
+                    return self.nothing()
+            if not isinstance(resolved, Indexed):
+                scans.append(resolved.scan if isinstance(resolved, Narrowed) else resolved)
+        if not scans:
+            return Indexed(docs, "and")
+        scan = scans[0] if len(scans) == 1 else AndScan(scans)
+        return scan if len(docs) == self._num_docs else Narrowed(docs, scan)
+
+    def _or(self, filter_: Or, survivors: int) -> Resolved:
+        docs: DocSet = DocRange(0, 0)
+        scans: list[Scan] = []
+        for part in filter_.parts:
+            resolved = self.resolve(part, survivors)
+            if isinstance(resolved, Indexed):
+                docs = unite(docs, resolved.docs)
+                if len(docs) == self._num_docs:
+                    return self.everything()
+            else:
+                scans.append(self._as_scan(resolved))
+        if not scans:
+            return Indexed(docs, "or")
+        if len(docs):
+            scans.append(SetScan(docs, self._num_docs))
+        return scans[0] if len(scans) == 1 else OrScan(scans)
+
+    def _not(self, resolved: Resolved) -> Resolved:
+        if isinstance(resolved, Indexed):
+            return Indexed(complement(resolved.docs, self._num_docs), resolved.index)
+        return NotScan(self._as_scan(resolved))
+
+    def _as_scan(self, resolved: Narrowed | Scan) -> Scan:
+        if isinstance(resolved, Narrowed):
+            return AndScan([SetScan(resolved.docs, self._num_docs), resolved.scan])
+        return resolved
+
+    # -- leaves
+
+    def leaf(self, leaf: Leaf, survivors: int) -> Resolved:
+        """Return how to answer one predicate."""
+        if isinstance(leaf, Test):
+            return ExpressionScan(self._segment, leaf.expression, len(leaf.columns), self._counter)
+        column = self._segment.column(leaf.column)
+        if isinstance(leaf, IsNull):
+            return self.nothing() if column.null_docs is None else Indexed(column.null_docs, "bitmap")
+        dictionary = column.dictionary
+        if dictionary is None:
+            return self._raw(leaf, column)
+        if isinstance(leaf, Match) and len(dictionary) > survivors:
+            return self._by_value(leaf, column)
+        return self._encoded(leaf, column, dictionary)
+
+    def _encoded(self, leaf: In | Range | Match, column: Column, dictionary: Dictionary) -> Resolved:
+        ids = _ids(leaf, dictionary)
+        count = ids[1] - ids[0] if isinstance(ids, tuple) else len(ids)
+        if count == 0:
+            return self.nothing()
+        if count == len(dictionary):
+            return self.everything()
+        if column.sorted_index is not None:
+            return Indexed(_sorted_docs(column.sorted_index.starts, ids), "sorted_index")
+        if column.inverted_index is not None and count * _ROWS_PER_BITMAP <= max(self._num_docs, _ROWS_PER_BITMAP):
+            listed = np.arange(*ids, dtype=np.int32) if isinstance(ids, tuple) else ids
+            docs = column.inverted_index.docs(int(listed[0])) if count == 1 else column.inverted_index.docs_of_any(listed)
+            return Indexed(docs, "inverted_index")
+        if isinstance(leaf, Range) and column.range_index is not None:
+            return self._range_index(leaf, column)
+        if isinstance(ids, tuple):
+            return IdScan(column, ids, self._counter)
+        table = np.zeros(len(dictionary), np.bool_)
+        table[ids] = True
+        return IdScan(column, table, self._counter)
+
+    def _raw(self, leaf: In | Range | Match, column: Column) -> Resolved:
+        if isinstance(leaf, Match):
+            return self._by_value(leaf, column)
+        if column.range_index is not None:
+            if isinstance(leaf, Range):
+                return self._range_index(leaf, column)
+            if len(leaf.values) == 1:
+                value = leaf.values[0]
+                return self._range_index(Range(leaf.column, value, value, True, True), column)
+        test = in_test(leaf, column.data_type) if isinstance(leaf, In) else range_test(leaf, column.data_type)
+        return ValueScan(column, test, self._counter)
+
+    def _range_index(self, leaf: Range, column: Column) -> Resolved:
+        assert column.range_index is not None
+        docs = column.range_index.docs_between(leaf.lower, leaf.upper, leaf.lower_inclusive, leaf.upper_inclusive)
+        return Indexed(docs, "range_index")
+
+    def _by_value(self, leaf: Match, column: Column) -> Resolved:
+        return ValueScan(column, lambda vector: _matching(leaf, vector), self._counter)
+
+
+def _evaluates(filter_: Filter) -> bool:
+    """Tell whether resolving a filter computes an expression."""
+    if isinstance(filter_, And | Or):
+        return any(_evaluates(part) for part in filter_.parts)
+    return _evaluates(filter_.part) if isinstance(filter_, Not) else isinstance(filter_, Match | Test)
+
+
+def _matching(leaf: Match, values: Vector) -> Mask:
+    num_rows = len(values.values)
+    return truth(evaluate(leaf.expression, lambda _: values, num_rows), num_rows)
+
+
+def _ids(leaf: In | Range | Match, dictionary: Dictionary) -> IdSet:
+    """Return the ids of the values that satisfy a predicate."""
+    if isinstance(leaf, In):
+        return _narrow(dictionary.ids_of(leaf.values))
+    if isinstance(leaf, Range) and dictionary.is_sorted:
+        first, last = dictionary.id_range(leaf.lower, leaf.upper, leaf.lower_inclusive, leaf.upper_inclusive)
+        return first, max(first, last)
+    values = dictionary.values
+    marks = _matching(leaf, values) if isinstance(leaf, Match) else range_test(leaf, dictionary.data_type)(values)
+    return _narrow(np.flatnonzero(marks))
+
+
+def _narrow(ids: "np.ndarray[Any, np.dtype[Any]]") -> IdSet:
+    """Return ids without gaps as a range."""
+    if len(ids) and int(ids[-1]) - int(ids[0]) == len(ids) - 1:
+        return int(ids[0]), int(ids[-1]) + 1
+    return ids.astype(np.int32, copy=False)
+
+
+def _sorted_docs(starts: "np.ndarray[Any, np.dtype[np.int32]]", ids: IdSet) -> DocSet:
+    if isinstance(ids, tuple):
+        return DocRange(int(starts[ids[0]]), int(starts[ids[1]]))
+    docs = BitMap()
+    for first, last in zip(starts[ids].tolist(), starts[ids + 1].tolist(), strict=True):
+        docs.add_range(first, last)
+    return docs
+
+

@@ -1,0 +1,241 @@
+"""Predicates that must look at rows: over dictionary ids, over raw values, over expressions, and their combinations.
+
+A scan answers for a range of rows (`mask`) or for single rows (`mask_at`), counts every value that it reads, and may be used
+from several threads at once.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from gamay.functions.evaluate import evaluate
+from gamay.functions.expression import Expression
+from gamay.functions.vector import EncodedVector, Scalar, Vector
+from gamay.kernels.filter import mark_id_range, mark_id_set, mark_rows_of_id_set, mark_rows_of_values
+from gamay.model.types import DataType
+from gamay.query.filter.docset import SPARSE, DocSet, doc_mask
+from gamay.query.matches import AllDocs, Block, DocIds, DocList
+from gamay.query.read import column_reader, read_values
+from gamay.segment.spi import Column, Ids, Segment
+
+Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+
+
+class EntryCounter:
+    """Counts values read by scans, from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.count = 0
+
+    def add(self, entries: int) -> None:
+        """Count so many more values."""
+        with self._lock:
+            self.count += entries
+
+
+class Scan(Protocol):
+    """A test of rows. `cost` is the relative price of testing one row: 1 for a comparison of dictionary ids."""
+
+    cost: float
+
+    def mask(self, first: int, last: int) -> Mask:
+        """Return a new array with one flag for each row of [first, last)."""
+        ...
+
+    def mask_at(self, docs: DocIds) -> Mask:
+        """Return a new array with one flag for each of these docs (ascending)."""
+        ...
+
+
+class IdScan:
+    """Tests whether a row's dictionary id (any of its ids) is in a set: a range [first, last) or a table bool [cardinality]."""
+
+    def __init__(self, column: Column, ids: tuple[int, int] | Mask, counter: EntryCounter) -> None:
+        self._column = column
+        self._ids = ids
+        self._counter = counter
+        self.cost = (1.0 if isinstance(ids, tuple) else 1.5) * (1 if column.single_value else 3)
+
+    def mask(self, first: int, last: int) -> Mask:
+        ids = self._column.ids(first, last)
+        self._counter.add(len(ids))
+        if self._column.single_value:
+            return self._marks(ids)
+        return self._row_marks(ids, self._column.offsets(first, last))
+
+    def mask_at(self, docs: DocIds) -> Mask:
+        if self._column.single_value:
+            self._counter.add(len(docs))
+            return self._marks(self._column.ids_at(docs))
+        if len(docs) == 0:
+            return np.zeros(0, np.bool_)
+        first = int(docs[0])
+        return self.mask(first, int(docs[-1]) + 1)[docs - first]
+
+    def _marks(self, ids: Ids) -> Mask:
+        out = np.empty(len(ids), np.bool_)
+        if isinstance(self._ids, tuple):
+            mark_id_range(ids, *self._ids, out)
+        else:
+            mark_id_set(ids, self._ids, out)
+        return out
+
+    def _row_marks(self, ids: Ids, offsets: Any) -> Mask:
+        out = np.empty(len(offsets) - 1, np.bool_)
+        if isinstance(self._ids, tuple):
+            mark_rows_of_values(self._marks(ids), offsets, out)
+        else:
+            mark_rows_of_id_set(ids, offsets, self._ids, out)
+        return out
+
+
+class ValueScan:
+    """Tests the values of a column: `test` gets single values and answers with one flag for each."""
+
+    def __init__(self, column: Column, test: Callable[[Vector], Mask], counter: EntryCounter) -> None:
+        self._column = column
+        self._test = test
+        self._counter = counter
+        self.cost = (4.0 if column.data_type.is_fixed_width else 30.0) * (1 if column.single_value else 3)
+
+    def mask(self, first: int, last: int) -> Mask:
+        return self._marks(AllDocs(first, last))
+
+    def mask_at(self, docs: DocIds) -> Mask:
+        return self._marks(DocList(docs))
+
+    def _marks(self, block: Block) -> Mask:
+        vector = read_values(self._column, block)
+        self._counter.add(len(vector.values))
+        marks = self._test(Vector(vector.type, vector.values))
+        if vector.offsets is None:
+            return marks
+        out = np.empty(len(vector), np.bool_)
+        mark_rows_of_values(marks, vector.offsets, out)
+        return out
+
+
+class ExpressionScan:
+    """Tests a boolean expression over several columns."""
+
+    cost = 100.0
+
+    def __init__(self, segment: Segment, expression: Expression, num_columns: int, counter: EntryCounter) -> None:
+        self._segment = segment
+        self._expression = expression
+        self._num_columns = num_columns
+        self._counter = counter
+
+    def mask(self, first: int, last: int) -> Mask:
+        return self._marks(AllDocs(first, last), last - first)
+
+    def mask_at(self, docs: DocIds) -> Mask:
+        return self._marks(DocList(docs), len(docs))
+
+    def _marks(self, block: Block, num_rows: int) -> Mask:
+        self._counter.add(num_rows * self._num_columns)
+        return truth(evaluate(self._expression, column_reader(self._segment, block), num_rows), num_rows)
+
+
+def truth(operand: Vector | EncodedVector | Scalar, num_rows: int) -> Mask:
+    """Return the result of a boolean expression as flags of one's own; null is false."""
+    if isinstance(operand, Scalar):
+        return np.full(num_rows, bool(operand.value), np.bool_)
+    vector = operand.decode() if isinstance(operand, EncodedVector) else operand
+    if vector.type is not DataType.BOOLEAN:
+        raise TypeError(f"a condition has the type {vector.type.value}")
+    return np.array(vector.values if vector.nulls is None else vector.values & ~vector.nulls, np.bool_)
+
+
+class SetScan:
+    """Tests membership in a set that an index has answered; reads no values."""
+
+    cost = 0.1
+
+    def __init__(self, docs: DocSet, num_docs: int) -> None:
+        self._flags = doc_mask(docs, num_docs)
+
+    def mask(self, first: int, last: int) -> Mask:
+        return self._flags[first:last].copy()
+
+    def mask_at(self, docs: DocIds) -> Mask:
+        return self._flags[docs]
+
+
+class AndScan:
+    """All scans hold: the cheapest runs first, the others only on what it leaves."""
+
+    def __init__(self, scans: Sequence[Scan]) -> None:
+        self._scans = sorted(scans, key=lambda scan: scan.cost)
+        self.cost = sum(scan.cost for scan in scans)
+
+    def mask(self, first: int, last: int) -> Mask:
+        mask = self._scans[0].mask(first, last)
+        for scan in self._scans[1:]:
+            left = np.count_nonzero(mask)
+            if left == 0:
+                break
+            if left * SPARSE < len(mask):
+                rows = np.flatnonzero(mask)
+                mask[rows] = scan.mask_at((rows + first).astype(np.int32))
+            else:
+                mask &= scan.mask(first, last)
+        return mask
+
+    def mask_at(self, docs: DocIds) -> Mask:
+        mask = self._scans[0].mask_at(docs)
+        for scan in self._scans[1:]:
+            rows = np.flatnonzero(mask)
+            if len(rows) == 0:
+                break
+            mask[rows] = scan.mask_at(docs[rows])
+        return mask
+
+
+class OrScan:
+    """Any scan holds: the cheapest runs first, the others only on what it does not find."""
+
+    def __init__(self, scans: Sequence[Scan]) -> None:
+        self._scans = sorted(scans, key=lambda scan: scan.cost)
+        self.cost = sum(scan.cost for scan in scans)
+
+    def mask(self, first: int, last: int) -> Mask:
+        mask = self._scans[0].mask(first, last)
+        for scan in self._scans[1:]:
+            left = len(mask) - np.count_nonzero(mask)
+            if left == 0:
+                break
+            if left * SPARSE < len(mask):
+                rows = np.flatnonzero(~mask)
+                mask[rows] = scan.mask_at((rows + first).astype(np.int32))
+            else:
+                mask |= scan.mask(first, last)
+        return mask
+
+    def mask_at(self, docs: DocIds) -> Mask:
+        mask = self._scans[0].mask_at(docs)
+        for scan in self._scans[1:]:
+            rows = np.flatnonzero(~mask)
+            if len(rows) == 0:
+                break
+            mask[rows] = scan.mask_at(docs[rows])
+        return mask
+
+
+class NotScan:
+    """The scan does not hold."""
+
+    def __init__(self, scan: Scan) -> None:
+        self._scan = scan
+        self.cost = scan.cost
+
+    def mask(self, first: int, last: int) -> Mask:
+        mask = self._scan.mask(first, last)
+        np.logical_not(mask, out=mask)
+        return mask
+
+    def mask_at(self, docs: DocIds) -> Mask:
+        return ~self._scan.mask_at(docs)

@@ -1,0 +1,98 @@
+"""Predicates on decoded values: for columns without a dictionary, and for dictionaries that are not sorted.
+
+Numbers are ordered with NaN above all others; text and bytes by their (UTF-8) bytes.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gamay.functions.expression import LiteralValue
+from gamay.functions.vector import Vector, numpy_dtype
+from gamay.model.types import DataType
+from gamay.query.constants import values_of
+from gamay.query.predicate import In, Range
+
+Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+Test: TypeAlias = Callable[[Vector], Mask]
+
+# a few comparisons of a whole column beat one look-up in a sorted set
+_COMPARED = 4
+
+
+def in_test(predicate: In, data_type: DataType) -> Test:
+    """Return the test of values for `=` and IN."""
+    if isinstance(predicate.values[0], str | bytes):
+        wanted = values_of(data_type, list(predicate.values))
+        if len(wanted) == 1:
+            return lambda vector: _flags(pc.equal(vector.values, wanted[0]))
+        return lambda vector: _flags(pc.is_in(vector.values, value_set=wanted))
+    return _in_numbers(predicate.values, data_type)
+
+
+def range_test(predicate: Range, data_type: DataType) -> Test:
+    """Return the test of values for comparisons and BETWEEN."""
+    text = isinstance(predicate.lower if predicate.lower is not None else predicate.upper, str | bytes)
+    tests: list[Test] = []
+    if predicate.lower is not None:
+        tests.append(_text_bound(predicate.lower, predicate.lower_inclusive, data_type, lower=True) if text else
+                     _lower_bound(predicate.lower, predicate.lower_inclusive, data_type))
+    if predicate.upper is not None:
+        tests.append(_text_bound(predicate.upper, predicate.upper_inclusive, data_type, lower=False) if text else
+                     _upper_bound(predicate.upper, predicate.upper_inclusive, data_type))
+    if len(tests) == 1:
+        return tests[0]
+    return lambda vector: tests[0](vector) & tests[1](vector)
+
+
+def _flags(answer: pa.Array) -> Mask:
+    flags: Mask = answer.to_numpy(zero_copy_only=False)
+    return np.array(flags, np.bool_)
+
+
+def _in_numbers(values: Sequence[LiteralValue], data_type: DataType) -> Test:
+    has_nan = any(value != value for value in values)
+    numbers = np.array([value for value in values if value == value], numpy_dtype(data_type))
+
+    def test(vector: Vector) -> Mask:
+        if len(numbers) <= _COMPARED or data_type is DataType.BIG_DECIMAL:
+            mask = np.zeros(len(vector.values), np.bool_)
+            for number in numbers:
+                mask |= (vector.values == number).astype(np.bool_)
+        else:
+            mask = np.isin(vector.values, numbers)
+        return mask | np.isnan(vector.values) if has_nan else mask
+
+    return test
+
+
+def _constant(value: LiteralValue, data_type: DataType) -> Any:
+    """Return a bound as a scalar of the column's dtype, so that nothing is widened."""
+    return value if data_type is DataType.BIG_DECIMAL else numpy_dtype(data_type).type(value)
+
+
+def _lower_bound(value: LiteralValue, inclusive: bool, data_type: DataType) -> Test:
+    bound = _constant(value, data_type)
+    if data_type in (DataType.FLOAT, DataType.DOUBLE):
+        # written as a negation, NaN counts as greater than the bound
+        return (lambda vector: ~(vector.values < bound)) if inclusive else (lambda vector: ~(vector.values <= bound))
+    return (lambda v: (v.values >= bound).astype(bool)) if inclusive else (lambda v: (v.values > bound).astype(bool))
+
+
+def _upper_bound(value: LiteralValue, inclusive: bool, data_type: DataType) -> Test:
+    bound = _constant(value, data_type)
+    return (lambda v: (v.values <= bound).astype(bool)) if inclusive else (lambda v: (v.values < bound).astype(bool))
+
+
+def _text_bound(value: LiteralValue, inclusive: bool, data_type: DataType, *, lower: bool) -> Test:
+    bound = values_of(data_type, [value])[0]
+    compare = {
+        (True, True): pc.greater_equal,
+        (True, False): pc.greater,
+        (False, True): pc.less_equal,
+        (False, False): pc.less,
+    }[lower, inclusive]
+    return lambda vector: _flags(compare(vector.values, bound))

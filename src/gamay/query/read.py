@@ -1,0 +1,82 @@
+"""Columns at the rows of a block, as operands of expressions: as ids where there is a sorted dictionary."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gamay.functions.vector import EncodedVector, Operand, Vector, take
+from gamay.query.constants import repeated
+from gamay.query.matches import AllDocs, Block, DocList, DocMask
+from gamay.segment.spi import Column, Segment
+
+
+def read_column(column: Column, block: Block) -> Operand:
+    """Return the column's values at the rows of a block, in their order."""
+    if column.dictionary is not None and column.dictionary.is_sorted:
+        return _read_encoded(column, column.dictionary.values, block)
+    return read_values(column, block)
+
+
+def read_values(column: Column, block: Block) -> Vector:
+    """Return the column's values at the rows of a block, decoded."""
+    if isinstance(block, AllDocs):
+        return _without_nulls(column.values(block.start, block.stop))
+    if isinstance(block, DocList):
+        return _without_nulls(column.values_at(block.ids))
+    span = column.values(block.span.start, block.span.stop)
+    if span.offsets is None:
+        return Vector(span.type, take(span.values, np.flatnonzero(block.mask)))
+    kept, offsets = _rows_kept(span.offsets, block.mask)
+    return Vector(span.type, take(span.values, np.flatnonzero(kept)), offsets)
+
+
+def _read_encoded(column: Column, dictionary: Vector, block: Block) -> Operand:
+    if isinstance(block, DocList):
+        if not column.single_value:
+            return read_values(column, block)
+        return EncodedVector(column.ids_at(block.ids), dictionary)
+    span = block if isinstance(block, AllDocs) else block.span
+    ids = column.ids(span.start, span.stop)
+    offsets = None if column.single_value else column.offsets(span.start, span.stop)
+    if isinstance(block, DocMask):
+        if offsets is None:
+            ids = ids[block.mask]
+        else:
+            kept, offsets = _rows_kept(offsets, block.mask)
+            ids = ids[kept]
+    return EncodedVector(ids, dictionary, offsets)
+
+
+def _rows_kept(offsets: "np.ndarray[Any, Any]", mask: "np.ndarray[Any, Any]") -> "tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]":
+    """Return which values belong to the kept rows (bool [number of values]), and the offsets of the kept rows."""
+    lengths = np.diff(offsets)
+    kept_offsets = np.zeros(np.count_nonzero(mask) + 1, np.int32)
+    np.cumsum(lengths[mask], out=kept_offsets[1:])
+    return np.repeat(mask, lengths), kept_offsets
+
+
+def _without_nulls(values: Vector) -> Vector:
+    """Drop the null flags: without null handling a null reads as the column's default value."""
+    return values if values.nulls is None else Vector(values.type, values.values, values.offsets)
+
+
+def column_reader(segment: Segment, block: Block) -> Callable[[str], Operand]:
+    """Return the function that reads a named column at a block, each column once."""
+    read: dict[str, Operand] = {}
+
+    def column(name: str) -> Operand:
+        if name not in read:
+            read[name] = read_column(segment.column(name), block)
+        return read[name]
+
+    return column
+
+
+def as_vector(operand: Operand, num_rows: int) -> Vector:
+    """Return an operand as values, a constant repeated for each row."""
+    if isinstance(operand, EncodedVector):
+        return operand.decode()
+    if isinstance(operand, Vector):
+        return operand
+    return repeated(operand.value, operand.type, num_rows)

@@ -1,0 +1,68 @@
+"""The names that a query may use: the schema's columns, whatever their case, and the virtual columns."""
+
+from collections.abc import Mapping
+
+from gamay.base.errors import ErrorCode, QueryError, nearest
+from gamay.functions.expression import Call, Column, Expression
+from gamay.model.schema import Schema
+from gamay.model.types import DataType
+
+ValueType = tuple[DataType, bool]
+"""A data type, and whether it is multi-value."""
+
+VIRTUAL_COLUMNS: Mapping[str, ValueType] = {
+    "$docId": (DataType.INT, False),
+    "$hostName": (DataType.STRING, False),
+    "$segmentName": (DataType.STRING, False),
+    "$partitionId": (DataType.STRING, True),
+    "$creationTime": (DataType.TIMESTAMP, False),
+    "$startTime": (DataType.TIMESTAMP, False),
+    "$endTime": (DataType.TIMESTAMP, False),
+    "$totalDocs": (DataType.INT, False),
+    "$crc": (DataType.LONG, False),
+}
+_VIRTUAL_BY_FOLDED = {name.lower(): name for name in VIRTUAL_COLUMNS}
+
+
+class Scope:
+    """Looks up the columns of one table."""
+
+    def __init__(self, schema: Schema, table: str | None) -> None:
+        self._schema = schema
+        self._table = table or schema.name
+        self._names = {name.lower(): name for name in schema.column_names}
+
+    def resolve(self, name: str) -> str:
+        """Return the column's name as the schema spells it; a prefix `table.` is dropped. Raises QueryError 710."""
+        if name in VIRTUAL_COLUMNS:
+            return name
+        folded = name.lower()
+        for prefix in (self._table, self._schema.name):
+            if prefix and folded not in self._names and folded.startswith(f"{prefix.lower()}."):
+                folded = folded[len(prefix) + 1 :]
+        found = self._names.get(folded) or _VIRTUAL_BY_FOLDED.get(folded)
+        if found is None:
+            hint = nearest(name, self.star()) or f" Columns of {self._table}: {', '.join(self.star()[:20])}"
+            raise QueryError(ErrorCode.UNKNOWN_COLUMN, f"Unknown columnName '{name}' found in the query.{hint}")
+        return found
+
+    def type_of(self, name: str) -> ValueType:
+        """Return the type of a resolved column."""
+        if name in VIRTUAL_COLUMNS:
+            return VIRTUAL_COLUMNS[name]
+        spec = self._schema.field(name)
+        return spec.data_type, not spec.single_value
+
+    def star(self) -> list[str]:
+        """Return what `*` stands for: all columns in alphabetical order, without the virtual ones."""
+        return sorted(name for name in self._schema.column_names if not name.startswith("$"))
+
+    def bind(self, expression: Expression) -> Expression:
+        """Return the expression with every column resolved."""
+        if isinstance(expression, Column):
+            name = self.resolve(expression.name)
+            return expression if name == expression.name else Column(name)
+        if isinstance(expression, Call):
+            args = tuple(self.bind(arg) for arg in expression.args)
+            return expression if args == expression.args else Call(expression.name, args)
+        return expression
