@@ -106,9 +106,7 @@ class InvertedIndex(Protocol):
 class RangeIndex(Protocol):
     """Exact answers for ranges on a single-value column, dictionary-encoded (ids) or raw numeric (values)."""
 
-    def docs_between(
-        self, lower: LiteralValue, upper: LiteralValue, lower_inclusive: bool, upper_inclusive: bool
-    ) -> BitMap:
+    def docs_between(self, lower: LiteralValue, upper: LiteralValue, lower_inclusive: bool, upper_inclusive: bool) -> BitMap:
         """Return the docs whose value lies between the bounds; None is no bound."""
         ...
 
@@ -137,7 +135,7 @@ class Column(Protocol):
     null_docs: BitMap | None
 
     def ids(self, start: int, stop: int) -> Ids:
-        """Return the dictionary ids of the rows of a range: uint8, uint16 or uint32, the narrowest that holds the cardinality.
+        """Return the dictionary ids of the rows of a range: uint8, uint16 or uint32, the narrowest for the cardinality.
 
         Multi-value: of all values of these rows, end to end; `offsets` cuts them. Only with a dictionary.
         """

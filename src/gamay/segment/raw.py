@@ -1,0 +1,205 @@
+"""Raw columns: values by row without a dictionary, plain or in compressed chunks.
+
+    PASS_THROUGH, fixed width:     forward.values        := value[num_values]
+    PASS_THROUGH, other types:     forward.value_offsets := i64[num_values + 1]
+                                   forward.data          := bytes; value i is data[offsets[i]:offsets[i + 1]]
+    other codecs:                  forward.chunks        := compressed chunk*
+                                   forward.chunk_index   := i64[2 + 2 * num_chunks + 1]:
+                                       values per chunk, num_values, then where each chunk begins in forward.chunks and
+                                       where the last ends (num_chunks + 1), then their sizes decompressed (num_chunks)
+    chunk, fixed width, decompressed  := value*
+    chunk, other types, decompressed  := i32[n + 1] offsets, bytes
+    forward.offsets                := as in gamay.segment.forward, for multi-value columns
+
+All chunks but the last hold the same number of values.
+"""
+
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from gamay.base.errors import InvalidConfigError, nearest
+from gamay.kernels.encoding import gather_lists
+from gamay.model.types import DataType
+from gamay.segment.format import BufferFile, BufferMeta, BufferWriter
+from gamay.segment.spi import Ids
+from gamay.segment.storage_form import Stored, binary_array, binary_buffers, concat_stored, empty_stored, fixed_dtype
+
+PASS_THROUGH = "PASS_THROUGH"
+_ARROW_CODECS = {"LZ4": "lz4_raw", "ZSTANDARD": "zstd", "SNAPPY": "snappy", "GZIP": "gzip"}
+CODECS = (PASS_THROUGH, *_ARROW_CODECS)
+
+# A chunk this large costs a point lookup about 30 µs and makes the calls of a scan negligible.
+_CHUNK_BYTES = 128 << 10
+# The default of `targetDocsPerChunk`: then chunks are sized by bytes alone.
+_DEFAULT_DOCS_PER_CHUNK = 1000
+
+
+# Config
+
+
+def check_codec(codec: str, column: str) -> str:
+    """Return the codec's canonical name; raises InvalidConfigError for an unknown one."""
+    name = codec.upper()
+    if name not in CODECS:
+        raise InvalidConfigError(
+            f"compressionCodec '{codec}' of column '{column}' is not known; expected one of {', '.join(CODECS)}."
+            f"{nearest(name, CODECS)}"
+        )
+    return name
+
+
+def values_per_chunk(stored_bytes: int, num_values: int, target_docs: int, max_chunk_bytes: int) -> int:
+    """Return how many values of average width share a chunk."""
+    width = max(1.0, stored_bytes / max(1, num_values))
+    by_bytes = int(min(_CHUNK_BYTES, max_chunk_bytes) / width)
+    return max(1, by_bytes if target_docs == _DEFAULT_DOCS_PER_CHUNK else min(target_docs, int(max_chunk_bytes / width)))
+
+
+# Build
+
+
+def write_raw(writer: BufferWriter, stored: Stored, codec: str, target_docs: int, max_chunk_bytes: int) -> list[BufferMeta]:
+    """Write all values of a column in stored form."""
+    fixed = isinstance(stored, np.ndarray)
+    if codec == PASS_THROUGH:
+        if fixed:
+            return [writer.add("forward.values", [stored])]
+        offsets, data = binary_buffers(stored)
+        return [writer.add("forward.value_offsets", [offsets.astype(np.int64)]), writer.add("forward.data", [data])]
+    stored_bytes = stored.nbytes
+    per_chunk = values_per_chunk(stored_bytes, len(stored), target_docs, max_chunk_bytes)
+    compressor = pa.Codec(_ARROW_CODECS[codec])
+    chunks: list[bytes] = []
+    sizes: list[int] = []
+    for start in range(0, len(stored), per_chunk):
+        part = stored[start : start + per_chunk]
+        plain = np.ascontiguousarray(part).view(np.uint8) if fixed else _binary_chunk(part)
+        sizes.append(len(plain))
+        chunks.append(compressor.compress(pa.py_buffer(plain), asbytes=True))
+    begins = np.cumsum([0, *map(len, chunks)])
+    index = np.concatenate(([per_chunk, len(stored)], begins, sizes)).astype(np.int64)
+    return [writer.add("forward.chunk_index", [index]), writer.add("forward.chunks", chunks)]
+
+
+def _binary_chunk(part: pa.BinaryArray) -> "np.ndarray[Any, np.dtype[np.uint8]]":
+    offsets, data = binary_buffers(part)
+    return np.concatenate((offsets.view(np.uint8), data))
+
+
+# Read
+
+
+class RawReader(Protocol):
+    """Values by position, in stored form."""
+
+    def range(self, start: int, stop: int) -> Stored:
+        """Return the values at positions [start, stop)."""
+        ...
+
+    def at(self, positions: Ids) -> Stored:
+        """Return the values at ascending positions."""
+        ...
+
+
+class PlainFixed:
+    """PASS_THROUGH of a fixed-width type."""
+
+    def __init__(self, values: Ids) -> None:
+        self._values = values
+
+    def range(self, start: int, stop: int) -> Stored:
+        return self._values[start:stop]
+
+    def at(self, positions: Ids) -> Stored:
+        return self._values[positions]
+
+
+class PlainBinary:
+    """PASS_THROUGH of a type of variable width."""
+
+    def __init__(self, offsets: Ids, data: Ids) -> None:
+        self._offsets = offsets
+        self._data = data
+
+    def range(self, start: int, stop: int) -> Stored:
+        stop = max(start, stop)
+        offsets = self._offsets[start : stop + 1]
+        return binary_array((offsets - offsets[0]).astype(np.int32), self._data[offsets[0] : offsets[-1]])
+
+    def at(self, positions: Ids) -> Stored:
+        starts, ends = self._offsets[positions], self._offsets[np.asarray(positions, np.int64) + 1]
+        offsets = np.zeros(len(positions) + 1, np.int64)
+        np.cumsum(ends - starts, out=offsets[1:])
+        data = np.empty(offsets[-1], np.uint8)
+        gather_lists(self._data, starts, ends, data)
+        return binary_array(offsets.astype(np.int32), data)
+
+
+class Chunked:
+    """Compressed chunks; the chunk used last is kept decompressed."""
+
+    def __init__(self, chunks: Ids, index: Ids, codec: str, data_type: DataType) -> None:
+        self._chunks = chunks
+        self._codec = _ARROW_CODECS[codec]
+        self._data_type = data_type
+        self._dtype = fixed_dtype(data_type)
+        self._per_chunk, self._num_values = int(index[0]), int(index[1])
+        num_chunks = -(-self._num_values // self._per_chunk)
+        self._begins = index[2 : 3 + num_chunks]
+        self._sizes = index[3 + num_chunks :]
+        self._last: tuple[int, Stored] = (-1, None)
+
+    def range(self, start: int, stop: int) -> Stored:
+        if stop <= start:
+            return empty_stored(self._data_type)
+        parts = []
+        for number in range(start // self._per_chunk, (stop - 1) // self._per_chunk + 1):
+            base = number * self._per_chunk
+            parts.append(self._chunk(number)[max(0, start - base) : stop - base])
+        return parts[0] if len(parts) == 1 else concat_stored(parts)
+
+    def at(self, positions: Ids) -> Stored:
+        if len(positions) == 0:
+            return empty_stored(self._data_type)
+        positions = np.asarray(positions, np.int64)
+        numbers = positions // self._per_chunk
+        cuts = np.concatenate(([0], np.flatnonzero(np.diff(numbers)) + 1, [len(positions)]))
+        parts = []
+        for first, last in pairwise(cuts):
+            number = int(numbers[first])
+            local = positions[first:last] - number * self._per_chunk
+            chunk = self._chunk(number)
+            parts.append(chunk[local] if self._dtype is not None else chunk.take(pa.array(local)))
+        return parts[0] if len(parts) == 1 else concat_stored(parts)
+
+    def _chunk(self, number: int) -> Stored:
+        last_number, last = self._last
+        if last_number == number:
+            return last
+        packed = pa.py_buffer(self._chunks[self._begins[number] : self._begins[number + 1]])
+        # A codec of its own: some keep state, and several threads read a column at once.
+        plain = pa.Codec(self._codec).decompress(packed, int(self._sizes[number]))
+        if self._dtype is not None:
+            chunk: Stored = np.frombuffer(plain, self._dtype)
+        else:
+            num_values = min(self._per_chunk, self._num_values - number * self._per_chunk)
+            head = 4 * (num_values + 1)
+            raw = np.frombuffer(plain, np.uint8)
+            chunk = binary_array(raw[:head].view(np.int32), raw[head:])
+        self._last = (number, chunk)
+        return chunk
+
+
+def read_raw(file: BufferFile, buffers: dict[str, BufferMeta], data_type: DataType, codec: str) -> RawReader:
+    """Open the values of a raw column."""
+    if "forward.chunks" in buffers:
+        index = file.array(buffers["forward.chunk_index"], np.int64)
+        return Chunked(file.array(buffers["forward.chunks"], np.uint8), index, codec, data_type)
+    dtype = fixed_dtype(data_type)
+    if dtype is not None:
+        return PlainFixed(file.array(buffers["forward.values"], dtype))
+    offsets = file.array(buffers["forward.value_offsets"], np.int64)
+    return PlainBinary(offsets, file.array(buffers["forward.data"], np.uint8))

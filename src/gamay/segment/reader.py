@@ -1,0 +1,58 @@
+"""Opening immutable segments."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gamay.base.errors import nearest
+from gamay.segment.column import ImmutableColumn
+from gamay.segment.format import COLUMNS_FILE, BufferFile
+from gamay.segment.metadata import SegmentMetadata, read_metadata
+
+
+class ImmutableSegment:
+    """A segment folder, memory-mapped; implements `segment.spi.Segment`. Made by `open_segment`."""
+
+    def __init__(self, path: Path, info: SegmentMetadata, file: BufferFile) -> None:
+        self.path = path
+        self.info = info
+        self.name = info.name
+        self.num_docs = info.num_docs
+        self.column_names = tuple(info.columns)
+        self.metadata: Mapping[str, Any] = info.to_json()
+        self._file = file
+        self._columns = {name: ImmutableColumn(meta, file, info.num_docs) for name, meta in info.columns.items()}
+
+    def column(self, name: str) -> ImmutableColumn:
+        """Return a column; raises KeyError when the segment does not have it."""
+        try:
+            return self._columns[name]
+        except KeyError:
+            raise KeyError(f"segment '{self.name}' has no column '{name}'.{nearest(name, self._columns)}") from None
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the mapped file."""
+        return len(self._file)
+
+    def close(self) -> None:
+        """Let go of the mapping; arrays that were handed out keep it alive until they are gone."""
+        self._columns = {}
+        self._file.close()
+
+
+def open_segment(path: str | Path, verify: bool = True) -> ImmutableSegment:
+    """Open a segment folder.
+
+    verify: compare the CRC of every buffer with the metadata's, which reads the whole file; without it only the metadata,
+    the header and the layout are checked. Raises CorruptSegmentError for a file that is truncated, damaged or foreign.
+    """
+    folder = Path(path)
+    info = read_metadata(folder)
+    file = BufferFile(folder / COLUMNS_FILE)
+    buffers = [(column.name, buffer) for column in info.columns.values() for buffer in column.buffers.values()]
+    file.check_layout(buffers)
+    if verify:
+        for column_name, buffer in buffers:
+            file.check_buffer(column_name, buffer)
+    return ImmutableSegment(folder, info, file)

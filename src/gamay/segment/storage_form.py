@@ -1,0 +1,106 @@
+"""How values of each data type lie in buffers, and how they come back as `Vector.values`.
+
+| data type                        | stored as                                                   |
+| -------------------------------- | ----------------------------------------------------------- |
+| INT, LONG, TIMESTAMP, FLOAT, DOUBLE | little-endian array, 4 or 8 bytes each                   |
+| BOOLEAN                          | one byte each, 0 or 1                                       |
+| STRING, JSON, BYTES, UUID        | bytes end to end, and int32 offsets                         |
+| BIG_DECIMAL                      | plain decimal text, as STRING                               |
+
+The *stored form* is an ndarray for the fixed-width types and a pyarrow BinaryArray without nulls for the others.
+"""
+
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from gamay.functions.expression import LiteralValue
+from gamay.model.types import DataType
+
+Stored: TypeAlias = Any  # np.ndarray | pa.BinaryArray
+
+_FIXED: dict[DataType, np.dtype[Any]] = {
+    DataType.INT: np.dtype("<i4"),
+    DataType.LONG: np.dtype("<i8"),
+    DataType.TIMESTAMP: np.dtype("<i8"),
+    DataType.FLOAT: np.dtype("<f4"),
+    DataType.DOUBLE: np.dtype("<f8"),
+    DataType.BOOLEAN: np.dtype("u1"),
+}
+
+
+def fixed_dtype(data_type: DataType) -> "np.dtype[Any] | None":
+    """Return the dtype of a fixed-width type's stored form; None for types of variable width."""
+    return _FIXED.get(data_type)
+
+
+def from_arrow(array: pa.Array, data_type: DataType) -> Stored:
+    """Return the stored form of a conformed Arrow array without nulls."""
+    if data_type is DataType.BOOLEAN:
+        return array.cast(pa.uint8()).to_numpy()
+    if data_type is DataType.TIMESTAMP:
+        return array.view(pa.int64()).to_numpy()
+    return array.to_numpy() if data_type in _FIXED else array.view(pa.binary())
+
+
+def to_values(stored: Stored, data_type: DataType) -> Any:
+    """Return `Vector.values` of a stored form: without copying, except for BIG_DECIMAL."""
+    if data_type is DataType.BOOLEAN:
+        return stored.view(np.bool_)
+    if data_type.is_text:
+        return stored.view(pa.string())
+    if data_type is DataType.BIG_DECIMAL:
+        return np.array([Decimal(text.decode()) for text in stored.to_pylist()] + [None], dtype=object)[:-1]
+    return stored
+
+
+def to_python(stored: Stored, index: int, data_type: DataType) -> LiteralValue:
+    """Return one value in its Python form."""
+    item = stored[index]
+    if data_type in _FIXED:
+        return bool(item) if data_type is DataType.BOOLEAN else item.item()
+    raw: bytes = item.as_py()
+    if data_type is DataType.BIG_DECIMAL:
+        return Decimal(raw.decode())
+    return raw.decode() if data_type.is_text else raw
+
+
+def from_python(value: LiteralValue, data_type: DataType) -> Any:
+    """Return one value in its stored form: a number or bytes; None stays None."""
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, Decimal) and data_type is DataType.BIG_DECIMAL:
+        return format(value, "f").encode()
+    return value
+
+
+def concat_stored(parts: list[Stored]) -> Stored:
+    """Join stored forms of one type end to end; `parts` must not be empty. Raises pa.ArrowInvalid beyond 2 GiB of bytes."""
+    return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else pa.concat_arrays(parts)
+
+
+def empty_stored(data_type: DataType) -> Stored:
+    """Return no values."""
+    dtype = _FIXED.get(data_type)
+    return pa.array([], pa.binary()) if dtype is None else np.empty(0, dtype)
+
+
+def binary_buffers(
+    array: pa.BinaryArray,
+) -> "tuple[np.ndarray[Any, np.dtype[np.int32]], np.ndarray[Any, np.dtype[np.uint8]]]":
+    """Return (int32 offsets [n + 1] that begin with 0, uint8 bytes) of a BinaryArray without nulls; copies no bytes."""
+    if len(array) == 0:
+        return np.zeros(1, np.int32), np.empty(0, np.uint8)
+    _, offset_buffer, data_buffer = array.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int32)[array.offset : array.offset + len(array) + 1]
+    data = np.empty(0, np.uint8) if data_buffer is None else np.frombuffer(data_buffer, np.uint8)
+    return offsets - offsets[0], data[offsets[0] : offsets[-1]]
+
+
+def binary_array(
+    offsets: "np.ndarray[Any, np.dtype[np.int32]]", data: "np.ndarray[Any, np.dtype[np.uint8]]"
+) -> pa.BinaryArray:
+    """Return a BinaryArray over int32 offsets [n + 1] and bytes, without copying."""
+    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)])

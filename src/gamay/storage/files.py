@@ -1,0 +1,121 @@
+"""Files that appear whole or not at all, and copies from and to any file system."""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import fsspec
+
+from gamay.base.errors import InvalidConfigError, NotFoundError, nearest
+
+_COPY_BYTES = 1 << 20
+
+
+def fsync_file(path: Path) -> None:
+    """Make a file's content durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def fsync_folder(path: Path) -> None:
+    """Make the names in a folder durable."""
+    fsync_file(path)
+
+
+def atomic_write(path: Path, data: bytes) -> None:
+    """Replace a file's content: after a crash it is the old one or the new one, whole."""
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    fsync_folder(path.parent)
+
+
+def publish_folder(temporary: Path, final: Path) -> None:
+    """Give a finished folder its name: its files are made durable first, then the name appears at once.
+
+    Raises OSError when `final` exists and is not an empty folder.
+    """
+    for folder, _, names in os.walk(temporary):
+        for name in names:
+            fsync_file(Path(folder) / name)
+        fsync_folder(Path(folder))
+    os.rename(temporary, final)
+    fsync_folder(final.parent)
+
+
+def fetch(uri: str, destination: Path) -> None:
+    """Copy a file from a URI (`file`, `http`, `https`, `s3`, … or a plain path) to a local path, whole or not at all.
+
+    Raises NotFoundError when it is not there, InvalidConfigError for a scheme that cannot be used here, and OSError for what
+    may succeed when tried again.
+    """
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{destination.name}.", dir=destination.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as target, _open(uri, "rb") as source:
+            shutil.copyfileobj(source, target, _COPY_BYTES)
+            target.flush()
+            os.fsync(target.fileno())
+        os.replace(temporary, destination)
+    except FileNotFoundError:
+        os.unlink(temporary)
+        raise NotFoundError(f"there is no file at {uri}") from None
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    fsync_folder(destination.parent)
+
+
+def put(source: Path, uri: str) -> None:
+    """Copy a local file to a URI (`file`, `s3`, … or a plain path); missing folders are made.
+
+    A local destination appears whole or not at all; an object store does so by itself. Raises InvalidConfigError for a
+    scheme that cannot be used here, and OSError for what may succeed when tried again.
+    """
+    local = local_path(uri)
+    if local is not None:
+        local.parent.mkdir(parents=True, exist_ok=True)
+        fetch(str(source), local)
+        return
+    with source.open("rb") as data, _open(uri, "wb") as target:
+        shutil.copyfileobj(data, target, _COPY_BYTES)
+
+
+def local_path(uri: str) -> Path | None:
+    """Return the path that a `file:` URI or a plain path names; None for another scheme."""
+    scheme = scheme_of(uri)
+    if scheme == "file":
+        return Path(fsspec.core.url_to_fs(uri)[1])
+    return Path(uri) if scheme is None else None
+
+
+def scheme_of(uri: str) -> str | None:
+    """Return the scheme of a URI, lower case, or None for a plain path.
+
+    >>> scheme_of("s3://bucket/key"), scheme_of("/data/x.tar.zst"), scheme_of("file:/tmp/x")
+    ('s3', None, 'file')
+    """
+    scheme = urlsplit(uri).scheme
+    return scheme if len(scheme) > 1 else None
+
+
+def _open(uri: str, mode: str) -> "fsspec.core.OpenFile":
+    local = local_path(uri)
+    try:
+        return fsspec.open(uri if local is None else str(local), mode)
+    except ValueError as reason:
+        known = fsspec.available_protocols()
+        raise InvalidConfigError(f"cannot use {uri}: {reason}.{nearest(scheme_of(uri) or '', known)}") from None
+    except ImportError as reason:
+        raise InvalidConfigError(f"cannot use {uri}: {reason}; install what this file system needs first") from None
