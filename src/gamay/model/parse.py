@@ -1,0 +1,333 @@
+"""One reader and one writer for every JSON document that users declare.
+
+A section of a document is a frozen dataclass whose fields are made by `key(...)`: JSON key, shape of the value,
+default. `read_document` turns JSON into such an object, collects *all* problems with their JSON pointers before it
+raises, and reports keys that nobody declared; `write_section` is its inverse. No section has reading code of its own.
+
+A key that is absent, null, an empty list or an empty object says the same: the default. It is written only when it
+says more than that; scalars that have a default are always written, so that the effective value can be read.
+"""
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
+
+from gamay.base.errors import InvalidConfigError, nearest
+
+T = TypeVar("T")
+K = TypeVar("K")
+E = TypeVar("E", bound=Enum)
+
+
+@dataclass(frozen=True)
+class Parsed(Generic[T]):
+    """What was read, and the keys that mean nothing to Gamay.
+
+    unrecognized: JSON pointer -> value, as in the `unrecognizedProperties` of a controller's answer.
+    suggestions: JSON pointer -> the nearest known key, for those unrecognized keys that look like a slip.
+    """
+
+    value: T
+    unrecognized: Mapping[str, Any] = field(default_factory=dict)
+    suggestions: Mapping[str, str] = field(default_factory=dict)
+
+
+# --- text to JSON -----------------------------------------------------------------------------------------------
+
+
+def load_json(text: str | bytes, what: str = "document") -> Any:
+    """Return the JSON value of `text`; raise InvalidConfigError on bad syntax, NaN, or a key written twice."""
+
+    def no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for name, value in pairs:
+            if name in result:
+                raise InvalidConfigError(f"the {what} has the key '{name}' twice in one object; remove one of them")
+            result[name] = value
+        return result
+
+    def no_constants(constant: str) -> Any:
+        raise InvalidConfigError(f'the {what} contains {constant}, which is not JSON; write it as the string "{constant}"')
+
+    try:
+        return json.loads(text, object_pairs_hook=no_duplicates, parse_constant=no_constants)
+    except json.JSONDecodeError as error:
+        raise InvalidConfigError(
+            f"the {what} is not valid JSON at line {error.lineno}, column {error.colno}: {error.msg}"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise InvalidConfigError(f"the {what} is not UTF-8 text: {error.reason} at byte {error.start}") from error
+
+
+# --- where we are while reading -------------------------------------------------------------------------------------
+
+
+class BadValueError(Exception):
+    """Values that do not fit, one sentence each; whoever reads several values gathers those of all of them."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+@dataclass(frozen=True)
+class At:
+    """A place in the document being read: its JSON pointer, and where to note keys that nobody declared."""
+
+    pointer: str = ""
+    unrecognized: dict[str, Any] = field(default_factory=dict)
+    suggestions: dict[str, str] = field(default_factory=dict)
+
+    def child(self, step: str | int) -> "At":
+        """Return the place of a key or list position below this one."""
+        escaped = str(step).replace("~", "~0").replace("/", "~1")
+        return At(f"{self.pointer}/{escaped}", self.unrecognized, self.suggestions)
+
+    def says(self, problem: str) -> BadValueError:
+        """Return the error of this place, to be raised."""
+        return BadValueError([f"{self.pointer}: {problem}" if self.pointer else problem])
+
+    def bad(self, value: Any, expected: str) -> BadValueError:
+        """Return the error of a value that is not what is expected here, to be raised."""
+        shown = json.dumps(value, default=str)
+        if len(shown) > 80:
+            shown = shown[:77] + "..."
+        return self.says(f"{shown} is not {expected}")
+
+
+def _gather(reads: Iterable[tuple[K, Callable[[], T]]]) -> dict[K, T]:
+    """Do all the reads before raising, once, with the problems of all."""
+    results: dict[K, T] = {}
+    problems: list[str] = []
+    for name, read in reads:
+        try:
+            results[name] = read()
+        except BadValueError as bad:
+            problems.extend(bad.problems)
+    if problems:
+        raise BadValueError(problems)
+    return results
+
+
+# --- shapes of values -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Shape(Generic[T]):
+    """How a value is read from JSON and written back."""
+
+    read: Callable[[Any, At], T]
+    write: Callable[[T], Any]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _read_text(value: Any, at: At) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    raise at.bad(value, "a string")
+
+
+def _read_flag(value: Any, at: At) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+        return value.strip().lower() == "true"
+    raise at.bad(value, "true or false")
+
+
+def _read_integer(value: Any, at: At) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str):
+        try:
+            return int(value.strip())
+        except ValueError:
+            pass
+    raise at.bad(value, "a whole number")
+
+
+def _read_number(value: Any, at: At) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, str):
+        try:
+            return float(value.strip())
+        except ValueError:
+            pass
+    raise at.bad(value, "a number")
+
+
+def _read_verbatim(value: Any, at: At) -> Any:
+    return value
+
+
+TEXT: Shape[str] = Shape(_read_text, _same)
+FLAG: Shape[bool] = Shape(_read_flag, _same)
+INTEGER: Shape[int] = Shape(_read_integer, _same)
+INTEGER_TEXT: Shape[int] = Shape(_read_integer, str)  # a number that the format writes as a string
+NUMBER: Shape[float] = Shape(_read_number, _same)
+VERBATIM: Shape[Any] = Shape(_read_verbatim, _same)  # any JSON, kept as it is
+
+
+def choice(*names: str) -> Shape[str]:
+    """One of some names, in any case; read as the name given here."""
+    by_folded = {name.lower(): name for name in names}
+
+    def read(value: Any, at: At) -> str:
+        if isinstance(value, str) and value.strip().lower() in by_folded:
+            return by_folded[value.strip().lower()]
+        hint = nearest(value, names) if isinstance(value, str) else ""
+        raise at.bad(value, f"one of {', '.join(names)}.{hint}")
+
+    return Shape(read, _same)
+
+
+def member(enum: type[E]) -> Shape[E]:
+    """A member of an enum, by its value, in any case."""
+    names = choice(*(str(m.value) for m in enum))
+    return Shape(lambda value, at: enum(names.read(value, at)), lambda m: m.value)
+
+
+def list_of(item: Shape[T]) -> Shape[tuple[T, ...]]:
+    """A list, read as a tuple."""
+
+    def read(value: Any, at: At) -> tuple[T, ...]:
+        if not isinstance(value, list):
+            raise at.bad(value, "a list")
+        return tuple(_gather((i, partial(item.read, element, at.child(i))) for i, element in enumerate(value)).values())
+
+    return Shape(read, lambda values: [item.write(v) for v in values])
+
+
+def map_of(item: Shape[T]) -> Shape[Mapping[str, T]]:
+    """An object with free keys."""
+
+    def read(value: Any, at: At) -> Mapping[str, T]:
+        if not isinstance(value, dict):
+            raise at.bad(value, "an object")
+        given = ((name, element) for name, element in value.items() if element is not None)
+        return _gather((name, partial(item.read, element, at.child(name))) for name, element in given)
+
+    return Shape(read, lambda values: {name: item.write(v) for name, v in values.items()})
+
+
+def section(cls: type[T]) -> Shape[T]:
+    """An object with the keys that the dataclass declares."""
+    return Shape(lambda value, at: _read_section(cls, value, at), write_section)
+
+
+COLUMNS: Shape[tuple[str, ...]] = Shape(
+    # empty names come from forms that were submitted unfilled; they were never columns
+    lambda value, at: tuple(name for name in list_of(TEXT).read(value, at) if name),
+    list,
+)
+OBJECT: Shape[Mapping[str, Any]] = map_of(VERBATIM)
+TEXT_MAP: Shape[Mapping[str, str]] = map_of(TEXT)
+
+# --- sections ---------------------------------------------------------------------------------------------------------
+
+REQUIRED: Any = dataclasses.MISSING
+EMPTY_MAP: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of a section."""
+
+    name: str
+    shape: Shape[Any]
+    aliases: tuple[str, ...] = ()
+    required: bool = False
+    always: bool = False
+
+
+def key(name: str, shape: Shape[Any], default: Any = None, *, aliases: Sequence[str] = (), always: bool = False) -> Any:
+    """Declare a dataclass field that is read from and written to the JSON key `name`.
+
+    default: REQUIRED makes the key's absence a problem. aliases: older names, read when `name` is absent, never written.
+    always: write the key even when its value is an empty list, map or section.
+    """
+    described = Key(name, shape, tuple(aliases), default is REQUIRED, always)
+    if default is EMPTY_MAP:
+        return field(default_factory=dict, metadata={"key": described})
+    return field(default=default, metadata={"key": described})
+
+
+def keys_of(cls: type) -> dict[str, Key]:
+    """Return attribute name -> key of a section."""
+    return {f.name: f.metadata["key"] for f in dataclasses.fields(cls) if "key" in f.metadata}
+
+
+def read_document(cls: type[T], document: Any, what: str) -> Parsed[T]:
+    """Read a whole document; raise InvalidConfigError listing every problem in it."""
+    at = At()
+    try:
+        return Parsed(section(cls).read(document, at), at.unrecognized, at.suggestions)
+    except BadValueError as bad:
+        raise_problems(what, bad.problems)
+        raise
+
+
+def raise_problems(what: str, problems: Sequence[str]) -> None:
+    """Raise InvalidConfigError with all the problems, if there are any."""
+    if len(problems) == 1:
+        raise InvalidConfigError(f"{what} is not valid: {problems[0]}")
+    if problems:
+        lines = "".join(f"\n- {problem}" for problem in problems)
+        raise InvalidConfigError(f"{what} has {len(problems)} problems:{lines}")
+
+
+def _read_section(cls: type[T], value: Any, at: At) -> T:
+    if not isinstance(value, dict):
+        raise at.bad(value, "an object")
+    keys = keys_of(cls)
+    _note_unrecognized(value, {spelling for k in keys.values() for spelling in (k.name, *k.aliases)}, at)
+    given = {a: k for a, k in keys.items() if k.required or any(value.get(s) is not None for s in (k.name, *k.aliases))}
+    return cls(**_gather((attribute, partial(_read_key, k, value, at)) for attribute, k in given.items()))
+
+
+def _read_key(described: Key, value: Mapping[str, Any], at: At) -> Any:
+    spellings = [s for s in (described.name, *described.aliases) if value.get(s) is not None]
+    if not spellings:
+        raise at.says(f"the key '{described.name}' is missing")
+    if any(value[s] != value[spellings[0]] for s in spellings[1:]):
+        raise at.says(f"{' and '.join(spellings)} are two spellings of one key and disagree; keep '{described.name}'")
+    return described.shape.read(value[spellings[0]], at.child(spellings[0]))
+
+
+def _note_unrecognized(value: Mapping[str, Any], known: set[str], at: At) -> None:
+    for name, unknown in value.items():
+        if name in known:
+            continue
+        pointer = at.child(name).pointer
+        at.unrecognized[pointer] = unknown
+        hint = nearest(name, known)
+        if hint:
+            at.suggestions[pointer] = hint.split("'")[1]
+
+
+def write_section(instance: Any) -> dict[str, Any]:
+    """Return the JSON object of a section."""
+    result: dict[str, Any] = {}
+    for attribute, described in keys_of(type(instance)).items():
+        value = getattr(instance, attribute)
+        if value is None:
+            continue
+        written = described.shape.write(value)
+        if described.always or described.required or not isinstance(written, list | dict) or written:
+            result[described.name] = written
+    return result

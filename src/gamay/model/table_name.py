@@ -1,0 +1,55 @@
+"""Table names: raw (`trips`) and typed (`trips_OFFLINE`), optionally after a database (`sales.trips`)."""
+
+from collections.abc import Iterator
+from enum import Enum
+
+from gamay.base.errors import InvalidConfigError
+
+
+class TableType(Enum):
+    """How a table is fed: from files, or from a stream."""
+
+    OFFLINE = "OFFLINE"
+    REALTIME = "REALTIME"
+
+
+def table_type_of(name: str) -> TableType | None:
+    """Return the type that the name's suffix says, None for a raw name.
+
+    >>> table_type_of("trips_OFFLINE"), table_type_of("trips")
+    (<TableType.OFFLINE: 'OFFLINE'>, None)
+    """
+    return next((t for t in TableType if name.endswith(f"_{t.value}")), None)
+
+
+def raw_table_name(name: str) -> str:
+    """Return the name without its type suffix, if it has one."""
+    table_type = table_type_of(name)
+    return name if table_type is None else name.removesuffix(f"_{table_type.value}")
+
+
+def typed_table_name(name: str, table_type: TableType) -> str:
+    """Return the typed name of a raw name, or of a name that is typed so already.
+
+    Raises InvalidConfigError when the name carries the other type.
+    """
+    suffix_type = table_type_of(name)
+    if suffix_type not in (None, table_type):
+        raise InvalidConfigError(
+            f"the table name '{name}' ends with the other type's suffix than its type {table_type.value}"
+        )
+    return f"{raw_table_name(name)}_{table_type.value}"
+
+
+def table_name_problems(raw_name: str) -> Iterator[str]:
+    """Yield what is wrong with a raw table or schema name, one sentence each."""
+    if not raw_name:
+        yield "the table name is empty"
+    if any(c.isspace() for c in raw_name):
+        yield f"the table name '{raw_name}' contains white space"
+    if "__" in raw_name:
+        yield f"the table name '{raw_name}' contains '__', which separates the parts of segment names"
+    if raw_name.count(".") > 1 or raw_name.startswith(".") or raw_name.endswith("."):
+        yield f"the table name '{raw_name}' may contain one dot at most, between database and table"
+    if any(c in raw_name for c in "/\\") or not raw_name.isprintable():
+        yield f"the table name '{raw_name}' contains a slash, a backslash or a control character"
