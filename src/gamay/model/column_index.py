@@ -1,0 +1,123 @@
+"""One column's encoding and indexes, folded from the lists of `tableIndexConfig` and from its field config."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gamay.base.errors import InvalidConfigError, nearest
+from gamay.model.field_spec import FieldSpec
+from gamay.model.indexing import BloomConfig, FieldConfig, ForwardConfig, Indexes, IndexingConfig, PartitionConfig
+from gamay.model.types import FieldRole
+from gamay.model.units import parse_data_size
+
+RAW_CODECS = ("PASS_THROUGH", "SNAPPY", "ZSTANDARD", "LZ4", "GZIP")
+DICTIONARY_CODECS = ("MV_ENTRY_DICT",)  # compresses dictionary ids of multi-value columns; ids are stored plain here
+
+
+@dataclass(frozen=True)
+class ColumnIndexConfig:
+    """How a column is stored and indexed.
+
+    dictionary: distinct values and ids rather than raw values. optimize_dictionary: unless that takes more room.
+    codec: of raw values, one of RAW_CODECS; None with a dictionary. target_max_chunk_size: bytes.
+    """
+
+    dictionary: bool = True
+    optimize_dictionary: bool = False
+    codec: str | None = None
+    inverted: bool = False
+    range: bool = False
+    bloom: BloomConfig | None = None
+    target_docs_per_chunk: int = 1000
+    target_max_chunk_size: int = 1 << 20
+    partition: PartitionConfig | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+def column_index(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> ColumnIndexConfig:
+    """Fold everything that is declared about a column; raises InvalidConfigError on an unknown codec or chunk size.
+
+    A raw column with an index that needs a dictionary is stored by its dictionary: it answers the same, and such
+    columns rarely gain from holding both.
+    """
+    column = spec.name
+    indexes = declared.indexes if declared else Indexes()
+    forward = indexes.forward or ForwardConfig()
+    inverted = has_inverted(indexing, declared, column)
+    dictionary = inverted or _explicit_dictionary(indexes) or not is_raw(indexing, declared, column)
+    optimize = indexing.optimize_dictionary or (indexing.optimize_dictionary_for_metrics and spec.role is FieldRole.METRIC)
+    partitions = indexing.segment_partition.columns if indexing.segment_partition else {}
+    return ColumnIndexConfig(
+        dictionary=dictionary,
+        optimize_dictionary=dictionary and optimize and not inverted,
+        codec=None if dictionary else raw_codec(declared, spec),
+        inverted=inverted,
+        range=has_range(indexing, declared, column),
+        bloom=bloom_of(indexing, declared, column),
+        target_docs_per_chunk=forward.target_docs_per_chunk,
+        target_max_chunk_size=parse_data_size(forward.target_max_chunk_size),
+        partition=partitions.get(column),
+        properties=declared.properties if declared else {},
+    )
+
+
+def is_raw(indexing: IndexingConfig, declared: FieldConfig | None, column: str) -> bool:
+    """Whether the column is declared to have no dictionary."""
+    if column in indexing.no_dictionary_columns or column in indexing.no_dictionary_config:
+        return True
+    if declared is None:
+        return False
+    forward, dictionary = declared.indexes.forward, declared.indexes.dictionary
+    return "RAW" in (declared.encoding_type, forward and forward.encoding_type) or bool(dictionary and dictionary.disabled)
+
+
+def has_inverted(indexing: IndexingConfig, declared: FieldConfig | None, column: str) -> bool:
+    """Whether an inverted index is declared."""
+    new = declared.indexes.inverted if declared else None
+    if new is not None:
+        return not new.disabled
+    return column in indexing.inverted_index_columns or _has_type(declared, "INVERTED")
+
+
+def has_range(indexing: IndexingConfig, declared: FieldConfig | None, column: str) -> bool:
+    """Whether a range index is declared."""
+    new = declared.indexes.range if declared else None
+    if new is not None:
+        return not new.disabled
+    return column in indexing.range_index_columns or _has_type(declared, "RANGE")
+
+
+def bloom_of(indexing: IndexingConfig, declared: FieldConfig | None, column: str) -> BloomConfig | None:
+    """Return the declared bloom filter."""
+    bloom = declared.indexes.bloom if declared else None
+    bloom = bloom or indexing.bloom_filter_configs.get(column)
+    if bloom is None and column in indexing.bloom_filter_columns:
+        bloom = BloomConfig()
+    return None if bloom is None or bloom.disabled else bloom
+
+
+def declared_codec(declared: FieldConfig | None) -> str | None:
+    """Return the compression codec as it is written, from either place."""
+    if declared is None:
+        return None
+    return (declared.indexes.forward and declared.indexes.forward.compression_codec) or declared.compression_codec
+
+
+def raw_codec(declared: FieldConfig | None, spec: FieldSpec) -> str:
+    """Return the codec of the column's raw values; raises InvalidConfigError naming the accepted ones."""
+    codec = declared_codec(declared)
+    if codec is None:
+        return "PASS_THROUGH" if spec.role is FieldRole.METRIC else "LZ4"
+    if codec.upper() not in RAW_CODECS:
+        raise InvalidConfigError(
+            f"the compressionCodec '{codec}' of column '{spec.name}' is not one of {', '.join(RAW_CODECS)}."
+            f"{nearest(codec, RAW_CODECS)}"
+        )
+    return codec.upper()
+
+
+def _explicit_dictionary(indexes: Indexes) -> bool:
+    return indexes.dictionary is not None and not indexes.dictionary.disabled
+
+
+def _has_type(declared: FieldConfig | None, index_type: str) -> bool:
+    return declared is not None and index_type in declared.all_index_types

@@ -1,0 +1,234 @@
+"""`tableIndexConfig` and `fieldConfigList`: what is declared about indexes, in the older and the newer way."""
+
+# ruff: noqa: RUF009 -- key() makes a dataclass field
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gamay.model.parse import (
+    COLUMNS,
+    EMPTY_MAP,
+    FLAG,
+    INTEGER,
+    NUMBER,
+    OBJECT,
+    REQUIRED,
+    TEXT,
+    TEXT_MAP,
+    VERBATIM,
+    At,
+    Shape,
+    choice,
+    key,
+    list_of,
+    map_of,
+    section,
+)
+
+PARTITION_FUNCTIONS = ("Modulo", "Murmur", "Murmur2", "Murmur3", "Fnv", "HashCode", "ByteArray", "BoundedColumnValue")
+
+
+@dataclass(frozen=True)
+class PartitionConfig:
+    """How a column's values are assigned to partitions; the function's name is written as in PARTITION_FUNCTIONS."""
+
+    function_name: str = key("functionName", choice(*PARTITION_FUNCTIONS), REQUIRED)
+    num_partitions: int = key("numPartitions", INTEGER, REQUIRED)
+    function_config: Mapping[str, str] = key("functionConfig", TEXT_MAP, EMPTY_MAP)
+
+
+@dataclass(frozen=True)
+class SegmentPartitionConfig:
+    """The partitioned columns."""
+
+    columns: Mapping[str, PartitionConfig] = key(
+        "columnPartitionMap", map_of(section(PartitionConfig)), EMPTY_MAP, always=True
+    )
+
+
+@dataclass(frozen=True)
+class BloomConfig:
+    """A bloom filter: its rate of false positives, and its size limit in bytes (0: none), which wins over the rate."""
+
+    fpp: float = key("fpp", NUMBER, 0.05)
+    max_size_bytes: int = key("maxSizeInBytes", INTEGER, 0)
+    load_on_heap: bool = key("loadOnHeap", FLAG, False)
+    disabled: bool = key("disabled", FLAG, False)
+
+
+@dataclass(frozen=True)
+class RangeConfig:
+    """A range index."""
+
+    version: int = key("version", INTEGER, 2)
+    disabled: bool = key("disabled", FLAG, False)
+
+
+@dataclass(frozen=True)
+class InvertedConfig:
+    """An inverted index."""
+
+    disabled: bool = key("disabled", FLAG, False)
+
+
+@dataclass(frozen=True)
+class InternConfig:
+    """Sharing of equal dictionary values between segments."""
+
+    disabled: bool = key("disabled", FLAG, False)
+    capacity: int = key("capacity", INTEGER, 0)
+
+
+@dataclass(frozen=True)
+class DictionaryConfig:
+    """A dictionary."""
+
+    disabled: bool = key("disabled", FLAG, False)
+    on_heap: bool = key("onHeap", FLAG, False)
+    use_var_length_dictionary: bool = key("useVarLengthDictionary", FLAG, False)
+    intern: InternConfig | None = key("intern", section(InternConfig))
+
+
+@dataclass(frozen=True)
+class ForwardConfig:
+    """A forward index: the column's values in document order."""
+
+    disabled: bool = key("disabled", FLAG, False)
+    encoding_type: str | None = key("encodingType", choice("DICTIONARY", "RAW"))
+    compression_codec: str | None = key("compressionCodec", TEXT)
+    codec_spec: str | None = key("codecSpec", TEXT)
+    derive_num_docs_per_chunk: bool = key("deriveNumDocsPerChunk", FLAG, False)
+    raw_index_writer_version: int = key("rawIndexWriterVersion", INTEGER, 4)
+    target_max_chunk_size: str = key("targetMaxChunkSize", TEXT, "1MB")
+    target_docs_per_chunk: int = key("targetDocsPerChunk", INTEGER, 1000)
+    configs: Any = key("configs", VERBATIM)
+
+
+@dataclass(frozen=True)
+class Indexes:
+    """The `indexes` of a field config: each index by its name, an empty object switching it on with its defaults."""
+
+    dictionary: DictionaryConfig | None = key("dictionary", section(DictionaryConfig))
+    forward: ForwardConfig | None = key("forward", section(ForwardConfig))
+    inverted: InvertedConfig | None = key("inverted", section(InvertedConfig))
+    range: RangeConfig | None = key("range", section(RangeConfig))
+    bloom: BloomConfig | None = key("bloom", section(BloomConfig))
+    null: Mapping[str, Any] | None = key("null", OBJECT, always=True)
+    fst: Mapping[str, Any] | None = key("fst", OBJECT, always=True)
+    ifst: Mapping[str, Any] | None = key("ifst", OBJECT, always=True)
+    text: Mapping[str, Any] | None = key("text", OBJECT, always=True)
+    json: Mapping[str, Any] | None = key("json", OBJECT, always=True)
+    h3: Mapping[str, Any] | None = key("h3", OBJECT, always=True)
+    vector: Mapping[str, Any] | None = key("vector", OBJECT, always=True)
+    open_struct: Mapping[str, Any] | None = key("open_struct", OBJECT, always=True)
+
+
+@dataclass(frozen=True)
+class TimestampConfig:
+    """The granularities that get a derived column of their own."""
+
+    granularities: tuple[str, ...] = key(
+        "granularities",
+        list_of(choice("MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")),
+        (),
+    )
+
+
+INDEX_TYPES = choice(
+    "INVERTED", "SORTED", "TEXT", "FST", "IFST", "H3", "JSON", "TIMESTAMP", "VECTOR", "RANGE", "OPEN_STRUCT"
+)
+
+
+@dataclass(frozen=True)
+class FieldConfig:
+    """What is declared about one column's encoding and indexes."""
+
+    name: str = key("name", TEXT, REQUIRED)
+    encoding_type: str | None = key("encodingType", choice("DICTIONARY", "RAW"))
+    index_type: str | None = key("indexType", INDEX_TYPES)
+    index_types: tuple[str, ...] = key("indexTypes", list_of(INDEX_TYPES), ())
+    indexes: Indexes = key("indexes", section(Indexes), Indexes())
+    compression_codec: str | None = key("compressionCodec", TEXT)
+    timestamp: TimestampConfig | None = key("timestampConfig", section(TimestampConfig))
+    properties: Mapping[str, str] = key("properties", TEXT_MAP, EMPTY_MAP)
+    tier_overwrites: Mapping[str, Any] | None = key("tierOverwrites", OBJECT)
+
+    @property
+    def all_index_types(self) -> tuple[str, ...]:
+        """`indexTypes` and the older `indexType` together."""
+        older = () if self.index_type is None or self.index_type in self.index_types else (self.index_type,)
+        return (*self.index_types, *older)
+
+
+@dataclass(frozen=True)
+class StarTreeAggregation:
+    """An aggregate that a star-tree keeps."""
+
+    aggregation_function: str = key("aggregationFunction", TEXT, REQUIRED)
+    column_name: str | None = key("columnName", TEXT)
+    function_parameters: Mapping[str, Any] | None = key("functionParameters", OBJECT)
+    compression_codec: str | None = key("compressionCodec", TEXT)
+    derive_num_docs_per_chunk: bool | None = key("deriveNumDocsPerChunk", FLAG)
+    index_version: int | None = key("indexVersion", INTEGER)
+    target_max_chunk_size: str | None = key("targetMaxChunkSize", TEXT)
+    target_docs_per_chunk: int | None = key("targetDocsPerChunk", INTEGER)
+
+
+@dataclass(frozen=True)
+class StarTreeConfig:
+    """A star-tree."""
+
+    dimensions_split_order: tuple[str, ...] = key("dimensionsSplitOrder", list_of(TEXT), REQUIRED)
+    skip_star_node_creation: tuple[str, ...] = key("skipStarNodeCreationForDimensions", list_of(TEXT), ())
+    function_column_pairs: tuple[str, ...] = key("functionColumnPairs", list_of(TEXT), ())
+    aggregations: tuple[StarTreeAggregation, ...] = key("aggregationConfigs", list_of(section(StarTreeAggregation)), ())
+    max_leaf_records: int = key("maxLeafRecords", INTEGER, 10000)
+
+
+def _read_sorted_column(value: Any, at: At) -> tuple[str, ...]:
+    return COLUMNS.read([value] if isinstance(value, str) else value, at)  # the oldest files name just one
+
+
+@dataclass(frozen=True)
+class IndexingConfig:
+    """`tableIndexConfig`. What it says about one column is folded by `column_index.column_index`."""
+
+    load_mode: str | None = key("loadMode", choice("MMAP", "HEAP"))
+    segment_format_version: str | None = key("segmentFormatVersion", choice("v1", "v2", "v3"))
+    sorted_columns: tuple[str, ...] = key("sortedColumn", Shape(_read_sorted_column, list), ())
+    inverted_index_columns: tuple[str, ...] = key("invertedIndexColumns", COLUMNS, ())
+    range_index_columns: tuple[str, ...] = key("rangeIndexColumns", COLUMNS, ())
+    range_index_version: int = key("rangeIndexVersion", INTEGER, 2)
+    json_index_columns: tuple[str, ...] = key("jsonIndexColumns", COLUMNS, ())
+    json_index_configs: Mapping[str, Mapping[str, Any]] = key("jsonIndexConfigs", map_of(OBJECT), EMPTY_MAP)
+    bloom_filter_columns: tuple[str, ...] = key("bloomFilterColumns", COLUMNS, ())
+    bloom_filter_configs: Mapping[str, BloomConfig] = key("bloomFilterConfigs", map_of(section(BloomConfig)), EMPTY_MAP)
+    no_dictionary_columns: tuple[str, ...] = key("noDictionaryColumns", COLUMNS, ())
+    no_dictionary_config: Mapping[str, str] = key("noDictionaryConfig", TEXT_MAP, EMPTY_MAP)
+    on_heap_dictionary_columns: tuple[str, ...] = key("onHeapDictionaryColumns", COLUMNS, ())
+    var_length_dictionary_columns: tuple[str, ...] = key("varLengthDictionaryColumns", COLUMNS, ())
+    stream_configs: Mapping[str, str] = key("streamConfigs", TEXT_MAP, EMPTY_MAP)
+    star_tree_configs: tuple[StarTreeConfig, ...] = key("starTreeIndexConfigs", list_of(section(StarTreeConfig)), ())
+    enable_default_star_tree: bool = key("enableDefaultStarTree", FLAG, False)
+    enable_dynamic_star_tree_creation: bool = key("enableDynamicStarTreeCreation", FLAG, False)
+    segment_partition: SegmentPartitionConfig | None = key("segmentPartitionConfig", section(SegmentPartitionConfig))
+    aggregate_metrics: bool = key("aggregateMetrics", FLAG, False)
+    null_handling_enabled: bool = key("nullHandlingEnabled", FLAG, False)
+    column_min_max_value_generator_mode: str | None = key(
+        "columnMinMaxValueGeneratorMode", choice("NONE", "TIME", "NON_METRIC", "ALL")
+    )
+    column_major_segment_builder_enabled: bool = key("columnMajorSegmentBuilderEnabled", FLAG, True)
+    skip_segment_preprocess: bool = key("skipSegmentPreprocess", FLAG, False)
+    optimize_no_dict_stats_collection: bool = key("optimizeNoDictStatsCollection", FLAG, False)
+    optimize_dictionary: bool = key("optimizeDictionary", FLAG, False)
+    optimize_dictionary_for_metrics: bool = key("optimizeDictionaryForMetrics", FLAG, False)
+    optimize_dictionary_type: bool = key("optimizeDictionaryType", FLAG, False)
+    no_dictionary_size_ratio_threshold: float = key("noDictionarySizeRatioThreshold", NUMBER, 0.85)
+    no_dictionary_cardinality_ratio_threshold: float | None = key("noDictionaryCardinalityRatioThreshold", NUMBER)
+    segment_name_generator_type: str | None = key("segmentNameGeneratorType", TEXT)
+    auto_generated_inverted_index: bool = key("autoGeneratedInvertedIndex", FLAG, False)
+    create_inverted_index_during_segment_generation: bool = key("createInvertedIndexDuringSegmentGeneration", FLAG, False)
+    multi_column_text_index: Mapping[str, Any] | None = key("multiColumnTextIndexConfig", OBJECT)
+    tier_overwrites: Mapping[str, Any] | None = key("tierOverwrites", OBJECT)
+    compression_stats_enabled: bool = key("compressionStatsEnabled", FLAG, False)

@@ -1,0 +1,164 @@
+"""What is declared about one table, beyond its columns."""
+
+# ruff: noqa: RUF009 -- key() makes a dataclass field
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gamay.base.errors import InvalidConfigError
+from gamay.model.column_index import ColumnIndexConfig, column_index
+from gamay.model.indexing import BloomConfig, FieldConfig, IndexingConfig, PartitionConfig, SegmentPartitionConfig
+from gamay.model.parse import (
+    EMPTY_MAP,
+    FLAG,
+    REQUIRED,
+    TEXT,
+    TEXT_MAP,
+    Parsed,
+    key,
+    list_of,
+    map_of,
+    member,
+    read_document,
+    section,
+    write_section,
+)
+from gamay.model.schema import Schema
+from gamay.model.table_name import TableType, raw_table_name, typed_table_name
+from gamay.model.table_sections import (
+    BatchIngestionConfig,
+    DedupConfig,
+    DimensionTableConfig,
+    IngestionConfig,
+    InstanceAssignmentConfig,
+    MetadataConfig,
+    NamedProperties,
+    QueryConfig,
+    QuotaConfig,
+    RoutingConfig,
+    SegmentAssignmentConfig,
+    SegmentsConfig,
+    TaskConfig,
+    TenantsConfig,
+    TierConfig,
+    UpsertConfig,
+)
+
+__all__ = [
+    "BatchIngestionConfig",
+    "BloomConfig",
+    "ColumnIndexConfig",
+    "FieldConfig",
+    "IndexingConfig",
+    "IngestionConfig",
+    "PartitionConfig",
+    "SegmentPartitionConfig",
+    "SegmentsConfig",
+    "TableConfig",
+    "TableType",
+    "TenantsConfig",
+]
+
+
+@dataclass(frozen=True)
+class TableConfig:
+    """A table config; its parts are named after what they are about, their JSON keys stand beside them.
+
+    Reading judges form only; `validation.validate_table_config` judges sense.
+    """
+
+    typed_name: str = key("tableName", TEXT, REQUIRED)
+    table_type: TableType = key("tableType", member(TableType), REQUIRED)
+    segments: SegmentsConfig = key("segmentsConfig", section(SegmentsConfig), REQUIRED)
+    tenants: TenantsConfig = key("tenants", section(TenantsConfig), REQUIRED)
+    indexing: IndexingConfig = key("tableIndexConfig", section(IndexingConfig), REQUIRED)
+    ingestion: IngestionConfig = key("ingestionConfig", section(IngestionConfig), IngestionConfig())
+    field_configs: tuple[FieldConfig, ...] = key("fieldConfigList", list_of(section(FieldConfig)), ())
+    metadata: MetadataConfig | None = key("metadata", section(MetadataConfig))
+    is_dim_table: bool = key("isDimTable", FLAG, False)
+    is_materialized_view: bool = key("isMaterializedView", FLAG, False)
+    quota: QuotaConfig = key("quota", section(QuotaConfig), QuotaConfig())
+    task: TaskConfig | None = key("task", section(TaskConfig))
+    routing: RoutingConfig = key("routing", section(RoutingConfig), RoutingConfig())
+    query: QueryConfig = key("query", section(QueryConfig), QueryConfig())
+    instance_assignment: Mapping[str, InstanceAssignmentConfig] = key(
+        "instanceAssignmentConfigMap", map_of(section(InstanceAssignmentConfig)), EMPTY_MAP
+    )
+    instance_partitions: Mapping[str, str] = key("instancePartitionsMap", TEXT_MAP, EMPTY_MAP)
+    segment_assignment: Mapping[str, SegmentAssignmentConfig] = key(
+        "segmentAssignmentConfigMap", map_of(section(SegmentAssignmentConfig)), EMPTY_MAP
+    )
+    upsert: UpsertConfig | None = key("upsertConfig", section(UpsertConfig))
+    dedup: DedupConfig | None = key("dedupConfig", section(DedupConfig))
+    dimension_table: DimensionTableConfig | None = key("dimensionTableConfig", section(DimensionTableConfig))
+    tiers: tuple[TierConfig, ...] = key("tierConfigs", list_of(section(TierConfig)), ())
+    tuners: tuple[NamedProperties, ...] = key("tunerConfigs", list_of(section(NamedProperties)), ())
+    samplers: tuple[NamedProperties, ...] = key("tableSamplers", list_of(section(NamedProperties)), ())
+    description: str | None = key("description", TEXT)
+    tags: tuple[str, ...] = key("tags", list_of(TEXT), ())
+
+    @classmethod
+    def from_json(cls, document: Any) -> Parsed["TableConfig"]:
+        """Read table config JSON (a dict); raises InvalidConfigError with every problem of form in it."""
+        name = document.get("tableName") if isinstance(document, dict) else None
+        what = f"the table config of '{name}'" if name else "the table config"
+        parsed = read_document(cls, document, what)
+        config = parsed.value
+        try:
+            typed = dataclasses.replace(config, typed_name=typed_table_name(config.typed_name, config.table_type))
+        except InvalidConfigError as error:
+            raise InvalidConfigError(f"{what} is not valid: /tableName: {error}") from None
+        return Parsed(typed, parsed.unrecognized, parsed.suggestions)
+
+    @classmethod
+    def offline(cls, name: str, **parts: Any) -> "TableConfig":
+        """Return the plainest config of an OFFLINE table: one replica, everything else by default or from `parts`."""
+        plain = cls(
+            typed_name=typed_table_name(name, TableType.OFFLINE),
+            table_type=TableType.OFFLINE,
+            segments=SegmentsConfig(replication=1),
+            tenants=TenantsConfig(),
+            indexing=IndexingConfig(),
+        )
+        return dataclasses.replace(plain, **parts)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the config in Pinot's form, with the effective value of every scalar that has a default."""
+        return write_section(self)
+
+    @property
+    def raw_name(self) -> str:
+        """The table's name without its type."""
+        return raw_table_name(self.typed_name)
+
+    @property
+    def time_column(self) -> str | None:
+        """The column by which segments are pruned and retained."""
+        return self.segments.time_column_name
+
+    @property
+    def sorted_column(self) -> str | None:
+        """The column by which consuming segments are sorted when they are committed: the first one listed."""
+        return self.indexing.sorted_columns[0] if self.indexing.sorted_columns else None
+
+    @property
+    def replication(self) -> int:
+        """How many replicas each segment has; of a REALTIME table the older `replicasPerPartition` wins."""
+        older = self.segments.replicas_per_partition if self.table_type is TableType.REALTIME else None
+        return older or self.segments.replication or 1
+
+    def null_handling(self, schema: Schema, column: str) -> bool:
+        """Whether the column remembers which of its values were null."""
+        if schema.enable_column_based_null_handling:
+            return not schema.field(column).not_null
+        return self.indexing.null_handling_enabled
+
+    def field_config(self, column: str) -> FieldConfig | None:
+        """Return the column's entry of `fieldConfigList`."""
+        return next((f for f in self.field_configs if f.name == column), None)
+
+    def column_index(self, schema: Schema, column: str) -> ColumnIndexConfig:
+        """Return everything that is declared about the column's encoding and indexes, in one piece."""
+        return column_index(self.indexing, self.field_config(column), schema.field(column))

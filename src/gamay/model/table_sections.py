@@ -1,0 +1,406 @@
+"""The small sections of a table config: retention, tenants, routing, query limits, quota, tiers, ingestion."""
+
+# ruff: noqa: RUF009 -- key() makes a dataclass field
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gamay.model.parse import (
+    EMPTY_MAP,
+    FLAG,
+    INTEGER,
+    INTEGER_TEXT,
+    NUMBER,
+    OBJECT,
+    REQUIRED,
+    TEXT,
+    TEXT_MAP,
+    VERBATIM,
+    choice,
+    key,
+    list_of,
+    map_of,
+    section,
+)
+
+ENABLEMENT = choice("ENABLE", "DISABLE", "DEFAULT")  # DEFAULT: as the instance says
+
+
+@dataclass(frozen=True)
+class CompletionConfig:
+    """How replicas that do not commit get a completed segment."""
+
+    completion_mode: str = key("completionMode", choice("DEFAULT", "DOWNLOAD"), "DEFAULT")
+
+
+@dataclass(frozen=True)
+class ReplicaGroupStrategyConfig:
+    """The older way to partition instances."""
+
+    partition_column: str | None = key("partitionColumn", TEXT)
+    num_instances_per_partition: int = key("numInstancesPerPartition", INTEGER, 0)
+
+
+@dataclass(frozen=True)
+class SegmentsConfig:
+    """`segmentsConfig`: time column, replicas, retention. Units and periods are kept as text; validation judges them."""
+
+    time_column_name: str | None = key("timeColumnName", TEXT)
+    time_type: str | None = key("timeType", TEXT)
+    schema_name: str | None = key("schemaName", TEXT)
+    replication: int | None = key("replication", INTEGER_TEXT)
+    replicas_per_partition: int | None = key("replicasPerPartition", INTEGER_TEXT)
+    retention_time_unit: str | None = key("retentionTimeUnit", TEXT)
+    retention_time_value: str | None = key("retentionTimeValue", TEXT)
+    deleted_segments_retention_period: str | None = key("deletedSegmentsRetentionPeriod", TEXT)
+    replaced_segments_retention_period: str | None = key("replacedSegmentsRetentionPeriod", TEXT)
+    lineage_entry_cleanup_retention_period: str | None = key("lineageEntryCleanupRetentionPeriod", TEXT)
+    untracked_segments_retention_time_unit: str | None = key("untrackedSegmentsRetentionTimeUnit", TEXT)
+    untracked_segments_retention_time_value: str | None = key("untrackedSegmentsRetentionTimeValue", TEXT)
+    untracked_segments_deletion_batch_size: int | None = key("untrackedSegmentsDeletionBatchSize", INTEGER_TEXT)
+    segment_push_type: str | None = key("segmentPushType", choice("APPEND", "REFRESH"))
+    segment_push_frequency: str | None = key("segmentPushFrequency", TEXT, aliases=["pushFrequency"])
+    segment_assignment_strategy: str | None = key("segmentAssignmentStrategy", TEXT)
+    peer_segment_download_scheme: str | None = key("peerSegmentDownloadScheme", TEXT)
+    completion_config: CompletionConfig | None = key("completionConfig", section(CompletionConfig))
+    crypter_class_name: str | None = key("crypterClassName", TEXT)
+    replica_group_strategy: ReplicaGroupStrategyConfig | None = key(
+        "replicaGroupStrategyConfig", section(ReplicaGroupStrategyConfig)
+    )
+    minimize_data_movement: bool | None = key("minimizeDataMovement", FLAG)
+
+
+@dataclass(frozen=True)
+class TagOverrideConfig:
+    """Server tags for consuming and completed segments, when they differ from the tenant's."""
+
+    realtime_consuming: str | None = key("realtimeConsuming", TEXT)
+    realtime_completed: str | None = key("realtimeCompleted", TEXT)
+
+
+@dataclass(frozen=True)
+class TenantsConfig:
+    """`tenants`: who serves the table."""
+
+    broker: str = key("broker", TEXT, "DefaultTenant")
+    server: str = key("server", TEXT, "DefaultTenant")
+    tag_override: TagOverrideConfig | None = key("tagOverrideConfig", section(TagOverrideConfig))
+
+
+@dataclass(frozen=True)
+class RoutingConfig:
+    """`routing`: how a broker chooses segments and servers."""
+
+    routing_table_builder_name: str | None = key("routingTableBuilderName", TEXT)
+    segment_pruner_types: tuple[str, ...] = key("segmentPrunerTypes", list_of(choice("partition", "time", "empty")), ())
+    instance_selector_type: str | None = key(
+        "instanceSelectorType", choice("balanced", "replicaGroup", "strictReplicaGroup", "multiStageReplicaGroup")
+    )
+    use_fixed_replica: bool | None = key("useFixedReplica", FLAG)
+
+
+@dataclass(frozen=True)
+class QueryConfig:
+    """`query`: limits of the table's queries; None leaves the limit to the cluster."""
+
+    timeout_ms: int | None = key("timeoutMs", INTEGER)
+    disable_groovy: bool | None = key("disableGroovy", FLAG)
+    use_approximate_function: bool | None = key("useApproximateFunction", FLAG)
+    expression_override_map: Mapping[str, str] = key("expressionOverrideMap", TEXT_MAP, EMPTY_MAP)
+    max_query_response_size_bytes: int | None = key("maxQueryResponseSizeBytes", INTEGER)
+    max_server_response_size_bytes: int | None = key("maxServerResponseSizeBytes", INTEGER)
+    max_entries_scanned_in_filter: int | None = key("maxEntriesScannedInFilter", INTEGER)
+    max_docs_scanned: int | None = key("maxDocsScanned", INTEGER)
+    max_entries_scanned_post_filter: int | None = key("maxEntriesScannedPostFilter", INTEGER)
+    scan_killing_mode: str | None = key("scanKillingMode", choice("disabled", "logOnly", "enforce"))
+
+
+@dataclass(frozen=True)
+class QuotaConfig:
+    """`quota`: storage (a data size) and queries a second (a number as text)."""
+
+    storage: str | None = key("storage", TEXT)
+    max_queries_per_second: str | None = key("maxQueriesPerSecond", TEXT)
+
+
+@dataclass(frozen=True)
+class TaskConfig:
+    """`task`: maintenance tasks by type."""
+
+    task_types: Mapping[str, Mapping[str, str]] = key("taskTypeConfigsMap", map_of(TEXT_MAP), EMPTY_MAP, always=True)
+    concurrent_scheduling_enabled: bool | None = key("concurrentSchedulingEnabled", FLAG)
+
+
+@dataclass(frozen=True)
+class TierConfig:
+    """One storage tier: which segments live where."""
+
+    name: str = key("name", TEXT, REQUIRED)
+    segment_selector_type: str = key("segmentSelectorType", choice("time", "fixed"), REQUIRED)
+    storage_type: str = key("storageType", choice("pinot_server"), REQUIRED)
+    segment_age: str | None = key("segmentAge", TEXT)
+    segment_list: tuple[str, ...] = key("segmentList", list_of(TEXT), ())
+    server_tag: str | None = key("serverTag", TEXT)
+    tier_backend: str | None = key("tierBackend", TEXT)
+    tier_backend_properties: Mapping[str, str] = key("tierBackendProperties", TEXT_MAP, EMPTY_MAP)
+
+
+@dataclass(frozen=True)
+class NamedProperties:
+    """An entry of `tunerConfigs` or `tableSamplers`."""
+
+    name: str = key("name", TEXT, REQUIRED)
+    type: str | None = key("type", TEXT)
+    properties: Mapping[str, str] = key("properties", TEXT_MAP, EMPTY_MAP)
+
+
+@dataclass(frozen=True)
+class MetadataConfig:
+    """`metadata`: free-form remarks."""
+
+    custom_configs: Mapping[str, str] = key("customConfigs", TEXT_MAP, EMPTY_MAP, always=True)
+
+
+@dataclass(frozen=True)
+class DimensionTableConfig:
+    """`dimensionTableConfig`: how a dimension table is held in memory."""
+
+    disable_preload: bool = key("disablePreload", FLAG, False)
+    error_on_duplicate_primary_key: bool = key("errorOnDuplicatePrimaryKey", FLAG, False)
+
+
+# --- which instances, which segments -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TagPoolConfig:
+    """Which instances may be chosen."""
+
+    tag: str = key("tag", TEXT, REQUIRED)
+    pool_based: bool = key("poolBased", FLAG, False)
+    num_pools: int = key("numPools", INTEGER, 0)
+    pools: tuple[int, ...] = key("pools", list_of(INTEGER), ())
+
+
+@dataclass(frozen=True)
+class ReplicaGroupPartitionConfig:
+    """How the chosen instances are divided; 0 means as many as there are."""
+
+    replica_group_based: bool = key("replicaGroupBased", FLAG, False)
+    num_instances: int = key("numInstances", INTEGER, 0)
+    num_replica_groups: int = key("numReplicaGroups", INTEGER, 0)
+    num_instances_per_replica_group: int = key("numInstancesPerReplicaGroup", INTEGER, 0)
+    num_partitions: int = key("numPartitions", INTEGER, 0)
+    num_instances_per_partition: int = key("numInstancesPerPartition", INTEGER, 0)
+    partition_column: str | None = key("partitionColumn", TEXT)
+    minimize_data_movement: bool = key("minimizeDataMovement", FLAG, False)
+
+
+@dataclass(frozen=True)
+class ConstraintConfig:
+    """Further conditions on the choice of instances."""
+
+    constraints: tuple[str, ...] = key("constraints", list_of(TEXT), ())
+
+
+@dataclass(frozen=True)
+class InstanceAssignmentConfig:
+    """How instances are chosen for the segments of one kind (OFFLINE, CONSUMING, COMPLETED, or a tier)."""
+
+    tag_pool: TagPoolConfig = key("tagPoolConfig", section(TagPoolConfig), REQUIRED)
+    replica_group_partition: ReplicaGroupPartitionConfig = key(
+        "replicaGroupPartitionConfig", section(ReplicaGroupPartitionConfig), REQUIRED
+    )
+    constraint: ConstraintConfig | None = key("constraintConfig", section(ConstraintConfig))
+    partition_selector: str = key(
+        "partitionSelector",
+        choice(
+            "INSTANCE_REPLICA_GROUP_PARTITION_SELECTOR",
+            "FD_AWARE_INSTANCE_PARTITION_SELECTOR",
+            "MIRROR_SERVER_SET_PARTITION_SELECTOR",
+            "IMPLICIT_REALTIME_TABLE_PARTITION_SELECTOR",
+        ),
+        "INSTANCE_REPLICA_GROUP_PARTITION_SELECTOR",
+    )
+    minimize_data_movement: bool = key("minimizeDataMovement", FLAG, False)
+
+
+@dataclass(frozen=True)
+class SegmentAssignmentConfig:
+    """How segments are placed on the chosen instances."""
+
+    strategy: str | None = key(
+        "segmentAssignmentStrategy",
+        choice("balanced", "roundrobin", "replicagroup", "roundrobinreplicagroup", "allservers"),
+    )
+
+
+# --- ingestion --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BatchIngestionConfig:
+    """`batchIngestionConfig`: how files become segments."""
+
+    segment_ingestion_type: str = key("segmentIngestionType", choice("APPEND", "REFRESH"), "APPEND")
+    segment_ingestion_frequency: str | None = key("segmentIngestionFrequency", choice("HOURLY", "DAILY"))
+    consistent_data_push: bool = key("consistentDataPush", FLAG, False)
+    batch_config_maps: tuple[Mapping[str, str], ...] = key("batchConfigMaps", list_of(TEXT_MAP), ())
+
+
+@dataclass(frozen=True)
+class StreamIngestionConfig:
+    """`streamIngestionConfig`: one map of stream properties for each topic, and how consumption behaves."""
+
+    stream_config_maps: tuple[Mapping[str, str], ...] = key("streamConfigMaps", list_of(TEXT_MAP), ())
+    column_major_segment_builder_enabled: bool = key("columnMajorSegmentBuilderEnabled", FLAG, True)
+    track_filtered_message_offsets: bool = key("trackFilteredMessageOffsets", FLAG, False)
+    pauseless_consumption_enabled: bool = key("pauselessConsumptionEnabled", FLAG, False)
+    enforce_consumption_in_order: bool = key("enforceConsumptionInOrder", FLAG, False)
+    use_ideal_state_to_calculate_previous_segment: bool = key("useIdealStateToCalculatePreviousSegment", FLAG, False)
+    parallel_segment_consumption_policy: str | None = key(
+        "parallelSegmentConsumptionPolicy",
+        choice("ALLOW_ALWAYS", "ALLOW_DURING_BUILD_ONLY", "ALLOW_DURING_DOWNLOAD_ONLY", "DISALLOW_ALWAYS"),
+    )
+    disaster_recovery_mode: str = key("disasterRecoveryMode", choice("DEFAULT", "ALWAYS"), "DEFAULT")
+    realtime_offset_auto_reset_handler_class: str | None = key("realtimeOffsetAutoResetHandlerClass", TEXT)
+    drop_record_on_partition_mismatch: bool = key("dropRecordOnPartitionMismatch", FLAG, False)
+    oom_protection: str = key("oomProtection", ENABLEMENT, "DEFAULT")
+
+
+@dataclass(frozen=True)
+class SourceFieldConfig:
+    """The type in which an input field arrives, where its file does not say."""
+
+    name: str = key("name", TEXT, REQUIRED)
+    data_type: str = key("dataType", TEXT, REQUIRED)
+    pre_complex_type_transform: bool = key("preComplexTypeTransform", FLAG, False)
+
+
+@dataclass(frozen=True)
+class FilterConfig:
+    """Rows for which the expression is true are dropped."""
+
+    filter_function: str | None = key("filterFunction", TEXT)
+
+
+@dataclass(frozen=True)
+class EnrichmentConfig:
+    """Columns made from others before the transforms."""
+
+    enricher_type: str = key("enricherType", TEXT, REQUIRED)
+    properties: Any = key("properties", VERBATIM)
+    pre_complex_type_transform: bool = key("preComplexTypeTransform", FLAG, False)
+
+
+@dataclass(frozen=True)
+class TransformConfig:
+    """A column and the expression that fills it where the input has no value."""
+
+    column_name: str = key("columnName", TEXT, REQUIRED)
+    transform_function: str = key("transformFunction", TEXT, REQUIRED)
+
+
+@dataclass(frozen=True)
+class ComplexTypeConfig:
+    """How nested input is flattened."""
+
+    fields_to_unnest: tuple[str, ...] = key("fieldsToUnnest", list_of(TEXT), ())
+    delimiter: str = key("delimiter", TEXT, ".")
+    collection_not_unnested_to_json: str = key(
+        "collectionNotUnnestedToJson", choice("NONE", "NON_PRIMITIVE", "ALL"), "NON_PRIMITIVE"
+    )
+    prefixes_to_rename: Mapping[str, str] = key("prefixesToRename", TEXT_MAP, EMPTY_MAP)
+
+
+@dataclass(frozen=True)
+class AggregationConfig:
+    """A metric rolled up while a segment consumes."""
+
+    column_name: str = key("columnName", TEXT, REQUIRED)
+    aggregation_function: str = key("aggregationFunction", TEXT, REQUIRED)
+
+
+@dataclass(frozen=True)
+class IngestionConfig:
+    """`ingestionConfig`: from input record to row."""
+
+    batch: BatchIngestionConfig | None = key("batchIngestionConfig", section(BatchIngestionConfig))
+    stream: StreamIngestionConfig | None = key("streamIngestionConfig", section(StreamIngestionConfig))
+    source_fields: tuple[SourceFieldConfig, ...] = key("sourceFieldConfigs", list_of(section(SourceFieldConfig)), ())
+    filter: FilterConfig | None = key("filterConfig", section(FilterConfig))
+    enrichments: tuple[EnrichmentConfig, ...] = key("enrichmentConfigs", list_of(section(EnrichmentConfig)), ())
+    transforms: tuple[TransformConfig, ...] = key("transformConfigs", list_of(section(TransformConfig)), ())
+    complex_type: ComplexTypeConfig | None = key("complexTypeConfig", section(ComplexTypeConfig))
+    schema_conforming_transformer: Mapping[str, Any] | None = key(
+        "schemaConformingTransformerConfig", OBJECT, aliases=["schemaConformingTransformerV2Config"]
+    )
+    aggregations: tuple[AggregationConfig, ...] = key("aggregationConfigs", list_of(section(AggregationConfig)), ())
+    continue_on_error: bool = key("continueOnError", FLAG, False)
+    max_consecutive_record_fetch_failures_allowed: int = key("maxConsecutiveRecordFetchFailuresAllowed", INTEGER, 0)
+    retry_on_segment_build_precheck_failure: bool = key("retryOnSegmentBuildPrecheckFailure", FLAG, False)
+    row_time_value_check: bool = key("rowTimeValueCheck", FLAG, False)
+    segment_time_value_check: bool = key("segmentTimeValueCheck", FLAG, True)
+    ingestion_exception_log_rate_limit_per_min: int = key("ingestionExceptionLogRateLimitPerMin", INTEGER, 5)
+
+    @property
+    def filter_function(self) -> str | None:
+        """The text of the expression whose true rows are dropped."""
+        return self.filter.filter_function if self.filter else None
+
+
+# --- upsert and deduplication -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class UpsertConfig:
+    """`upsertConfig`: the latest row of each primary key wins."""
+
+    mode: str = key("mode", choice("FULL", "PARTIAL", "NONE"), "FULL")
+    hash_function: str = key("hashFunction", choice("NONE", "MD5", "MURMUR3", "UUID", "XXHASH", "XXH128"), "NONE")
+    comparison_columns: tuple[str, ...] = key("comparisonColumns", list_of(TEXT), ())
+    comparison_column: str | None = key("comparisonColumn", TEXT)
+    partial_upsert_strategies: Mapping[str, str] = key(
+        "partialUpsertStrategies",
+        map_of(choice("OVERWRITE", "IGNORE", "INCREMENT", "APPEND", "UNION", "MAX", "MIN", "FORCE_OVERWRITE")),
+        EMPTY_MAP,
+    )
+    default_partial_upsert_strategy: str = key("defaultPartialUpsertStrategy", TEXT, "OVERWRITE")
+    partial_upsert_merger_class: str | None = key("partialUpsertMergerClass", TEXT)
+    post_partial_upsert_transforms: tuple[TransformConfig, ...] = key(
+        "postPartialUpsertTransformConfigs", list_of(section(TransformConfig)), ()
+    )
+    delete_record_column: str | None = key("deleteRecordColumn", TEXT)
+    drop_out_of_order_record: bool = key("dropOutOfOrderRecord", FLAG, False)
+    out_of_order_record_column: str | None = key("outOfOrderRecordColumn", TEXT)
+    snapshot: str = key("snapshot", ENABLEMENT, "DEFAULT")
+    enable_snapshot: bool | None = key("enableSnapshot", FLAG)
+    preload: str = key("preload", ENABLEMENT, "DEFAULT")
+    enable_preload: bool | None = key("enablePreload", FLAG)
+    metadata_ttl: float = key("metadataTTL", NUMBER, 0)
+    deleted_keys_ttl: float = key("deletedKeysTTL", NUMBER, 0)
+    enable_deleted_keys_compaction_consistency: bool = key("enableDeletedKeysCompactionConsistency", FLAG, False)
+    enable_commit_time_compaction: bool = key("enableCommitTimeCompaction", FLAG, False)
+    consistency_mode: str = key("consistencyMode", choice("NONE", "SYNC", "SNAPSHOT"), "NONE")
+    upsert_view_refresh_interval_ms: int = key("upsertViewRefreshIntervalMs", INTEGER, 3000)
+    new_segment_tracking_time_ms: int = key("newSegmentTrackingTimeMs", INTEGER, 10000)
+    metadata_manager_class: str | None = key("metadataManagerClass", TEXT)
+    metadata_manager_configs: Mapping[str, str] = key("metadataManagerConfigs", TEXT_MAP, EMPTY_MAP)
+    allow_partial_upsert_consumption_during_commit: bool = key("allowPartialUpsertConsumptionDuringCommit", FLAG, False)
+
+
+@dataclass(frozen=True)
+class DedupConfig:
+    """`dedupConfig`: the first row of each primary key wins."""
+
+    dedup_enabled: bool = key("dedupEnabled", FLAG, True)
+    hash_function: str = key("hashFunction", choice("NONE", "MD5", "MURMUR3", "UUID", "XXHASH", "XXH128"), "NONE")
+    metadata_ttl: float = key("metadataTTL", NUMBER, 0)
+    dedup_time_column: str | None = key("dedupTimeColumn", TEXT)
+    preload: str = key("preload", ENABLEMENT, "DEFAULT")
+    enable_preload: bool | None = key("enablePreload", FLAG)
+    ignore_non_default_tiers: str = key("ignoreNonDefaultTiers", ENABLEMENT, "DEFAULT")
+    metadata_manager_class: str | None = key("metadataManagerClass", TEXT)
+    metadata_manager_configs: Mapping[str, str] = key("metadataManagerConfigs", TEXT_MAP, EMPTY_MAP)
+    allow_dedup_consumption_during_commit: bool = key("allowDedupConsumptionDuringCommit", FLAG, False)
