@@ -56,6 +56,8 @@ def null_value_from_json(value: Any, data_type: DataType) -> NullValue:
     if isinstance(value, list | dict):
         raise ValueError(f"a list or object cannot be the default of a {data_type.value} column")
     text = ("true" if value else "false") if isinstance(value, bool) else str(value)
+    if data_type.is_numeric and "_" in text:
+        raise ValueError(f"'{text}' is not a number")  # Python alone allows 1_000
     return _READERS[data_type](text)
 
 
@@ -74,7 +76,10 @@ def null_value_to_json(value: NullValue, data_type: DataType) -> Any:
 
 def _integer(low: int, high: int) -> Callable[[str], int]:
     def read(text: str) -> int:
-        value = int(text.strip())
+        try:
+            value = int(text.strip())
+        except ValueError:
+            raise ValueError(f"'{text}' is not a whole number") from None
         if not low <= value <= high:
             raise ValueError(f"{value} is outside {low} to {high}")
         return value
@@ -83,7 +88,10 @@ def _integer(low: int, high: int) -> Callable[[str], int]:
 
 
 def _floating(text: str) -> float:
-    value = float(text.strip())
+    try:
+        value = float(text.strip())
+    except ValueError:
+        raise ValueError(f"'{text}' is not a number") from None
     if math.isnan(value):
         raise ValueError("NaN cannot be a default: it equals nothing, not even itself")
     return value

@@ -10,6 +10,7 @@ says more than that; scalars that have a default are always written, so that the
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -152,23 +153,21 @@ def _read_integer(value: Any, at: At) -> int:
         return value
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    if isinstance(value, str):
-        try:
-            return int(value.strip())
-        except ValueError:
-            pass
+    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d+\s*", value, re.ASCII):
+        return int(value)
     raise at.bad(value, "a whole number")
 
 
 def _read_number(value: Any, at: At) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
-    if isinstance(value, str):
-        try:
-            return float(value.strip())
-        except ValueError:
-            pass
+    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", value, re.ASCII):
+        return float(value)
     raise at.bad(value, "a number")
+
+
+def _write_number(value: float) -> int | float:
+    return int(value) if float(value).is_integer() else value
 
 
 def _read_verbatim(value: Any, at: At) -> Any:
@@ -179,7 +178,7 @@ TEXT: Shape[str] = Shape(_read_text, _same)
 FLAG: Shape[bool] = Shape(_read_flag, _same)
 INTEGER: Shape[int] = Shape(_read_integer, _same)
 INTEGER_TEXT: Shape[int] = Shape(_read_integer, str)  # a number that the format writes as a string
-NUMBER: Shape[float] = Shape(_read_number, _same)
+NUMBER: Shape[float] = Shape(_read_number, _write_number)
 VERBATIM: Shape[Any] = Shape(_read_verbatim, _same)  # any JSON, kept as it is
 
 

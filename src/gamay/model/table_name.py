@@ -41,15 +41,15 @@ def typed_table_name(name: str, table_type: TableType) -> str:
     return f"{raw_table_name(name)}_{table_type.value}"
 
 
-def table_name_problems(raw_name: str) -> Iterator[str]:
+def name_problems(raw_name: str, what: str = "table name") -> Iterator[str]:
     """Yield what is wrong with a raw table or schema name, one sentence each."""
     if not raw_name:
-        yield "the table name is empty"
+        yield f"the {what} is empty"
     if any(c.isspace() for c in raw_name):
-        yield f"the table name '{raw_name}' contains white space"
+        yield f"the {what} '{raw_name}' contains white space"
     if "__" in raw_name:
-        yield f"the table name '{raw_name}' contains '__', which separates the parts of segment names"
+        yield f"the {what} '{raw_name}' contains '__', which separates the parts of segment names"
     if raw_name.count(".") > 1 or raw_name.startswith(".") or raw_name.endswith("."):
-        yield f"the table name '{raw_name}' may contain one dot at most, between database and table"
+        yield f"the {what} '{raw_name}' may contain one dot at most, between database and table"
     if any(c in raw_name for c in "/\\") or not raw_name.isprintable():
-        yield f"the table name '{raw_name}' contains a slash, a backslash or a control character"
+        yield f"the {what} '{raw_name}' contains a slash, a backslash or a control character"

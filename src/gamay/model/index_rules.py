@@ -1,0 +1,281 @@
+"""What `tableIndexConfig` and `fieldConfigList` must fulfil; each rule yields a sentence for every breach."""
+
+from collections.abc import Callable, Iterator
+
+from gamay.base.errors import nearest
+from gamay.model.column_index import (
+    DICTIONARY_CODECS,
+    RAW_CODECS,
+    bloom_of,
+    declared_codec,
+    has_inverted,
+    has_range,
+    is_raw,
+)
+from gamay.model.indexing import FieldConfig, IndexingConfig, PartitionConfig
+from gamay.model.rules import TableRule, TableSubject, complaint, duplicates, missing_column
+from gamay.model.schema import FieldSpec
+from gamay.model.table_name import TableType
+from gamay.model.types import DataType
+from gamay.model.units import parse_data_size
+
+_NORMALIZERS = ("POSITIVE_MODULO", "ABS", "MASK", "PRE_MODULO_ABS", "NO_OP")
+_VARIANTS = {"Murmur3": ("x86_32", "x64_32"), "Fnv": ("fnv1a_32", "fnv1_32", "fnv1a_64", "fnv1_64")}
+
+
+def _columns_exist(subject: TableSubject) -> Iterator[str]:
+    indexing = subject.config.indexing
+    lists = {
+        "sortedColumn": indexing.sorted_columns,
+        "invertedIndexColumns": indexing.inverted_index_columns,
+        "rangeIndexColumns": indexing.range_index_columns,
+        "jsonIndexColumns": indexing.json_index_columns,
+        "jsonIndexConfigs": tuple(indexing.json_index_configs),
+        "bloomFilterColumns": indexing.bloom_filter_columns,
+        "bloomFilterConfigs": tuple(indexing.bloom_filter_configs),
+        "noDictionaryColumns": indexing.no_dictionary_columns,
+        "noDictionaryConfig": tuple(indexing.no_dictionary_config),
+        "onHeapDictionaryColumns": indexing.on_heap_dictionary_columns,
+        "varLengthDictionaryColumns": indexing.var_length_dictionary_columns,
+        "segmentPartitionConfig": tuple(indexing.segment_partition.columns) if indexing.segment_partition else (),
+    }
+    for name, columns in lists.items():
+        for column in columns:
+            yield from filter(None, [missing_column(subject.schema, column, f"tableIndexConfig.{name}")])
+        for column in duplicates(columns):
+            yield f"tableIndexConfig.{name} has the column '{column}' more than once"
+    for declared in subject.config.field_configs:
+        yield from filter(None, [missing_column(subject.schema, declared.name, "fieldConfigList")])
+    for name in duplicates(f.name for f in subject.config.field_configs):
+        yield f"fieldConfigList has the column '{name}' more than once; put everything into one entry"
+
+
+def _each_column(
+    check: Callable[[IndexingConfig, FieldConfig | None, FieldSpec], Iterator[str]],
+) -> TableRule:
+    """Return the rule that holds for every column by itself."""
+
+    def rule(subject: TableSubject) -> Iterator[str]:
+        for spec in subject.schema.stored_fields:
+            yield from check(subject.config.indexing, subject.config.field_config(spec.name), spec)
+
+    return rule
+
+
+def _sorted(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> Iterator[str]:
+    if spec.name in indexing.sorted_columns and not spec.single_value:
+        yield f"tableIndexConfig.sortedColumn names '{spec.name}', a multi-value column; rows have no order by a list"
+
+
+def _dictionary(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> Iterator[str]:
+    listed = spec.name in indexing.no_dictionary_columns or spec.name in indexing.no_dictionary_config
+    dictionary = declared.indexes.dictionary if declared else None
+    if listed and declared is not None and declared.encoding_type == "DICTIONARY":
+        yield (
+            f"the column '{spec.name}' is in noDictionaryColumns and has encodingType DICTIONARY in "
+            "fieldConfigList; keep one"
+        )
+    if (listed or (dictionary and dictionary.disabled)) and has_inverted(indexing, declared, spec.name):
+        yield f"the column '{spec.name}' has an inverted index, which needs the dictionary that is switched off"
+    for name in ("on_heap_dictionary_columns", "var_length_dictionary_columns"):
+        if listed and spec.name in getattr(indexing, name):
+            key = "onHeapDictionaryColumns" if name.startswith("on") else "varLengthDictionaryColumns"
+            yield f"the column '{spec.name}' is in both noDictionaryColumns and {key}; keep one"
+    var_length = spec.name in indexing.var_length_dictionary_columns or (dictionary and dictionary.use_var_length_dictionary)
+    if var_length and (spec.data_type.is_fixed_width or spec.data_type is DataType.UUID):
+        yield (
+            f"the column '{spec.name}' asks for a dictionary of variable length, but all {spec.data_type.value} "
+            "values are equally long"
+        )
+    intern = dictionary.intern if dictionary else None
+    if intern and not intern.disabled and not (dictionary and dictionary.on_heap and intern.capacity > 0):
+        yield f"the dictionary of '{spec.name}' has intern, which needs onHeap true and a capacity above 0"
+
+
+def _range(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> Iterator[str]:
+    if not has_range(indexing, declared, spec.name):
+        return
+    raw = is_raw(indexing, declared, spec.name)
+    if raw and not (spec.data_type.is_numeric or spec.data_type is DataType.TIMESTAMP or spec.data_type is DataType.BOOLEAN):
+        yield (
+            f"the column '{spec.name}' of type {spec.data_type.value} has a range index, which needs a number or "
+            "a dictionary"
+        )
+    own = declared.indexes.range if declared else None
+    version = own.version if own else indexing.range_index_version
+    if version not in (1, 2):
+        yield f"the range index of '{spec.name}' has version {version}; it must be 1 or 2"
+    elif version == 1 and raw and has_inverted(indexing, declared, spec.name):
+        yield (
+            f"the range index of '{spec.name}' has version 1, which does not work with RAW encoding beside a "
+            "dictionary; use 2"
+        )
+
+
+def _bloom(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> Iterator[str]:
+    bloom = bloom_of(indexing, declared, spec.name)
+    if bloom is None:
+        return
+    if spec.data_type is DataType.BOOLEAN:
+        yield f"the BOOLEAN column '{spec.name}' has a bloom filter, which could never rule anything out"
+    if not 0 < bloom.fpp < 1:
+        yield f"the bloom filter of '{spec.name}' has fpp {bloom.fpp}; it must lie between 0 and 1"
+    if bloom.max_size_bytes < 0:
+        yield f"the bloom filter of '{spec.name}' has maxSizeInBytes {bloom.max_size_bytes}; it must not be negative"
+
+
+# index: (accepted types, needs single value, needs multi value, needs dictionary)
+_SPECIAL: dict[str, tuple[tuple[DataType, ...], bool | None, bool]] = {
+    "fst": ((DataType.STRING,), True, True),
+    "ifst": ((DataType.STRING,), True, True),
+    "text": ((DataType.STRING, DataType.JSON), None, False),
+    "json": ((DataType.STRING, DataType.JSON), True, False),
+    "h3": ((DataType.BYTES,), True, False),
+    "vector": ((DataType.FLOAT,), False, False),
+    "timestamp": ((DataType.LONG, DataType.TIMESTAMP), True, False),
+}
+
+
+def _special(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> Iterator[str]:
+    listed = spec.name in indexing.json_index_columns or spec.name in indexing.json_index_configs
+    for name, (types, single, needs_dictionary) in _SPECIAL.items():
+        if not (_is_declared(declared, name) or (name == "json" and listed)):
+            continue
+        if spec.data_type not in types:
+            accepted = " or ".join(t.value for t in types)
+            yield f"the column '{spec.name}' of type {spec.data_type.value} has a {name} index, which needs {accepted}"
+        if single is not None and spec.single_value != single:
+            kind = "single-value" if single else "multi-value"
+            yield f"the column '{spec.name}' has a {name} index, which needs a {kind} column"
+        switched_off = spec.name in indexing.no_dictionary_columns or spec.name in indexing.no_dictionary_config
+        if needs_dictionary and switched_off:
+            yield f"the column '{spec.name}' has a {name} index, which needs the dictionary that is switched off"
+
+
+def _is_declared(declared: FieldConfig | None, index: str) -> bool:
+    if declared is None:
+        return False
+    if index == "timestamp":
+        return declared.timestamp is not None
+    new = getattr(declared.indexes, index)
+    if new is not None:
+        return not new.get("disabled", False)
+    return index.upper() in declared.all_index_types
+
+
+def _declared_twice(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> Iterator[str]:
+    if declared is None:
+        return
+    name, indexes = spec.name, declared.indexes
+    older = {
+        "inverted": (indexes.inverted, name in indexing.inverted_index_columns and "invertedIndexColumns"),
+        "range": (indexes.range, name in indexing.range_index_columns and "rangeIndexColumns"),
+        "bloom": (
+            indexes.bloom,
+            (name in indexing.bloom_filter_columns and "bloomFilterColumns")
+            or (name in indexing.bloom_filter_configs and "bloomFilterConfigs"),
+        ),
+        "json": (
+            indexes.json,
+            (name in indexing.json_index_columns and "jsonIndexColumns")
+            or (name in indexing.json_index_configs and "jsonIndexConfigs"),
+        ),
+        **{index: (getattr(indexes, index), False) for index in ("text", "fst", "ifst", "h3", "vector", "open_struct")},
+    }
+    for index, (new, listed) in older.items():
+        typed = index.upper() in declared.all_index_types and "indexType"
+        for place in filter(None, (listed, typed)):
+            if new is not None:
+                yield (
+                    f"the {index} index of '{name}' is declared twice: in fieldConfigList.indexes and in {place}; keep "
+                    "the former"
+                )
+
+
+def _codec(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> Iterator[str]:
+    if declared is None:
+        return
+    forward = declared.indexes.forward
+    codec = declared_codec(declared)
+    raw = is_raw(indexing, declared, spec.name)
+    if forward is not None and forward.codec_spec is not None:
+        yield f"the forward index of '{spec.name}' has a codecSpec, which is not supported; use compressionCodec"
+    if codec is not None:
+        accepted = RAW_CODECS if raw else DICTIONARY_CODECS
+        if codec.upper() not in (*RAW_CODECS, *DICTIONARY_CODECS):
+            yield (
+                f"the compressionCodec '{codec}' of '{spec.name}' is not one of {', '.join(accepted)}."
+                f"{nearest(codec, (*RAW_CODECS, *DICTIONARY_CODECS))}"
+            )
+        elif codec.upper() not in accepted:
+            encoding = "RAW" if raw else "DICTIONARY"
+            yield (
+                f"the compressionCodec '{codec}' of '{spec.name}' does not work with its encodingType {encoding}, "
+                f"for which there {'are' if len(accepted) > 1 else 'is'} {', '.join(accepted)}"
+            )
+    if forward is not None:
+        yield from complaint(lambda: parse_data_size(forward.target_max_chunk_size), f"targetMaxChunkSize of '{spec.name}'")
+        if forward.target_docs_per_chunk < 1:
+            yield f"the targetDocsPerChunk of '{spec.name}' is {forward.target_docs_per_chunk}; it must be at least 1"
+
+
+def _forward_disabled(subject: TableSubject) -> Iterator[str]:
+    indexing = subject.config.indexing
+    for declared in subject.config.field_configs:
+        older = declared.properties.get("forwardIndexDisabled", "false").lower() == "true"
+        if not older and not (declared.indexes.forward and declared.indexes.forward.disabled):
+            continue
+        if subject.config.table_type is not TableType.OFFLINE:
+            yield f"the forward index of '{declared.name}' is disabled, which only OFFLINE tables can do"
+        if indexing.optimize_dictionary or indexing.optimize_dictionary_for_metrics:
+            yield f"the forward index of '{declared.name}' is disabled, which does not work with optimizeDictionary"
+
+
+def _partitions(subject: TableSubject) -> Iterator[str]:
+    partitions = subject.config.indexing.segment_partition
+    for column, partition in (partitions.columns if partitions else {}).items():
+        if column in subject.schema and not subject.schema.field(column).single_value:
+            yield f"segmentPartitionConfig names '{column}', a multi-value column; a row must lie in one partition"
+        yield from _partition(f"segmentPartitionConfig of '{column}'", partition)
+
+
+def _partition(where: str, partition: PartitionConfig) -> Iterator[str]:
+    config = partition.function_config
+    if partition.num_partitions < 1:
+        yield f"{where}: numPartitions is {partition.num_partitions}; it must be at least 1"
+    if partition.function_name == "BoundedColumnValue":
+        values, delimiter = config.get("columnValues"), config.get("columnValuesDelimiter")
+        if not values or not delimiter:
+            yield f"{where}: BoundedColumnValue needs columnValues and columnValuesDelimiter in functionConfig"
+        elif partition.num_partitions != len(values.split(delimiter)) + 1:
+            expected = len(values.split(delimiter)) + 1
+            yield (
+                f"{where}: numPartitions is {partition.num_partitions}; it must be {expected}, one more than there "
+                "are columnValues"
+            )
+    variants, variant = _VARIANTS.get(partition.function_name, ()), config.get("variant")
+    if variants and variant is not None and variant.lower() not in variants:
+        yield f"{where}: the variant '{variant}' is not one of {', '.join(variants)}.{nearest(variant, variants)}"
+    seed = config.get("seed")
+    if seed is not None and not seed.strip().lstrip("+-").isdigit():
+        yield f"{where}: the seed '{seed}' is not a whole number"
+    normalizer = config.get("partitionIdNormalizer")
+    if normalizer is not None and normalizer.upper() not in _NORMALIZERS:
+        yield (
+            f"{where}: the partitionIdNormalizer '{normalizer}' is not one of {', '.join(_NORMALIZERS)}."
+            f"{nearest(normalizer, _NORMALIZERS)}"
+        )
+
+
+INDEX_RULES: tuple[TableRule, ...] = (
+    _columns_exist,
+    _each_column(_sorted),
+    _each_column(_dictionary),
+    _each_column(_range),
+    _each_column(_bloom),
+    _each_column(_special),
+    _each_column(_declared_twice),
+    _each_column(_codec),
+    _forward_disabled,
+    _partitions,
+)

@@ -1,0 +1,91 @@
+"""What `starTreeIndexConfigs` must fulfil; each rule yields a sentence for every breach."""
+
+import re
+from collections.abc import Iterator
+
+from gamay.base.errors import nearest
+from gamay.model.column_index import is_raw
+from gamay.model.indexing import StarTreeConfig
+from gamay.model.rules import TableRule, TableSubject, duplicates, missing_column
+
+_FUNCTIONS = (
+    "COUNT", "COUNTMV", "MIN", "MAX", "SUM", "SUMMV", "SUMPRECISION", "AVG", "AVGMV", "MINMAXRANGE", "DISTINCTCOUNTBITMAP",
+    "DISTINCTCOUNTHLL", "DISTINCTCOUNTRAWHLL", "DISTINCTCOUNTHLLPLUS", "DISTINCTCOUNTRAWHLLPLUS", "DISTINCTCOUNTULL",
+    "DISTINCTCOUNTRAWULL", "DISTINCTCOUNTTHETASKETCH", "DISTINCTCOUNTRAWTHETASKETCH", "DISTINCTCOUNTTUPLESKETCH",
+    "DISTINCTCOUNTRAWINTEGERSUMTUPLESKETCH", "SUMVALUESINTEGERSUMTUPLESKETCH", "AVGVALUEINTEGERSUMTUPLESKETCH",
+    "DISTINCTCOUNTCPCSKETCH", "DISTINCTCOUNTRAWCPCSKETCH", "PERCENTILEEST", "PERCENTILERAWEST", "PERCENTILETDIGEST",
+    "PERCENTILERAWTDIGEST",
+)  # fmt: skip
+_TIMESTAMP_COLUMN = re.compile(r"\$(.+)\$([A-Z]+)")
+
+
+def _star_trees(subject: TableSubject) -> Iterator[str]:
+    config = subject.config
+    if config.indexing.star_tree_configs and config.upsert is not None and config.upsert.mode != "NONE":
+        yield "starTreeIndexConfigs and upsertConfig exclude each other: a star-tree cannot forget replaced rows"
+    for position, tree in enumerate(config.indexing.star_tree_configs):
+        where = f"starTreeIndexConfigs[{position}]"
+        yield from _dimensions(subject, tree, where)
+        yield from _aggregates(subject, tree, where)
+
+
+def _dimensions(subject: TableSubject, tree: StarTreeConfig, where: str) -> Iterator[str]:
+    dimensions = tree.dimensions_split_order
+    if not dimensions:
+        yield f"{where}.dimensionsSplitOrder is empty"
+    for name in duplicates(dimensions):
+        yield f"{where}.dimensionsSplitOrder has the column '{name}' more than once"
+    for name in tree.skip_star_node_creation:
+        if name not in dimensions:
+            yield (
+                f"{where}.skipStarNodeCreationForDimensions names '{name}', which is not in "
+                f"dimensionsSplitOrder.{nearest(name, dimensions)}"
+            )
+    for name in dimensions:
+        if _is_timestamp_column(subject, name):
+            continue
+        missing = missing_column(subject.schema, name, f"{where}.dimensionsSplitOrder")
+        if missing:
+            yield missing
+            continue
+        if not subject.schema.field(name).single_value:
+            yield f"{where}.dimensionsSplitOrder names '{name}', a multi-value column"
+        if is_raw(subject.config.indexing, subject.config.field_config(name), name):
+            yield f"{where}.dimensionsSplitOrder names '{name}', which has no dictionary"
+
+
+def _is_timestamp_column(subject: TableSubject, name: str) -> bool:
+    """Whether it is a column that a timestamp index derives, such as `$ts$DAY`."""
+    match = _TIMESTAMP_COLUMN.fullmatch(name)
+    declared = subject.config.field_config(match[1]) if match else None
+    return bool(match and declared and declared.timestamp and match[2] in declared.timestamp.granularities)
+
+
+def _aggregates(subject: TableSubject, tree: StarTreeConfig, where: str) -> Iterator[str]:
+    if bool(tree.function_column_pairs) == bool(tree.aggregations):
+        yield f"{where} needs exactly one of functionColumnPairs and aggregationConfigs"
+    pairs: list[tuple[str, str]] = []
+    for pair in tree.function_column_pairs:
+        function, separator, column = pair.partition("__")
+        if not separator:
+            yield f"{where}.functionColumnPairs has '{pair}', which is not written like SUM__column"
+            continue
+        pairs.append((function, column))
+    pairs.extend((a.aggregation_function, a.column_name or "*") for a in tree.aggregations)
+    for name in duplicates(f"{function.upper().replace('_', '')}__{column}" for function, column in pairs):
+        yield f"{where} has the aggregate '{name}' more than once"
+    for function, column in pairs:
+        folded = function.upper().replace("_", "")
+        if folded not in _FUNCTIONS:
+            yield (
+                f"{where}: a star-tree cannot keep the function '{function}'; it keeps "
+                f"{', '.join(_FUNCTIONS)}.{nearest(folded, _FUNCTIONS)}"
+            )
+        if column == "*":
+            if folded != "COUNT":
+                yield f"{where}: only COUNT goes with the column '*', not {function}"
+        else:
+            yield from filter(None, [missing_column(subject.schema, column, where)])
+
+
+STAR_TREE_RULES: tuple[TableRule, ...] = (_star_trees,)

@@ -1,0 +1,37 @@
+"""Whether a schema or a table config makes sense; both functions name everything that does not.
+
+The rules are in `schema_rules`, `table_rules`, `ingestion_rules`, `index_rules` and `startree_rules`.
+"""
+
+from gamay.model.index_rules import INDEX_RULES
+from gamay.model.ingestion_rules import INGESTION_RULES
+from gamay.model.parse import raise_problems
+from gamay.model.rules import ColumnsOf, TableSubject
+from gamay.model.schema import Schema
+from gamay.model.schema_rules import schema_problems
+from gamay.model.startree_rules import STAR_TREE_RULES
+from gamay.model.table_config import TableConfig
+from gamay.model.table_rules import TABLE_RULES
+
+__all__ = ["ColumnsOf", "validate_schema", "validate_table_config"]
+
+_RULES = (*TABLE_RULES, *INGESTION_RULES, *INDEX_RULES, *STAR_TREE_RULES)
+
+
+def validate_schema(schema: Schema, *, columns_of: ColumnsOf | None = None) -> None:
+    """Raise InvalidConfigError listing everything that is wrong.
+
+    columns_of: text of an expression -> the columns it reads, raising a GamayError when it cannot be parsed; without it
+    the texts of transform functions are not looked into.
+    """
+    raise_problems(f"schema '{schema.name}'", list(schema_problems(schema, columns_of)))
+
+
+def validate_table_config(config: TableConfig, schema: Schema, *, columns_of: ColumnsOf | None = None) -> None:
+    """Raise InvalidConfigError listing everything that is wrong with a config, given the table's schema.
+
+    columns_of: as in `validate_schema`, for the texts of filters, transforms and aggregations.
+    """
+    subject = TableSubject(config, schema, columns_of)
+    problems = [problem for rule in _RULES for problem in rule(subject)]
+    raise_problems(f"the table config of '{config.typed_name}'", problems)
