@@ -23,7 +23,7 @@ ValueType: TypeAlias = tuple[DataType, bool]
 AggregateFactory: TypeAlias = Callable[[Call, Sequence[ValueType]], Aggregate]
 ArgumentSelector: TypeAlias = Callable[[Call], tuple[Expression, ...]]
 
-BUILTIN_PACKAGES = ("gamay.functions.scalar", "gamay.functions.aggregate")
+BUILTIN_PACKAGES = ("gamay.functions.scalar", "gamay.functions.aggregate.builtin")
 _SUFFIXED = re.compile(r"(.*?[a-z])(\d{1,3})(mv)?")
 
 
@@ -42,7 +42,8 @@ class ScalarFunction:
 
     result_type: raises QueryError when the arguments do not fit.
     compute: given the arguments of a batch and its number of rows; a result that is the same for all rows may be a Scalar.
-    is_deterministic: equal arguments give equal results, so calls may be folded and computed once for each distinct value.
+    is_deterministic: equal arguments give equal results, so calls may be computed once for each distinct value.
+    can_fold: a call of constants is a constant; not so for what yields arrays, which no literal holds.
     """
 
     name: str
@@ -51,6 +52,7 @@ class ScalarFunction:
     result_type: Callable[[Call, Sequence[ValueType]], ValueType]
     compute: Callable[[Call, Sequence[Operand], int], Operand]
     is_deterministic: bool = True
+    can_fold: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,78 @@
+"""Expressions as text: the names of result columns, as clients know them.
+
+Function names in lower case, arguments joined by commas without spaces, literals in single quotes, names with their case:
+`count(*)`, `plus(a,b)`, `times(a,'2')`, `cast(x,'INT')`, `case(less_than(c,'10'),'a','b')`, `percentile(x, 95.0)`.
+"""
+
+from decimal import Decimal
+
+from gamay.functions.expression import Call, Column, Expression, Literal, LiteralValue
+
+_SHOWN = {
+    "notequals": "not_equals",
+    "lessthan": "less_than",
+    "lessthanorequal": "less_than_or_equal",
+    "greaterthan": "greater_than",
+    "greaterthanorequal": "greater_than_or_equal",
+    "notin": "not_in",
+    "isnull": "is_null",
+    "isnotnull": "is_not_null",
+    "regexplike": "regexp_like",
+}
+
+
+def to_text(expression: Expression) -> str:
+    """Return the text of an expression; as the name of a result column when nothing else is said."""
+    if isinstance(expression, Column):
+        return expression.name
+    if isinstance(expression, Literal):
+        return f"'{literal_text(expression.value)}'"
+    if isinstance(expression, Call):
+        if expression.name.startswith("percentile") and len(expression.args) > 1:
+            return _percentile(expression)
+        return f"{_SHOWN.get(expression.name, expression.name)}({','.join(map(to_text, expression.args))})"
+    return "*"
+
+
+def literal_text(value: LiteralValue) -> str:
+    """Return a constant as text without quotes: numbers as Java prints them, bytes in hexadecimal."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return java_double_text(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    return "null" if value is None else str(value)
+
+
+def java_double_text(value: float) -> str:
+    """Return a double as Java's Double.toString prints it: shortest digits, an exponent outside [1e-3, 1e7).
+
+    >>> [java_double_text(v) for v in (100.0, 1e10, 1.5e-7, float("inf"), float("nan"))]
+    ['100.0', '1.0E10', '1.5E-7', 'Infinity', 'NaN']
+    """
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        text = repr(value)
+        return text if "e" not in text else format(Decimal(text), "f")
+    sign, digits, exponent = Decimal(repr(value)).as_tuple()
+    shown = "".join(map(str, digits)).rstrip("0") or "0"
+    power = int(exponent) + len(digits) - 1
+    return f"{'-' if sign else ''}{shown[0]}.{shown[1:] or '0'}E{power}"
+
+
+def _percentile(call: Call) -> str:
+    """`percentile(x, 95.0)`: the parameters of percentiles follow a space, the percentile is a double."""
+    parts = [to_text(call.args[0])]
+    for i, arg in enumerate(call.args[1:]):
+        if isinstance(arg, Literal):
+            number = i == 0 and isinstance(arg.value, int) and not isinstance(arg.value, bool)
+            parts.append(literal_text(float(arg.value) if number and isinstance(arg.value, int) else arg.value))
+        else:
+            parts.append(to_text(arg))
+    return f"{call.name}({', '.join(parts)})"

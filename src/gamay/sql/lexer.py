@@ -1,0 +1,127 @@
+"""Text to lexemes: words, quoted names, literals and operators, by the lexical rules of the dialect.
+
+`"x"` is a name and `'x'` a string, both doubling the quote to escape it; a name may begin with a digit or `$`; comments
+are `-- …` and `/* … */`. Case is kept. Literals are numbered in order of appearance, exactly as
+`gamay.sql.template.lift_literals` finds them in one pass over the text.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from gamay.sql.errors import syntax_error
+
+_WORD_CHAR = r"[\w$\x80-\U0010ffff]"
+NUMBER = rf"(?<![\w$.\x80-\U0010ffff])(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+(?!{_WORD_CHAR})"
+STRING = r"'(?:[^']|'')*+'"
+QUOTED = r'"(?:[^"]|"")*+"'
+COMMENT = r"--[^\n]*|/\*(?:[^*]|\*(?!/))*+\*/"
+
+_LEXEME = re.compile(
+    rf"(?P<space>\s+|{COMMENT})|(?P<string>{STRING})|(?P<quoted>{QUOTED})|(?P<number>{NUMBER})"
+    rf"|(?P<word>{_WORD_CHAR}+)|(?P<op><>|!=|<=|>=|\|\||[-+*/%=<>(),.;\[\]])"
+)
+_NAME_MAX = 1024
+
+
+class Kind(Enum):
+    """What a lexeme is."""
+
+    WORD = "word"
+    QUOTED = "quoted"
+    STRING = "string"
+    NUMBER = "number"
+    OP = "op"
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class Lexeme:
+    """A piece of the text at `start`.
+
+    text: a word in upper case; a quoted name or string without its quotes; an operator; empty at the end.
+    source: as written. literal: the number of the literal, -1 for what is none.
+    """
+
+    kind: Kind
+    text: str
+    source: str
+    start: int
+    literal: int = -1
+
+    def is_word(self, *words: str) -> bool:
+        return self.kind is Kind.WORD and self.text in words
+
+    def is_op(self, *ops: str) -> bool:
+        return self.kind is Kind.OP and self.text in ops
+
+    @property
+    def is_name(self) -> bool:
+        return self.kind is Kind.WORD or self.kind is Kind.QUOTED
+
+    @property
+    def name(self) -> str:
+        """The name with its case, without quotes."""
+        return self.source if self.kind is Kind.WORD else self.text
+
+    @property
+    def shown(self) -> str:
+        """How messages call it."""
+        return "the end of the query" if self.kind is Kind.END else f"`{self.source}`"
+
+
+def lex(text: str) -> list[Lexeme]:
+    """Split a text into lexemes, the last of kind END; raises QueryError for what is no lexeme."""
+    lexemes: list[Lexeme] = []
+    position = 0
+    literals = 0
+    while position < len(text):
+        match = _LEXEME.match(text, position)
+        if match is None:
+            raise syntax_error(text, position, _why_not(text, position))
+        group = match.lastgroup
+        source = match[0]
+        if group == "word":
+            lexemes.append(Lexeme(Kind.WORD, source.upper(), source, position))
+        elif group == "op":
+            lexemes.append(Lexeme(Kind.OP, source, source, position))
+        elif group == "quoted":
+            lexemes.append(Lexeme(Kind.QUOTED, _name(text, position, source), source, position))
+        elif group != "space":
+            kind, value = (Kind.STRING, unquote(source)) if group == "string" else (Kind.NUMBER, source)
+            lexemes.append(Lexeme(kind, value, source, position, literals))
+            literals += 1
+        position = match.end()
+    lexemes.append(Lexeme(Kind.END, "", "", len(text)))
+    return lexemes
+
+
+def unquote(source: str) -> str:
+    """Return the characters of a string literal.
+
+    >>> unquote("'it''s'")
+    "it's"
+    """
+    return source[1:-1].replace("''", "'")
+
+
+def _name(text: str, position: int, source: str) -> str:
+    name = source[1:-1].replace('""', '"')
+    if not name:
+        raise syntax_error(text, position, "a quoted name must not be empty; strings are written in single quotes")
+    if len(name) > _NAME_MAX:
+        raise syntax_error(text, position, f"a name has at most {_NAME_MAX} characters, this one has {len(name)}")
+    return name
+
+
+def _why_not(text: str, position: int) -> str:
+    char = text[position]
+    if char == "'":
+        return "this string is not closed: a single quote is missing (inside a string it is doubled)"
+    if char == '"':
+        return "this quoted name is not closed: a double quote is missing (inside a name it is doubled)"
+    if text.startswith("/*", position):
+        return "this comment is not closed: */ is missing"
+    if char == "`":
+        return 'a name is quoted with double quotes ("name"), not with backticks'
+    return f"unexpected character {char!r}"

@@ -1,0 +1,92 @@
+"""SQL text to the query model.
+
+1. `gamay.sql.options.split_trailing_option` cuts OPTION(…) off the end.
+2. `gamay.sql.slots.lift_literals` cuts the literals out; what is left, with the pattern of equal literals, is the template.
+3. `gamay.sql.template.compile_template` compiles a new template with the literals at hand as slots: `gamay.sql.lexer.lex`,
+   `gamay.sql.tokens.to_tokens`, sqlglot's parser, `gamay.sql.translate.Translator`, `gamay.sql.statement.parse_statement`,
+   `gamay.sql.rewrite.rewrite`.
+4. A known template is filled with the new literals. Ordinals belong to the template; a template in which constants were
+   computed (`ago('P1D')`, `1 + 2`) keeps its statement and is rewritten each time.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+from gamay.functions.expression import Expression
+from gamay.sql.fold import Folder
+from gamay.sql.options import check_options, split_trailing_option
+from gamay.sql.query import Query
+from gamay.sql.slots import lift_literals, to_literal, without_slots
+from gamay.sql.statement import parse_single_expression
+from gamay.sql.template import Template, check_number_range, compile_template
+
+CACHED_TEMPLATES_MAX = 2000
+_CACHED_TEXT_MAX = 20_000
+
+_Key: TypeAlias = tuple[str, tuple[int, ...] | None]
+
+
+class PlanCache:
+    """The templates used last; safe to share between threads."""
+
+    def __init__(self, templates_max: int = CACHED_TEMPLATES_MAX) -> None:
+        self._templates: OrderedDict[_Key, Template] = OrderedDict()
+        self._templates_max = templates_max
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._templates)
+
+    def get(self, key: _Key) -> Template | None:
+        with self._lock:
+            template = self._templates.get(key)
+            if template is not None:
+                self._templates.move_to_end(key)
+            return template
+
+    def put(self, key: _Key, template: Template) -> None:
+        with self._lock:
+            self._templates[key] = template
+            self._templates.move_to_end(key)
+            if len(self._templates) > self._templates_max:
+                self._templates.popitem(last=False)
+
+
+_shared_plans = PlanCache()
+
+
+def parse_query(text: str, options: Mapping[str, str] | None = None, *, plans: PlanCache = _shared_plans) -> Query:
+    """Compile a request into a query.
+
+    options: those of the request itself, by stored name; SET and OPTION(…) in the text override them. Raises QueryError:
+    SQL_PARSING with the place in the text for what is no query of the dialect, QUERY_VALIDATION for a function or option
+    that does not fit.
+    """
+    body, trailing = split_trailing_option(text)
+    lifted = lift_literals(body)
+    literals = [to_literal(source) for source in lifted.sources]
+    key = (lifted.key, lifted.pattern)
+    template = plans.get(key)
+    if template is None or not template.fits(literals):
+        template = compile_template(body, lifted)
+        if len(body) <= _CACHED_TEXT_MAX:
+            plans.put(key, template)
+    query = template.fill(literals)
+    if not options and not trailing and template.fill_options is None:
+        return query
+    merged = {**(options or {}), **trailing}
+    if template.fill_options is not None:
+        merged |= template.fill_options(literals)
+    check_options(merged)
+    return replace(query, options=merged)
+
+
+def parse_expression(text: str) -> Expression:
+    """Parse a single expression, as in ingestion transforms and filters; raises QueryError."""
+    slots = lift_literals(text).slots()
+    expression = without_slots(Folder().fold(parse_single_expression(text, slots)))
+    check_number_range(expression)
+    return expression

@@ -1,0 +1,271 @@
+"""A statement as written becomes the query model: constants folded, aliases and ordinals resolved, every rule checked.
+
+Each pass is one function of the statement; `rewrite` names their order.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.expression import Call, Column, Expression, Literal, Star, walk
+from gamay.functions.registry import is_aggregate
+from gamay.functions.text import literal_text, to_text
+from gamay.model.types import DataType
+from gamay.sql.errors import syntax_error
+from gamay.sql.fold import Folder
+from gamay.sql.query import OrderBy, SelectItem
+from gamay.sql.slots import Slot
+from gamay.sql.statement import Statement
+from gamay.sql.translate import TRUE
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What a statement means; LIMIT and OFFSET are still literals of the text.
+
+    derived_names: for each select item whether its name is the text of its expression.
+    has_computed: constants were computed from literals. ordinals: the numbers of the literals that served as ordinals.
+    """
+
+    statement: Statement
+    select: tuple[SelectItem, ...]
+    derived_names: tuple[bool, ...]
+    distinct: bool
+    has_computed: bool
+    ordinals: frozenset[int]
+
+
+def rewrite(statement: Statement) -> Rewritten:
+    """Apply all rewrites and checks; raises QueryError for a query that has no meaning."""
+    folder = Folder(volatile=statement.table is None)
+    statement = _fold(statement, folder)
+    ordinals = _ordinal_slots(statement)
+    statement = _resolve_ordinals(statement)
+    statement = _resolve_aliases(statement)
+    statement = _drop_constant_keys(statement)
+    _check_aggregates(statement)
+    if statement.table is None:
+        _check_constants(statement)
+    distinct = statement.distinct
+    if distinct:
+        _check_distinct(statement)
+    elif statement.group_by and not _aggregates(_outputs(statement)):
+        statement = _group_by_to_distinct(statement)
+        distinct = True
+    else:
+        statement = _check_grouping(statement)
+    statement = replace(statement, order_by=_once(statement.order_by))
+    select, derived = _select_items(statement)
+    return Rewritten(statement, select, derived, distinct, folder.has_computed, ordinals)
+
+
+def _fold(statement: Statement, folder: Folder) -> Statement:
+    where = None if statement.where is None else folder.fold(statement.where)
+    having = None if statement.having is None else folder.fold(statement.having)
+    return replace(
+        statement,
+        items=tuple(replace(item, expression=folder.fold(item.expression)) for item in statement.items),
+        where=None if where == TRUE else where,
+        group_by=tuple(folder.fold(key) for key in statement.group_by),
+        having=None if having == TRUE else having,
+        order_by=tuple(replace(key, expression=folder.fold(key.expression)) for key in statement.order_by),
+    )
+
+
+# -- ordinals and aliases
+
+
+def _is_ordinal(expression: Expression) -> bool:
+    return isinstance(expression, Literal) and type(expression.value) is int
+
+
+def _ordinal_slots(statement: Statement) -> frozenset[int]:
+    keys = (*statement.group_by, *(key.expression for key in statement.order_by))
+    return frozenset(key.index for key in keys if isinstance(key, Slot) and _is_ordinal(key))
+
+
+def _resolve_ordinals(statement: Statement) -> Statement:
+    def resolve(key: Expression, clause: str) -> Expression:
+        if not isinstance(key, Literal) or type(key.value) is not int:
+            return key
+        if not 1 <= key.value <= len(statement.items):
+            raise _invalid(f"{clause} {key.value} is out of range: the SELECT list has {len(statement.items)} expression(s)")
+        expression = statement.items[key.value - 1].expression
+        if isinstance(expression, Star):
+            raise _invalid(f"{clause} {key.value} refers to *, which stands for all columns; name the column")
+        return expression
+
+    return replace(
+        statement,
+        group_by=tuple(resolve(key, "GROUP BY") for key in statement.group_by),
+        order_by=tuple(replace(key, expression=resolve(key.expression, "ORDER BY")) for key in statement.order_by),
+    )
+
+
+def _resolve_aliases(statement: Statement) -> Statement:
+    aliases: dict[str, Expression] = {}
+    for item in statement.items:
+        if item.alias is None:
+            continue
+        if item.alias in aliases:
+            raise syntax_error(statement.text, item.start, f"the alias '{item.alias}' is given twice")
+        aliases[item.alias] = item.expression
+    if not aliases:
+        return statement
+    having = statement.having
+    return replace(
+        statement,
+        group_by=tuple(_substitute(key, aliases) for key in statement.group_by),
+        having=None if having is None else _substitute(having, aliases),
+        order_by=tuple(replace(key, expression=_substitute(key.expression, aliases)) for key in statement.order_by),
+    )
+
+
+def _substitute(expression: Expression, aliases: Mapping[str, Expression]) -> Expression:
+    """Replace aliases by what they stand for, except inside aggregates: there a name can only be a column."""
+    if isinstance(expression, Column):
+        return aliases.get(expression.name, expression)
+    if isinstance(expression, Call) and not is_aggregate(expression.name):
+        return Call(expression.name, tuple(_substitute(arg, aliases) for arg in expression.args))
+    return expression
+
+
+def _drop_constant_keys(statement: Statement) -> Statement:
+    """Constants neither sort nor split anything; a last one stays in GROUP BY, for it makes no group out of no rows."""
+    group_by = tuple(key for key in statement.group_by if not isinstance(key, Literal))
+    return replace(
+        statement,
+        group_by=group_by or statement.group_by[:1],
+        order_by=tuple(key for key in statement.order_by if not isinstance(key.expression, Literal)),
+    )
+
+
+def _once(keys: Iterable[OrderBy]) -> tuple[OrderBy, ...]:
+    """Keep the first sort key of each expression."""
+    first: dict[Expression, OrderBy] = {}
+    for key in keys:
+        first.setdefault(key.expression, key)
+    return tuple(first.values())
+
+
+# -- rules
+
+
+def _aggregates(expressions: Iterable[Expression]) -> list[Call]:
+    return [part for e in expressions for part in walk(e) if isinstance(part, Call) and is_aggregate(part.name)]
+
+
+def _outputs(statement: Statement) -> list[Expression]:
+    """All expressions that are computed after grouping."""
+    having = () if statement.having is None else (statement.having,)
+    return [*(item.expression for item in statement.items), *having, *(key.expression for key in statement.order_by)]
+
+
+def _check_aggregates(statement: Statement) -> None:
+    for clause, expressions in (
+        ("WHERE; filter groups with HAVING", [statement.where] if statement.where is not None else []),
+        ("GROUP BY", statement.group_by),
+    ):
+        for call in _aggregates(expressions):
+            raise _invalid(f"The aggregate {to_text(call)} cannot stand in {clause}")
+    for call in _aggregates(_outputs(statement)):
+        for inner in _aggregates(call.args):
+            raise _invalid(f"The aggregate {to_text(inner)} cannot stand inside the aggregate {to_text(call)}")
+
+
+def _check_constants(statement: Statement) -> None:
+    if statement.where is not None or statement.group_by or statement.having is not None or statement.order_by:
+        raise _invalid("A query without FROM has a SELECT list only")
+    for item in statement.items:
+        if not isinstance(item.expression, Literal):
+            raise _invalid(f"{to_text(item.expression)} needs a table: FROM is missing")
+
+
+def _check_distinct(statement: Statement) -> None:
+    if statement.group_by:
+        raise _invalid("DISTINCT and GROUP BY cannot stand together; leave DISTINCT out")
+    if statement.having is not None:
+        raise _invalid("HAVING filters groups; with DISTINCT use WHERE")
+    for item in statement.items:
+        if isinstance(item.expression, Star):
+            raise _invalid("SELECT DISTINCT * is not supported; name the columns")
+    for call in _aggregates(_outputs(statement)):
+        raise _invalid(f"DISTINCT cannot be combined with the aggregate {to_text(call)}; aggregates need GROUP BY")
+    _check_ordered_by_selected(statement)
+
+
+def _check_ordered_by_selected(statement: Statement) -> None:
+    selected = {_folded_case(item.expression) for item in statement.items}
+    for key in statement.order_by:
+        if _folded_case(key.expression) not in selected:
+            raise _invalid(f"ORDER BY {to_text(key.expression)} is not in the SELECT list, which DISTINCT requires")
+
+
+def _group_by_to_distinct(statement: Statement) -> Statement:
+    """`SELECT a FROM t GROUP BY a` is `SELECT DISTINCT a FROM t`, and its HAVING is a WHERE."""
+    selected = {_folded_case(item.expression) for item in statement.items if not isinstance(item.expression, Literal)}
+    grouped = {_folded_case(key) for key in statement.group_by if not isinstance(key, Literal)}
+    if selected != grouped:
+        keys = ", ".join(to_text(key) for key in statement.group_by)
+        raise _invalid(f"GROUP BY without aggregates: the SELECT list must be exactly the expressions of GROUP BY ({keys})")
+    _check_ordered_by_selected(statement)
+    conditions = tuple(c for c in (statement.where, statement.having) if c is not None)
+    where = Call("and", conditions) if len(conditions) > 1 else next(iter(conditions), None)
+    return replace(statement, group_by=(), having=None, where=where)
+
+
+def _check_grouping(statement: Statement) -> Statement:
+    """Check that what is computed after grouping depends on group keys and aggregates only."""
+    has_aggregates = bool(_aggregates(_outputs(statement)))
+    if not has_aggregates:
+        if statement.having is not None:
+            raise _invalid("HAVING needs GROUP BY or an aggregate; rows are filtered with WHERE")
+        return statement
+    keys = {_folded_case(key) for key in statement.group_by}
+    for expression in _outputs(statement):
+        loose = _first_ungrouped(expression, keys)
+        if loose is None:
+            continue
+        if not statement.group_by:
+            raise _invalid(f"{to_text(loose)} stands beside an aggregate without GROUP BY; add GROUP BY {to_text(loose)}")
+        raise _invalid(f"{to_text(loose)} is neither in GROUP BY nor inside an aggregate")
+    return statement if statement.group_by else replace(statement, order_by=())
+
+
+def _first_ungrouped(expression: Expression, keys: set[Expression]) -> Expression | None:
+    if isinstance(expression, Literal) or _folded_case(expression) in keys:
+        return None
+    if not isinstance(expression, Call):
+        return expression
+    if is_aggregate(expression.name):
+        return None
+    return next((found for arg in expression.args if (found := _first_ungrouped(arg, keys)) is not None), None)
+
+
+def _folded_case(expression: Expression) -> Expression:
+    """Column names are matched without regard to case."""
+    if isinstance(expression, Column):
+        return Column(expression.name.lower())
+    if isinstance(expression, Call):
+        return Call(expression.name, tuple(_folded_case(arg) for arg in expression.args))
+    return expression
+
+
+def _select_items(statement: Statement) -> tuple[tuple[SelectItem, ...], tuple[bool, ...]]:
+    constant = statement.table is None
+    items = []
+    for item in statement.items:
+        name = item.alias if item.alias is not None else item_name(item.expression, constant)
+        items.append(SelectItem(item.expression, name))
+    return tuple(items), tuple(item.alias is None for item in statement.items)
+
+
+def item_name(expression: Expression, constant: bool) -> str:
+    """Return the name of a column without alias; `constant` in a query without a table."""
+    if constant and isinstance(expression, Literal) and expression.type is not DataType.STRING:
+        return literal_text(expression.value)
+    return to_text(expression)
+
+
+def _invalid(message: str) -> QueryError:
+    return QueryError(ErrorCode.SQL_PARSING, message)

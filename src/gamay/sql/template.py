@@ -1,0 +1,195 @@
+"""Compiled queries with places for their literals, so that a query of known shape costs microseconds."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.expression import Expression, Literal, walk
+from gamay.functions.text import literal_text
+from gamay.model.types import DataType
+from gamay.sql.query import OrderBy, Query, SelectItem
+from gamay.sql.rewrite import Rewritten, item_name, rewrite
+from gamay.sql.slots import Lifted, Slot, filler, refilled
+from gamay.sql.statement import Item, Statement, parse_statement
+
+DEFAULT_LIMIT = 10
+LIMIT_MAX = 2147483647
+
+Literals: TypeAlias = Sequence[Literal]
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A compiled query that lacks its literals.
+
+    ordinals: literals that the plan depends on, by number, with the value they had. fill: makes the query, without options.
+    fill_options: makes the options that SET gave.
+    """
+
+    num_literals: int
+    ordinals: tuple[tuple[int, Literal], ...]
+    fill: Callable[[Literals], Query]
+    fill_options: Callable[[Literals], dict[str, str]] | None
+
+    def fits(self, literals: Literals) -> bool:
+        return len(literals) == self.num_literals and all(literals[i] == value for i, value in self.ordinals)
+
+
+def compile_template(text: str, lifted: Lifted) -> Template:
+    """Parse and check a text; raises QueryError."""
+    slots = lifted.slots()
+    statement = parse_statement(text, slots)
+    rewritten = rewrite(statement)
+    by_index = {slot.index: slot.plain() for slot in slots}
+    ordinals = tuple((i, by_index[i]) for i in sorted(rewritten.ordinals))
+    return Template(
+        num_literals=len(lifted.sources),
+        ordinals=ordinals,
+        fill=_recompiler(statement) if rewritten.has_computed or _has_huge(slots) else _filler(rewritten),
+        fill_options=_options_filler(statement) if statement.set_options else None,
+    )
+
+
+def _has_huge(slots: Sequence[Slot]) -> bool:
+    return any(slot.type is DataType.BIG_DECIMAL for slot in slots)
+
+
+def _recompiler(statement: Statement) -> Callable[[Literals], Query]:
+    """For a statement with constants to compute: put the literals in, then rewrite all of it."""
+
+    def recompile(literals: Literals) -> Query:
+        def put(expression: Expression) -> Expression:
+            return refilled(expression, literals)
+
+        filled = replace(
+            statement,
+            items=tuple(Item(put(i.expression), i.alias, i.start) for i in statement.items),
+            where=None if statement.where is None else put(statement.where),
+            group_by=tuple(put(key) for key in statement.group_by),
+            having=None if statement.having is None else put(statement.having),
+            order_by=tuple(replace(key, expression=put(key.expression)) for key in statement.order_by),
+        )
+        query = _filler(rewrite(filled))(literals)
+        _check_numbers(query)
+        return query
+
+    return recompile
+
+
+def _check_numbers(query: Query) -> None:
+    conditions = [c for c in (query.where, query.having) if c is not None]
+    for expression in (*(item.expression for item in query.select), *conditions, *query.group_by):
+        check_number_range(expression)
+
+
+def check_number_range(expression: Expression) -> None:
+    """Raise QueryError for a whole number that 64 bits do not hold."""
+    for part in walk(expression):
+        if isinstance(part, Literal) and part.type is DataType.BIG_DECIMAL:
+            number = literal_text(part.value)
+            raise QueryError(
+                ErrorCode.SQL_PARSING,
+                f"The number {number} does not fit 64 bits; write CAST('{number}' AS BIG_DECIMAL) or {number}.0",
+            )
+
+
+def _filler(rewritten: Rewritten) -> Callable[[Literals], Query]:
+    statement = rewritten.statement
+    constant = statement.table is None
+    table, distinct, explain = statement.table, rewritten.distinct, statement.explain
+    fill_select = _select_filler(rewritten, constant)
+    fill_where, fill_having = _optional(statement.where), _optional(statement.having)
+    fill_group_by = _tuple_filler(statement.group_by)
+    fill_order_by = _order_filler(statement.order_by)
+    limit, offset = statement.limit, statement.offset
+
+    def fill(literals: Literals) -> Query:
+        return Query(
+            table,
+            fill_select(literals),
+            distinct,
+            fill_where(literals),
+            fill_group_by(literals),
+            fill_having(literals),
+            fill_order_by(literals),
+            DEFAULT_LIMIT if limit is None else _row_count(limit, literals, "LIMIT"),
+            0 if offset is None else _row_count(offset, literals, "OFFSET"),
+            {},
+            explain,
+        )
+
+    return fill
+
+
+def _row_count(slot: Literal, literals: Literals, clause: str) -> int:
+    value = literals[slot.index].value if isinstance(slot, Slot) else slot.value
+    if type(value) is not int:
+        raise QueryError(
+            ErrorCode.SQL_PARSING, f"Value for '{clause}' ({literal_text(value)}) must be a whole number up to {LIMIT_MAX}"
+        )
+    if value > LIMIT_MAX:
+        raise QueryError(
+            ErrorCode.SQL_PARSING, f"Value for '{clause}' ({value}) exceeds maximum allowed value of {LIMIT_MAX}"
+        )
+    return value
+
+
+def _constant(value: Expression | None) -> Callable[[Literals], Expression | None]:
+    return lambda literals: value
+
+
+def _optional(expression: Expression | None) -> Callable[[Literals], Expression | None]:
+    if expression is None:
+        return _constant(None)
+    fill = filler(expression)
+    return _constant(expression) if fill is None else fill
+
+
+def _tuple_filler(expressions: Sequence[Expression]) -> Callable[[Literals], tuple[Expression, ...]]:
+    fillers = [(e, filler(e)) for e in expressions]
+    if all(fill is None for _, fill in fillers):
+        plain = tuple(expressions)
+        return lambda literals: plain
+    return lambda literals: tuple([e if fill is None else fill(literals) for e, fill in fillers])
+
+
+def _order_filler(keys: Sequence[OrderBy]) -> Callable[[Literals], tuple[OrderBy, ...]]:
+    fillers = [(key, filler(key.expression)) for key in keys]
+    if all(fill is None for _, fill in fillers):
+        plain = tuple(keys)
+        return lambda literals: plain
+    return lambda literals: tuple(
+        [k if fill is None else OrderBy(fill(literals), k.descending, k.nulls_last) for k, fill in fillers]
+    )
+
+
+def _select_filler(rewritten: Rewritten, constant: bool) -> Callable[[Literals], tuple[SelectItem, ...]]:
+    parts = [
+        (item, filler(item.expression), derived)
+        for item, derived in zip(rewritten.select, rewritten.derived_names, strict=True)
+    ]
+    if all(fill is None for _, fill, _ in parts):
+        return lambda literals: rewritten.select
+
+    def fill_select(literals: Literals) -> tuple[SelectItem, ...]:
+        items = []
+        for item, fill, derived in parts:
+            if fill is None:
+                items.append(item)
+                continue
+            expression = fill(literals)
+            items.append(SelectItem(expression, item_name(expression, constant) if derived else item.name))
+        return tuple(items)
+
+    return fill_select
+
+
+def _options_filler(statement: Statement) -> Callable[[Literals], dict[str, str]]:
+    def fill(literals: Literals) -> dict[str, str]:
+        return {
+            name: literal_text((literals[value.index] if isinstance(value, Slot) else value).value)
+            for name, value in statement.set_options.items()
+        }
+
+    return fill

@@ -1,0 +1,254 @@
+"""Lexemes to the tokens of sqlglot's parser, which supplies precedence and clause structure.
+
+sqlglot knows hundreds of functions and rewrites their names and arguments to its own; here every function must reach the
+registry as written. So function names carry a mark that no known function has, all other words are names unless they are
+keywords of this dialect, and forms with keywords inside parentheses become plain calls:
+
+| written                              | seen by the parser         |
+| ------------------------------------ | -------------------------- |
+| `CAST(x AS INT)`                     | `cast(x, 'INT')`           |
+| `EXTRACT(YEAR FROM x)`               | `extract('YEAR', x)`       |
+| `TRIM(LEADING 'c' FROM x)`           | `trim from('LEADING', 'c', x)` |
+| `DATE '2020-01-01'`, `TIMESTAMP '…'` | the string                 |
+
+A literal's token holds its number as text; strings that are no literals of the text begin with a quote.
+"""
+
+from collections.abc import Sequence
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from gamay.base.errors import QueryError
+from gamay.sql.errors import syntax_error
+from gamay.sql.lexer import Kind, Lexeme
+
+FUNCTION_MARK = " "
+CONSTANT_MARK = "'"
+TRIM_FROM = "trim from"
+
+KEYWORDS = {
+    "SELECT": TokenType.SELECT,
+    "DISTINCT": TokenType.DISTINCT,
+    "FROM": TokenType.FROM,
+    "WHERE": TokenType.WHERE,
+    "GROUP": TokenType.GROUP_BY,
+    "HAVING": TokenType.HAVING,
+    "ORDER": TokenType.ORDER_BY,
+    "AND": TokenType.AND,
+    "OR": TokenType.OR,
+    "NOT": TokenType.NOT,
+    "IN": TokenType.IN,
+    "BETWEEN": TokenType.BETWEEN,
+    "LIKE": TokenType.LIKE,
+    "IS": TokenType.IS,
+    "NULL": TokenType.NULL,
+    "TRUE": TokenType.TRUE,
+    "FALSE": TokenType.FALSE,
+    "CASE": TokenType.CASE,
+    "WHEN": TokenType.WHEN,
+    "THEN": TokenType.THEN,
+    "ELSE": TokenType.ELSE,
+    "END": TokenType.END,
+    "AS": TokenType.ALIAS,
+    "ASC": TokenType.ASC,
+    "DESC": TokenType.DESC,
+}
+_TAIL = ("LIMIT", "OFFSET", "FETCH")
+_OPERATORS = {
+    "+": TokenType.PLUS,
+    "-": TokenType.DASH,
+    "*": TokenType.STAR,
+    "/": TokenType.SLASH,
+    "%": TokenType.MOD,
+    "=": TokenType.EQ,
+    "<>": TokenType.NEQ,
+    "!=": TokenType.NEQ,
+    "<": TokenType.LT,
+    "<=": TokenType.LTE,
+    ">": TokenType.GT,
+    ">=": TokenType.GTE,
+    "||": TokenType.DPIPE,
+    "(": TokenType.L_PAREN,
+    ")": TokenType.R_PAREN,
+    "[": TokenType.L_BRACKET,
+    "]": TokenType.R_BRACKET,
+    ",": TokenType.COMMA,
+    ".": TokenType.DOT,
+}
+_BEFORE_OPERAND = frozenset(KEYWORDS) - {"CASE", "END", "NULL", "TRUE", "FALSE", "AS", "ASC", "DESC", "IN", "IS", "FROM"}
+_NO_OPERAND = frozenset(KEYWORDS) - {"CASE", "NULL", "TRUE", "FALSE", "NOT", "DISTINCT", "SELECT"} | frozenset(_TAIL)
+_TEXT_PREFIXES = ("DATE", "TIME", "TIMESTAMP")
+DEPTH_MAX = 200
+
+
+def to_tokens(text: str, lexemes: Sequence[Lexeme]) -> list[Token]:
+    """Return the tokens of a statement or expression, `lexemes` up to END; raises QueryError where an operand is missing."""
+    return _Converter(text, lexemes).run()
+
+
+def is_keyword(lexeme: Lexeme) -> bool:
+    """Whether a word has a meaning in the grammar, so that a column of this name must be quoted."""
+    return lexeme.kind is Kind.WORD and (lexeme.text in KEYWORDS or lexeme.text in _TAIL)
+
+
+class _Converter:
+    """One pass over the lexemes with a stack of open parentheses."""
+
+    def __init__(self, text: str, lexemes: Sequence[Lexeme]) -> None:
+        self.text = text
+        self.lexemes = lexemes
+        self.tokens: list[Token] = []
+        self.open: list[tuple[Lexeme, str]] = []  # the parenthesis, and the form it belongs to
+        self.position = 0
+
+    def run(self) -> list[Token]:
+        while (lexeme := self.lexemes[self.position]).kind is not Kind.END:
+            following = self.lexemes[self.position + 1]
+            self._check_operand(lexeme, following)
+            self.position += 1
+            if lexeme.is_name:
+                self._name(lexeme, following)
+            elif lexeme.kind is Kind.OP:
+                self._operator(lexeme)
+            else:
+                number = lexeme.kind is Kind.NUMBER
+                self._emit(TokenType.NUMBER if number else TokenType.STRING, str(lexeme.literal), lexeme)
+        if self.open:
+            raise syntax_error(self.text, self.open[-1][0].start, "this parenthesis is not closed")
+        return self.tokens
+
+    def _emit(self, kind: TokenType, text: str, lexeme: Lexeme) -> None:
+        end = lexeme.start + max(len(lexeme.source), 1) - 1
+        self.tokens.append(Token(kind, text, 1, lexeme.start, lexeme.start, end))
+
+    def _name(self, lexeme: Lexeme, following: Lexeme) -> None:
+        after_dot = bool(self.tokens) and self.tokens[-1].token_type is TokenType.DOT
+        if lexeme.kind is Kind.WORD and not after_dot:
+            if following.kind is Kind.STRING and lexeme.text in _TEXT_PREFIXES:
+                return
+            form = self.open[-1][1] if self.open else ""
+            if form in ("cast", "extract", TRIM_FROM) and self._inside_form(form, lexeme):
+                return
+            if lexeme.text in KEYWORDS:
+                self._keyword(lexeme, following)
+                return
+        if following.is_op("(") and not after_dot:
+            self._function(lexeme)
+        else:
+            self._emit(TokenType.IDENTIFIER, lexeme.name, lexeme)
+
+    def _keyword(self, lexeme: Lexeme, following: Lexeme) -> None:
+        if lexeme.text in ("GROUP", "ORDER"):
+            if not following.is_word("BY"):
+                raise syntax_error(self.text, following.start, f"expected BY after {lexeme.text}, found {following.shown}")
+            self.position += 1
+        self._emit(KEYWORDS[lexeme.text], lexeme.text, lexeme)
+
+    def _function(self, lexeme: Lexeme) -> None:
+        name = lexeme.name
+        folded = name.lower() if lexeme.kind is Kind.WORD else ""
+        parenthesis = self.lexemes[self.position]
+        self.position += 1
+        form = folded if folded in ("cast", "extract") else ""
+        if folded == "trim" and self._has_from():
+            form = name = TRIM_FROM
+        self._emit(TokenType.IDENTIFIER, FUNCTION_MARK + name, lexeme)
+        self._open(parenthesis, form)
+        first = self.lexemes[self.position]
+        if form == TRIM_FROM:
+            side = first.text if first.is_word("BOTH", "LEADING", "TRAILING") else "BOTH"
+            self.position += first.is_word("BOTH", "LEADING", "TRAILING")
+            self._emit(TokenType.STRING, CONSTANT_MARK + side, first)
+            self._emit(TokenType.COMMA, ",", first)
+        elif form == "extract" and self.lexemes[self.position + 1].is_word("FROM"):
+            self._emit(TokenType.STRING, CONSTANT_MARK + first.text, first)
+            self.position += 1
+
+    def _open(self, lexeme: Lexeme, form: str) -> None:
+        if len(self.open) >= DEPTH_MAX:
+            raise syntax_error(self.text, lexeme.start, f"parentheses are nested deeper than {DEPTH_MAX}")
+        self.open.append((lexeme, form))
+        self._emit(TokenType.L_PAREN, "(", lexeme)
+
+    def _has_from(self) -> bool:
+        """Whether the arguments that begin here contain FROM outside of inner parentheses."""
+        depth = 0
+        for lexeme in self.lexemes[self.position :]:
+            if depth == 0 and lexeme.is_word("FROM"):
+                return True
+            depth += lexeme.is_op("(") - lexeme.is_op(")")
+            if depth < 0:
+                return False
+        return False
+
+    def _inside_form(self, form: str, lexeme: Lexeme) -> bool:
+        """Handle the keyword that separates the parts of a special form; return whether it was one."""
+        if form == "cast" and lexeme.text == "AS":
+            self._emit(TokenType.COMMA, ",", lexeme)
+            words: list[str] = []
+            while (part := self.lexemes[self.position]).is_name:
+                words.append(part.name.upper())
+                self.position += 1
+            if not words or not part.is_op(")"):
+                raise syntax_error(self.text, part.start, f"expected a type name after AS, found {part.shown}")
+            self._emit(TokenType.STRING, CONSTANT_MARK + "_".join(words), lexeme)
+            return True
+        if form in ("extract", TRIM_FROM) and lexeme.text == "FROM":
+            # `TRIM(LEADING FROM x)` names no characters: the comma after the side is there already
+            if self.tokens[-1].token_type is not TokenType.COMMA:
+                self._emit(TokenType.COMMA, ",", lexeme)
+            return True
+        return False
+
+    def _operator(self, lexeme: Lexeme) -> None:
+        if lexeme.text == "(":
+            self._open(lexeme, "")
+            return
+        if lexeme.text == ")":
+            if not self.open:
+                raise syntax_error(self.text, lexeme.start, "this parenthesis closes nothing")
+            self.open.pop()
+        kind = _OPERATORS.get(lexeme.text)
+        if kind is None:
+            raise syntax_error(self.text, lexeme.start, "a request holds one statement; only SET may come before it")
+        self._emit(kind, lexeme.text, lexeme)
+
+    def _check_operand(self, lexeme: Lexeme, following: Lexeme) -> None:
+        if not self._wants_operand(lexeme) or _may_begin_operand(lexeme, following):
+            return
+        raise self._missing_operand(lexeme, following)
+
+    def _wants_operand(self, lexeme: Lexeme) -> bool:
+        previous = self.lexemes[self.position - 1] if self.position else None
+        if lexeme.kind is Kind.OP:
+            if lexeme.text == "*":  # `SELECT *`, `COUNT(*)`, `t.*`: no multiplication
+                return not (previous is None or previous.is_op("(", ",", ".") or previous.is_word("SELECT", "DISTINCT"))
+            if lexeme.text == "(":
+                return previous is None or not previous.is_name or is_keyword(previous)
+            return lexeme.text not in (")", "]", ".", ";")
+        if lexeme.is_word("BY"):
+            return previous is not None and previous.is_word("GROUP", "ORDER")
+        if lexeme.is_word("DISTINCT", "NOT") and previous is not None and previous.is_word("IS", "NOT"):
+            return False  # IS [NOT] DISTINCT FROM
+        return lexeme.kind is Kind.WORD and lexeme.text in _BEFORE_OPERAND and lexeme.text not in ("GROUP", "ORDER")
+
+    def _missing_operand(self, lexeme: Lexeme, following: Lexeme) -> QueryError:
+        hint = ""
+        if following.kind is Kind.WORD and lexeme.source:
+            hint = f'; a column of this name is written "{following.source}"'
+        message = f"expected an expression after {lexeme.shown}, found {following.shown}{hint}"
+        return syntax_error(self.text, following.start, message)
+
+
+def _may_begin_operand(lexeme: Lexeme, following: Lexeme) -> bool:
+    if following.kind is Kind.END:
+        return False
+    if following.kind is Kind.OP:
+        return following.text in ("(", "-", "+") or (
+            following.text == "*" and (lexeme.is_op("(", ",") or lexeme.is_word("SELECT", "DISTINCT"))
+        )
+    if following.kind is Kind.WORD:
+        if lexeme.is_word("NOT") and following.is_word("IN", "LIKE", "BETWEEN"):
+            return True
+        return following.text not in _NO_OPERAND
+    return True

@@ -1,0 +1,248 @@
+"""sqlglot's tree to the expression tree of Gamay."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from gamay.base.errors import QueryError, nearest
+from gamay.functions.expression import Call, Column, Expression, Literal, Star
+from gamay.functions.registry import canonical_name
+from gamay.model.types import DataType
+from gamay.sql.errors import syntax_error
+from gamay.sql.tokens import CONSTANT_MARK, FUNCTION_MARK, TRIM_FROM
+
+_BINARY: dict[type[exp.Expr], str] = {
+    exp.Add: "plus",
+    exp.Sub: "minus",
+    exp.Mul: "times",
+    exp.Div: "divide",
+    exp.Mod: "mod",
+    exp.EQ: "equals",
+    exp.NEQ: "notequals",
+    exp.LT: "lessthan",
+    exp.LTE: "lessthanorequal",
+    exp.GT: "greaterthan",
+    exp.GTE: "greaterthanorequal",
+    exp.DPipe: "concat",
+    exp.Like: "like",
+    exp.NullSafeEQ: "isnotdistinctfrom",
+    exp.NullSafeNEQ: "isdistinctfrom",
+}
+SYNONYMS = {
+    "add": "plus",
+    "sub": "minus",
+    "mult": "times",
+    "div": "divide",
+    "casewhen": "case",
+    "average": "avg",
+}
+_MIRRORED = {
+    "equals": "equals",
+    "notequals": "notequals",
+    "lessthan": "greaterthan",
+    "lessthanorequal": "greaterthanorequal",
+    "greaterthan": "lessthan",
+    "greaterthanorequal": "lessthanorequal",
+}
+_DISTINCT_FORMS = {"count": "distinctcount", "sum": "distinctsum", "avg": "distinctavg"}
+_UNIT_WORDS = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND"})
+_TAKES_UNIT = frozenset({"timestampadd", "timestampdiff", "dateadd", "datediff"})
+TRUE = Literal(True, DataType.BOOLEAN)
+FALSE = Literal(False, DataType.BOOLEAN)
+NULL = Literal(None, DataType.UNKNOWN)
+_UNSUPPORTED: Mapping[type[exp.Expr], str] = {
+    exp.Filter: "FILTER (WHERE ...) on an aggregate is not supported",
+    exp.Window: "window functions are not supported: queries read a single table without OVER",
+    exp.Subquery: "subqueries are not supported: queries read a single table",
+    exp.Escape: "ESCAPE is not supported: in LIKE patterns a backslash escapes % and _",
+    exp.Interval: "INTERVAL is not supported; write ago('P1D') or timestampAdd('DAY', 1, x)",
+    exp.AtTimeZone: "AT TIME ZONE is not supported; write toDateTime(x, 'pattern', 'zone')",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Translator:
+    """Translates the expressions of one text.
+
+    literals: the literals of the text by number. qualifiers: the names that may stand before a column, in lower case.
+    """
+
+    text: str
+    literals: Sequence[Literal]
+    qualifiers: frozenset[str] = frozenset()
+
+    def expression(self, node: exp.Expr) -> Expression:
+        """Return the expression; raises QueryError for syntax that the dialect does not have."""
+        handler = _HANDLERS.get(type(node))
+        if handler is not None:
+            return handler(self, node)
+        if isinstance(node, exp.Connector):
+            return self._connector(node)
+        name = _BINARY.get(type(node))
+        if name is None:
+            raise self.error(node, _UNSUPPORTED.get(type(node), f"{node.key.upper()} is not supported here"))
+        return oriented(name, self.expression(node.args["this"]), self.expression(node.args["expression"]))
+
+    def error(self, node: exp.Expr, message: str) -> QueryError:
+        return syntax_error(self.text, position_of(node), message)
+
+    def _connector(self, node: exp.Expr) -> Expression:
+        """Flatten `a AND b AND c`, which arrives as a deep tree, into one call."""
+        kind = type(node)
+        operands: list[Expression] = []
+        pending = [node]
+        while pending:
+            part = pending.pop()
+            if type(part) is kind:
+                pending.append(part.args["expression"])
+                pending.append(part.args["this"])
+                continue
+            operand = self.expression(part)
+            # parentheses around the same connector change nothing
+            nested = isinstance(operand, Call) and operand.name == kind.key
+            operands.extend(operand.args if nested and isinstance(operand, Call) else (operand,))
+        return Call(kind.key, tuple(operands))
+
+    def _column(self, node: exp.Expr) -> Expression:
+        parts = [part for key in ("catalog", "db", "table") if (part := node.args.get(key)) is not None]
+        qualifier = ".".join(part.name for part in parts)
+        if qualifier and qualifier.lower() not in self.qualifiers:
+            known = ", ".join(sorted(self.qualifiers)) or "none"
+            hint = nearest(qualifier, self.qualifiers)
+            raise self.error(parts[0], f"'{qualifier}' is not the table of this query ({known}).{hint}".rstrip("."))
+        this = node.args["this"]
+        return Star() if isinstance(this, exp.Star) else Column(this.name)
+
+    def _literal(self, node: exp.Expr) -> Expression:
+        value = node.name
+        if value.startswith(CONSTANT_MARK):
+            return Literal(value[1:], DataType.STRING)
+        return self.literals[int(value)]
+
+    def _call(self, node: exp.Expr) -> Expression:
+        written = node.name if isinstance(node.this, str) else node.this.name
+        name = canonical_name(written.removeprefix(FUNCTION_MARK))
+        name = SYNONYMS.get(name, name)
+        parts = node.expressions
+        if parts and isinstance(parts[0], exp.Distinct):
+            return self._distinct_aggregate(node, name, parts)
+        args = tuple(self.expression(part) for part in parts)
+        if written == FUNCTION_MARK + TRIM_FROM:
+            return _trim_from(args)
+        first = args[0] if args else None
+        if name in _TAKES_UNIT and isinstance(first, Column) and first.name.upper() in _UNIT_WORDS:
+            args = (Literal(first.name.upper(), DataType.STRING), *args[1:])
+        if name == "count":
+            if len(args) != 1:
+                raise self.error(node, f"count takes one argument or *, not {len(args)}")
+            return Call("count", (Star(),))  # without null handling a row always has a value
+        if name == "case" and len(args) % 2 == 0:
+            args = (*args, NULL)
+        if any(isinstance(arg, Star) for arg in args):
+            raise self.error(node, f"{name}(*) has no meaning; only count takes *")
+        return oriented(name, *args)
+
+    def _distinct_aggregate(self, node: exp.Expr, name: str, parts: Sequence[exp.Expr]) -> Expression:
+        operands = parts[0].expressions
+        if len(parts) > 1 or len(operands) != 1 or name not in _DISTINCT_FORMS:
+            raise self.error(
+                node, f"DISTINCT takes one expression, inside COUNT, SUM or AVG only, not inside {name.upper()}"
+            )
+        return Call(_DISTINCT_FORMS[name], (self.expression(operands[0]),))
+
+    def _negative(self, node: exp.Expr) -> Expression:
+        return Call("negate", (self.expression(node.this),))
+
+    def _not(self, node: exp.Expr) -> Expression:
+        """`x NOT IN (…)`, `x IS NOT NULL` and their kin arrive as NOT around the positive form."""
+        operand = self.expression(node.this)
+        if isinstance(operand, Call) and operand.name in _NEGATED:
+            return Call(_NEGATED[operand.name], operand.args)
+        return Call("not", (operand,))
+
+    def _between(self, node: exp.Expr) -> Expression:
+        return Call("between", tuple(self.expression(node.args[key]) for key in ("this", "low", "high")))
+
+    def _in(self, node: exp.Expr) -> Expression:
+        if node.args.get("query") is not None or not node.expressions:
+            raise self.error(node, "IN takes a list of values in parentheses")
+        return Call("in", (self.expression(node.this), *(self.expression(part) for part in node.expressions)))
+
+    def _is(self, node: exp.Expr) -> Expression:
+        operand, what = self.expression(node.this), node.args["expression"]
+        if isinstance(what, exp.Null):
+            return Call("isnull", (operand,))
+        if isinstance(what, exp.Boolean):
+            return Call("istrue" if what.this else "isfalse", (operand,))
+        raise self.error(node, "IS is followed by [NOT] NULL, TRUE, FALSE or DISTINCT FROM")
+
+    def _case(self, node: exp.Expr) -> Expression:
+        subject = node.args.get("this")
+        args: list[Expression] = []
+        for branch in node.args["ifs"]:
+            condition = self.expression(branch.this)
+            if subject is not None:
+                condition = oriented("equals", self.expression(subject), condition)
+            args += (condition, self.expression(branch.args["true"]))
+        default = node.args.get("default")
+        args.append(NULL if default is None else self.expression(default))
+        return Call("case", tuple(args))
+
+    def _bracket(self, node: exp.Expr) -> Expression:
+        return Call("item", (self.expression(node.this), *(self.expression(part) for part in node.expressions)))
+
+    def _array(self, node: exp.Expr) -> Expression:
+        return Call("arrayvalueconstructor", tuple(self.expression(part) for part in node.expressions))
+
+    def _paren(self, node: exp.Expr) -> Expression:
+        return self.expression(node.this)
+
+    def _star(self, node: exp.Expr) -> Expression:
+        return Star()
+
+    def _boolean(self, node: exp.Expr) -> Expression:
+        return TRUE if node.this else FALSE
+
+    def _null(self, node: exp.Expr) -> Expression:
+        return NULL
+
+
+_NEGATED = {"in": "notin", "isnull": "isnotnull", "istrue": "isnottrue", "isfalse": "isnotfalse"}
+
+_HANDLERS: dict[type[exp.Expr], Callable[[Translator, exp.Expr], Expression]] = {
+    exp.Column: Translator._column,
+    exp.Literal: Translator._literal,
+    exp.Anonymous: Translator._call,
+    exp.Neg: Translator._negative,
+    exp.Not: Translator._not,
+    exp.Between: Translator._between,
+    exp.In: Translator._in,
+    exp.Is: Translator._is,
+    exp.Case: Translator._case,
+    exp.Bracket: Translator._bracket,
+    exp.Array: Translator._array,
+    exp.Paren: Translator._paren,
+    exp.Star: Translator._star,
+    exp.Boolean: Translator._boolean,
+    exp.Null: Translator._null,
+}
+
+
+def position_of(node: exp.Expr) -> int:
+    """Return where in the text a node begins: the first place that any part of it remembers."""
+    starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+    return int(min(starts, default=0))
+
+
+def oriented(name: str, *args: Expression) -> Expression:
+    """Put the constant of a comparison on the right: `10 < a` is `a > 10`."""
+    if name in _MIRRORED and len(args) == 2 and isinstance(args[0], Literal) and not isinstance(args[1], Literal):
+        return Call(_MIRRORED[name], (args[1], args[0]))
+    return Call(name, args)
+
+
+def _trim_from(args: tuple[Expression, ...]) -> Expression:
+    side = args[0].value if isinstance(args[0], Literal) else "BOTH"
+    name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(side), "trim")
+    return Call(name, (args[-1], *args[1:-1]))
