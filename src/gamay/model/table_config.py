@@ -10,6 +10,16 @@ from typing import Any
 from gamay.base.errors import InvalidConfigError
 from gamay.model.column_index import ColumnIndexConfig, column_index
 from gamay.model.indexing import BloomConfig, FieldConfig, IndexingConfig, PartitionConfig, SegmentPartitionConfig
+from gamay.model.ingestion import (
+    BatchIngestionConfig,
+    ComplexTypeConfig,
+    DedupConfig,
+    FilterConfig,
+    IngestionConfig,
+    StreamIngestionConfig,
+    TransformConfig,
+    UpsertConfig,
+)
 from gamay.model.parse import (
     EMPTY_MAP,
     FLAG,
@@ -28,10 +38,7 @@ from gamay.model.parse import (
 from gamay.model.schema import Schema
 from gamay.model.table_name import TableType, raw_table_name, typed_table_name
 from gamay.model.table_sections import (
-    BatchIngestionConfig,
-    DedupConfig,
     DimensionTableConfig,
-    IngestionConfig,
     InstanceAssignmentConfig,
     MetadataConfig,
     NamedProperties,
@@ -43,22 +50,29 @@ from gamay.model.table_sections import (
     TaskConfig,
     TenantsConfig,
     TierConfig,
-    UpsertConfig,
 )
 
 __all__ = [
     "BatchIngestionConfig",
     "BloomConfig",
     "ColumnIndexConfig",
+    "ComplexTypeConfig",
     "FieldConfig",
+    "FilterConfig",
     "IndexingConfig",
     "IngestionConfig",
     "PartitionConfig",
+    "QueryConfig",
+    "QuotaConfig",
+    "RoutingConfig",
     "SegmentPartitionConfig",
     "SegmentsConfig",
+    "StreamIngestionConfig",
     "TableConfig",
     "TableType",
     "TenantsConfig",
+    "TransformConfig",
+    "UpsertConfig",
 ]
 
 
