@@ -37,14 +37,15 @@ _NAMED = {
     "RFC4180": CsvFormat(),
     "TDF": CsvFormat(delimiter="\t"),
     "MYSQL": CsvFormat(delimiter="\t", quote=None, escape="\\", null_text="\\N"),
-    "INFORMIXUNLOAD": CsvFormat(delimiter="|", escape="\\"),
-    "INFORMIXUNLOADCSV": CsvFormat(),
-    "MONGODBCSV": CsvFormat(),
-    "MONGODBTSV": CsvFormat(delimiter="\t"),
+    "INFORMIX_UNLOAD": CsvFormat(delimiter="|", escape="\\"),
+    "INFORMIX_UNLOAD_CSV": CsvFormat(),
+    "MONGODB_CSV": CsvFormat(),
+    "MONGODB_TSV": CsvFormat(delimiter="\t"),
     "ORACLE": CsvFormat(escape="\\", null_text="\\N"),
-    "POSTGRESQLCSV": CsvFormat(),
-    "POSTGRESQLTEXT": CsvFormat(delimiter="\t", escape="\\", null_text="\\N"),
+    "POSTGRESQL_CSV": CsvFormat(),
+    "POSTGRESQL_TEXT": CsvFormat(delimiter="\t", escape="\\", null_text="\\N"),
 }
+_NAMED_BY_FOLDED = {name.replace("_", ""): name for name in _NAMED}
 
 KEYS = (
     "fileFormat", "header", "skipHeader", "delimiter", "multiValueDelimiter", "multiValueDelimiterEnabled", "commentMarker",
@@ -78,15 +79,10 @@ def parse_csv_format(config: Mapping[str, Any]) -> CsvFormat:
 def _named_format(name: Any) -> CsvFormat:
     if name is None:
         return CsvFormat()
-    key = str(name).upper().replace("_", "").replace("-", "")
-    if key not in _NAMED:
-        known = [
-            "DEFAULT", "EXCEL", "MYSQL", "RFC4180", "TDF", "INFORMIX_UNLOAD", "INFORMIX_UNLOAD_CSV", "MONGODB_CSV", "MONGODB_TSV",
-            "ORACLE", "POSTGRESQL_CSV", "POSTGRESQL_TEXT",
-        ]  # fmt: skip
-        raise InvalidConfigError(
-            f"unknown CSV fileFormat '{name}'; known are {', '.join(known)}.{nearest(str(name), known)}"
-        )
+    key = _NAMED_BY_FOLDED.get(str(name).upper().replace("_", ""))
+    if key is None:
+        known = ", ".join(_NAMED)
+        raise InvalidConfigError(f"unknown CSV fileFormat '{name}'; known are {known}.{nearest(str(name), _NAMED)}")
     return _NAMED[key]
 
 

@@ -155,7 +155,7 @@ class CsvReader:
         return "skip"
 
     def _log_invalid_rows(self, rows: int) -> None:
-        """Log the rows without the right number of values that stand before row `rows` of all good ones, or right after it."""
+        """Log the rows with a wrong number of values that stand before row `rows` of the good ones."""
         while self._invalid_rows and (before := self._invalid_rows[0][0] - 1 - self._bad) <= rows:
             number, reason = self._invalid_rows.popleft()
             self._bad += 1

@@ -1,0 +1,88 @@
+"""Arrow arrays in a few forms: odd encodings undone, conversions that tell which values they could not do."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+Cast: TypeAlias = Callable[[pa.Array], pa.Array]
+
+_CONVERSION_ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, ValueError, OverflowError)
+
+
+def is_json_text(data_type: pa.DataType) -> bool:
+    """Whether a column holds JSON text of nested values (as the JSON reader makes it)."""
+    return isinstance(data_type, pa.JsonType)
+
+
+def plain(array: pa.Array) -> pa.Array:
+    """Return the same values without dictionary, view, large or extension types; half floats become floats."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return plain(array.storage)
+    if pa.types.is_dictionary(kind):
+        return plain(array.dictionary_decode())
+    if pa.types.is_run_end_encoded(kind):
+        return plain(pc.run_end_decode(array))
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return array.cast(pa.string())
+    if pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_binary_view(kind):
+        return array.cast(pa.binary())
+    if pa.types.is_float16(kind):
+        return array.cast(pa.float32())
+    if pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return array.cast(pa.list_(kind.value_type))
+    return array
+
+
+def convert_each(array: pa.Array, cast: Cast, target: pa.DataType) -> tuple[pa.Array, Mask | None]:
+    """Apply a cast that raises when it cannot convert some value; return the result and which values failed.
+
+    Failed values are null in the result; the mask is None when there are none. The cast sees ever smaller parts around the
+    values that fail, so it must work on any slice.
+    """
+    try:
+        return cast(array), None
+    except _CONVERSION_ERRORS:
+        pass
+    failed = np.zeros(len(array), np.bool_)
+    done: list[tuple[int, pa.Array]] = []
+    pending = [(0, len(array))]
+    while pending:
+        start, stop = pending.pop()
+        if stop - start == 0:
+            continue
+        try:
+            done.append((start, cast(array.slice(start, stop - start))))
+        except _CONVERSION_ERRORS:
+            if stop - start == 1:
+                failed[start] = True
+                done.append((start, pa.nulls(1, target)))
+            else:
+                middle = (start + stop) // 2
+                pending += [(start, middle), (middle, stop)]
+    parts = [part for _, part in sorted(done, key=lambda item: item[0])]
+    return (pa.concat_arrays(parts) if parts else pa.nulls(0, target)), failed
+
+
+def null_where(array: pa.Array, mask: "pa.Array | Mask") -> pa.Array:
+    """Return the array with null where the mask is true."""
+    condition = pa.array(mask) if isinstance(mask, np.ndarray) else mask
+    return pc.if_else(condition, pa.scalar(None, array.type), array)
+
+
+def list_array(counts: "np.ndarray[Any, np.dtype[np.int64]]", values: pa.Array) -> pa.Array:
+    """Return lists of the given lengths over the values end to end; an empty list becomes null."""
+    offsets = np.zeros(len(counts) + 1, np.int32)
+    np.cumsum(counts, out=offsets[1:])
+    return pa.ListArray.from_arrays(pa.array(offsets), values, mask=pa.array(counts == 0))
+
+
+def first_failed(failed: Mask) -> int:
+    """Return the index of the first failed row."""
+    return int(np.argmax(failed))
