@@ -9,7 +9,7 @@ import numpy as np
 
 from gamay.kernels.jit import kernel
 
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @kernel
@@ -22,13 +22,16 @@ def pack_pair(high: Array, low: Array, cardinality: int, out: Array) -> None:
 
 @kernel
 def mask_groups(groups: Array, mask: Array, dropped: int, out: Array) -> None:
-    """Write the group of each row that `mask` (uint8) keeps, and `dropped` for the others."""
+    """Write the group of each row that `mask` (uint8) keeps, and for the others one of the eight groups from `dropped` on.
+
+    Eight, because rows that are added to one group must wait for each other.
+    """
     for i in range(len(out)):
-        out[i] = groups[i] if mask[i] != 0 else dropped
+        out[i] = np.int64(groups[i]) if mask[i] != 0 else dropped + (i & 7)
 
 
 @kernel
-def compress(values: Array, mask: Array, out: Array) -> int:
+def compress(values: Array, mask: Array, out: Array) -> Any:
     """Write the values that `mask` (uint8) keeps, one after the other; return how many.
 
     `out` has one cell more than are kept: every value is written, and the place only moves on after a kept one, which
@@ -51,7 +54,7 @@ def expand_groups(groups: Array, offsets: Array, out: Array) -> None:
 
 
 @kernel
-def number_by_lookup(keys: Array, lookup: Array, group_keys: Array, num_groups: int, limit: int, out: Array) -> int:
+def number_by_lookup(keys: Array, lookup: Array, group_keys: Array, num_groups: int, limit: int, out: Array) -> Any:
     """Number keys by direct lookup; return the new number of groups, or -1 - that when a key beyond `limit` was dropped.
 
     keys: [n] in [0, len(lookup)); lookup: int32, -1 where the key is new; group_keys: int64 with room for every new group;
@@ -86,7 +89,7 @@ def _slot_of(key: Any, shift: Any) -> Any:
 @kernel
 def number_by_hash(
     keys: Array, start: int, table: Array, group_keys: Array, num_groups: int, limit: int, out: Array
-) -> tuple[int, int, bool]:
+) -> tuple[Any, Any, Any]:
     """Number int64 keys from row `start` on; return (rows done, number of groups, whether a key was dropped).
 
     It stops before a row that would fill the table to more than half; the caller rebuilds it larger and goes on.

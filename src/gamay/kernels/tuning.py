@@ -18,3 +18,8 @@ LOOKUP_CELLS_MAX = 1 << 22
 
 # Rows of a block that is read without copying; larger than other blocks, so that Python's share (about 30 us) disappears.
 ZERO_COPY_BLOCK_ROWS = 1 << 19
+# The same where a filter is evaluated block by block: its mask must stay in the cache.
+SCAN_BLOCK_ROWS = 1 << 18
+
+# Groups behind the real ones, for rows that a mask drops; `mask_groups` spreads rows over so many.
+SPARE_GROUPS = 8

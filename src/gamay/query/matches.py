@@ -9,6 +9,7 @@ DocMask   one flag for each row of a range; from a scan that keeps many
 DocScan   a range whose flags are computed block by block, in the thread that then uses them, while they are in its cache
 """
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -17,8 +18,8 @@ import numpy as np
 
 BLOCK_ROWS = 1 << 17
 
-DocIds: TypeAlias = "np.ndarray[Any, np.dtype[np.int32]]"
-Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+DocIds: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
+Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,4 +151,4 @@ def _even_ranges(start: int, stop: int, parts: int) -> list[tuple[int, int]]:
     unit = BLOCK_ROWS if blocks >= 4 * parts else 1
     units = -(-(stop - start) // unit)
     cuts = [min(start + unit * (units * part // parts), stop) for part in range(parts + 1)]
-    return [(first, last) for first, last in zip(cuts, cuts[1:], strict=False) if first < last]
+    return [(first, last) for first, last in itertools.pairwise(cuts) if first < last]

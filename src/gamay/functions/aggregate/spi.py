@@ -16,7 +16,7 @@ import pyarrow as pa
 from gamay.functions.vector import Operand, Vector
 from gamay.model.types import DataType
 
-GroupIds: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
+GroupIds: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 State: TypeAlias = Any
 Partial: TypeAlias = Any  # something of the aggregate's own, with one entry for each group
 
@@ -24,11 +24,14 @@ Partial: TypeAlias = Any  # something of the aggregate's own, with one entry for
 class Aggregate(Protocol):
     """A bound aggregate function. Instances are immutable and shared between threads; states are not.
 
-    `groups` is int32 [n] with values in [0, num_groups), or None when every row belongs to group 0.
+    `groups` is uint8, uint16, uint32 or int32 [n] with values in [0, num_groups), or None when every row belongs to group 0.
     """
 
-    result_type: DataType
-    result_is_multi_value: bool
+    @property
+    def result_type(self) -> DataType: ...
+
+    @property
+    def result_is_multi_value(self) -> bool: ...
 
     def allocate(self, num_groups: int) -> State:
         """Return the state of groups that have seen no row yet."""
@@ -55,7 +58,7 @@ class Aggregate(Protocol):
         ...
 
     def merge(self, partials: Sequence[Partial], maps: Sequence[GroupIds], num_groups: int) -> Partial:
-        """Merge: entry i of partials[k] goes to group maps[k][i]; groups that nothing maps to are empty."""
+        """Merge: entry i of partials[k] goes to group maps[k][i] (int32); groups that nothing maps to are empty."""
         ...
 
     def finish(self, partial: Partial) -> Vector:

@@ -1,0 +1,204 @@
+"""COUNT, SUM, MIN, MAX, AVG and MINMAXRANGE, and their twins over multi-value columns.
+
+Without groups a NaN makes MIN and MAX NaN; within groups it is passed over. Empty: COUNT and SUM 0, MIN +Infinity, MAX, AVG
+and MINMAXRANGE -Infinity.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.aggregate.spi import GroupIds
+from gamay.functions.aggregate.totals import INTEGERS, Needs, Totals, TotalsPartial, unsigned
+from gamay.functions.expression import Call
+from gamay.functions.registry import ValueType, register_aggregate
+from gamay.functions.vector import Operand, Vector
+from gamay.kernels.aggregation import add_values, bound_values
+from gamay.model.types import DataType
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+_EXACT_SUM_MAX = float(1 << 62)
+_NOTHING = np.empty(0)
+
+
+def _count(partial: TotalsPartial) -> Array | None:
+    return partial.counts
+
+
+def _sum(partial: TotalsPartial) -> Array | None:
+    return partial.sums
+
+
+def _low(partial: TotalsPartial) -> Array | None:
+    return partial.lows
+
+
+def _high(partial: TotalsPartial) -> Array | None:
+    return partial.highs
+
+
+def _average(partial: TotalsPartial) -> Array:
+    counts, sums = _required(partial.counts), _required(partial.sums)
+    return np.where(counts > 0, sums / np.maximum(counts, 1), -np.inf)
+
+
+def _range(partial: TotalsPartial) -> Array:
+    with np.errstate(invalid="ignore"):  # infinity minus itself is NaN, as it should be
+        return _required(partial.highs) - _required(partial.lows)
+
+
+@dataclass(frozen=True, slots=True)
+class Numeric:
+    """An aggregate that is computed from totals.
+
+    needs: what it is computed from; several `Numeric` of one argument may share a `Totals` with the union of their needs.
+    argument_type: None when rows are counted whatever they hold.
+    """
+
+    name: str
+    needs: Needs
+    result: Callable[[TotalsPartial], Array | None]
+    argument_type: DataType | None
+    is_multi_value: bool = False
+    result_type: DataType = DataType.DOUBLE
+    result_is_multi_value: bool = False
+
+    def allocate(self, num_groups: int) -> Totals:
+        return Totals(self.needs, self.argument_type, num_groups)
+
+    def grow(self, state: Totals, num_groups: int) -> Totals:
+        state.grow(num_groups)
+        return state
+
+    def update(self, state: Totals, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
+        state.update(groups, args[0] if args else None, num_rows)
+
+    def combine(self, state: Totals, other: Totals) -> Totals:
+        state.add(other)
+        return state
+
+    def seal(self, state: Totals) -> TotalsPartial:
+        return state.partial(self.needs)
+
+    def select(self, partial: TotalsPartial, groups: Array) -> TotalsPartial:
+        return TotalsPartial(*(None if field is None else field[groups] for field in _fields(partial)))
+
+    def merge(self, partials: Sequence[TotalsPartial], maps: Sequence[GroupIds], num_groups: int) -> TotalsPartial:
+        fields = [_fields(partial) for partial in partials]
+        counts, sums, lows, highs = ([row[i] for row in fields] for i in range(4))
+        return TotalsPartial(
+            _merged_sums(counts, maps, num_groups, np.int64) if Needs.COUNT in self.needs else None,
+            _merged_sums(sums, maps, num_groups, self._sum_dtype) if Needs.SUM in self.needs else None,
+            _merged_bounds(lows, maps, np.full(num_groups, np.inf), _NOTHING) if Needs.LOW in self.needs else None,
+            _merged_bounds(highs, maps, _NOTHING, np.full(num_groups, -np.inf)) if Needs.HIGH in self.needs else None,
+        )
+
+    def finish(self, partial: TotalsPartial) -> Vector:
+        result = _required(self.result(partial))
+        return Vector(self.result_type, result if self.result_type is DataType.LONG else result.astype(np.float64))
+
+    def encode(self, partial: TotalsPartial) -> list[pa.Array]:
+        return [pa.array(field) for field in _fields(partial) if field is not None]
+
+    def decode(self, arrays: Sequence[pa.Array]) -> TotalsPartial:
+        given = iter(arrays)
+        return TotalsPartial(*(next(given).to_numpy() if need in self.needs else None for need in Needs))
+
+    @property
+    def _sum_dtype(self) -> Any:
+        return np.int64 if self.argument_type in INTEGERS else np.float64
+
+
+def _fields(partial: TotalsPartial) -> tuple[Array | None, ...]:
+    return partial.counts, partial.sums, partial.lows, partial.highs
+
+
+def _required(field: Array | None) -> Array:
+    if field is None:
+        raise ValueError("the partial comes from another aggregate: a total is missing")
+    return field
+
+
+def _merged_sums(fields: Sequence[Array | None], maps: Sequence[GroupIds], num_groups: int, dtype: Any) -> Array:
+    """Add up; integers stay integers while no group's sum can be beyond them."""
+    given = [_required(field) for field in fields]
+    exact = all(field.dtype == np.int64 for field in given)
+    if exact and sum(float(np.abs(field.astype(np.float64)).sum()) for field in given) > _EXACT_SUM_MAX:
+        exact = False
+    merged = np.zeros(num_groups, dtype if exact else np.float64)
+    for field, groups in zip(given, maps, strict=True):
+        add_values(unsigned(groups), field.astype(merged.dtype, copy=False), merged, 0)
+    return merged
+
+
+def _merged_bounds(fields: Sequence[Array | None], maps: Sequence[GroupIds], lows: Array, highs: Array) -> Array:
+    """Lower `lows` or raise `highs`, whichever is not empty. A NaN, which only comes without groups, stays."""
+    merged = lows if len(lows) else highs
+    for field, groups in zip(fields, maps, strict=True):
+        bound_values(unsigned(groups), _required(field), lows, highs)
+    for field, groups in zip(fields, maps, strict=True):
+        merged[groups[np.isnan(_required(field))]] = np.nan
+    return merged
+
+
+# -- binding
+
+_FUNCTIONS: dict[str, tuple[Needs, Callable[[TotalsPartial], Array | None]]] = {
+    "sum": (Needs.SUM, _sum),
+    "min": (Needs.LOW, _low),
+    "max": (Needs.HIGH, _high),
+    "avg": (Needs.COUNT | Needs.SUM, _average),
+    "minmaxrange": (Needs.LOW | Needs.HIGH, _range),
+}
+
+
+def require_one_argument(call: Call, arg_types: Sequence[ValueType]) -> ValueType:
+    """Return the type of the only per-row argument; raises QueryError when there are none or several."""
+    if len(arg_types) != 1:
+        raise QueryError(
+            ErrorCode.QUERY_VALIDATION, f"Aggregate '{call.name}' takes one expression, {len(arg_types)} are given"
+        )
+    return arg_types[0]
+
+
+def require_number(call: Call, arg_types: Sequence[ValueType]) -> DataType:
+    """Return the type of the only per-row argument, which must be a number, BOOLEAN or TIMESTAMP."""
+    data_type, _ = require_one_argument(call, arg_types)
+    if data_type in INTEGERS or data_type.is_numeric:
+        return data_type
+    raise QueryError(
+        ErrorCode.QUERY_VALIDATION,
+        f"Aggregate '{call.name}' needs numbers, its argument is {data_type.value}; write {call.name}(CAST(x AS DOUBLE))",
+    )
+
+
+def _bind(call: Call, arg_types: Sequence[ValueType]) -> Numeric:
+    name = call.name.removesuffix("mv")
+    needs, result = _FUNCTIONS[name]
+    return Numeric(name, needs, result, require_number(call, arg_types), arg_types[0][1])
+
+
+def _bind_count(call: Call, arg_types: Sequence[ValueType]) -> Numeric:
+    if len(call.args) != 1:
+        raise QueryError(
+            ErrorCode.QUERY_VALIDATION, f"Aggregate 'count' takes * or one expression, {len(call.args)} are given"
+        )
+    return COUNT_ROWS
+
+
+def _bind_count_values(call: Call, arg_types: Sequence[ValueType]) -> Numeric:
+    data_type, is_multi_value = require_one_argument(call, arg_types)
+    return Numeric("count", Needs.COUNT, _count, data_type, is_multi_value, DataType.LONG)
+
+
+COUNT_ROWS = Numeric("count", Needs.COUNT, _count, None, result_type=DataType.LONG)
+
+# Without null handling COUNT(x) is COUNT(*): x is not even read.
+register_aggregate(["count"], _bind_count, arguments=lambda call: ())
+register_aggregate(["countMV"], _bind_count_values)
+register_aggregate(["sum", "min", "max", "avg", "minMaxRange", "sumMV", "minMV", "maxMV", "avgMV", "minMaxRangeMV"], _bind)

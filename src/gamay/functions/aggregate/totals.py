@@ -1,0 +1,266 @@
+"""Running totals of numbers: what COUNT, SUM, MIN, MAX, AVG and MINMAXRANGE are made of.
+
+Aggregates over one argument can share one `Totals`, which then reads each row once for all of them.
+"""
+
+from dataclasses import dataclass
+from enum import Flag
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gamay.functions.aggregate.spi import GroupIds
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, numpy_dtype
+from gamay.kernels.aggregation import (
+    add_coded,
+    add_values,
+    bound_coded,
+    bound_values,
+    count_add_coded,
+    count_add_values,
+    count_groups,
+    total_coded,
+)
+from gamay.kernels.grouping import expand_groups
+from gamay.kernels.tuning import LANED_GROUPS_MAX, LANES
+from gamay.model.types import DataType
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+# Integers are summed exactly as long as this cannot be passed; then the sums go on as doubles.
+_EXACT_SUM_MAX = 1 << 62
+INTEGERS = frozenset({DataType.INT, DataType.LONG, DataType.BOOLEAN, DataType.TIMESTAMP})
+_NOTHING = np.empty(0)
+
+
+class Needs(Flag):
+    """What is kept for each group."""
+
+    COUNT = 1
+    SUM = 2
+    LOW = 4
+    HIGH = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TotalsPartial:
+    """Arrays of one entry for each group; None for what is not kept.
+
+    counts: int64. sums: int64 while exact, else float64. lows, highs: float64, +inf and -inf where there was no row.
+    """
+
+    counts: Array | None
+    sums: Array | None
+    lows: Array | None
+    highs: Array | None
+
+
+def unsigned(groups: GroupIds) -> GroupIds:
+    """Return int32 groups as uint32, so that compiled loops exist for unsigned groups only."""
+    return groups.view(np.uint32) if groups.dtype == np.int32 else groups
+
+
+def flatten(groups: GroupIds | None, operand: Operand, num_rows: int) -> tuple[GroupIds | None, Vector | EncodedVector]:
+    """Return single values, and the group of each: lists are taken apart, a constant is repeated."""
+    if isinstance(operand, Scalar):
+        return groups, Vector(operand.type, repeat(operand, num_rows))
+    if operand.offsets is None:
+        return groups, operand
+    offsets = operand.offsets
+    first, last = int(offsets[0]), int(offsets[-1])
+    if groups is not None:
+        expanded = np.empty(last - first, groups.dtype)
+        expand_groups(groups, offsets, expanded)
+        groups = expanded
+    if isinstance(operand, EncodedVector):
+        return groups, EncodedVector(operand.ids[first:last], operand.dictionary)
+    return groups, Vector(operand.type, operand.values[first:last])
+
+
+def repeat(scalar: Scalar, count: int) -> Values:
+    """Return a number `count` times, as the values of its type."""
+    dtype = numpy_dtype(scalar.type)
+    if dtype == np.dtype(object):
+        values = np.empty(count, object)
+        values[:] = scalar.value
+        return values
+    return np.full(count, scalar.value, dtype)
+
+
+def numbers(data_type: DataType, values: Values) -> Array:
+    """Return values of a type with an order of numbers as an ndarray that compiled loops take."""
+    array: Array = values
+    if data_type is DataType.BIG_DECIMAL:
+        return array.astype(np.float64)
+    if data_type is DataType.BOOLEAN:
+        return array.view(np.uint8)
+    return array
+
+
+def lookup_values(dictionary: Vector) -> Array:
+    """Return the value of each id as int64 or float64."""
+    integers = dictionary.type in INTEGERS
+    return numbers(dictionary.type, dictionary.values).astype(np.int64 if integers else np.float64)
+
+
+def largest_magnitude(values: Array) -> int:
+    """Return the largest absolute value of integers; 0 when there are none."""
+    return max(-int(values.min()), int(values.max())) if len(values) else 0
+
+
+class Totals:
+    """Counts, sums and bounds of groups, of values of one type."""
+
+    def __init__(self, needs: Needs, data_type: DataType | None, num_groups: int) -> None:
+        self.needs = needs
+        self.num_groups = num_groups
+        self._integers = data_type in INTEGERS
+        self._exact = self._integers
+        self._magnitude = 0  # no sum can be larger
+        self._lut: Array | None = None
+        self._lut_magnitude = 0
+        self._width = int(Needs.COUNT in needs) + int(Needs.SUM in needs)
+        self._lanes = LANES if 1 < num_groups <= LANED_GROUPS_MAX else 1
+        dtype = np.int64 if self._exact or Needs.SUM not in needs else np.float64
+        self._cells: Array = np.zeros(self._lanes * num_groups * self._width, dtype)
+        self._lows = np.full(num_groups, np.inf) if Needs.LOW in needs else _NOTHING
+        self._highs = np.full(num_groups, -np.inf) if Needs.HIGH in needs else _NOTHING
+
+    @property
+    def _stride(self) -> int:
+        return self.num_groups * self._width if self._lanes > 1 else 0
+
+    def grow(self, num_groups: int) -> None:
+        """Make room for more groups."""
+        cells = np.zeros(num_groups * self._width, self._cells.dtype)
+        folded = self._folded()
+        cells[: folded.size] = folded.reshape(-1)
+        self._cells, self._lanes = cells, 1
+        self._lows = _extended(self._lows, num_groups, np.inf)
+        self._highs = _extended(self._highs, num_groups, -np.inf)
+        self.num_groups = num_groups
+
+    def update(self, groups: GroupIds | None, operand: Operand | None, num_rows: int) -> None:
+        """Add a batch; `operand` is None when rows are only counted."""
+        if groups is not None:
+            groups = unsigned(groups)
+        if operand is None:
+            self._count(groups, num_rows)
+            return
+        groups, values = flatten(groups, operand, num_rows)
+        if self.needs is Needs.COUNT:
+            self._count(groups, len(values))
+        elif isinstance(values, EncodedVector):
+            self._update_coded(groups, values)
+        else:
+            self._update_values(groups, numbers(values.type, values.values))
+
+    def add(self, other: "Totals") -> None:
+        """Add totals of the same kind over the same groups."""
+        if self._exact and (not other._exact or self._magnitude + other._magnitude > _EXACT_SUM_MAX):
+            self._give_up_exactness()
+        self._magnitude += other._magnitude
+        folded = self._folded() + other._folded()
+        self._cells, self._lanes = folded.reshape(-1), 1
+        self._lows = np.minimum(self._lows, other._lows)
+        self._highs = np.maximum(self._highs, other._highs)
+
+    def partial(self, needs: Needs) -> TotalsPartial:
+        """Return the totals that `needs` names."""
+        folded = self._folded()
+        return TotalsPartial(
+            folded[:, 0].astype(np.int64) if Needs.COUNT in needs else None,
+            folded[:, -1].copy() if Needs.SUM in needs else None,
+            self._lows if Needs.LOW in needs else None,
+            self._highs if Needs.HIGH in needs else None,
+        )
+
+    def _folded(self) -> Array:
+        """The cells of all lanes together: [num_groups, width]."""
+        lanes = self._cells.reshape(self._lanes, self.num_groups, self._width)
+        folded: Array = lanes[0] if self._lanes == 1 else lanes.sum(axis=0)
+        return folded
+
+    def _count(self, groups: GroupIds | None, num_rows: int) -> None:
+        if groups is None:
+            self._cells[0] += num_rows
+        else:
+            count_groups(groups, self._cells, self._stride)
+
+    def _update_coded(self, groups: GroupIds | None, values: EncodedVector) -> None:
+        if self._lut is None:
+            lut = lookup_values(values.dictionary)
+            self._lut_magnitude = largest_magnitude(lut) if self._integers else 0
+            self._lut = lut if self._exact else lut.astype(np.float64)
+        ids = values.ids
+        if Needs.SUM in self.needs:
+            self._watch_magnitude(self._lut_magnitude, len(ids))
+        if groups is None:
+            self._update_one_coded(ids, self._lut)
+            return
+        if self._width == 2:
+            count_add_coded(groups, ids, self._lut, self._cells, self._stride)
+        elif Needs.SUM in self.needs:
+            add_coded(groups, ids, self._lut, self._cells, self._stride)
+        elif self._width:
+            self._count(groups, len(ids))
+        if len(self._lows) or len(self._highs):
+            bound_coded(groups, ids, self._lut, self._lows, self._highs)
+
+    def _update_values(self, groups: GroupIds | None, values: Array) -> None:
+        if Needs.SUM in self.needs and self._integers:
+            # The bound of a type is known; only 64-bit values are worth looking at.
+            self._watch_magnitude(largest_magnitude(values) if values.dtype.itemsize == 8 else 1 << 31, len(values))
+        if groups is None:
+            self._add_to_one(len(values), values.sum(dtype=self._cells.dtype) if Needs.SUM in self.needs else 0)
+            if len(values):
+                self._bound_one(values.min, values.max)
+            return
+        if self._width == 2:
+            count_add_values(groups, values, self._cells, self._stride)
+        elif Needs.SUM in self.needs:
+            add_values(groups, values, self._cells, self._stride)
+        elif self._width:
+            self._count(groups, len(values))
+        if len(self._lows) or len(self._highs):
+            bound_values(groups, values, self._lows, self._highs)
+
+    def _update_one_coded(self, ids: Array, lut: Array) -> None:
+        if len(ids) == 0:
+            return
+        self._add_to_one(len(ids), total_coded(ids, lut) if Needs.SUM in self.needs else 0)
+        if len(self._lows) or len(self._highs):
+            occurring = lut[np.bincount(ids, minlength=len(lut)).nonzero()[0]] if len(lut) <= len(ids) else lut[ids]
+            self._bound_one(occurring.min, occurring.max)
+
+    def _add_to_one(self, count: int, total: Any) -> None:
+        if Needs.SUM in self.needs:
+            self._cells[self._width - 1] += total
+        if Needs.COUNT in self.needs:
+            self._cells[0] += count
+
+    def _bound_one(self, low: Any, high: Any) -> None:
+        """Without groups a NaN is kept, as Pinot does; `minimum` and `maximum` let it through."""
+        if len(self._lows):
+            self._lows[0] = np.minimum(self._lows[0], low())
+        if len(self._highs):
+            self._highs[0] = np.maximum(self._highs[0], high())
+
+    def _watch_magnitude(self, magnitude: int, count: int) -> None:
+        self._magnitude += magnitude * count
+        if self._exact and self._magnitude > _EXACT_SUM_MAX:
+            self._give_up_exactness()
+
+    def _give_up_exactness(self) -> None:
+        self._exact = False
+        self._cells = self._cells.astype(np.float64)
+        if self._lut is not None:
+            self._lut = self._lut.astype(np.float64)
+
+
+def _extended(array: Array, length: int, fill: float) -> Array:
+    if len(array) == 0:
+        return array
+    longer = np.full(length, fill)
+    longer[: len(array)] = array
+    return longer

@@ -1,0 +1,214 @@
+"""Keys as small integers: each GROUP BY expression gets a coder that turns its values into codes, block by block.
+
+A dictionary-encoded column has its codes already. Everything else is numbered as it comes, by a dictionary that grows.
+"""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from gamay.functions.aggregate.totals import repeat
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, numpy_dtype, take
+from gamay.kernels.grouping import number_by_hash, rebuild_table
+from gamay.model.types import DataType
+from gamay.query.groupby.table import Key
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+# Codes and group numbers are int32.
+CODES_MAX = (1 << 31) - 2
+
+
+class HashNumbers:
+    """Numbers int64 keys 0, 1, … in order of first appearance, up to a limit."""
+
+    def __init__(self, limit: int = CODES_MAX) -> None:
+        self.count = 0
+        self.dropped = False
+        self._limit = limit
+        self._table = np.full(1 << 12, -1, np.int32)
+        self._keys = np.empty(1 << 11, np.int64)
+
+    @property
+    def keys(self) -> Array:
+        """The key of each number."""
+        return self._keys[: self.count]
+
+    def number(self, keys: Array) -> Array:
+        """Return the number of each key: int32 [n]; `limit` for keys that came when the limit was reached."""
+        out = np.empty(len(keys), np.int32)
+        done = 0
+        while True:
+            done, count, dropped = number_by_hash(keys, done, self._table, self._keys, self.count, self._limit, out)
+            self.count = int(count)
+            self.dropped |= bool(dropped)
+            if done == len(keys):
+                return out
+            self._enlarge()
+
+    def _enlarge(self) -> None:
+        self._table = np.full(4 * len(self._table), -1, np.int32)
+        keys = np.empty(len(self._table) // 2, np.int64)
+        keys[: self.count] = self.keys
+        self._keys = keys
+        rebuild_table(self._keys, self.count, self._table)
+
+
+class Coder(Protocol):
+    """Codes of one key.
+
+    cardinality: codes are in [0, cardinality); None while the number of codes is not known beforehand.
+    """
+
+    @property
+    def cardinality(self) -> int | None: ...
+
+    def codes(self, operand: Operand, num_rows: int) -> Array:
+        """Return the code of each value: an integer array [n]."""
+        ...
+
+    def decode(self, codes: Array) -> Key:
+        """Return the values of codes."""
+        ...
+
+
+class DictionaryCoder:
+    """A column whose blocks all share one dictionary: the ids are the codes."""
+
+    def __init__(self, dictionary: Vector) -> None:
+        self._dictionary = dictionary
+
+    @property
+    def cardinality(self) -> int:
+        return len(self._dictionary)
+
+    def codes(self, operand: Operand, num_rows: int) -> Array:
+        if not isinstance(operand, EncodedVector):
+            raise TypeError("a column with a dictionary was read without it")
+        return operand.ids
+
+    def decode(self, codes: Array) -> Key:
+        return EncodedVector(codes.astype(np.uint32), self._dictionary)
+
+
+class NumberCoder:
+    """Values of a fixed width, by their bits; all NaN are one, and so are 0.0 and -0.0."""
+
+    def __init__(self, data_type: DataType) -> None:
+        self._type = data_type
+        self._numbers = HashNumbers()
+        self._dictionaries = _DictionaryCodes()
+
+    @property
+    def cardinality(self) -> None:
+        return None
+
+    def codes(self, operand: Operand, num_rows: int) -> Array:
+        return self._dictionaries.codes(operand, num_rows, self._code_values)
+
+    def decode(self, codes: Array) -> Key:
+        return Vector(self._type, from_bits(self._type, self._numbers.keys[codes]))
+
+    def _code_values(self, values: Values) -> Array:
+        return self._numbers.number(to_bits(values))
+
+
+class TextCoder:
+    """Strings and byte strings; decimals by their text, so that 1.0 and 1.00 differ."""
+
+    def __init__(self, data_type: DataType) -> None:
+        self._type = data_type
+        self._known = pa.array([], pa.binary() if data_type.is_binary else pa.string())
+        self._dictionaries = _DictionaryCodes()
+
+    @property
+    def cardinality(self) -> None:
+        return None
+
+    def codes(self, operand: Operand, num_rows: int) -> Array:
+        return self._dictionaries.codes(operand, num_rows, self._code_values)
+
+    def decode(self, codes: Array) -> Key:
+        values = take(self._known, codes)
+        if self._type is DataType.BIG_DECIMAL:
+            values = decimals(values)
+        return Vector(self._type, values)
+
+    def _code_values(self, values: Values) -> Array:
+        texts = decimal_texts(values) if self._type is DataType.BIG_DECIMAL else values
+        block = texts.dictionary_encode()
+        # What is known comes first and has no repeats, so its codes stay what they are.
+        both = pa.concat_arrays([self._known, block.dictionary]).dictionary_encode()
+        lookup = both.indices.to_numpy()[len(self._known) :]
+        self._known = both.dictionary
+        return np.asarray(lookup[block.indices.to_numpy()])
+
+
+class _DictionaryCodes:
+    """Codes of operands that may come with a dictionary of their own: only that is coded, once."""
+
+    def __init__(self) -> None:
+        self._dictionary: Values = None
+        self._lookup: Array = np.empty(0, np.int32)
+
+    def codes(self, operand: Operand, num_rows: int, code_values: "_CodeValues") -> Array:
+        if isinstance(operand, Scalar):
+            code = code_values(one_value(operand))
+            return np.full(num_rows, code[0], np.int32)
+        if isinstance(operand, Vector):
+            return code_values(operand.values)
+        if len(operand.dictionary) > max(len(operand.ids), 1024):
+            return code_values(operand.decode().values)
+        if operand.dictionary.values is not self._dictionary:
+            self._dictionary = operand.dictionary.values
+            self._lookup = code_values(self._dictionary)
+        codes: Array = self._lookup[operand.ids]
+        return codes
+
+
+class _CodeValues(Protocol):
+    def __call__(self, values: Values, /) -> Array: ...
+
+
+def one_value(scalar: Scalar) -> Values:
+    """Return the storage of one constant."""
+    if scalar.type.is_text:
+        return pa.array([scalar.value], pa.string())
+    if scalar.type.is_binary:
+        return pa.array([scalar.value], pa.binary())
+    return repeat(scalar, 1)
+
+
+def to_bits(values: Array) -> Array:
+    """Return values of a fixed width as int64 that are equal exactly when the values are (NaN equals NaN)."""
+    if values.dtype.kind != "f":
+        return values.astype(np.int64)
+    doubles = values.astype(np.float64) + 0.0  # -0.0 becomes 0.0
+    doubles[np.isnan(doubles)] = np.nan
+    return doubles.view(np.int64)
+
+
+def from_bits(data_type: DataType, bits: Array) -> Array:
+    """Return the values that `to_bits` was given."""
+    dtype = numpy_dtype(data_type)
+    return (bits.view(np.float64) if dtype.kind == "f" else bits).astype(dtype)
+
+
+def decimal_texts(values: Sequence[Decimal]) -> pa.Array:
+    """Return decimals as text that tells 1.0 from 1.00."""
+    return pa.array([str(value) for value in values], pa.string())
+
+
+def decimals(texts: pa.Array) -> Array:
+    """Return the decimals that texts stand for."""
+    values = np.empty(len(texts), object)
+    values[:] = [Decimal(text) for text in texts.to_pylist()]
+    return values
+
+
+def coder_of(data_type: DataType) -> Coder:
+    """Return a coder for values of a type that come without a common dictionary."""
+    return NumberCoder(data_type) if data_type.is_fixed_width else TextCoder(data_type)

@@ -1,0 +1,107 @@
+"""Grouping by dictionary ids alone: every combination of ids is a group, so nothing has to be looked up.
+
+The ids of a single key are the group numbers as they lie in the segment. Rows that a mask drops are not cut out but sent to
+spare groups behind the real ones: choosing a group costs a tenth of what compressing two columns costs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gamay.functions.expression import Column, Expression
+from gamay.functions.vector import EncodedVector, Operand
+from gamay.kernels.grouping import mask_groups
+from gamay.kernels.tuning import DIRECT_GROUPS_MAX, DIRECT_GROUPS_MAX_WIDE, SPARE_GROUPS
+from gamay.query.groupby.numbering import DirectNumbering, unsigned_for
+from gamay.query.groupby.states import Reader, StatePlan, States, plan_states
+from gamay.query.groupby.table import AggregateCall, GroupTable
+from gamay.query.matches import AllDocs, Block, DocList, DocMask, DocScan, Matches
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class DirectPlan:
+    """keys, dictionaries: one for each GROUP BY expression. masked: whether blocks may come with a mask to apply."""
+
+    keys: tuple[Column, ...]
+    samples: tuple[EncodedVector, ...]
+    states: StatePlan
+    masked: bool
+
+    @property
+    def cardinalities(self) -> tuple[int, ...]:
+        return tuple(len(sample.dictionary) for sample in self.samples)
+
+
+def plan_direct(
+    keys: Sequence[Expression], samples: Sequence[Operand], aggregates: Sequence[AggregateCall], matches: Matches
+) -> DirectPlan | None:
+    """Return the plan when all keys are single-value columns with dictionaries and not too many combinations; else None."""
+    columns = tuple(key for key in keys if isinstance(key, Column))
+    encoded = tuple(sample for sample in samples if isinstance(sample, EncodedVector) and sample.offsets is None)
+    if len(columns) < len(keys) or len(encoded) < len(keys):
+        return None
+    states = plan_states(aggregates, count_rows=True)
+    combinations = prod(len(sample.dictionary) for sample in encoded)
+    if combinations > (DIRECT_GROUPS_MAX if states.is_narrow else DIRECT_GROUPS_MAX_WIDE):
+        return None
+    if combinations > max(DIRECT_GROUPS_MAX_WIDE, _span(matches)):
+        return None
+    masked = isinstance(matches, DocMask | DocScan) and all(isinstance(argument, Column) for argument in states.arguments)
+    return DirectPlan(columns, encoded, states, masked)
+
+
+class DirectGroups:
+    """The groups of one thread."""
+
+    def __init__(self, plan: DirectPlan) -> None:
+        self._plan = plan
+        self._numbering = DirectNumbering(plan.cardinalities)
+        self._states = States(plan.states, self._numbering.num_groups + (SPARE_GROUPS if plan.masked else 0))
+
+    def add(self, block: Block, reader: Reader) -> None:
+        """Add the rows of a block."""
+        if self._plan.masked and isinstance(block, DocMask):
+            span = reader(block.span)
+            groups = self._groups(block.span, reader)
+            num_groups = self._numbering.num_groups
+            chosen = np.empty(len(groups), unsigned_for(num_groups + SPARE_GROUPS))
+            mask_groups(groups, block.mask.view(np.uint8), num_groups, chosen)
+            self._states.update(chosen, span, len(groups))
+        else:
+            self._states.update(self._groups(block, reader), reader(block), len(block))
+
+    def combine(self, other: "DirectGroups") -> None:
+        """Add the groups of another thread."""
+        self._states.combine(other._states)
+
+    def table(self, num_groups_limit: int) -> GroupTable:
+        """Return the groups that have rows."""
+        occurring = np.flatnonzero(self._states.row_counts()[: self._numbering.num_groups])
+        groups = occurring[:num_groups_limit]
+        keys = tuple(
+            EncodedVector(codes.astype(sample.ids.dtype), sample.dictionary)
+            for codes, sample in zip(self._numbering.codes(groups), self._plan.samples, strict=True)
+        )
+        partials = self._states.seal(groups)
+        return GroupTable(keys, partials, len(groups), len(groups) < len(occurring))
+
+    def _groups(self, block: Block, reader: Reader) -> Array:
+        operand = reader(block)
+        codes: list[Array] = []
+        for key in self._plan.keys:
+            ids = operand(key)
+            if not isinstance(ids, EncodedVector):
+                raise TypeError(f"column '{key.name}' was read without its dictionary")
+            codes.append(ids.ids)
+        return self._numbering.number(codes)
+
+
+def _span(matches: Matches) -> int:
+    if isinstance(matches, AllDocs | DocScan):
+        return matches.stop - matches.start
+    return len(matches.ids) if isinstance(matches, DocList) else len(matches.mask)

@@ -1,0 +1,99 @@
+"""Grouping by anything: groups are numbered as they appear, and states grow with them."""
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gamay.functions.expression import Column, Expression
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector
+from gamay.kernels.tuning import LOOKUP_CELLS_MAX
+from gamay.query.groupby.coding import Coder, DictionaryCoder, coder_of
+from gamay.query.groupby.numbering import HashedNumbering, LookupNumbering, Numbering
+from gamay.query.groupby.states import Evaluate, StatePlan, States, take_rows
+from gamay.query.groupby.table import GroupTable
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+_FIRST_GROUPS = 1 << 10
+
+
+class GrowingGroups:
+    """The groups of one thread. samples: an operand of each key, for its type and its dictionary if the column has one."""
+
+    def __init__(
+        self, keys: Sequence[Expression], samples: Sequence[Operand], plan: StatePlan, num_groups_limit: int
+    ) -> None:
+        self._keys = keys
+        self._coders = [_coder(key, sample) for key, sample in zip(keys, samples, strict=True)]
+        self._numbering = numbering_of([coder.cardinality for coder in self._coders], num_groups_limit)
+        self._states = States(plan, min(_FIRST_GROUPS, num_groups_limit + 1))
+
+    def add(self, operand: Evaluate, num_rows: int) -> None:
+        """Add the rows of a block, once for each combination of their keys' values."""
+        keys = [operand(key) for key in self._keys]
+        if any(not isinstance(key, Scalar) and key.offsets is not None for key in keys):
+            keys, rows = _explode(keys, num_rows)
+            self._add(keys, lambda argument: take_rows(operand(argument), rows), len(rows))
+        else:
+            self._add(keys, operand, num_rows)
+
+    def table(self) -> GroupTable:
+        """Return the groups."""
+        groups = np.arange(self._numbering.num_groups)
+        codes = self._numbering.codes(groups)
+        keys = tuple(coder.decode(part) for coder, part in zip(self._coders, codes, strict=True))
+        return GroupTable(keys, self._states.seal(groups), len(groups), self._numbering.dropped)
+
+    def _add(self, keys: Sequence[Operand], operand: Evaluate, num_rows: int) -> None:
+        codes = [coder.codes(key, num_rows) for coder, key in zip(self._coders, keys, strict=True)]
+        groups = self._numbering.number(codes)
+        # Rows beyond the limit carry the number behind the last group.
+        self._states.make_room(self._numbering.num_groups + int(self._numbering.dropped))
+        self._states.update(groups, operand, num_rows)
+
+
+def numbering_of(cardinalities: Sequence[int | None], limit: int) -> Numbering:
+    """Return the cheapest way to number combinations of codes."""
+    known = [cardinality for cardinality in cardinalities if cardinality is not None]
+    if len(known) == len(cardinalities) and prod(known) <= LOOKUP_CELLS_MAX:
+        return LookupNumbering(known, limit)
+    return HashedNumbering(cardinalities, limit)
+
+
+def _coder(key: Expression, sample: Operand) -> Coder:
+    # Only a column is sure to bring the same dictionary with every block.
+    if isinstance(key, Column) and isinstance(sample, EncodedVector):
+        return DictionaryCoder(sample.dictionary)
+    return coder_of(sample.type)
+
+
+def _explode(keys: Sequence[Operand], num_rows: int) -> tuple[list[Operand], Array]:
+    """Return single-value keys, a row for each combination of a row's values, and the original row of each."""
+    rows = np.arange(num_rows)
+    positions: list[Array | None] = []
+    for key in keys:
+        if isinstance(key, Scalar) or key.offsets is None:
+            positions.append(None)
+            continue
+        starts = key.offsets[:-1][rows].astype(np.int64)
+        lengths = key.offsets[1:][rows] - starts
+        parents = np.repeat(np.arange(len(rows)), lengths)
+        ends = np.cumsum(lengths)
+        within = np.arange(len(parents)) - np.repeat(ends - lengths, lengths)
+        positions = [None if earlier is None else earlier[parents] for earlier in positions]
+        positions.append(starts[parents] + within)
+        rows = rows[parents]
+    exploded = [
+        take_rows(key, rows) if place is None else take_rows(_values_of(key), place)
+        for key, place in zip(keys, positions, strict=True)
+    ]
+    return exploded, rows
+
+
+def _values_of(key: Operand) -> Operand:
+    """The values of all rows end to end."""
+    if isinstance(key, EncodedVector):
+        return EncodedVector(key.ids, key.dictionary)
+    return Vector(key.type, key.values) if isinstance(key, Vector) else key

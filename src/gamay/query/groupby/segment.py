@@ -1,0 +1,138 @@
+"""Aggregation of the matching rows of one segment, with and without groups.
+
+    aggregate_segment(aggregates, matches, reader, pool, options) -> (partial of each aggregate, one group each)
+    group_segment(keys, aggregates, matches, reader, pool, options) -> GroupTable
+
+`keys` are expressions (multi-value ones explode their rows), `aggregates` have `.aggregate` and `.arguments`.
+`reader(block)` returns the function that evaluates an expression at the rows of a block; it is called from several threads,
+and for keys also with the empty block `AllDocs(0, 0)`, to learn their types. Tables of several segments are merged by
+`gamay.query.groupby.merge.merge_group_tables`, partials without groups by `merge_partials`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from gamay.functions.aggregate.spi import Partial
+from gamay.functions.expression import Column, Expression
+from gamay.kernels.tuning import SCAN_BLOCK_ROWS, ZERO_COPY_BLOCK_ROWS
+from gamay.query.groupby.direct import DirectGroups, plan_direct
+from gamay.query.groupby.growing import GrowingGroups
+from gamay.query.groupby.merge import merge_group_tables
+from gamay.query.groupby.states import Reader, States, plan_states
+from gamay.query.groupby.table import AggregateCall, GroupTable
+from gamay.query.matches import BLOCK_ROWS, AllDocs, DocList, DocMask, DocScan, Matches
+from gamay.query.pool import WorkPool
+
+T = TypeVar("T")
+
+# Fewer rows are not worth a second thread.
+_ROWS_PER_THREAD = 1 << 17
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOptions:
+    """num_groups_limit: groups kept for each segment. check: called before each block; raises to end the query."""
+
+    num_groups_limit: int = 100_000
+    check: Callable[[], None] = lambda: None
+
+
+DEFAULT_OPTIONS = GroupOptions()
+
+
+def aggregate_segment(
+    aggregates: Sequence[AggregateCall],
+    matches: Matches,
+    reader: Reader,
+    pool: WorkPool,
+    options: GroupOptions = DEFAULT_OPTIONS,
+) -> tuple[Partial, ...]:
+    """Return the partial of each aggregate over all matching rows, as of one group."""
+    plan = plan_states(aggregates, count_rows=False)
+    rows = _block_rows(matches, plan.arguments)
+
+    def work(piece: Matches) -> States:
+        states = States(plan, 1)
+        for block in piece.blocks(rows):
+            options.check()
+            states.update(None, reader(block), len(block))
+        return states
+
+    return _combined(_in_threads(work, matches, pool)).seal()
+
+
+def group_segment(
+    keys: Sequence[Expression],
+    aggregates: Sequence[AggregateCall],
+    matches: Matches,
+    reader: Reader,
+    pool: WorkPool,
+    options: GroupOptions = DEFAULT_OPTIONS,
+) -> GroupTable:
+    """Return the groups of the matching rows; `limit_reached` when there were more than the limit and some are missing."""
+    probe = reader(AllDocs(0, 0))
+    samples = [probe(key) for key in keys]
+    direct = plan_direct(keys, samples, aggregates, matches)
+    if direct is not None:
+        rows = _block_rows(matches, (*keys, *direct.states.arguments))
+
+        def add_direct(piece: Matches) -> DirectGroups:
+            groups = DirectGroups(direct)
+            for block in piece.blocks(rows):
+                options.check()
+                groups.add(block, reader)
+            return groups
+
+        return _combined(_in_threads(add_direct, matches, pool)).table(options.num_groups_limit)
+    plan = plan_states(aggregates, count_rows=False)
+    rows = _block_rows(matches, (*keys, *plan.arguments))
+
+    def add_growing(piece: Matches) -> GroupTable:
+        groups = GrowingGroups(keys, samples, plan, options.num_groups_limit)
+        for block in piece.blocks(rows):
+            options.check()
+            groups.add(reader(block), len(block))
+        return groups.table()
+
+    return merge_group_tables(_in_threads(add_growing, matches, pool), aggregates)
+
+
+def _block_rows(matches: Matches, expressions: Sequence[Expression]) -> int:
+    """Blocks are large where columns are used as they lie in the segment, and fit the cache where something is computed."""
+    if not all(isinstance(expression, Column) for expression in expressions) or isinstance(matches, DocList):
+        return BLOCK_ROWS
+    return ZERO_COPY_BLOCK_ROWS if isinstance(matches, AllDocs) else SCAN_BLOCK_ROWS
+
+
+def _in_threads(work: Callable[[Matches], T], matches: Matches, pool: WorkPool) -> list[T]:
+    """Run `work` on pieces of the matches, one for each thread where there is enough to do; at least one piece."""
+    rows = _rows_at_most(matches)
+    parts = min(pool.usable_threads, rows // _ROWS_PER_THREAD)
+    pieces: Sequence[Matches] = matches.split(parts) if parts > 1 else [matches]
+    return pool.run([_task(work, piece) for piece in pieces])
+
+
+def _task(work: Callable[[Matches], T], piece: Matches) -> Callable[[], T]:
+    return lambda: work(piece)
+
+
+def _rows_at_most(matches: Matches) -> int:
+    """The number of rows that have to be walked, without running a scan."""
+    if isinstance(matches, DocScan):
+        return matches.stop - matches.start
+    return len(matches.mask) if isinstance(matches, DocMask) else len(matches)
+
+
+class _Combinable(Protocol):
+    def combine(self, other: Any, /) -> None: ...
+
+
+C = TypeVar("C", bound=_Combinable)
+
+
+def _combined(parts: list[C]) -> C:
+    first, *others = parts
+    for other in others:
+        first.combine(other)
+    return first

@@ -1,0 +1,57 @@
+"""A table of groups: their keys, and for each aggregate the partial of each group."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from gamay.functions.aggregate.spi import Aggregate, Partial
+from gamay.functions.expression import Expression
+from gamay.functions.vector import EncodedVector, Vector, take
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Key: TypeAlias = Vector | EncodedVector
+
+
+class AggregateCall(Protocol):
+    """An aggregate of the query, with the expressions that are evaluated for each row."""
+
+    @property
+    def aggregate(self) -> Aggregate: ...
+
+    @property
+    def arguments(self) -> tuple[Expression, ...]: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupTable:
+    """Groups of one segment, of several, or of a server.
+
+    keys: one for each GROUP BY expression, single values [num_groups]; rows are distinct, NaN equals NaN, 0.0 equals -0.0.
+    partials: one for each aggregate, with an entry for each group.
+    limit_reached: a segment had more groups than its limit, so groups, and rows of other groups, may be missing.
+    """
+
+    keys: tuple[Key, ...]
+    partials: tuple[Partial, ...]
+    num_groups: int
+    limit_reached: bool = False
+
+
+def take_key(key: Key, rows: Array) -> Key:
+    """Return the keys of some groups."""
+    if isinstance(key, EncodedVector):
+        return EncodedVector(key.ids[rows], key.dictionary)
+    return Vector(key.type, take(key.values, rows))
+
+
+def select_groups(table: GroupTable, aggregates: Sequence[AggregateCall], groups: Array) -> GroupTable:
+    """Return the table that holds only these groups (int64), in this order."""
+    partials = tuple(call.aggregate.select(p, groups) for call, p in zip(aggregates, table.partials, strict=True))
+    return GroupTable(tuple(take_key(key, groups) for key in table.keys), partials, len(groups), table.limit_reached)
+
+
+def key_values(table: GroupTable) -> tuple[Vector, ...]:
+    """Return the keys decoded."""
+    return tuple(key.decode() if isinstance(key, EncodedVector) else key for key in table.keys)
