@@ -1,12 +1,16 @@
 """Tests of whole columns: one flag for each row, from dictionary ids or raw numbers."""
 
+from typing import Any, TypeAlias
+
 import numpy as np
 
 from gamay.kernels.jit import kernel
 
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
 
 @kernel
-def mark_id_range(ids, first, last, out):  # type: ignore[no-untyped-def]
+def mark_id_range(ids: Array, first: int, last: int, out: Array) -> None:
     """Set out[i] = first <= ids[i] < last."""
     for i in range(ids.size):
         one = np.int64(ids[i])
@@ -14,14 +18,14 @@ def mark_id_range(ids, first, last, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def mark_id_set(ids, table, out):  # type: ignore[no-untyped-def]
+def mark_id_set(ids: Array, table: Array, out: Array) -> None:
     """Set out[i] = table[ids[i]]: bool [cardinality]."""
     for i in range(ids.size):
         out[i] = table[np.int64(ids[i])]
 
 
 @kernel
-def mark_rows_of_id_set(ids, offsets, table, out):  # type: ignore[no-untyped-def]
+def mark_rows_of_id_set(ids: Array, offsets: Array, table: Array, out: Array) -> None:
     """Set out[i] = any of table[ids[offsets[i]:offsets[i + 1]]]."""
     for i in range(out.size):
         found = False
@@ -31,7 +35,7 @@ def mark_rows_of_id_set(ids, offsets, table, out):  # type: ignore[no-untyped-de
 
 
 @kernel
-def mark_rows_of_values(marks, offsets, out):  # type: ignore[no-untyped-def]
+def mark_rows_of_values(marks: Array, offsets: Array, out: Array) -> None:
     """Set out[i] = any of marks[offsets[i]:offsets[i + 1]]."""
     for i in range(out.size):
         found = False

@@ -1,10 +1,10 @@
 """From a `Query` to a `BoundQuery`: columns found in the schema, types known, aggregates bound, the kind decided.
 
-Expressions after grouping (SELECT, HAVING, ORDER BY) are rewritten over the columns of the grouped table: `key:0`, `key:1`, …
-for the GROUP BY expressions and `agg:0`, `agg:1`, … for the aggregates; both are listed once however often they are written.
+Expressions after grouping (SELECT, HAVING, ORDER BY) are rewritten over the columns of the grouped table: `key:0`, … for
+the GROUP BY expressions and `agg:0`, `agg:1`, … for the aggregates; both are listed once however often they are written.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
@@ -15,10 +15,11 @@ from gamay.functions.evaluate import result_type
 from gamay.functions.expression import Call, Column, Expression, Literal, Star, column_names, walk
 from gamay.functions.registry import aggregate_arguments, bind_aggregate, is_aggregate
 from gamay.functions.text import to_text
+from gamay.model.field_spec import FieldSpec
 from gamay.model.schema import Schema
 from gamay.model.types import DataType
 from gamay.query.bind_filter import FilterBinder, fold
-from gamay.query.predicate import EVERYTHING, Filter
+from gamay.query.predicate import EVERYTHING, Filter, filter_columns
 from gamay.query.scope import Scope, ValueType
 from gamay.sql.query import OrderBy, Query, SelectItem
 
@@ -58,8 +59,9 @@ class BoundQuery:
     names, types: of the result's columns.
     rows: the distinct expressions that are read for each row: what a selection shows; the keys of DISTINCT and GROUP BY.
     row_types: their types.
-    outputs: one expression for each result column: over the table's columns in a selection, over the grouped table otherwise.
+    outputs: one expression for each result column: over the table's columns in a selection, else over the grouped table.
     order_by, having: over the same columns as `outputs`.
+    fields: the schema's fields of the stored columns that the query reads.
     """
 
     query: Query
@@ -75,6 +77,7 @@ class BoundQuery:
     order_by: tuple[SortKey, ...]
     limit: int
     offset: int
+    fields: Mapping[str, FieldSpec]
 
     @property
     def limit_with_offset(self) -> int:
@@ -117,7 +120,9 @@ class _Binder:
         order_by = [(self._row_expression(key.expression), key) for key in query.order_by]
         having = None if query.having is None else fold(self._scope.bind(query.having))
         group_by = [self._row_expression(expression) for expression in query.group_by]
-        written = [item.expression for item in items] + [expression for expression, _ in order_by] + ([having] if having else [])
+        written = (
+            [item.expression for item in items] + [expression for expression, _ in order_by] + ([having] if having else [])
+        )
         aggregated = any(_has_aggregate(expression) for expression in written)
         if query.distinct and (aggregated or group_by):
             raise _invalid("DISTINCT cannot be combined with aggregates or GROUP BY; group by the selected columns instead")
@@ -213,10 +218,13 @@ class _Binder:
         order_by: tuple[SortKey, ...],
     ) -> BoundQuery:
         row_types = tuple(self._type(row) for row in rows)
+        filter_ = self._filter()
+        arguments = [argument for aggregate in self._aggregates for argument in aggregate.arguments]
+        read = dict.fromkeys((*physical_columns([*rows, *arguments]), *filter_columns(filter_)))
         return BoundQuery(
             self._query,
             kind,
-            self._filter(),
+            filter_,
             tuple(item.name for item in items),
             types,
             rows,
@@ -227,6 +235,7 @@ class _Binder:
             order_by,
             self._query.limit,
             self._query.offset,
+            self._scope.fields(read),
         )
 
     # -- grouping
@@ -246,7 +255,7 @@ class _Binder:
             return Call(expression.name, tuple(self._after_grouping(arg) for arg in expression.args))
         if isinstance(expression, Column):
             raise _invalid(
-                f"Column '{expression.name}' is neither in GROUP BY nor inside an aggregate; add it to GROUP BY or aggregate it"
+                f"Column '{expression.name}' is neither in GROUP BY nor inside an aggregate; group by it or aggregate it"
             )
         return expression
 

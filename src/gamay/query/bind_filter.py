@@ -5,11 +5,23 @@ from collections.abc import Callable
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import evaluate, result_type
 from gamay.functions.expression import Call, Column, Expression, Literal, LiteralValue, column_names, walk
-from gamay.functions.vector import Operand, Scalar
 from gamay.functions.registry import scalar_function
+from gamay.functions.vector import Operand, Scalar
 from gamay.model.types import DataType
 from gamay.query.coerce import coerce_equal, coerce_lower, coerce_upper
-from gamay.query.predicate import EVERYTHING, NOTHING, Filter, In, IsNull, Match, Range, Test, conjunction, disjunction, negation
+from gamay.query.predicate import (
+    EVERYTHING,
+    NOTHING,
+    Filter,
+    In,
+    IsNull,
+    Match,
+    Range,
+    Test,
+    conjunction,
+    disjunction,
+    negation,
+)
 from gamay.query.scope import ValueType
 
 _MIRRORED = {
@@ -107,7 +119,11 @@ class FilterBinder:
         if columns:
             return Test(expression, columns)
         value = evaluate(expression, _no_column, 1)
-        matches = value.value if isinstance(value, Scalar) else (value.decode() if not hasattr(value, "values") else value).values[0]
+        matches = (
+            value.value
+            if isinstance(value, Scalar)
+            else (value.decode() if not hasattr(value, "values") else value).values[0]
+        )
         return EVERYTHING if matches else NOTHING
 
     def _compare(self, name: str, column: Column, literal: Literal) -> Filter:
@@ -192,9 +208,7 @@ def _intersection(ranges: list[Range]) -> Filter:
     return _range(merged)
 
 
-def _tighter(
-    one: tuple[LiteralValue, bool], other: tuple[LiteralValue, bool], *, upward: bool
-) -> tuple[LiteralValue, bool]:
+def _tighter(one: tuple[LiteralValue, bool], other: tuple[LiteralValue, bool], *, upward: bool) -> tuple[LiteralValue, bool]:
     if one[0] is None or other[0] is None:
         return other if one[0] is None else one
     if one[0] == other[0]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Literal, LiteralValue
+from gamay.functions.text import literal_text
 from gamay.model.types import DataType
 
 _INTEGER_BITS = {DataType.INT: 32, DataType.LONG: 64, DataType.TIMESTAMP: 64}
@@ -23,7 +24,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Coerced:
-    """A literal in a column's type. `side`: where the literal's exact value lies from `value`: -1 below, 0 at it, 1 above."""
+    """A literal in a column's type. `side`: where its exact value lies from `value`: -1 below, 0 at it, 1 above."""
 
     value: Any
     side: int = 0
@@ -153,27 +154,8 @@ def _timestamp(value: Any) -> Coerced:
     return _long(parse_timestamp(value)) if isinstance(value, str) else _long(value)
 
 
-def java_double_text(value: float) -> str:
-    """Return a double as Java prints it: `1.0`, `1.0E10`, `NaN`, `Infinity`."""
-    if not math.isfinite(value):
-        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        text = format(Decimal(repr(value)), "f")
-        return text if "." in text else text + ".0"
-    sign, digits, exponent = Decimal(repr(value)).as_tuple()
-    mantissa = "".join(map(str, digits)).rstrip("0") or "0"
-    power = len(digits) - 1 + int(exponent)
-    return f"{'-' if sign else ''}{mantissa[0]}.{mantissa[1:] or '0'}E{power}"
-
-
 def _text(value: Any) -> Coerced:
-    if isinstance(value, bool):
-        return Coerced("true" if value else "false")
-    if isinstance(value, float):
-        return Coerced(java_double_text(value))
-    if isinstance(value, bytes):
-        return Coerced(value.hex())
-    return Coerced(format(value, "f") if isinstance(value, Decimal) else str(value))
+    return Coerced(literal_text(value))
 
 
 def _bytes(value: Any) -> Coerced:

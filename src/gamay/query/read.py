@@ -5,6 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from gamay.functions.evaluate import evaluate
+from gamay.functions.expression import Column as ColumnExpression
+from gamay.functions.expression import Expression
 from gamay.functions.vector import EncodedVector, Operand, Vector, take
 from gamay.query.constants import repeated
 from gamay.query.matches import AllDocs, Block, DocList, DocMask
@@ -48,7 +51,9 @@ def _read_encoded(column: Column, dictionary: Vector, block: Block) -> Operand:
     return EncodedVector(ids, dictionary, offsets)
 
 
-def _rows_kept(offsets: "np.ndarray[Any, Any]", mask: "np.ndarray[Any, Any]") -> "tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]":
+def _rows_kept(
+    offsets: "np.ndarray[Any, Any]", mask: "np.ndarray[Any, Any]"
+) -> "tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]":
     """Return which values belong to the kept rows (bool [number of values]), and the offsets of the kept rows."""
     lengths = np.diff(offsets)
     kept_offsets = np.zeros(np.count_nonzero(mask) + 1, np.int32)
@@ -71,6 +76,21 @@ def column_reader(segment: Segment, block: Block) -> Callable[[str], Operand]:
         return read[name]
 
     return column
+
+
+def segment_reader(segment: Segment) -> Callable[[Block], Callable[[Expression], Operand]]:
+    """Return the function that, for a block, returns the function that computes an expression at the block's rows."""
+
+    def reader(block: Block) -> Callable[[Expression], Operand]:
+        column, num_rows = column_reader(segment, block), len(block)
+        return lambda expression: compute(expression, column, num_rows)
+
+    return reader
+
+
+def compute(expression: Expression, column: Callable[[str], Operand], num_rows: int) -> Operand:
+    """Return an expression's values; a plain column stays as it is read."""
+    return column(expression.name) if isinstance(expression, ColumnExpression) else evaluate(expression, column, num_rows)
 
 
 def as_vector(operand: Operand, num_rows: int) -> Vector:

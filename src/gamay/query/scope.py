@@ -1,25 +1,17 @@
 """The names that a query may use: the schema's columns, whatever their case, and the virtual columns."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from gamay.base.errors import ErrorCode, QueryError, nearest
 from gamay.functions.expression import Call, Column, Expression
-from gamay.model.schema import Schema
+from gamay.model.schema import BUILT_IN_COLUMNS, FieldSpec, Schema
 from gamay.model.types import DataType
 
 ValueType = tuple[DataType, bool]
 """A data type, and whether it is multi-value."""
 
 VIRTUAL_COLUMNS: Mapping[str, ValueType] = {
-    "$docId": (DataType.INT, False),
-    "$hostName": (DataType.STRING, False),
-    "$segmentName": (DataType.STRING, False),
-    "$partitionId": (DataType.STRING, True),
-    "$creationTime": (DataType.TIMESTAMP, False),
-    "$startTime": (DataType.TIMESTAMP, False),
-    "$endTime": (DataType.TIMESTAMP, False),
-    "$totalDocs": (DataType.INT, False),
-    "$crc": (DataType.LONG, False),
+    name: (spec.data_type, not spec.single_value) for name, spec in BUILT_IN_COLUMNS.items()
 }
 _VIRTUAL_BY_FOLDED = {name.lower(): name for name in VIRTUAL_COLUMNS}
 
@@ -52,6 +44,10 @@ class Scope:
             return VIRTUAL_COLUMNS[name]
         spec = self._schema.field(name)
         return spec.data_type, not spec.single_value
+
+    def fields(self, names: Iterable[str]) -> dict[str, FieldSpec]:
+        """Return the schema's fields of resolved columns, without the virtual ones."""
+        return {name: self._schema.field(name) for name in names if name not in VIRTUAL_COLUMNS}
 
     def star(self) -> list[str]:
         """Return what `*` stands for: all columns in alphabetical order, without the virtual ones."""

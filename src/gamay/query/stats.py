@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 class QueryStats:
     """All counters that a response shows; every one is exact for the work that was really done.
 
-    Counts add up when servers' answers are merged, flags are or-ed, and the freshness of consuming segments is the least one.
+    Merging adds counts, ors flags, and keeps the least freshness of consuming segments.
     """
 
     num_docs_scanned: int = 0

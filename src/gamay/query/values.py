@@ -1,5 +1,6 @@
 """Columns of results as Python objects: for JSON (the wire forms of each type) and for callers in Python."""
 
+import itertools
 import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -33,7 +34,7 @@ def python_values(column: Vector) -> list[Any]:
 def _rows(column: Vector, flat: list[Any]) -> list[Any]:
     if column.offsets is not None:
         bounds = column.offsets.tolist()
-        flat = [flat[start:stop] for start, stop in zip(bounds, bounds[1:], strict=False)]
+        flat = [flat[start:stop] for start, stop in itertools.pairwise(bounds)]
     if column.nulls is not None:
         for row in np.flatnonzero(column.nulls).tolist():
             flat[row] = None
@@ -56,11 +57,9 @@ def _json_scalars(data_type: DataType, values: Any) -> list[Any]:
 
 def _python_scalars(data_type: DataType, values: Any) -> list[Any]:
     if data_type is DataType.FLOAT:
-        return _shortest_floats(values).tolist()
+        return list(_shortest_floats(values).tolist())
     if data_type is DataType.TIMESTAMP:
-        return [
-            _EPOCH + timedelta(milliseconds=ms) if _FIRST_MS <= ms <= _LAST_MS else ms for ms in values.tolist()
-        ]
+        return [_EPOCH + timedelta(milliseconds=ms) if _FIRST_MS <= ms <= _LAST_MS else ms for ms in values.tolist()]
     if data_type is DataType.UUID:
         return [uuid.UUID(bytes=value) for value in values.to_pylist()]
     return _plain(values)

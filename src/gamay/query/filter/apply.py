@@ -1,7 +1,7 @@
 """A filter and a segment in, the matching rows out."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -25,6 +25,7 @@ class FilterResult:
     scan: Scan | None
     num_docs: int
     entries: EntryCounter
+    _found: EntryCounter = field(default_factory=EntryCounter)
 
     @property
     def count(self) -> int | None:
@@ -42,12 +43,24 @@ class FilterResult:
             assert self.docs is not None
             return matches_of(self.docs, self.num_docs)
         if self.docs is None:
-            return DocScan(0, self.num_docs, self.scan.mask)
+            return self._scan(0, self.num_docs, self.scan.mask)
         if isinstance(self.docs, DocRange):
-            return DocScan(self.docs.start, self.docs.stop, self.scan.mask)
+            return self._scan(self.docs.start, self.docs.stop, self.scan.mask)
         if len(self.docs) * SPARSE < self.num_docs:
             return DocList(_surviving(self.scan, doc_ids(self.docs)))
-        return DocScan(0, self.num_docs, _within(doc_mask(self.docs, self.num_docs), self.scan))
+        return self._scan(0, self.num_docs, _within(doc_mask(self.docs, self.num_docs), self.scan))
+
+    def walked(self, matches: Matches) -> int:
+        """Return how many matching rows there were in (a piece of) the matches that has been walked once."""
+        return self._found.take() if isinstance(matches, DocScan) else len(matches)
+
+    def _scan(self, start: int, stop: int, test: Callable[[int, int], Mask]) -> DocScan:
+        def counted(first: int, last: int) -> Mask:
+            mask = test(first, last)
+            self._found.add(int(np.count_nonzero(mask)))
+            return mask
+
+        return DocScan(start, stop, counted)
 
 
 def apply_filter(filter_: Filter, segment: Segment) -> FilterResult:

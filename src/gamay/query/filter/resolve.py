@@ -227,5 +227,3 @@ def _sorted_docs(starts: "np.ndarray[Any, np.dtype[np.int32]]", ids: IdSet) -> D
     for first, last in zip(starts[ids].tolist(), starts[ids + 1].tolist(), strict=True):
         docs.add_range(first, last)
     return docs
-
-

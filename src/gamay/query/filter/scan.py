@@ -35,6 +35,12 @@ class EntryCounter:
         with self._lock:
             self.count += entries
 
+    def take(self) -> int:
+        """Return the count and start again at zero."""
+        with self._lock:
+            taken, self.count = self.count, 0
+        return taken
+
 
 class Scan(Protocol):
     """A test of rows. `cost` is the relative price of testing one row: 1 for a comparison of dictionary ids."""
@@ -51,7 +57,7 @@ class Scan(Protocol):
 
 
 class IdScan:
-    """Tests whether a row's dictionary id (any of its ids) is in a set: a range [first, last) or a table bool [cardinality]."""
+    """Tests whether a row's dictionary id (any of its ids) is in a range [first, last) or a table: bool [cardinality]."""
 
     def __init__(self, column: Column, ids: tuple[int, int] | Mask, counter: EntryCounter) -> None:
         self._column = column

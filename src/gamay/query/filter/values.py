@@ -38,11 +38,17 @@ def range_test(predicate: Range, data_type: DataType) -> Test:
     text = isinstance(predicate.lower if predicate.lower is not None else predicate.upper, str | bytes)
     tests: list[Test] = []
     if predicate.lower is not None:
-        tests.append(_text_bound(predicate.lower, predicate.lower_inclusive, data_type, lower=True) if text else
-                     _lower_bound(predicate.lower, predicate.lower_inclusive, data_type))
+        tests.append(
+            _text_bound(predicate.lower, predicate.lower_inclusive, data_type, lower=True)
+            if text
+            else _lower_bound(predicate.lower, predicate.lower_inclusive, data_type)
+        )
     if predicate.upper is not None:
-        tests.append(_text_bound(predicate.upper, predicate.upper_inclusive, data_type, lower=False) if text else
-                     _upper_bound(predicate.upper, predicate.upper_inclusive, data_type))
+        tests.append(
+            _text_bound(predicate.upper, predicate.upper_inclusive, data_type, lower=False)
+            if text
+            else _upper_bound(predicate.upper, predicate.upper_inclusive, data_type)
+        )
     if len(tests) == 1:
         return tests[0]
     return lambda vector: tests[0](vector) & tests[1](vector)

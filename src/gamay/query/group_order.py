@@ -1,0 +1,59 @@
+"""Tables of groups after merging: aggregates finished, HAVING, ORDER BY, and the expressions of the SELECT list."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from gamay.functions.evaluate import evaluate
+from gamay.functions.vector import EncodedVector, Operand, Vector
+from gamay.query.bind import BoundQuery, aggregate_column, key_column
+from gamay.query.columns import take_rows
+from gamay.query.filter.scan import truth
+from gamay.query.groupby.table import GroupTable, select_groups
+from gamay.query.order import Indices, sort_array, top_rows
+from gamay.query.read import as_vector, compute
+from gamay.query.selection import Rows
+
+
+def first_groups(bound: BoundQuery, table: GroupTable) -> GroupTable:
+    """Return the first LIMIT + OFFSET groups in the query's order, which must be by keys alone."""
+    if table.num_groups <= bound.limit_with_offset:
+        return table
+    operands: dict[str, Operand] = {key_column(i).name: key for i, key in enumerate(table.keys)}
+    return select_groups(table, bound.aggregates, _order(bound, operands.__getitem__, table.num_groups))
+
+
+def finished_rows(bound: BoundQuery, table: GroupTable) -> Rows:
+    """Return the result's columns: groups that satisfy HAVING, in order, with LIMIT and OFFSET applied."""
+    operands: dict[str, Operand] = {key_column(i).name: key for i, key in enumerate(table.keys)}
+    for i, (aggregate, partial) in enumerate(zip(bound.aggregates, table.partials, strict=True)):
+        operands[aggregate_column(i).name] = aggregate.aggregate.finish(partial)
+    num_rows = table.num_groups
+    if bound.having is not None:
+        kept = np.flatnonzero(truth(evaluate(bound.having, operands.__getitem__, num_rows), num_rows))
+        operands, num_rows = _picked(operands, kept), len(kept)
+    if bound.order_by:
+        order = _order(bound, operands.__getitem__, num_rows)
+        operands, num_rows = _picked(operands, order), len(order)
+    window = np.arange(min(bound.offset, num_rows), min(bound.limit_with_offset, num_rows))
+    operands, num_rows = _picked(operands, window), len(window)
+    return tuple(as_vector(compute(output, operands.__getitem__, num_rows), num_rows) for output in bound.outputs)
+
+
+def _order(bound: BoundQuery, column: Callable[[str], Operand], num_rows: int) -> Indices:
+    keys = []
+    for key in bound.order_by:
+        operand = compute(key.expression, column, num_rows)
+        sortable = operand if isinstance(operand, EncodedVector) else as_vector(operand, num_rows)
+        keys.append(sort_array(sortable, key.descending, key.nulls_last))
+    return top_rows(keys, bound.limit_with_offset)
+
+
+def _picked(operands: dict[str, Operand], rows: Indices) -> dict[str, Operand]:
+    return {name: _pick(operand, rows) for name, operand in operands.items()}
+
+
+def _pick(operand: Operand, rows: Indices) -> Operand:
+    if isinstance(operand, EncodedVector):
+        return EncodedVector(operand.ids[rows], operand.dictionary)
+    return take_rows(operand, rows) if isinstance(operand, Vector) else operand

@@ -1,0 +1,55 @@
+"""Sorting rows: every key becomes an int64 array that ascends as the rows should, so that one code sorts all types.
+
+NaN is greater than all numbers, -0.0 lies below 0.0, text and bytes order by their bytes. Ties keep the order of the input.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow.compute as pc
+
+from gamay.functions.vector import EncodedVector, Vector
+from gamay.model.types import DataType
+
+SortArray: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+
+
+def sort_array(key: Vector | EncodedVector, descending: bool, nulls_last: bool) -> SortArray:
+    """Return int64 [n] that ascends as the rows should; comparable only within one key (ids: within one dictionary)."""
+    values = key.ids.astype(np.int64) if isinstance(key, EncodedVector) else _ascending(key.type, key.values)
+    if descending:
+        values = ~values
+    if key.nulls is not None:
+        info = np.iinfo(np.int64)
+        values = np.where(key.nulls, info.max if nulls_last else info.min, values)
+    return values
+
+
+def _ascending(data_type: DataType, values: Any) -> SortArray:
+    if data_type in (DataType.FLOAT, DataType.DOUBLE):
+        doubles = values.astype(np.float64)
+        doubles[np.isnan(doubles)] = np.nan  # one NaN, with the sign bit clear
+        bits = doubles.view(np.int64)
+        ordered: SortArray = np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
+        return ordered
+    if not isinstance(values, np.ndarray):
+        ranks: SortArray = pc.rank(values, tiebreaker="dense").to_numpy().astype(np.int64)
+        return ranks
+    if values.dtype == object:
+        inverse: SortArray = np.unique(values, return_inverse=True)[1].astype(np.int64)
+        return inverse
+    return values.astype(np.int64)
+
+
+def top_rows(keys: Sequence[SortArray], limit: int) -> Indices:
+    """Return the positions of the first `limit` rows in the order of the keys (the first key decides, then the next)."""
+    first = keys[0]
+    if 0 < limit < len(first) // 4:
+        # rows that cannot be among the first are dropped before anything is sorted
+        bound = np.partition(first, limit - 1)[limit - 1]
+        candidates = np.flatnonzero(first <= bound)
+        order = np.lexsort([key[candidates] for key in reversed(keys)])[:limit]
+        return candidates[order]
+    return np.lexsort(list(reversed(keys)))[:limit]

@@ -1,0 +1,29 @@
+"""The partition that a literal belongs to, for pruning."""
+
+from functools import lru_cache
+from typing import TypeAlias
+
+from gamay.base.errors import GamayError
+from gamay.functions.expression import LiteralValue
+from gamay.model.types import DataType
+from gamay.segment.partition import partition_function
+from gamay.segment.spi import PartitionInfo
+from gamay.segment.value_text import value_text
+
+PartitionScheme: TypeAlias = tuple[str, int, tuple[tuple[str, str], ...]]
+"""A partition function: its name, the number of partitions, its configuration."""
+
+
+def scheme_of(info: PartitionInfo) -> PartitionScheme:
+    """Return how a segment's column is partitioned, as a key."""
+    return info.function_name.lower(), info.num_partitions, tuple(sorted(info.function_config.items()))
+
+
+@lru_cache(maxsize=4096)
+def partition_of(scheme: PartitionScheme, value: LiteralValue, data_type: DataType) -> int | None:
+    """Return the partition of a value of a column's type; None when it cannot be told."""
+    name, num_partitions, config = scheme
+    try:
+        return partition_function(name, num_partitions, dict(config)).partition_of(value_text(value, data_type))
+    except (GamayError, ValueError):
+        return None

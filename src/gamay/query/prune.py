@@ -1,0 +1,175 @@
+"""Pruning at the broker: which of a table's segments can hold a matching row, for thousands of segments at once.
+
+What is known of the segments lies in arrays, one entry for each segment, so that a filter costs a few array operations
+whatever their number. Every predicate answers twice: where a row *may* match, and where *every* row must, so that NOT
+prunes too. What is unknown never prunes.
+"""
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gamay.functions.expression import LiteralValue
+from gamay.model.types import DataType
+from gamay.query.bind import BoundQuery
+from gamay.query.partition import PartitionScheme, partition_of, scheme_of
+from gamay.query.predicate import And, Constant, Filter, In, Not, Or, Range
+from gamay.segment.spi import PartitionInfo
+
+Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+Answer: TypeAlias = tuple[Mask, Mask]
+"""For each segment: a row may match; every row must match."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRange:
+    """What a segment's record says of one column: true bounds in the type's Python form (None: unknown), and partitions."""
+
+    minimum: LiteralValue
+    maximum: LiteralValue
+    partition: PartitionInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRecordStats:
+    """What pruning uses of a segment's record in the metadata store. A consuming segment has no columns and no num_docs."""
+
+    name: str
+    num_docs: int | None
+    columns: Mapping[str, ColumnRange]
+
+
+class PruningTable:
+    """The segments of a table, by column; immutable, so that it can be shared by all queries until a segment changes."""
+
+    def __init__(self, num_segments: int, non_empty: Mask, columns: "Mapping[str, _ColumnTable]") -> None:
+        self._num_segments = num_segments
+        self._non_empty = non_empty
+        self._columns = columns
+
+    @classmethod
+    def build(cls, records: Sequence[SegmentRecordStats]) -> "PruningTable":
+        """Return the table of these segments; `prune` answers in their order."""
+        non_empty = np.array([record.num_docs != 0 for record in records], np.bool_)
+        names = dict.fromkeys(name for record in records for name in record.columns)
+        columns = {name: _ColumnTable([record.columns.get(name) for record in records]) for name in names}
+        return cls(len(records), non_empty, columns)
+
+    def prune(self, bound: BoundQuery) -> Mask:
+        """Return bool [number of segments]: True for the segments that must be asked."""
+        may, _ = self._answer(bound.filter, bound)
+        return may & self._non_empty
+
+    def _answer(self, filter_: Filter, bound: BoundQuery) -> Answer:
+        if isinstance(filter_, Constant):
+            return self._constant(filter_.matches, filter_.matches)
+        if isinstance(filter_, And | Or):
+            may, must = self._answer(filter_.parts[0], bound)
+            for part in filter_.parts[1:]:
+                part_may, part_must = self._answer(part, bound)
+                if isinstance(filter_, And):
+                    may, must = may & part_may, must & part_must
+                else:
+                    may, must = may | part_may, must | part_must
+            return may, must
+        if isinstance(filter_, Not):
+            may, must = self._answer(filter_.part, bound)
+            return ~must, ~may
+        if isinstance(filter_, In | Range) and filter_.column in self._columns and filter_.column in bound.fields:
+            table = self._columns[filter_.column]
+            if isinstance(filter_, Range):
+                return table.in_range(filter_)
+            return table.in_values(filter_, bound.fields[filter_.column].data_type)
+        return self._constant(True, False)
+
+    def _constant(self, may: bool, must: bool) -> Answer:
+        return np.full(self._num_segments, may), np.full(self._num_segments, must)
+
+
+class _ColumnTable:
+    """The bounds of one column in all segments, as positions on one number line.
+
+    Numbers are their own positions. Text, bytes and decimals get their place among all bounds of the table; a value between
+    two of them lies half way.
+    """
+
+    def __init__(self, ranges: Sequence[ColumnRange | None]) -> None:
+        bounds = [(one.minimum, one.maximum) if one is not None else (None, None) for one in ranges]
+        self._known = np.array([low is not None and high is not None for low, high in bounds], np.bool_)
+        values = [value for pair in bounds for value in pair if value is not None]
+        self._line: list[Any] | None = None
+        dtype: type = np.float64
+        if all(isinstance(value, int) for value in values):
+            dtype = np.int64
+        elif not all(isinstance(value, int | float) for value in values):
+            self._line = sorted(set(values))
+        self._lower = self._positions([low for low, _ in bounds], dtype)
+        self._upper = self._positions([high for _, high in bounds], dtype)
+        self._partitions = _PartitionTable([None if one is None else one.partition for one in ranges])
+
+    def _positions(self, values: Sequence[LiteralValue], dtype: type) -> "np.ndarray[Any, np.dtype[Any]]":
+        places = [0 if value is None else self._position(value) for value in values]
+        array: np.ndarray[Any, np.dtype[Any]] = np.array(places, dtype)
+        if dtype is np.float64:
+            array[np.isnan(array)] = np.inf  # NaN lies above all numbers
+        return array
+
+    def _position(self, value: Any) -> Any:
+        if self._line is None:
+            return value
+        place = bisect_left(self._line, value)
+        return place if place < len(self._line) and self._line[place] == value else place - 0.5
+
+    def in_range(self, predicate: Range) -> Answer:
+        may, must = self._known.copy(), self._known.copy()
+        if predicate.lower is not None:
+            lower = self._position(predicate.lower)
+            may &= self._upper >= lower if predicate.lower_inclusive else self._upper > lower
+            must &= self._lower >= lower if predicate.lower_inclusive else self._lower > lower
+            if self._upper.dtype == np.float64 and self._line is None:
+                may |= self._known & np.isinf(self._upper)  # may stand for NaN
+        if predicate.upper is not None:
+            upper = self._position(predicate.upper)
+            may &= self._lower <= upper if predicate.upper_inclusive else self._lower < upper
+            must &= (self._upper <= upper if predicate.upper_inclusive else self._upper < upper) & np.isfinite(self._upper)
+        return may | ~self._known, must
+
+    def in_values(self, predicate: In, data_type: DataType) -> Answer:
+        places = np.sort(np.array([self._position(value) for value in predicate.values]))
+        if places.dtype.kind == "f" and np.isnan(places).any():
+            may = np.ones(len(self._known), np.bool_)
+        else:
+            may = np.searchsorted(places, self._lower, "left") < np.searchsorted(places, self._upper, "right")
+        must = self._known & (self._lower == self._upper) & may & np.isfinite(self._upper)
+        return (may | ~self._known) & self._partitions.may_hold(predicate.values, data_type), must
+
+
+class _PartitionTable:
+    """Which segments hold which partitions of one column, for each way of partitioning that occurs."""
+
+    def __init__(self, infos: Sequence[PartitionInfo | None]) -> None:
+        self._unpartitioned = np.array([info is None for info in infos], np.bool_)
+        members: dict[PartitionScheme, dict[int, list[int]]] = {}
+        for segment, info in enumerate(infos):
+            if info is not None:
+                by_partition = members.setdefault(scheme_of(info), {})
+                for partition in info.partitions:
+                    by_partition.setdefault(partition, []).append(segment)
+        self._members = {
+            scheme: {partition: np.array(segments) for partition, segments in by_partition.items()}
+            for scheme, by_partition in members.items()
+        }
+
+    def may_hold(self, values: Sequence[LiteralValue], data_type: DataType) -> Mask:
+        """Return where any of the values may occur."""
+        may = self._unpartitioned.copy()
+        for scheme, by_partition in self._members.items():
+            for partition in {partition_of(scheme, value, data_type) for value in values}:
+                if partition is None:
+                    return np.ones(len(may), np.bool_)
+                if partition in by_partition:
+                    may[by_partition[partition]] = True
+        return may

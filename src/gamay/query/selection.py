@@ -1,0 +1,193 @@
+"""Selections: rows as they are, the first that are found or the first in an order."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gamay.functions.expression import Column as ColumnExpression
+from gamay.functions.expression import Expression
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector
+from gamay.query.bind import BoundQuery, SortKey
+from gamay.query.columns import concat_encoded, concat_vectors, take_rows
+from gamay.query.deadline import Deadline
+from gamay.query.matches import BLOCK_ROWS, Block, DocIds, DocList, Matches
+from gamay.query.order import sort_array, top_rows
+from gamay.query.read import as_vector, column_reader, compute
+from gamay.query.spans import span_of
+from gamay.segment.spi import Segment
+
+Rows: TypeAlias = tuple[Vector, ...]
+Key: TypeAlias = Vector | EncodedVector
+
+# rows of the first blocks of a selection with LIMIT: most are answered by the first few
+_FIRST_BLOCK_ROWS = 1 << 12
+
+
+def read_rows(segment: Segment, expressions: Sequence[Expression], block: Block) -> Rows:
+    """Return the values of expressions at the rows of a block."""
+    num_rows = len(block)
+    column = column_reader(segment, block)
+    return tuple(as_vector(compute(expression, column, num_rows), num_rows) for expression in expressions)
+
+
+def first_rows(
+    segment: Segment, matches: Matches, expressions: Sequence[Expression], limit: int, deadline: Deadline
+) -> tuple[Rows | None, int]:
+    """Return the first `limit` matching rows in the order of the segment (None when there are none), and their number."""
+    parts: list[Rows] = []
+    found = 0
+    for block in _growing_blocks(matches, limit):
+        if found >= limit:
+            break
+        deadline.check()
+        wanted = limit - found
+        if len(block) > wanted:
+            block = DocList(block.docs()[:wanted])
+        parts.append(read_rows(segment, expressions, block))
+        found += len(block)
+    return (concat_rows(parts) if parts else None), found
+
+
+def _growing_blocks(matches: Matches, limit: int) -> Iterator[Block]:
+    """Walk the matches in small blocks at first, in full blocks once many rows turn out not to match."""
+    rows = min(max(limit, _FIRST_BLOCK_ROWS), BLOCK_ROWS)
+    if isinstance(matches, DocList) or rows == BLOCK_ROWS:
+        yield from matches.blocks(rows)
+        return
+    for piece in matches.split(max(1, span_of(matches) // BLOCK_ROWS)):
+        yield from piece.blocks(rows)
+        rows = min(rows * 4, BLOCK_ROWS)
+
+
+def concat_rows(parts: Sequence[Rows]) -> Rows:
+    """Join tables of the same columns; `parts` must not be empty."""
+    return tuple(concat_vectors(columns) for columns in zip(*parts, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """The first rows of a segment or part of it, in order: what the keys are there, and the docs (int32)."""
+
+    keys: tuple[Key, ...]
+    docs: DocIds
+    num_scanned: int
+
+
+def top_docs(segment: Segment, matches: Matches, order_by: Sequence[SortKey], limit: int, deadline: Deadline) -> Ordered:
+    """Return the first `limit` matching rows in the order of the keys; only the keys are read.
+
+    Keys that are columns with a sorted dictionary are compared and returned as ids. Ties keep the order of the docs.
+    """
+    best = _Best(order_by, limit)
+    scanned = 0
+    for block in matches.blocks():
+        deadline.check()
+        num_rows = len(block)
+        column = column_reader(segment, block)
+        best.add([_key(compute(key.expression, column, num_rows), num_rows) for key in order_by], block)
+        scanned += num_rows
+        if best.is_complete(segment):
+            break
+    keys, docs = best.rows()
+    return Ordered(keys, docs, scanned)
+
+
+def merge_ordered(parts: Sequence[Ordered], order_by: Sequence[SortKey], limit: int) -> Ordered:
+    """Return the first rows of several parts of one segment, given in the order of the docs."""
+    best = _Best(order_by, limit)
+    for part in parts:
+        best.add(part.keys, DocList(part.docs))
+    keys, docs = best.rows()
+    return Ordered(keys, docs, sum(part.num_scanned for part in parts))
+
+
+def _key(operand: Operand, num_rows: int) -> Key:
+    return as_vector(operand, num_rows) if isinstance(operand, Scalar) else operand
+
+
+class _Best:
+    """Collects rows and keeps the first `limit` of them."""
+
+    def __init__(self, order_by: Sequence[SortKey], limit: int) -> None:
+        self._order_by = order_by
+        self._limit = limit
+        self._keys: list[list[Key]] = []
+        self._docs: list[DocIds] = []
+        self._pending = 0
+
+    def add(self, keys: Sequence[Key], block: Block) -> None:
+        rows = self._first(keys) if len(block) > self._limit else np.arange(len(block))
+        self._keys.append([take_key(key, rows) for key in keys])
+        self._docs.append(block.docs()[rows])
+        self._pending += len(rows)
+        if self._pending > max(BLOCK_ROWS, 4 * self._limit):
+            self._compact()
+
+    def is_complete(self, segment: Segment) -> bool:
+        """Tell whether rows further on cannot be among the first: the first key is a column that ascends with the docs."""
+        key = self._order_by[0]
+        if len(self._order_by) > 1 or key.descending or not isinstance(key.expression, ColumnExpression):
+            return False
+        return self._pending >= self._limit and segment.column(key.expression.name).stats.is_sorted
+
+    def rows(self) -> tuple[tuple[Key, ...], DocIds]:
+        if not self._keys:
+            return (), np.empty(0, np.int32)
+        self._compact()
+        return tuple(self._keys[0]), self._docs[0]
+
+    def _compact(self) -> None:
+        keys = [concat_keys(parts) for parts in zip(*self._keys, strict=True)]
+        docs = np.concatenate(self._docs)
+        # equal keys keep the order of the docs: candidates are brought back into it before they are sorted
+        by_doc = np.argsort(docs, kind="stable")
+        keys = [take_key(key, by_doc) for key in keys]
+        rows = self._first(keys)
+        self._keys = [[take_key(key, rows) for key in keys]]
+        self._docs = [docs[by_doc][rows]]
+        self._pending = len(rows)
+
+    def _first(self, keys: Sequence[Key]) -> "np.ndarray[Any, np.dtype[np.int64]]":
+        return top_rows([_sortable(key, sort) for key, sort in zip(keys, self._order_by, strict=True)], self._limit)
+
+
+def _sortable(key: Key, sort: SortKey) -> "np.ndarray[Any, np.dtype[np.int64]]":
+    return sort_array(key, sort.descending, sort.nulls_last)
+
+
+def take_key(key: Key, rows: "np.ndarray[Any, np.dtype[Any]]") -> Key:
+    """Return some rows of a key, in this order."""
+    return EncodedVector(key.ids[rows], key.dictionary) if isinstance(key, EncodedVector) else take_rows(key, rows)
+
+
+def concat_keys(parts: Sequence[Key]) -> Key:
+    """Join parts of one key: all encoded over one dictionary, or decoded."""
+    encoded = [part for part in parts if isinstance(part, EncodedVector)]
+    if len(encoded) == len(parts):
+        return concat_encoded(encoded)
+    return concat_vectors([as_vector(part, len(part)) for part in parts])
+
+
+def read_ordered(segment: Segment, bound: BoundQuery, ordered: Ordered) -> Rows:
+    """Return all expressions of the query at rows that were kept, in their order; the keys are not read again."""
+    known = {
+        key.expression: as_vector(values, len(ordered.docs))
+        for key, values in zip(bound.order_by, ordered.keys, strict=True)
+    }
+    by_doc = np.argsort(ordered.docs, kind="stable")
+    rest = [expression for expression in bound.rows if expression not in known]
+    values = read_rows(segment, rest, DocList(ordered.docs[by_doc]))
+    back = np.empty_like(by_doc)
+    back[by_doc] = np.arange(len(by_doc))
+    known |= {expression: take_rows(vector, back) for expression, vector in zip(rest, values, strict=True)}
+    return tuple(known[expression] for expression in bound.rows)
+
+
+def sort_rows(bound: BoundQuery, rows: Rows, limit: int) -> Rows:
+    """Return the first `limit` rows in the query's order; ties keep the order of the input."""
+    positions = {expression: i for i, expression in enumerate(bound.rows)}
+    keys = [_sortable(rows[positions[key.expression]], key) for key in bound.order_by]
+    kept = top_rows(keys, limit)
+    return tuple(take_rows(column, kept) for column in rows)

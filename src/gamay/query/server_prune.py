@@ -1,0 +1,68 @@
+"""Pruning at the server: which segments can hold a matching row, by bounds, partitions and bloom filters."""
+
+from gamay.model.types import DataType
+from gamay.query.partition import partition_of, scheme_of
+from gamay.query.predicate import And, Constant, Filter, In, Not, Or, Range
+from gamay.segment.spi import Column, Segment
+
+# more values than these are not looked up in bloom filters and partitions one by one
+_VALUES_MAX = 100
+
+
+def may_match(filter_: Filter, segment: Segment) -> bool:
+    """Return False only when no row of the segment satisfies the filter."""
+    return _answer(filter_, segment)[0]
+
+
+def _answer(filter_: Filter, segment: Segment) -> tuple[bool, bool]:
+    """Return whether a row may match, and whether every row must."""
+    if isinstance(filter_, Constant):
+        return filter_.matches, filter_.matches
+    if isinstance(filter_, And | Or):
+        together = all if isinstance(filter_, And) else any
+        answers = [_answer(part, segment) for part in filter_.parts]
+        return together(may for may, _ in answers), together(must for _, must in answers)
+    if isinstance(filter_, Not):
+        may, must = _answer(filter_.part, segment)
+        return not must, not may
+    if isinstance(filter_, In):
+        return _in(filter_, segment.column(filter_.column))
+    if isinstance(filter_, Range):
+        return _range(filter_, segment.column(filter_.column))
+    return True, False
+
+
+def _range(predicate: Range, column: Column) -> tuple[bool, bool]:
+    low, high = column.stats.minimum, column.stats.maximum
+    if low is None or high is None or low != low or high != high:
+        return True, False
+    lower, upper = predicate.lower, predicate.upper
+    may = must = True
+    if lower is not None:
+        may = high >= lower if predicate.lower_inclusive else high > lower  # type: ignore[operator]
+        must = low >= lower if predicate.lower_inclusive else low > lower  # type: ignore[operator]
+    if upper is not None:
+        may = may and (low <= upper if predicate.upper_inclusive else low < upper)  # type: ignore[operator]
+        must = must and (high <= upper if predicate.upper_inclusive else high < upper)  # type: ignore[operator]
+    return may, must
+
+
+def _in(predicate: In, column: Column) -> tuple[bool, bool]:
+    low, high = column.stats.minimum, column.stats.maximum
+    values = list(predicate.values)
+    must = False
+    if low is not None and high is not None and low == low and high == high:
+        values = [value for value in values if low <= value <= high]  # type: ignore[operator]
+        must = low == high and bool(values)
+    if len(values) <= _VALUES_MAX:
+        partition = column.stats.partition
+        if partition is not None:
+            scheme, held = scheme_of(partition), set(partition.partitions)
+            values = [v for v in values if _held(partition_of(scheme, v, column.data_type), held)]
+        if column.bloom_filter is not None and column.data_type is not DataType.BOOLEAN:
+            values = [value for value in values if column.bloom_filter.might_contain(value)]
+    return bool(values), must
+
+
+def _held(partition: int | None, held: set[int]) -> bool:
+    return partition is None or partition in held

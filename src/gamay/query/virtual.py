@@ -1,0 +1,276 @@
+"""A segment as queries see it: with the virtual columns, and with columns that the schema gained after it was built.
+
+A column that the segment does not have reads as the schema's default value in every row, and all its rows are null.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from pyroaring import BitMap
+
+from gamay.functions.expression import LiteralValue
+from gamay.functions.vector import Vector
+from gamay.model.field_spec import FieldSpec
+from gamay.model.types import DataType
+from gamay.query.constants import repeated, values_of
+from gamay.query.scope import VIRTUAL_COLUMNS
+from gamay.segment.spi import (
+    BloomFilter,
+    Column,
+    ColumnStats,
+    Dictionary,
+    DocIds,
+    Ids,
+    InvertedIndex,
+    RangeIndex,
+    Segment,
+    SortedIndex,
+)
+
+
+class ConstantDictionary:
+    """The dictionary of a column with one value."""
+
+    is_sorted = True
+
+    def __init__(self, data_type: DataType, value: LiteralValue) -> None:
+        self.data_type = data_type
+        self._value = value
+        self._values = Vector(data_type, values_of(data_type, [value]))
+
+    def __len__(self) -> int:
+        return 1
+
+    @property
+    def values(self) -> Vector:
+        return self._values
+
+    def id_of(self, value: LiteralValue) -> int:
+        return 0 if value == self._value else -1
+
+    def ids_of(self, values: Sequence[LiteralValue]) -> Ids:
+        return np.zeros(1 if self._value in values else 0, np.int32)
+
+    def id_range(
+        self, lower: LiteralValue, upper: LiteralValue, lower_inclusive: bool, upper_inclusive: bool
+    ) -> tuple[int, int]:
+        value: Any = self._value
+        above = lower is None or value > lower or (lower_inclusive and value == lower)
+        below = upper is None or value < upper or (upper_inclusive and value == upper)
+        return (0, 1) if above and below else (0, 0)
+
+
+class _IndexFree:
+    name: str
+    data_type: DataType
+    single_value: bool
+    num_docs: int
+    stats: ColumnStats
+    dictionary: Dictionary | None = None
+    sorted_index: SortedIndex | None = None
+    inverted_index: InvertedIndex | None = None
+    range_index: RangeIndex | None = None
+    bloom_filter: BloomFilter | None = None
+    null_docs: BitMap | None = None
+
+
+class ConstantColumn(_IndexFree):
+    """A column that has the same value in every row (multi-value: the same one value)."""
+
+    def __init__(
+        self, name: str, data_type: DataType, value: LiteralValue, num_docs: int, *, single_value: bool, all_null: bool
+    ) -> None:
+        self.name = name
+        self.data_type = data_type
+        self.single_value = single_value
+        self.num_docs = num_docs
+        self.dictionary = ConstantDictionary(data_type, value)
+        self.null_docs = BitMap(range(num_docs)) if all_null else None
+        numeric = isinstance(value, int | float) and data_type.is_numeric
+        self.stats = ColumnStats(
+            cardinality=1,
+            minimum=value,
+            maximum=value,
+            total=value * num_docs if numeric and isinstance(value, int | float) else None,
+            is_sorted=single_value,
+            num_values=num_docs,
+            max_values_per_row=1,
+            num_nulls=num_docs if all_null else 0,
+            partition=None,
+        )
+        self._value = value
+
+    def ids(self, start: int, stop: int) -> Ids:
+        return np.zeros(stop - start, np.uint8)
+
+    def offsets(self, start: int, stop: int) -> "np.ndarray[Any, np.dtype[np.int32]]":
+        return np.arange(stop - start + 1, dtype=np.int32)
+
+    def values(self, start: int, stop: int) -> Vector:
+        return self._rows(stop - start)
+
+    def ids_at(self, docs: DocIds) -> Ids:
+        return np.zeros(len(docs), np.uint8)
+
+    def values_at(self, docs: DocIds) -> Vector:
+        return self._rows(len(docs))
+
+    def _rows(self, num_rows: int) -> Vector:
+        vector = repeated(self._value, self.data_type, num_rows)
+        return vector if self.single_value else Vector(vector.type, vector.values, np.arange(num_rows + 1, dtype=np.int32))
+
+
+class DocIdColumn(_IndexFree):
+    """`$docId`: the number of each row."""
+
+    name = "$docId"
+    data_type = DataType.INT
+    single_value = True
+
+    def __init__(self, num_docs: int) -> None:
+        self.num_docs = num_docs
+        self.stats = ColumnStats(
+            cardinality=num_docs,
+            minimum=0 if num_docs else None,
+            maximum=num_docs - 1 if num_docs else None,
+            total=num_docs * (num_docs - 1) // 2,
+            is_sorted=True,
+            num_values=num_docs,
+            max_values_per_row=1,
+            num_nulls=0,
+            partition=None,
+        )
+
+    def ids(self, start: int, stop: int) -> Ids:
+        raise KeyError("$docId has no dictionary")
+
+    def offsets(self, start: int, stop: int) -> "np.ndarray[Any, np.dtype[np.int32]]":
+        raise KeyError("$docId is single-value")
+
+    def values(self, start: int, stop: int) -> Vector:
+        return Vector(DataType.INT, np.arange(start, stop, dtype=np.int32))
+
+    def ids_at(self, docs: DocIds) -> Ids:
+        raise KeyError("$docId has no dictionary")
+
+    def values_at(self, docs: DocIds) -> Vector:
+        return Vector(DataType.INT, docs)
+
+
+class ConstantListColumn(_IndexFree):
+    """A multi-value column of text that has the same values in every row."""
+
+    data_type = DataType.STRING
+    single_value = False
+
+    def __init__(self, name: str, row: list[str], num_docs: int) -> None:
+        self.name = name
+        self.num_docs = num_docs
+        self._row = row
+        self.stats = ColumnStats(
+            cardinality=len(set(row)),
+            minimum=min(row),
+            maximum=max(row),
+            total=None,
+            is_sorted=False,
+            num_values=num_docs * len(row),
+            max_values_per_row=len(row),
+            num_nulls=0,
+            partition=None,
+        )
+
+    def ids(self, start: int, stop: int) -> Ids:
+        raise KeyError(f"{self.name} has no dictionary")
+
+    def offsets(self, start: int, stop: int) -> "np.ndarray[Any, np.dtype[np.int32]]":
+        return np.arange(stop - start + 1, dtype=np.int32) * len(self._row)
+
+    def values(self, start: int, stop: int) -> Vector:
+        return Vector(self.data_type, values_of(self.data_type, self._row * (stop - start)), self.offsets(start, stop))
+
+    def ids_at(self, docs: DocIds) -> Ids:
+        raise KeyError(f"{self.name} has no dictionary")
+
+    def values_at(self, docs: DocIds) -> Vector:
+        return self.values(0, len(docs))
+
+
+class QuerySegment:
+    """A segment with the columns that queries may name beside the stored ones.
+
+    fields: the schema's fields of the columns that the query reads; used for those that the segment does not have.
+    """
+
+    def __init__(self, segment: Segment, fields: Mapping[str, FieldSpec], host_name: str) -> None:
+        self.name = segment.name
+        self.num_docs = segment.num_docs
+        self.column_names = segment.column_names
+        self.metadata = segment.metadata
+        self._segment = segment
+        self._fields = fields
+        self._host_name = host_name
+
+    def column(self, name: str) -> Column:
+        """Return a column; raises KeyError when neither the segment nor the query's fields have it."""
+        if name in VIRTUAL_COLUMNS:
+            return self._virtual(name)
+        if name in self._fields and name not in self.column_names:
+            field = self._fields[name]
+            return ConstantColumn(
+                name,
+                field.data_type,
+                field.default_null_value,
+                self.num_docs,
+                single_value=field.single_value,
+                all_null=True,
+            )
+        return self._segment.column(name)
+
+    def _virtual(self, name: str) -> Column:
+        if name == "$docId":
+            return DocIdColumn(self.num_docs)
+        data_type, multi_value = VIRTUAL_COLUMNS[name]
+        if name == "$partitionId":
+            return ConstantListColumn(name, self._partition_ids(), self.num_docs)
+        value = _VALUES[name](self)
+        return ConstantColumn(
+            name,
+            data_type,
+            _UNKNOWN[data_type] if value is None else value,
+            self.num_docs,
+            single_value=not multi_value,
+            all_null=value is None,
+        )
+
+    @property
+    def host_name(self) -> str:
+        """The name of the machine that answers."""
+        return self._host_name
+
+    def _partition_ids(self) -> list[str]:
+        """Return `<column>_<partition>` for each partition of each partitioned column, or one empty text."""
+        entries = [
+            f"{name}_{partition}"
+            for name in self.column_names
+            if (info := self._segment.column(name).stats.partition) is not None
+            for partition in info.partitions
+        ]
+        return entries or [""]
+
+
+_UNKNOWN: Mapping[DataType, LiteralValue] = {
+    DataType.TIMESTAMP: 0,
+    DataType.LONG: 0,
+    DataType.STRING: "null",
+    DataType.INT: 0,
+}
+_VALUES: Mapping[str, Callable[[QuerySegment], LiteralValue]] = {
+    "$hostName": lambda segment: segment.host_name,
+    "$segmentName": lambda segment: segment.name,
+    "$creationTime": lambda segment: segment.metadata.get("creationTimeMs"),
+    "$startTime": lambda segment: segment.metadata.get("startTimeMs"),
+    "$endTime": lambda segment: segment.metadata.get("endTimeMs"),
+    "$totalDocs": lambda segment: segment.num_docs,
+    "$crc": lambda segment: segment.metadata.get("crc"),
+}

@@ -1,0 +1,52 @@
+"""What the parts of one execution share, and how segments are divided among threads."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from gamay.query.bind import BoundQuery, physical_columns
+from gamay.query.deadline import Deadline
+from gamay.query.filter.apply import FilterResult
+from gamay.query.pool import WorkPool
+from gamay.query.stats import QueryStats
+from gamay.query.virtual import QuerySegment
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Work:
+    """One execution: the query, the threads, the time, and the counters (added to from any thread)."""
+
+    bound: BoundQuery
+    pool: WorkPool
+    deadline: Deadline
+    stats: QueryStats
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def over_segments(self, segments: Sequence[QuerySegment], task: Callable[[QuerySegment], T]) -> list[T]:
+        """Return the task's result for each segment, in order.
+
+        Many segments are divided among the threads; few are taken one by one, and each divides its rows.
+        """
+        if len(segments) >= 2 * self.pool.threads:
+            return self.pool.run([_bound(task, segment) for segment in segments])
+        return [task(segment) for segment in segments]
+
+    def count(self, filtered: FilterResult, scanned: int, read_entries: int) -> None:
+        """Add what one segment contributed: matching rows that were consumed, and values read for them."""
+        with self._lock:
+            self.stats.num_entries_scanned_in_filter += filtered.entries.count
+            self.stats.num_docs_scanned += scanned
+            self.stats.num_entries_scanned_post_filter += read_entries
+            self.stats.num_segments_matched += scanned > 0
+
+    def columns_read(self) -> int:
+        """The number of columns that are read for each matching row."""
+        arguments = [argument for aggregate in self.bound.aggregates for argument in aggregate.arguments]
+        return len(physical_columns([*self.bound.rows, *arguments]))
+
+
+def _bound(task: Callable[[QuerySegment], T], segment: QuerySegment) -> Callable[[], T]:
+    return lambda: task(segment)
