@@ -19,7 +19,7 @@ from gamay.cluster.records import (
 )
 
 _ILLEGAL_IN_NAMES = frozenset('\\/:*?"<>|\0')
-NAME_BYTES_MAX = 240
+NAME_BYTES_MAX = 200
 
 Record = TypeVar("Record", SegmentRecord, Assignment, Instance, Lineage)
 Predicate = Callable[[Record], str | None]

@@ -64,6 +64,12 @@ class Registry:
         """Delete a table config; nothing happens when there is none."""
         self.store.delete(paths.table_config(table))
 
+    def resources_with_state(self) -> list[str]:
+        """Return the typed tables that have an ideal state, a view, segment records or a lineage."""
+        parents = (paths.IDEAL_STATES, paths.EXTERNAL_VIEWS, paths.SEGMENTS, paths.LINEAGES)
+        names = {name for parent in parents for name in self.store.children(parent)}
+        return sorted(names - {paths.BROKER_RESOURCE})
+
     # assignments
 
     def get_ideal_state(self, resource: str) -> Assignment | None:

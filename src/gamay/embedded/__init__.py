@@ -1,1 +1,23 @@
 """All roles in one process and one data folder."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gamay.embedded.cluster import EmbeddedCluster as EmbeddedCluster
+    from gamay.embedded.database import Database as Database
+    from gamay.embedded.database import connect as connect
+
+__all__ = ["Database", "EmbeddedCluster", "connect"]
+
+
+def __getattr__(name: str) -> Any:
+    # `connect` must start without what only the HTTP interfaces need.
+    if name in ("connect", "Database"):
+        from gamay.embedded import database
+
+        return getattr(database, name)
+    if name == "EmbeddedCluster":
+        from gamay.embedded.cluster import EmbeddedCluster
+
+        return EmbeddedCluster
+    raise AttributeError(f"module 'gamay.embedded' has no attribute {name!r}")

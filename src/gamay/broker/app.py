@@ -1,0 +1,143 @@
+"""The broker's HTTP interface."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any
+
+import orjson
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.broker.options import request_options
+from gamay.broker.routing import describe
+from gamay.broker.runner import QueryRunner
+from gamay.query.response import BrokerResponse, encode
+
+ERROR_CODE_HEADER = "X-Pinot-Error-Code"
+HTTP_STATUS_HEADER = "Pinot-Use-Http-Status-For-Errors"
+
+
+class BrokerApp:
+    """The handlers. Queries run on `executor`, so that a long one does not hold up the others' requests."""
+
+    def __init__(self, runner: QueryRunner, executor: Executor, is_ready: Callable[[], bool]) -> None:
+        self._runner = runner
+        self._executor = executor
+        self._is_ready = is_ready
+
+    def asgi(self) -> Starlette:
+        """Return the application."""
+        routes = [
+            Route("/query/sql", self.query, methods=["GET", "POST"]),
+            Route("/query", self.query, methods=["GET", "POST"]),
+            Route("/query/{query_id}", self.cancel, methods=["DELETE"]),
+            Route("/queries", self.queries),
+            Route("/health", self.health),
+            Route("/debug/routingTable/sql", self.routing_table_of_query),
+            Route("/debug/routingTable/{table}", self.routing_table),
+            Route("/debug/timeBoundary/{table}", self.time_boundary),
+        ]
+        cors = Middleware(CORSMiddleware, allow_origins=["*"], allow_methods=["*"], allow_headers=["*"])
+        return Starlette(routes=routes, middleware=[cors], exception_handlers={404: _not_found, 405: _not_allowed})
+
+    async def query(self, request: Request) -> Response:
+        """Answer `sql` from the URL (GET) or from a JSON body (POST)."""
+        if request.method == "POST":
+            try:
+                body = orjson.loads(await request.body())
+            except orjson.JSONDecodeError as error:
+                return _failure(400, f"Invalid JSON: {error}")
+            if not isinstance(body, dict):
+                return _failure(400, 'Invalid JSON: the body must be an object like {"sql": "SELECT 1"}')
+        else:
+            body = dict(request.query_params)
+        sql = body.get("sql")
+        if not isinstance(sql, str):
+            return _failure(400, "Payload is missing the query string field 'sql'")
+        loop = asyncio.get_running_loop()
+        work = partial(self._run, sql, body, request.headers.get("database"))
+        code, http_status, content = await loop.run_in_executor(self._executor, work)
+        wants_status = request.headers.get(HTTP_STATUS_HEADER, "false").lower() == "true"
+        return Response(
+            content,
+            status_code=http_status if wants_status else 200,
+            media_type="application/json",
+            headers={ERROR_CODE_HEADER: str(code)},
+        )
+
+    def _run(self, sql: str, body: Mapping[str, Any], database: str | None) -> tuple[int, int, bytes]:
+        """Return (first error code or -1, HTTP status for it, response JSON)."""
+        try:
+            options = request_options(body)
+        except QueryError as error:
+            response = BrokerResponse.of_error(error)
+            response.broker_id = self._runner.broker_id
+        else:
+            response = self._runner.run(sql, options, database)
+        code = response.exceptions[0][0] if response.exceptions else -1
+        status = next((c.http_status for c in ErrorCode if c.code == code), 500) if response.exceptions else 200
+        return code, status, encode(response)
+
+    async def cancel(self, request: Request) -> Response:
+        """Cancel a running query by its request id, or with `client=true` by the client's id."""
+        query_id = request.path_params["query_id"]
+        by_client = request.query_params.get("client", "false").lower() == "true"
+        if not by_client and not query_id.isdigit():
+            return _failure(400, f"Invalid query id: {query_id}, it must be a number")
+        if not self._runner.running.cancel(query_id, by_client_id=by_client):
+            what = "Client query" if by_client else "Query"
+            return _failure(404, f"{what}: {query_id} not found on the broker")
+        return PlainTextResponse(f"Cancelled {'client query' if by_client else 'query'}: {query_id}")
+
+    async def queries(self, request: Request) -> Response:
+        """List the running queries."""
+        return JSONResponse(self._runner.running.snapshot())
+
+    async def health(self, request: Request) -> Response:
+        """Say whether queries are answered."""
+        if self._is_ready():
+            return PlainTextResponse("OK")
+        return PlainTextResponse("Broker is not ready, status: STARTING", status_code=503)
+
+    async def routing_table(self, request: Request) -> Response:
+        """Show which server would be asked for which segments."""
+        table = request.path_params["table"]
+        routes = self._runner.routing.find(table)
+        if not routes:
+            return _failure(404, f"Cannot find routing for table: {table}")
+        return JSONResponse(describe(routes))
+
+    async def routing_table_of_query(self, request: Request) -> Response:
+        """Show which server would be asked for which segments by a query, after pruning."""
+        sql = request.query_params.get("query")
+        if not sql:
+            return _failure(400, "The parameter 'query' is missing")
+        try:
+            found = self._runner.segments_of(sql)
+        except QueryError as error:
+            missing = error.code is ErrorCode.TABLE_DOES_NOT_EXIST
+            return _failure(404 if missing else 400, error.client_message())
+        return JSONResponse(found)
+
+    async def time_boundary(self, request: Request) -> Response:
+        """Show where a hybrid table's offline half ends; there is no such table without streams."""
+        return _failure(404, f"Cannot find time boundary for table: {request.path_params['table']}")
+
+
+def _failure(status: int, text: str) -> Response:
+    return JSONResponse({"code": status, "error": text}, status_code=status)
+
+
+async def _not_found(request: Request, _: Exception) -> Response:
+    return _failure(404, f"HTTP 404 Not Found: {request.url.path}")
+
+
+async def _not_allowed(request: Request, _: Exception) -> Response:
+    return _failure(405, f"HTTP 405 Method Not Allowed: {request.method} {request.url.path}")

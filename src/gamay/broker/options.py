@@ -1,0 +1,57 @@
+"""Query options that come with a request, beside those written in the SQL."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gamay.base.errors import ErrorCode, QueryError
+
+DEFAULT_TIMEOUT_MS = 10_000
+
+
+def parse_option_text(text: str) -> dict[str, str]:
+    """Return the options of a `queryOptions` string, `k=v;k2=v2`; blank parts are skipped.
+
+    The same option twice is fine when both say the same, as some clients do. Raises QueryError 150.
+    """
+    options: dict[str, str] = {}
+    for part in text.split(";"):
+        if not part.strip():
+            continue
+        name, separator, value = (piece.strip() for piece in part.partition("="))
+        if not separator or not name:
+            raise QueryError(ErrorCode.SQL_PARSING, f"Invalid query option '{part.strip()}': it must look like name=value")
+        if options.setdefault(name, value) != value:
+            raise QueryError(ErrorCode.SQL_PARSING, f"Query option '{name}' is given as '{options[name]}' and as '{value}'")
+    return options
+
+
+def request_options(body: Mapping[str, Any]) -> dict[str, str]:
+    """Return the options of a request's JSON body: `queryOptions`, then `trace`. Raises QueryError 150."""
+    text = body.get("queryOptions") or ""
+    if not isinstance(text, str):
+        raise QueryError(ErrorCode.SQL_PARSING, "Invalid queryOptions: it must be a string like 'k=v;k2=v2'")
+    options = parse_option_text(text)
+    if str(body.get("trace", "false")).lower() == "true":
+        options.setdefault("trace", "true")
+    return options
+
+
+def timeout_ms(options: Mapping[str, str], table_timeout_ms: int | None) -> int:
+    """Return how long a query may take: its option, else the table's limit, else 10 s. Raises QueryError 150."""
+    text = options.get("timeoutMs")
+    if text is None:
+        return table_timeout_ms or DEFAULT_TIMEOUT_MS
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value <= 0:
+        raise QueryError(
+            ErrorCode.SQL_PARSING, f"Invalid query option timeoutMs='{text}': it must be a positive whole number"
+        )
+    return value
+
+
+def is_on(options: Mapping[str, str], name: str) -> bool:
+    """Whether a true/false option is switched on."""
+    return options.get(name, "false").strip().lower() == "true"

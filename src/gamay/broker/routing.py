@@ -1,0 +1,202 @@
+"""What the broker knows of each table, as immutable snapshots that are rebuilt when the cluster's records change."""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gamay.base.errors import GamayError
+from gamay.broker.segment_stats import stats_of
+from gamay.cluster import paths
+from gamay.cluster.records import Assignment
+from gamay.cluster.registry import Registry
+from gamay.cluster.views import servers_of
+from gamay.model.schema import Schema
+from gamay.model.table_config import TableConfig
+from gamay.model.table_name import raw_table_name, table_type_of
+from gamay.query.prune import PruningTable, SegmentRecordStats
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TableRoute:
+    """One typed table at one moment.
+
+    segments: those that queries must read, ascending; servers: for each of them the instances that can answer, ascending.
+    unavailable: segments that queries should read but no server can answer for.
+    """
+
+    table: str
+    enabled: bool
+    schema: Schema
+    config: TableConfig
+    segments: tuple[str, ...]
+    servers: tuple[tuple[str, ...], ...]
+    unavailable: tuple[str, ...]
+    pruning: PruningTable
+
+    def by_server(self, request: int = 0) -> dict[str, list[str]]:
+        """Return server -> segments, choosing among replicas by the number of the request."""
+        chosen: dict[str, list[str]] = {}
+        for segment, candidates in zip(self.segments, self.servers, strict=True):
+            chosen.setdefault(candidates[request % len(candidates)], []).append(segment)
+        return chosen
+
+
+class RoutingTables:
+    """The routes of all tables; between `start` and `stop` they follow the records, on a thread of their own."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._routes: Mapping[str, TableRoute] = {}
+        self._stats: dict[str, dict[str, SegmentRecordStats]] = {}
+        self._condition = threading.Condition()
+        self._dirty: set[str] = set()
+        self._changed_segments: dict[str, set[str]] = {}
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+        self._cancels: list[Callable[[], None]] = []
+
+    def start(self) -> None:
+        """Build all routes, then follow changes."""
+        store = self._registry.store
+        for path in (paths.IDEAL_STATES, paths.EXTERNAL_VIEWS, paths.LINEAGES, paths.TABLE_CONFIGS, paths.SCHEMAS):
+            self._cancels.append(store.watch(path, self._on_table_change))
+        self._cancels.append(store.watch(paths.SEGMENTS, self._on_segment_change))
+        for table in self._registry.table_names():
+            self._rebuild(table, None)
+        self._thread = threading.Thread(target=self._run, name="broker-routing", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop following changes."""
+        for cancel in self._cancels:
+            cancel()
+        with self._condition:
+            self._stopping = True
+            self._condition.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    def find(self, name: str) -> list[TableRoute]:
+        """Return the routes of the table that a query names, raw or typed, in any case; OFFLINE first."""
+        routes = self._routes
+        exact = [route for table in _typed_names(name) if (route := routes.get(table)) is not None]
+        if exact:
+            return exact
+        folded = name.lower()
+        return [route for table, route in sorted(routes.items()) if folded in (table.lower(), raw_table_name(table).lower())]
+
+    def table_names(self) -> list[str]:
+        """Return the raw names of all tables."""
+        return sorted({raw_table_name(table) for table in self._routes})
+
+    def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Wait until a condition on the routes holds; return whether it does."""
+        with self._condition:
+            return self._condition.wait_for(condition, timeout_s)
+
+    def _on_table_change(self, path: str) -> None:
+        name = path.rpartition("/")[2]
+        tables = _typed_names(name) if path.startswith(paths.SCHEMAS) else (name,)
+        with self._condition:
+            self._dirty.update(tables)
+            self._condition.notify_all()
+
+    def _on_segment_change(self, path: str) -> None:
+        parent, _, segment = path.rpartition("/")
+        table = parent.rpartition("/")[2]
+        with self._condition:
+            self._dirty.add(table)
+            self._changed_segments.setdefault(table, set()).add(segment)
+            self._condition.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self._condition:
+                self._condition.wait_for(lambda: self._dirty or self._stopping)
+                if self._stopping:
+                    return
+                dirty, self._dirty = self._dirty, set()
+                changed, self._changed_segments = self._changed_segments, {}
+            for table in sorted(dirty):
+                try:
+                    self._rebuild(table, changed.get(table, set()))
+                except Exception:  # noqa: BLE001 - one table's broken record must not freeze the routes of the others
+                    _log.exception("cannot rebuild the route of %s; queries use the previous one", table)
+
+    def _rebuild(self, table: str, changed: set[str] | None) -> None:
+        """Replace a table's route; `changed` None forgets what was known of its segments."""
+        cache = {} if changed is None else self._stats.get(table, {})
+        for segment in changed or ():
+            cache.pop(segment, None)
+        route = self._build(table, cache)
+        routes = {name: known for name, known in self._routes.items() if name != table}
+        if route is None:
+            self._stats.pop(table, None)
+        else:
+            routes[table] = route
+            self._stats[table] = {segment: cache[segment] for segment in route.segments}
+        with self._condition:
+            self._routes = routes
+            self._condition.notify_all()
+
+    def _build(self, table: str, cache: dict[str, SegmentRecordStats]) -> TableRoute | None:
+        registry = self._registry
+        config = registry.get_table_config(table)
+        ideal = registry.get_ideal_state(table)
+        schema = registry.get_schema(raw_table_name(table))
+        if config is None or ideal is None or schema is None:
+            return None
+        view = registry.get_external_view(table)
+        hidden = registry.get_lineage(table).hidden_segments()
+        segments, servers, unavailable = _split(ideal, view, hidden)
+        for segment in list(segments):
+            if segment not in cache:
+                record = registry.get_segment(table, segment)
+                if record is None:
+                    raise GamayError(f"segment '{segment}' of table '{table}' has no record")
+                cache[segment] = stats_of(record)
+        return TableRoute(
+            table,
+            ideal.enabled,
+            Schema.from_json(schema).value,
+            TableConfig.from_json(config).value,
+            tuple(segments),
+            tuple(servers),
+            tuple(unavailable),
+            PruningTable.build([cache[segment] for segment in segments]),
+        )
+
+
+def _split(
+    ideal: Assignment, view: Assignment | None, hidden: frozenset[str]
+) -> tuple[list[str], list[tuple[str, ...]], list[str]]:
+    segments: list[str] = []
+    servers: list[tuple[str, ...]] = []
+    unavailable: list[str] = []
+    for segment in sorted(ideal.states):
+        if segment in hidden:
+            continue
+        candidates = tuple(servers_of(segment, ideal, view))
+        if candidates:
+            segments.append(segment)
+            servers.append(candidates)
+        elif not _is_switched_off(ideal.states[segment]):
+            unavailable.append(segment)
+    return segments, servers, unavailable
+
+
+def _is_switched_off(states: Mapping[str, str]) -> bool:
+    return all(state == "OFFLINE" for state in states.values())
+
+
+def _typed_names(name: str) -> tuple[str, ...]:
+    return (name,) if table_type_of(name) is not None else (f"{name}_OFFLINE", f"{name}_REALTIME")
+
+
+def describe(routes: list[TableRoute]) -> dict[str, Any]:
+    """Return routes as the debug endpoints show them: typed table -> server -> segments."""
+    return {route.table: route.by_server() for route in routes}

@@ -1,0 +1,194 @@
+"""A query from its text to its response."""
+
+import itertools
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from gamay.base.clock import Clock
+from gamay.base.errors import ErrorCode, GamayError, QueryError, nearest
+from gamay.broker.connection import ServerConnection
+from gamay.broker.options import DEFAULT_TIMEOUT_MS, is_on, timeout_ms
+from gamay.broker.routing import RoutingTables, TableRoute
+from gamay.broker.running import CancellableDeadline, RunningQueries, RunningQuery
+from gamay.model.schema import Schema
+from gamay.model.table_name import raw_table_name
+from gamay.query.bind import BoundQuery, bind
+from gamay.query.execute import ServerResult, execute
+from gamay.query.pool import WorkPool
+from gamay.query.reduce import reduce
+from gamay.query.response import BrokerResponse, ResultTable
+from gamay.sql.parser import parse_query
+from gamay.sql.query import Query
+
+__all__ = ["BrokerResponse", "QueryRunner", "ResultTable"]
+
+_log = logging.getLogger(__name__)
+
+_INLINE = WorkPool(1)
+_NO_TABLE = Schema("", ())
+_REQUEST_IDS = 1_000_000_000
+_UNAVAILABLE_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Routed:
+    """What one scatter brought back. missing: segments that a server no longer had; problems: (code, message)."""
+
+    results: list[ServerResult]
+    num_queried: int
+    num_pruned: int
+    missing: list[str]
+    problems: list[tuple[int, str]]
+
+
+class QueryRunner:
+    """Answers queries; its methods may be called from any thread.
+
+    connections: by instance id of the server. request_base: makes request ids unique among brokers.
+    """
+
+    def __init__(
+        self,
+        broker_id: str,
+        routing: RoutingTables,
+        connections: Mapping[str, ServerConnection],
+        clock: Clock,
+        request_base: int = 0,
+    ) -> None:
+        self.broker_id = broker_id
+        self.routing = routing
+        self.running = RunningQueries()
+        self._connections = connections
+        self._clock = clock
+        self._request_ids = itertools.count(request_base * _REQUEST_IDS)
+        self._scatter = ThreadPoolExecutor(16, thread_name_prefix="broker-scatter")
+
+    def close(self) -> None:
+        """End the threads that ask servers."""
+        self._scatter.shutdown(wait=False, cancel_futures=True)
+
+    def run(self, sql: str, options: Mapping[str, str] | None = None, database: str | None = None) -> BrokerResponse:
+        """Answer a query; whatever goes wrong is told in the response's exceptions, never raised."""
+        started_s = self._clock.monotonic_s()
+        number = next(self._request_ids)
+        try:
+            response = self._answer(sql, options or {}, database, number)
+        except QueryError as error:
+            response = BrokerResponse.of_error(error)
+        except GamayError as error:
+            response = BrokerResponse.of_error(QueryError(ErrorCode.QUERY_EXECUTION, str(error)))
+        except Exception as error:  # noqa: BLE001 - a defect is answered like any error, and logged with its trace
+            _log.exception("query %d failed: %s", number, sql)
+            response = BrokerResponse.of_error(
+                QueryError(ErrorCode.INTERNAL, f"The query failed for a reason that is a defect of Gamay: {error!r}")
+            )
+        response.request_id = str(number)
+        response.broker_id = self.broker_id
+        response.time_used_ms = round((self._clock.monotonic_s() - started_s) * 1000)
+        return response
+
+    def segments_of(self, sql: str) -> dict[str, list[str]]:
+        """Return server -> segments that a query would be sent to. Raises QueryError."""
+        query = parse_query(sql)
+        if query.table is None:
+            raise QueryError(ErrorCode.TABLE_DOES_NOT_EXIST, "The query names no table")
+        route = self._route(query.table, None)
+        return _choose(route, bind(query, route.schema), 0)
+
+    def _answer(self, sql: str, options: Mapping[str, str], database: str | None, number: int) -> BrokerResponse:
+        query = parse_query(sql, options)
+        route = None if query.table is None else self._route(query.table, database or query.options.get("database"))
+        limit_ms = timeout_ms(query.options, DEFAULT_TIMEOUT_MS if route is None else route.config.query.timeout_ms)
+        deadline = CancellableDeadline(self._clock, self._clock.monotonic_s() + limit_ms / 1000, limit_ms)
+        client_id = query.options.get("clientQueryId")
+        with self.running.listed(RunningQuery(str(number), client_id, sql, deadline)):
+            response = self._execute(query, route, number, deadline)
+        response.client_request_id = client_id
+        if is_on(query.options, "dropResults"):
+            response.table = None
+        return response
+
+    def _execute(self, query: Query, route: TableRoute | None, number: int, deadline: CancellableDeadline) -> BrokerResponse:
+        bound = bind(query, _NO_TABLE if route is None else route.schema)
+        routed = _Routed([], 0, 0, [], []) if route is None else self._ask(route, bound, number, deadline)
+        if route is not None and routed.missing:
+            # A segment was swapped or dropped between routing and execution: the next snapshot knows.
+            route = self._route(route.table, None)
+            routed = self._ask(route, bound, number, deadline)
+        results = routed.results or [execute(bound, [], _INLINE, deadline)]
+        reduce_started_s = self._clock.monotonic_s()
+        answer = reduce(bound, results)
+        response = BrokerResponse(table=answer.table, stats=answer.stats, exceptions=list(routed.problems))
+        response.reduce_time_ms = round((self._clock.monotonic_s() - reduce_started_s) * 1000)
+        response.stats.num_servers_queried = routed.num_queried
+        response.stats.num_servers_responded = len(routed.results)
+        if route is not None:
+            response.tables_queried = [raw_table_name(route.table)]
+            response.stats.num_segments_pruned_by_broker = routed.num_pruned
+            unavailable = [*route.unavailable, *routed.missing]
+            if unavailable and not is_on(query.options, "ignoreMissingSegments"):
+                response.exceptions.append(_unavailable(unavailable))
+        return response
+
+    def _route(self, name: str, database: str | None) -> TableRoute:
+        wanted = name if database in (None, "", "default") or "." in name else f"{database}.{name}"
+        routes = self.routing.find(wanted)
+        if not routes:
+            hint = nearest(wanted, self.routing.table_names())
+            raise QueryError(ErrorCode.TABLE_DOES_NOT_EXIST, f"Table '{wanted}' does not exist.{hint}")
+        enabled = [route for route in routes if route.enabled]
+        if not enabled:
+            raise QueryError(ErrorCode.TABLE_IS_DISABLED, f"Table '{wanted}' is disabled")
+        return enabled[0]
+
+    def _ask(self, route: TableRoute, bound: BoundQuery, number: int, deadline: CancellableDeadline) -> _Routed:
+        asked = _choose(route, bound, number)
+        tasks = list(asked.items())
+        if len(tasks) == 1:
+            answers = [self._ask_one(*tasks[0], route.table, bound, deadline)]
+        else:
+            futures = [
+                self._scatter.submit(self._ask_one, s, segments, route.table, bound, deadline) for s, segments in tasks
+            ]
+            answers = [future.result() for future in futures]
+        results: list[ServerResult] = []
+        missing: list[str] = []
+        problems: list[tuple[int, str]] = []
+        for answer in answers:
+            if isinstance(answer, QueryError):
+                problems.append((answer.code.code, answer.client_message()))
+            else:
+                results.append(answer[0])
+                missing.extend(answer[1])
+        if problems and not results:
+            raise next(answer for answer in answers if isinstance(answer, QueryError))
+        return _Routed(results, len(tasks), len(route.segments) - sum(len(s) for s in asked.values()), missing, problems)
+
+    def _ask_one(
+        self, server: str, segments: Sequence[str], table: str, bound: BoundQuery, deadline: CancellableDeadline
+    ) -> tuple[ServerResult, Sequence[str]] | QueryError:
+        connection = self._connections.get(server)
+        if connection is None:
+            return QueryError(ErrorCode.BROKER_REQUEST_SEND, f"There is no connection to server '{server}'")
+        try:
+            return connection.execute(table, bound, segments, deadline)
+        except QueryError as error:
+            return error
+
+
+def _choose(route: TableRoute, bound: BoundQuery, number: int) -> dict[str, list[str]]:
+    """Return server -> segments, without those that cannot match, replicas taken in turn by the number of the request."""
+    asked: dict[str, list[str]] = {}
+    for index in route.pruning.prune(bound).nonzero()[0].tolist():
+        candidates = route.servers[index]
+        asked.setdefault(candidates[number % len(candidates)], []).append(route.segments[index])
+    return asked
+
+
+def _unavailable(segments: Sequence[str]) -> tuple[int, str]:
+    shown = ", ".join(segments[:_UNAVAILABLE_SHOWN])
+    more = f", … ({len(segments)} in total)" if len(segments) > _UNAVAILABLE_SHOWN else ""
+    error = QueryError(ErrorCode.SEGMENTS_UNAVAILABLE, f"{len(segments)} segments unavailable: [{shown}{more}]")
+    return error.code.code, error.client_message()

@@ -1,0 +1,110 @@
+"""What a segment's record tells of its columns, so that brokers prune without opening segments.
+
+The text in the record is JSON: column -> [type, cardinality, min, max, sorted, num_values, num_nulls, partition]. Floats and
+decimals are texts, bytes hex; null is unknown. Columns are left out, those with the largest values first, when the text
+would not fit the record: what is unknown never prunes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import orjson
+
+from gamay.model.types import DataType
+
+TEXT_BYTES_MAX = 60_000
+
+Value = int | float | str | bool | bytes | Decimal | None
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioning:
+    """How a column's values are partitioned, and which partitions the segment holds."""
+
+    function_name: str
+    num_partitions: int
+    partitions: tuple[int, ...]
+    function_config: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSummary:
+    """One column: bounds are true bounds in the type's Python form, None when unknown."""
+
+    data_type: DataType
+    cardinality: int | None
+    minimum: Value
+    maximum: Value
+    is_sorted: bool
+    num_values: int
+    num_nulls: int
+    partition: Partitioning | None
+
+
+def encode_columns(columns: Mapping[str, ColumnSummary]) -> str:
+    """Return the text for a segment's record, at most `TEXT_BYTES_MAX` bytes long."""
+    entries = {name: orjson.dumps(_to_json(column)) for name, column in columns.items()}
+    size = sum(len(name.encode()) + len(entry) + 4 for name, entry in entries.items()) + 2
+    for name in sorted(entries, key=lambda n: len(entries[n]), reverse=True):
+        if size <= TEXT_BYTES_MAX:
+            break
+        size -= len(name.encode()) + len(entries.pop(name)) + 4
+    return orjson.dumps({name: orjson.Fragment(entry) for name, entry in entries.items()}).decode()
+
+
+def decode_columns(text: str) -> dict[str, ColumnSummary]:
+    """Return the columns that a record describes; none when the text is empty."""
+    if not text:
+        return {}
+    return {name: _from_json(entry) for name, entry in orjson.loads(text).items()}
+
+
+def _to_json(column: ColumnSummary) -> list[Any]:
+    partition = column.partition
+    return [
+        column.data_type.value,
+        column.cardinality,
+        _value_to_json(column.minimum),
+        _value_to_json(column.maximum),
+        column.is_sorted,
+        column.num_values,
+        column.num_nulls,
+        partition
+        and [partition.function_name, partition.num_partitions, partition.partitions, dict(partition.function_config)],
+    ]
+
+
+def _from_json(entry: list[Any]) -> ColumnSummary:
+    type_name, cardinality, minimum, maximum, is_sorted, num_values, num_nulls, partition = entry
+    data_type = DataType(type_name)
+    return ColumnSummary(
+        data_type,
+        cardinality,
+        _value_from_json(minimum, data_type),
+        _value_from_json(maximum, data_type),
+        is_sorted,
+        num_values,
+        num_nulls,
+        partition and Partitioning(partition[0], partition[1], tuple(partition[2]), partition[3]),
+    )
+
+
+def _value_to_json(value: Value) -> Any:
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    return value.hex() if isinstance(value, bytes) else value
+
+
+def _value_from_json(value: Any, data_type: DataType) -> Value:
+    if value is None:
+        return None
+    if data_type in (DataType.FLOAT, DataType.DOUBLE):
+        return float(value)
+    if data_type is DataType.BIG_DECIMAL:
+        return Decimal(value)
+    plain: Value = bytes.fromhex(value) if data_type.is_binary else value
+    return plain

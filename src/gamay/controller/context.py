@@ -1,0 +1,51 @@
+"""What the parts of the controller share."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from gamay.base.clock import Clock
+from gamay.base.ids import Ids
+from gamay.cluster.registry import Registry
+from gamay.controller.deep_store import DeepStore
+
+
+class Servers(Protocol):
+    """What the controller asks of servers; every method raises NotFoundError when the server does not answer."""
+
+    def segment_sizes(self, instance: str, table: str) -> Mapping[str, int]:
+        """Return the bytes on disk of each segment that the server has loaded."""
+        ...
+
+    def segment_details(self, instance: str, table: str, segment: str, columns: Sequence[str]) -> dict[str, Any]:
+        """Return what the server knows of a loaded segment; columns: names, or `*` for all."""
+        ...
+
+    def reload_progress(
+        self, instance: str, table: str, segments: Sequence[str], since_ms: int
+    ) -> tuple[int, Mapping[str, str]]:
+        """Return how many of the segments were loaded again since then, and the reasons of those that failed."""
+        ...
+
+    def segment_errors(self, instance: str, table: str) -> Mapping[str, str]:
+        """Return why segments are in the ERROR state."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerContext:
+    """Where the controller keeps things and whom it asks.
+
+    work_dir: scratch space on the file system of the deep store, emptied when the controller starts.
+    url: where clients reach this controller, without a slash at the end.
+    """
+
+    registry: Registry
+    deep_store: DeepStore
+    work_dir: Path
+    clock: Clock
+    ids: Ids
+    servers: Servers
+    instance_id: str
+    url: str

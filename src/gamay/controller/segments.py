@@ -1,0 +1,246 @@
+"""Segments: take them in durably, replace, list and delete them.
+
+Order of a push: the verified copy is moved into the deep store, then the record is written, then the segment is named in the
+ideal state. Whatever a crash leaves behind without the last step was never acknowledged and is removed at the next start
+(`gamay.controller.repair`).
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gamay.base.errors import ConflictError, GamayError, InvalidConfigError, NotFoundError
+from gamay.cluster.assignment import assign_balanced, servers_tagged
+from gamay.cluster.records import LineageState, SegmentRecord
+from gamay.controller.context import ControllerContext
+from gamay.controller.deep_store import size_of
+from gamay.controller.tables import TableManager, retention_until, server_tag
+from gamay.controller.verify import VerifiedSegment, check_matches, check_times, record_of
+from gamay.segment.metadata import SegmentMetadata
+
+
+class PreconditionError(GamayError):
+    """The stored segment is not the one that the pusher expects."""
+
+    http_status = 412
+
+
+class GoneError(GamayError):
+    """Only existing segments were to be refreshed, and this one does not exist."""
+
+    http_status = 410
+
+
+@dataclass(frozen=True, slots=True)
+class PushOptions:
+    """What a pusher may ask for.
+
+    if_match: CRC that the stored segment must have. custom_map: (mode UPDATE or REPLACE, entries).
+    """
+
+    allow_refresh: bool = True
+    refresh_only: bool = False
+    if_match: str | None = None
+    crypter: str = ""
+    custom_map: tuple[str, Mapping[str, str]] | None = None
+    check_times: bool = True
+
+
+@dataclass
+class SegmentManager:
+    """The segments of all tables. Its methods may be called from any thread; pushes are committed one at a time."""
+
+    context: ControllerContext
+    tables: TableManager
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def push(self, table: str, segment: VerifiedSegment, source: Path, options: PushOptions) -> SegmentRecord:
+        """Add or refresh one segment. `source`: its archive, or its folder, in the work folder; it is moved away.
+
+        Raises NotFoundError, InvalidConfigError, ConflictError, PreconditionError, GoneError, SegmentTimeError.
+        """
+        self._check(table, segment.info, options)
+        size = size_of(source)
+
+        def store() -> str:
+            return self.context.deep_store.put(source, table, segment.info.name, segment.info.crc)
+
+        return self._commit(table, segment.info, size, store, options)
+
+    def push_metadata(self, table: str, info: SegmentMetadata, url: str, size: int, options: PushOptions) -> SegmentRecord:
+        """Add or refresh one segment whose data stays where it is. Raises as `push`."""
+        self._check(table, info, options)
+        return self._commit(table, info, size, lambda: url, options)
+
+    def add_all(self, table: str, segments: Sequence[VerifiedSegment]) -> list[SegmentRecord]:
+        """Add new segments from their folders, all of them or none: they become visible together.
+
+        Raises ConflictError when one exists already.
+        """
+        options = PushOptions(allow_refresh=False, check_times=False)
+        registry, store = self.context.registry, self.context.deep_store
+        with self._lock:
+            for segment in segments:
+                self._check(table, segment.info, options)
+                self._check_existing(table, registry.get_segment(table, segment.info.name), segment.info, options)
+            records: list[SegmentRecord] = []
+            try:
+                for segment in segments:
+                    info, size = segment.info, size_of(segment.folder)
+                    url = store.put(segment.folder, table, info.name, info.crc)
+                    record = record_of(info, url, size).with_changes(push_time_ms=self.context.clock.now_ms())
+                    records.append(record)
+                    registry.create_segment(table, record)
+                self._assign(table, [record.name for record in records])
+            except BaseException:
+                for record in records:
+                    registry.delete_segment(table, record.name)
+                    store.discard(record.download_url, None)
+                raise
+        return records
+
+    def record(self, table: str, name: str) -> SegmentRecord:
+        """Return a segment's record. Raises NotFoundError."""
+        record = self.context.registry.get_segment(table, name)
+        if record is None:
+            raise NotFoundError(f"Segment {name} not found in table {table}")
+        return record
+
+    def names(self, table: str, *, exclude_replaced: bool = False) -> list[str]:
+        """Return the segments of a typed table, ascending."""
+        names = list(self.context.registry.must_get_ideal_state(table).states)
+        hidden = self.context.registry.get_lineage(table).hidden_segments() if exclude_replaced else frozenset()
+        return sorted(name for name in names if name not in hidden)
+
+    def names_between(
+        self, table: str, start_ms: int, end_ms: int, *, exclude_overlapping: bool = False, exclude_replaced: bool = False
+    ) -> list[str]:
+        """Return the segments with rows in [start_ms, end_ms); with `exclude_overlapping` those wholly inside."""
+        chosen = []
+        for name in self.names(table, exclude_replaced=exclude_replaced):
+            record = self.context.registry.get_segment(table, name)
+            if record is None or record.total_docs == 0 or record.start_time_ms < 0:
+                continue
+            inside = start_ms <= record.start_time_ms and record.end_time_ms < end_ms
+            overlaps = record.start_time_ms < end_ms and record.end_time_ms >= start_ms
+            if inside or (overlaps and not exclude_overlapping):
+                chosen.append(name)
+        return chosen
+
+    def delete(self, table: str, names: Sequence[str], retention: str | None = None) -> None:
+        """Delete segments; their copies are set aside for `retention` (7 days), `0d` frees the space at once.
+
+        Raises NotFoundError when one does not exist, ConflictError while a replacement of segments needs one.
+        """
+        until_ms = retention_until(retention, self.context.clock.now_ms())
+        with self._lock:
+            known = set(self.names(table))
+            if missing := [name for name in names if name not in known]:
+                raise NotFoundError(f"Segment {', '.join(missing)} not found in table {table}")
+            self._check_not_locked(table, names)
+            self.delete_unchecked(table, names, until_ms)
+
+    def delete_unchecked(self, table: str, names: Sequence[str], until_ms: int | None) -> None:
+        """Delete segments without asking whether a replacement needs them."""
+        registry = self.context.registry
+        with self._lock:
+            records = [record for name in names if (record := registry.get_segment(table, name)) is not None]
+            registry.update_ideal_state(table, lambda ideal: ideal.with_segments({}, frozenset(names)))
+            for name in names:
+                registry.delete_segment(table, name)
+            for record in records:
+                if self.context.deep_store.owns(record.download_url):
+                    self.context.deep_store.discard(record.download_url, until_ms)
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Keep pushes and deletions of this controller out while a change of several records is under way."""
+        with self._lock:
+            yield
+
+    def _check(self, table: str, info: SegmentMetadata, options: PushOptions) -> None:
+        config = self.tables.get(table)
+        check_matches(info, self.tables.schema_of(table))
+        if options.check_times and config.time_column and info.time_column:
+            check_times(info)
+
+    def _commit(
+        self, table: str, info: SegmentMetadata, size: int, store: Callable[[], str], options: PushOptions
+    ) -> SegmentRecord:
+        with self._lock:
+            registry, now_ms = self.context.registry, self.context.clock.now_ms()
+            existing = registry.get_segment(table, info.name)
+            self._check_existing(table, existing, info, options)
+            if existing is not None and existing.crc == info.crc and options.crypter == existing.crypter:
+                url = existing.download_url if self.context.deep_store.owns(existing.download_url) else store()
+            else:
+                url = store()
+            record = record_of(info, url, size).with_changes(
+                push_time_ms=now_ms if existing is None else existing.push_time_ms,
+                refresh_time_ms=-1 if existing is None else now_ms,
+                crypter=options.crypter,
+                custom=_custom_map({} if existing is None else existing.custom, options),
+            )
+            try:
+                registry.update_segment(table, info.name, lambda _: record)
+                self._assign(table, [info.name])
+            except BaseException:
+                if existing is None:
+                    registry.delete_segment(table, info.name)
+                    if self.context.deep_store.owns(url):
+                        self.context.deep_store.discard(url, None)
+                raise
+            if existing is not None and existing.download_url != url and self.context.deep_store.owns(existing.download_url):
+                self.context.deep_store.discard(existing.download_url, None)
+            return record
+
+    def _check_existing(
+        self, table: str, existing: SegmentRecord | None, info: SegmentMetadata, options: PushOptions
+    ) -> None:
+        if existing is None:
+            if options.refresh_only:
+                raise GoneError(f"Cannot refresh non-existing segment: {info.name} of table: {table}")
+            return
+        if not options.allow_refresh:
+            raise ConflictError(f"Segment: {info.name} already exists in table: {table}. Refresh not permitted.")
+        if options.if_match is not None and options.if_match.strip('"') != str(existing.crc):
+            raise PreconditionError(f"Expected CRC: {options.if_match} does not match the stored CRC: {existing.crc}")
+
+    def _assign(self, table: str, names: Sequence[str]) -> None:
+        config = self.tables.get(table)
+        registry = self.context.registry
+        instances = [i for name in registry.instance_ids() if (i := registry.get_instance(name)) is not None]
+        servers = servers_tagged(instances, server_tag(config))
+        registry.update_ideal_state(
+            table,
+            lambda ideal: ideal.with_segments(
+                assign_balanced(
+                    [name for name in names if name not in ideal.states], servers, config.replication, ideal.states
+                )
+            ),
+        )
+
+    def _check_not_locked(self, table: str, names: Sequence[str]) -> None:
+        for entry in self.context.registry.get_lineage(table).entries.values():
+            locked: set[str] = set()
+            if entry.state is LineageState.IN_PROGRESS:
+                locked = {*entry.segments_from, *entry.segments_to}
+            elif entry.state is LineageState.COMPLETED:
+                locked = set(entry.segments_from)
+            if both := sorted(locked & set(names)):
+                raise ConflictError(
+                    f"Segments {both} of table {table} belong to the replacement {entry.id}, revert or end it first"
+                )
+
+
+def _custom_map(existing: Mapping[str, str], options: PushOptions) -> Mapping[str, str]:
+    if options.custom_map is None:
+        return existing
+    mode, entries = options.custom_map
+    if mode == "REPLACE":
+        return entries
+    if mode == "UPDATE":
+        return {**existing, **entries}
+    raise InvalidConfigError(f"mapModifyMode: '{mode}' is neither UPDATE nor REPLACE")

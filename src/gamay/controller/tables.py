@@ -1,0 +1,205 @@
+"""Tables: create, change, switch on and off, delete.
+
+The table config's record decides whether a table exists: it is written last on creation and deleted first on deletion, so
+that a crash in between leaves remains that `gamay.controller.repair` removes, never half a table.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gamay.base.errors import ConflictError, GamayError, InvalidConfigError, NotFoundError, nearest
+from gamay.cluster.assignment import servers_tagged
+from gamay.cluster.invariants import name_problem
+from gamay.cluster.records import Assignment
+from gamay.controller.context import ControllerContext
+from gamay.controller.schemas import SchemaManager
+from gamay.model.parse import Parsed
+from gamay.model.schema import Schema
+from gamay.model.table_config import TableConfig
+from gamay.model.table_name import TableType, raw_table_name, table_type_of, typed_table_name
+from gamay.model.units import parse_period
+from gamay.model.validation import validate_table_config
+
+DEFAULT_TENANT = "DefaultTenant"
+_DELETED_RETENTION_MS = 7 * 24 * 3600 * 1000
+_SKIPPABLE = frozenset({"ALL", "TASK", "UPSERT", "TENANT", "MINION_INSTANCES", "ACTIVE_TASKS"})
+
+
+class TypeMismatchError(GamayError):
+    """The table type asked for contradicts the suffix of the table's name."""
+
+    http_status = 403
+
+
+@dataclass(frozen=True, slots=True)
+class TableManager:
+    """The tables of the cluster."""
+
+    context: ControllerContext
+    schemas: SchemaManager
+
+    def names(self) -> list[str]:
+        """Return the typed names of all tables, ascending."""
+        return self.context.registry.table_names()
+
+    def resolve(self, name: str, table_type: str | None = None) -> list[str]:
+        """Return the typed names of the existing tables that a raw or typed name means, OFFLINE first.
+
+        Raises NotFoundError when there is none, InvalidConfigError for an unknown type, TypeMismatchError.
+        """
+        wanted = parse_table_type(table_type)
+        suffix = table_type_of(name)
+        if wanted is not None and suffix not in (None, wanted):
+            raise TypeMismatchError(f"Table type: {wanted.value} does not match the suffix of table name: {name}")
+        types = [suffix or wanted] if suffix or wanted else list(TableType)
+        existing = self.names()
+        found = [typed for t in types if t is not None and (typed := typed_table_name(name, t)) in existing]
+        if not found:
+            known = {raw_table_name(table) for table in existing}
+            raise NotFoundError(f"Table {name} not found.{nearest(raw_table_name(name), known)}")
+        return found
+
+    def resolve_one(self, name: str, table_type: str | None = None) -> str:
+        """Return the one typed table that is meant. Raises as `resolve`, and InvalidConfigError when it could be two."""
+        found = self.resolve(name, table_type)
+        if len(found) > 1:
+            raise InvalidConfigError(f"Table {name} has both types: say which with the 'type' parameter")
+        return found[0]
+
+    def document(self, table: str) -> dict[str, Any]:
+        """Return the config of a typed table as JSON. Raises NotFoundError."""
+        document = self.context.registry.get_table_config(table)
+        if document is None:
+            raise NotFoundError(f"Table {table} not found.")
+        return document
+
+    def get(self, table: str) -> TableConfig:
+        """Return the config of a typed table. Raises NotFoundError."""
+        return TableConfig.from_json(self.document(table)).value
+
+    def schema_of(self, name: str) -> Schema:
+        """Return the schema of a raw or typed table. Raises NotFoundError."""
+        return self.schemas.get(raw_table_name(name))
+
+    def parse(self, document: Mapping[str, Any], schema: Schema | None = None, skip: str = "") -> Parsed[TableConfig]:
+        """Read and validate a config, against the schema of the same name unless one is given.
+
+        skip: comma-separated validations to leave out. Raises InvalidConfigError.
+        """
+        skipped = frozenset(part.strip().upper() for part in skip.split(",") if part.strip())
+        if unknown := skipped - _SKIPPABLE:
+            raise InvalidConfigError(f"validationTypesToSkip: {sorted(unknown)} are not among {sorted(_SKIPPABLE)}")
+        parsed = TableConfig.from_json(document)
+        config = parsed.value
+        if problem := name_problem(config.typed_name):
+            raise InvalidConfigError(f"tableName: {problem}")
+        if schema is None:
+            schema_document = self.context.registry.get_schema(config.raw_name)
+            if schema_document is None:
+                raise InvalidConfigError(
+                    f"Failed to find schema for table: {config.typed_name}: add the schema '{config.raw_name}' first."
+                    f"{nearest(config.raw_name, self.schemas.names())}"
+                )
+            schema = Schema.from_json(schema_document).value
+        if "ALL" not in skipped:
+            validate_table_config(config, schema)
+            if "TENANT" not in skipped:
+                self._check_tenant(config)
+        return parsed
+
+    def add(self, document: Mapping[str, Any], skip: str = "") -> Parsed[TableConfig]:
+        """Create a table. Raises ConflictError when it exists, InvalidConfigError."""
+        parsed = self.parse(document, skip=skip)
+        config = parsed.value
+        registry = self.context.registry
+        table = config.typed_name
+        if table in registry.table_names():
+            raise ConflictError(f"Table config for {table} already exists. If this is unexpected, use PUT to update it.")
+        # What a crashed creation or deletion left behind must not become part of the new table.
+        self._delete_remains(table, self.context.clock.now_ms() + _DELETED_RETENTION_MS)
+        registry.create_ideal_state(Assignment.new_table(table, config.replication))
+        registry.create_table_config(table, config.to_json())
+        return parsed
+
+    def replace(self, name: str, document: Mapping[str, Any], skip: str = "") -> Parsed[TableConfig]:
+        """Change the config of an existing table. Raises NotFoundError, InvalidConfigError."""
+        parsed = TableConfig.from_json(document)
+        table = parsed.value.typed_name
+        if name not in (table, parsed.value.raw_name):
+            raise InvalidConfigError(f"Request table name '{name}' does not match the table name '{table}' in the body")
+        self.document(table)
+        parsed = self.parse(document, skip=skip)
+        self.context.registry.put_table_config(table, parsed.value.to_json())
+        replicas = str(parsed.value.replication)
+        self.context.registry.update_ideal_state(table, lambda i: replace(i, simple={**i.simple, "REPLICAS": replicas}))
+        return parsed
+
+    def delete(self, table: str, retention: str | None = None) -> None:
+        """Delete a typed table; its segments are set aside for `retention` (7 days), `0d` frees the space at once."""
+        self.document(table)
+        until_ms = retention_until(retention, self.context.clock.now_ms())
+        self.context.registry.delete_table_config(table)
+        self._delete_remains(table, until_ms)
+
+    def is_enabled(self, table: str) -> bool:
+        """Whether queries and servers may use the table. Raises NotFoundError."""
+        return self.context.registry.must_get_ideal_state(table).enabled
+
+    def set_enabled(self, table: str, enabled: bool) -> None:
+        """Switch a table on or off. Raises NotFoundError."""
+        flag = "true" if enabled else "false"
+        self.context.registry.update_ideal_state(table, lambda i: replace(i, simple={**i.simple, "HELIX_ENABLED": flag}))
+
+    def remains(self) -> Iterator[str]:
+        """Yield the typed names of tables that no longer have a config, but still have something else."""
+        registry = self.context.registry
+        existing = set(registry.table_names())
+        yield from sorted(set(registry.resources_with_state()) - existing)
+
+    def delete_remains(self, table: str) -> None:
+        """Finish a deletion that was interrupted."""
+        self._delete_remains(table, self.context.clock.now_ms() + _DELETED_RETENTION_MS)
+
+    def _delete_remains(self, table: str, until_ms: int | None) -> None:
+        registry = self.context.registry
+        registry.delete_ideal_state(table)
+        registry.delete_external_view(table)
+        registry.delete_lineage(table)
+        registry.delete_segments(table)
+        for url in list(self.context.deep_store.urls(table)):
+            self.context.deep_store.discard(url, until_ms)
+
+    def _check_tenant(self, config: TableConfig) -> None:
+        tag = server_tag(config)
+        servers = servers_tagged(self._instances(), tag)
+        if len(servers) < config.replication:
+            raise InvalidConfigError(
+                f"segmentsConfig.replication: {config.replication} replicas need as many servers tagged '{tag}', "
+                f"but there are {len(servers)}"
+            )
+
+    def _instances(self) -> list[Any]:
+        registry = self.context.registry
+        return [i for name in registry.instance_ids() if (i := registry.get_instance(name)) is not None]
+
+
+def server_tag(config: TableConfig) -> str:
+    """Return the tag of the servers that hold a table."""
+    return f"{config.tenants.server}_{config.table_type.value}"
+
+
+def parse_table_type(text: str | None) -> TableType | None:
+    """Return the type that a request names, in any case. Raises InvalidConfigError."""
+    if text is None:
+        return None
+    try:
+        return TableType(text.strip().upper())
+    except ValueError:
+        raise InvalidConfigError(f"Illegal table type: '{text}', it must be OFFLINE or REALTIME") from None
+
+
+def retention_until(retention: str | None, now_ms: int) -> int | None:
+    """Return until when deleted files are kept; None: not at all. Raises InvalidConfigError for a bad period."""
+    keep_ms = _DELETED_RETENTION_MS if retention is None else parse_period(retention)
+    return now_ms + keep_ms if keep_ms > 0 else None

@@ -1,0 +1,84 @@
+"""Folding the servers' current states into external views whenever one of them changes."""
+
+import logging
+import threading
+from collections.abc import Callable
+
+from gamay.cluster import paths
+from gamay.cluster.records import Assignment
+from gamay.cluster.registry import Registry
+from gamay.cluster.views import fold
+from gamay.cluster.znrecord import decode
+
+_log = logging.getLogger(__name__)
+
+
+class ViewBuilder:
+    """Keeps external views up to date between `start` and `stop`, on a thread of its own."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._changed = threading.Condition()
+        self._pending: set[str] = set()
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+        self._cancels: list[Callable[[], None]] = []
+
+    def start(self) -> None:
+        """Bring all views up to date, then follow changes."""
+        self._cancels = [
+            self._registry.store.watch(paths.INSTANCES, self._on_change),
+            self._registry.store.watch(paths.LIVE_INSTANCES, self._on_change),
+            self._registry.store.watch(paths.IDEAL_STATES, self._on_change),
+        ]
+        self._rebuild_all()
+        self._thread = threading.Thread(target=self._run, name="view-builder", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop following changes."""
+        for cancel in self._cancels:
+            cancel()
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _on_change(self, path: str) -> None:
+        resource = path.rpartition("/")[2]
+        everything = path.startswith(paths.LIVE_INSTANCES)
+        if not everything and "/CURRENTSTATES/" not in path and not path.startswith(paths.IDEAL_STATES):
+            return
+        with self._changed:
+            self._pending |= set(self._registry.resources_with_state()) if everything else {resource}
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._pending or self._stopping)
+                if self._stopping:
+                    return
+                pending, self._pending = self._pending, set()
+            for resource in sorted(pending):
+                try:
+                    self._rebuild(resource)
+                except Exception:  # noqa: BLE001 - one table's broken record must not freeze the views of the others
+                    _log.exception("cannot build the external view of %s", resource)
+
+    def _rebuild_all(self) -> None:
+        for resource in self._registry.resources_with_state():
+            self._rebuild(resource)
+
+    def _rebuild(self, resource: str) -> None:
+        if self._registry.get_ideal_state(resource) is None:
+            self._registry.delete_external_view(resource)
+            return
+        reports: dict[str, dict[str, str]] = {}
+        for instance in self._registry.live_instance_ids():
+            node = self._registry.store.get(paths.current_state(instance, resource))
+            if node is not None:
+                states = Assignment.from_record(decode(node.value)).states
+                reports[instance] = {segment: state[instance] for segment, state in states.items()}
+        self._registry.put_external_view(fold(resource, reports))

@@ -1,0 +1,89 @@
+"""Building segments in this process and adding them to a table: what `gamay.connect` and `/ingestFromFile` do.
+
+The life of appended rows: batches go through `gamay.ingest.pipeline.Pipeline` into `gamay.segment.builder.SegmentBuilder`, a
+new one every `rows_per_segment` rows; the finished folders are moved into the deep store and become visible together.
+"""
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from gamay.cluster.records import SegmentRecord
+from gamay.controller.context import ControllerContext
+from gamay.controller.segments import SegmentManager
+from gamay.controller.tables import TableManager
+from gamay.controller.verify import VerifiedSegment
+from gamay.ingest.pipeline import Pipeline
+from gamay.model.schema import Schema
+from gamay.model.table_config import TableConfig
+from gamay.segment.builder import SegmentBuilder
+from gamay.segment.metadata import read_metadata
+
+ROWS_PER_SEGMENT = 5_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class TableWriter:
+    """Writes rows to tables, durably and all or nothing."""
+
+    context: ControllerContext
+    tables: TableManager
+    segments: SegmentManager
+
+    def write(
+        self,
+        table: str,
+        batches: Iterable[pa.RecordBatch],
+        name_of: Callable[[int], str],
+        rows_per_segment: int = ROWS_PER_SEGMENT,
+    ) -> list[SegmentRecord]:
+        """Append batches in the form of the source to a typed table; return the records of the new segments.
+
+        name_of: the name of the n-th new segment. When this returns, the rows are durable; when it raises, none was added.
+        Raises RecordError for a row that does not fit, ConflictError for a name that is taken, NotFoundError.
+        """
+        config = self.tables.get(table)
+        schema = self.tables.schema_of(table)
+        folder = self.context.work_dir / self.context.ids.new()
+        folder.mkdir(parents=True)
+        try:
+            built = list(self._build(schema, config, batches, name_of, rows_per_segment, folder))
+            return self.segments.add_all(table, built)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _build(
+        self,
+        schema: Schema,
+        config: TableConfig,
+        batches: Iterable[pa.RecordBatch],
+        name_of: Callable[[int], str],
+        rows_per_segment: int,
+        folder: Path,
+    ) -> Iterator[VerifiedSegment]:
+        pipeline = Pipeline(schema, config)
+        builder: SegmentBuilder | None = None
+        count = 0
+        for batch in batches:
+            conformed = pipeline.apply(batch)
+            start = 0
+            while start < conformed.num_rows:
+                if builder is None:
+                    builder = SegmentBuilder(schema, config, name_of(count), folder, clock=self.context.clock)
+                    count += 1
+                room = rows_per_segment - builder.num_docs
+                builder.append(conformed.slice(start, room))
+                start += room
+                if builder.num_docs >= rows_per_segment:
+                    yield _finish(builder)
+                    builder = None
+        if builder is not None:
+            yield _finish(builder)
+
+
+def _finish(builder: SegmentBuilder) -> VerifiedSegment:
+    folder = builder.build()
+    return VerifiedSegment(read_metadata(folder), folder)

@@ -1,0 +1,206 @@
+"""All roles in one process, without HTTP: what `gamay.connect` uses, and what an embedded cluster is built around."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gamay.base.clock import SYSTEM_CLOCK, Clock
+from gamay.base.errors import GamayError, NotFoundError
+from gamay.base.ids import RANDOM_IDS, Ids
+from gamay.broker.routing import RoutingTables
+from gamay.broker.runner import QueryRunner
+from gamay.cluster.embedded_store import EmbeddedStore
+from gamay.cluster.records import Instance, Role
+from gamay.cluster.registry import Registry, announce
+from gamay.controller.context import ControllerContext
+from gamay.controller.deep_store import DeepStore
+from gamay.controller.lineage import ReplaceManager
+from gamay.controller.repair import repair
+from gamay.controller.schemas import SchemaManager
+from gamay.controller.segments import SegmentManager
+from gamay.controller.tables import DEFAULT_TENANT, TableManager
+from gamay.controller.view_builder import ViewBuilder
+from gamay.embedded.layout import Layout
+from gamay.embedded.lock import FolderLock
+from gamay.server.describe import describe_segment
+from gamay.server.executor import QueryExecutor
+from gamay.server.instance import ServerInstance
+from gamay.server.loader import SegmentLoader
+
+HOST = "localhost"
+
+
+class LocalCluster:
+    """A data folder, opened: controller, server and broker wired together by method calls.
+
+    controller_port, broker_port, server_port: where HTTP interfaces will be, None when there will be none.
+    Raises InUseError when another process has the folder.
+    """
+
+    def __init__(
+        self,
+        data_dir: str | Path,
+        *,
+        controller_port: int | None = None,
+        broker_port: int | None = None,
+        server_port: int | None = None,
+        threads: int | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        ids: Ids = RANDOM_IDS,
+    ) -> None:
+        self.layout = Layout(Path(data_dir).expanduser().absolute())
+        self.clock = clock
+        self._lock = FolderLock(self.layout.root)
+        self._closed = False
+        self._ready = False
+        self._store = EmbeddedStore.open(self.layout.metadata, clock)
+        self._server_session = self._store.new_session()
+        self.registry = Registry(self._store)
+        server = self._register_server(server_port)
+        self._register(Role.CONTROLLER, controller_port, ())
+        broker_id = self._register(Role.BROKER, broker_port, (f"{DEFAULT_TENANT}_BROKER",))
+        self.context = ControllerContext(
+            self.registry,
+            DeepStore(self.layout.deep_store),
+            self.layout.work,
+            clock,
+            ids,
+            _LocalServers(self),
+            Instance.make_id(Role.CONTROLLER, HOST, controller_port or 0),
+            f"http://{HOST}:{controller_port or 0}",
+        )
+        self.schemas = SchemaManager(self.registry)
+        self.tables = TableManager(self.context, self.schemas)
+        self.segments = SegmentManager(self.context, self.tables)
+        self.replacements = ReplaceManager(self.context, self.segments)
+        loader = SegmentLoader(self.layout.server, self._locate, clock, ids)
+        self.server = ServerInstance(server, Registry(self._server_session), loader, clock)
+        self._executor = QueryExecutor(self.server, threads or os.cpu_count() or 1)
+        self.routing = RoutingTables(self.registry)
+        self.runner = QueryRunner(
+            broker_id, self.routing, {server: self._executor}, clock, request_base=clock.now_ms() % 1_000_000
+        )
+        self._views = ViewBuilder(self.registry)
+
+    @property
+    def ready(self) -> bool:
+        """Whether everything that was there at the start is loaded and routed."""
+        return self._ready and self.server.ready
+
+    def start(self) -> None:
+        """Put the records in order, load the segments, and follow changes."""
+        repair(self.context, self.tables, self.segments)
+        self.server.start()
+        self._views.start()
+        self.routing.start()
+        self._ready = True
+
+    def stop(self) -> None:
+        """End all threads and release the folder. Nothing is lost by not calling it."""
+        if self._closed:
+            return
+        self._closed = True
+        self._ready = False
+        self.runner.close()
+        self.routing.stop()
+        self._views.stop()
+        self.server.stop()
+        self._server_session.close()
+        self._store.close()
+        self._executor.close()
+        self._lock.release()
+
+    def wait_until_visible(self, table: str, segments: Sequence[str], timeout_s: float = 600) -> None:
+        """Wait until queries see the named segments. Raises GamayError when one cannot be loaded, or time is over."""
+        wanted = set(segments)
+
+        def settled() -> bool:
+            if any(name in wanted for name in self.server.failures(table)):
+                return True
+            return any(route.table == table and wanted <= set(route.segments) for route in self.routing.find(table))
+
+        done = self.routing.wait_until(settled, timeout_s)
+        for name, failure in self.server.failures(table).items():
+            if name in wanted:
+                raise GamayError(f"segment '{name}' of table '{table}' cannot be loaded: {failure.reason}")
+        if not done:
+            raise GamayError(f"the segments of table '{table}' are stored, but not loaded after {timeout_s:g} s")
+
+    def wait_until_gone(self, table: str, timeout_s: float = 60) -> None:
+        """Wait until queries no longer see a typed table and the server has let go of it."""
+        self.routing.wait_until(lambda: not any(r.table == table for r in self.routing.find(table)), timeout_s)
+
+    def wait_until_routed(self, table: str, timeout_s: float = 60) -> None:
+        """Wait until queries know a typed table."""
+        self.routing.wait_until(lambda: any(r.table == table for r in self.routing.find(table)), timeout_s)
+
+    def _locate(self, url: str) -> str:
+        deep_store = self.context.deep_store
+        return str(deep_store.path_of(url)) if deep_store.owns(url) else url
+
+    def _register_server(self, port: int | None) -> str:
+        """Return the id of this folder's server: it stays the same whatever its port is, for ideal states name it."""
+        known = [name for name in self.registry.instance_ids() if name.startswith(f"{Role.SERVER.value}_")]
+        if known:
+            instance = self.registry.get_instance(known[0])
+            assert instance is not None
+            if port is not None and instance.port != port:
+                self.registry.put_instance(_moved(instance, port))
+            return instance.id
+        tags = (f"{DEFAULT_TENANT}_OFFLINE", f"{DEFAULT_TENANT}_REALTIME")
+        chosen = port or 8098
+        new = Instance(Instance.make_id(Role.SERVER, HOST, chosen), HOST, chosen, tags, admin_port=chosen)
+        self.registry.create_instance(new)
+        return new.id
+
+    def _register(self, role: Role, port: int | None, tags: tuple[str, ...]) -> str:
+        """Make the instance of a role known, if it can be reached, in place of those that ran at other ports before."""
+        name = Instance.make_id(role, HOST, port or 0)
+        if port is None:
+            return name
+        for other in self.registry.instance_ids():
+            if other.startswith(f"{role.value}_") and other != name:
+                self.registry.delete_instance(other)
+        if self.registry.get_instance(name) is None:
+            self.registry.create_instance(Instance(name, HOST, port, tags))
+        announce(self._store, name)
+        return name
+
+
+class _LocalServers:
+    """The controller's view of the one server, by method calls."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
+
+    def _check(self, instance: str) -> ServerInstance:
+        if instance != self._cluster.server.id:
+            raise NotFoundError(f"server '{instance}' does not answer")
+        return self._cluster.server
+
+    def segment_sizes(self, instance: str, table: str) -> Mapping[str, int]:
+        data = self._check(instance).table(table)
+        return {} if data is None else {name: loaded.size_bytes for name, loaded in data.snapshot().items()}
+
+    def segment_details(self, instance: str, table: str, segment: str, columns: Sequence[str]) -> dict[str, Any]:
+        data = self._check(instance).table(table)
+        loaded = None if data is None else data.snapshot().get(segment)
+        if loaded is None:
+            raise NotFoundError(f"server '{instance}' has not loaded segment '{segment}' of table '{table}'")
+        return describe_segment(loaded, columns)
+
+    def reload_progress(
+        self, instance: str, table: str, segments: Sequence[str], since_ms: int
+    ) -> tuple[int, Mapping[str, str]]:
+        return self._check(instance).reload_progress(table, segments, since_ms)
+
+    def segment_errors(self, instance: str, table: str) -> Mapping[str, str]:
+        return {name: failure.reason for name, failure in self._check(instance).failures(table).items()}
+
+
+def _moved(instance: Instance, port: int) -> Instance:
+    return Instance(
+        instance.id, instance.host, port, instance.tags, instance.enabled, port, instance.grpc_port,
+        instance.queries_disabled, instance.pools, instance.extra,
+    )  # fmt: skip

@@ -1,0 +1,31 @@
+"""What lies where in a data folder."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The paths below one data folder, the same for `gamay.connect` and for an embedded cluster."""
+
+    root: Path
+
+    @property
+    def metadata(self) -> Path:
+        """The metadata store."""
+        return self.root / "metadata.db"
+
+    @property
+    def deep_store(self) -> Path:
+        """The durable copies of segments."""
+        return self.root / "deepstore"
+
+    @property
+    def server(self) -> Path:
+        """The server's unpacked copies; they can be made again from the deep store."""
+        return self.root / "server"
+
+    @property
+    def work(self) -> Path:
+        """What is being uploaded or built; emptied at every start."""
+        return self.root / "tmp"

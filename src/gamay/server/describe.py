@@ -1,0 +1,73 @@
+"""What a server tells of its segments, in the shape that the controller and clients know."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from gamay.server.table import LoadedSegment
+
+_INDEXES = {
+    "bloom": "bloom-filter",
+    "dictionary": "dictionary",
+    "forward": "forward-index",
+    "inverted": "inverted-index",
+    "nulls": "null-value-vector-reader",
+    "range": "range-index",
+}
+
+
+def describe_segment(loaded: LoadedSegment, columns: Sequence[str] = ()) -> dict[str, Any]:
+    """Return a loaded segment's metadata; columns: those to list with their indexes, `*` for all."""
+    info = loaded.segment.info
+    chosen = [c for c in info.columns.values() if "*" in columns or c.name in columns]
+    return {
+        "segmentName": info.name,
+        "schemaName": None,
+        "crc": info.crc,
+        "creationTimeMillis": info.creation_time_ms,
+        "creationTimeReadable": _readable(info.creation_time_ms),
+        "timeColumn": info.time_column,
+        "timeUnit": "MILLISECONDS" if info.time_column else None,
+        "timeGranularitySec": None,
+        "startTimeMillis": info.start_time_ms,
+        "startTimeReadable": _readable(info.start_time_ms),
+        "endTimeMillis": info.end_time_ms,
+        "endTimeReadable": _readable(info.end_time_ms),
+        "segmentVersion": "v3",
+        "creatorName": None,
+        "totalDocs": info.num_docs,
+        "custom": {},
+        "startOffset": None,
+        "endOffset": None,
+        "columns": [_column(column) for column in chosen],
+        "indexes": {column.name: index_flags(column) for column in chosen},
+        "star-tree-index": [],
+    }
+
+
+def index_flags(column: Any) -> dict[str, str]:
+    """Return which indexes a column has, as YES or NO under Pinot's names."""
+    parts = set(column.index_sizes())
+    return {name: "YES" if part in parts else "NO" for part, name in _INDEXES.items()}
+
+
+def _column(column: Any) -> dict[str, Any]:
+    stats = column.stats
+    return {
+        "columnName": column.name,
+        "dataType": column.data_type.value,
+        "cardinality": stats.cardinality,
+        "totalDocs": stats.num_values,
+        "singleValue": column.single_value,
+        "sorted": stats.is_sorted,
+        "hasDictionary": column.encoding.value == "DICTIONARY",
+        "maxNumberOfMultiValues": stats.max_values_per_row,
+        "minValue": None if stats.minimum is None else str(stats.minimum),
+        "maxValue": None if stats.maximum is None else str(stats.maximum),
+        "numNulls": stats.num_nulls,
+        "indexSizeMap": column.index_sizes(),
+    }
+
+
+def _readable(ms: int | None) -> str | None:
+    return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"

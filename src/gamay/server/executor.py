@@ -1,0 +1,37 @@
+"""Running queries on the segments of this server."""
+
+from collections.abc import Sequence
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.query.bind import BoundQuery
+from gamay.query.deadline import Deadline
+from gamay.query.execute import ServerResult, execute
+from gamay.query.pool import WorkPool
+from gamay.server.instance import ServerInstance
+
+
+class QueryExecutor:
+    """What a broker in the same process is connected to. threads: how many work on one query."""
+
+    def __init__(self, instance: ServerInstance, threads: int) -> None:
+        self._instance = instance
+        self._pool = WorkPool(threads)
+
+    def close(self) -> None:
+        """End the threads, once their work is done."""
+        self._pool.close()
+
+    def execute(
+        self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline
+    ) -> tuple[ServerResult, Sequence[str]]:
+        """Run a query on the named segments of a typed table; return the result and the segments that are not here.
+
+        All segments come from one snapshot of the table. Raises QueryError.
+        """
+        data = self._instance.table(table)
+        if data is None:
+            raise QueryError(ErrorCode.SERVER_TABLE_MISSING, f"Server {self._instance.id} does not host table {table}")
+        snapshot = data.snapshot()
+        found = [snapshot[name].segment for name in segments if name in snapshot]
+        missing = [name for name in segments if name not in snapshot]
+        return execute(query, found, self._pool, deadline), missing

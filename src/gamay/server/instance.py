@@ -1,0 +1,294 @@
+"""A server of the cluster: brings what it has loaded in line with the ideal states that name it, and reports it."""
+
+import heapq
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+
+from gamay.base.clock import Clock
+from gamay.base.errors import CorruptSegmentError, GamayError
+from gamay.cluster import paths
+from gamay.cluster.records import CONSUMING, ERROR, ONLINE, Assignment, SegmentRecord
+from gamay.cluster.registry import Registry, announce
+from gamay.cluster.znrecord import decode, encode
+from gamay.server.loader import SegmentLoader
+from gamay.server.table import LoadedSegment, TableData
+
+_log = logging.getLogger(__name__)
+
+_RETRY_FIRST_S = 1.0
+_RETRY_LONGEST_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a segment is in the ERROR state, and how often loading it was tried."""
+
+    reason: str
+    attempts: int
+    at_ms: int
+
+
+@dataclass
+class _Work:
+    """What there is to do; guarded by the instance's condition."""
+
+    tables: set[str] = field(default_factory=set)
+    changed: dict[str, set[str]] = field(default_factory=dict)  # segments whose record changed, by table
+    messages: bool = False
+    retries: list[tuple[float, str, str]] = field(default_factory=list)  # heap of (when, table, segment)
+
+
+class ServerInstance:
+    """Loads, swaps and drops segments between `start` and `stop`, on a thread of its own."""
+
+    def __init__(self, instance_id: str, registry: Registry, loader: SegmentLoader, clock: Clock, threads: int = 2) -> None:
+        self.id = instance_id
+        self._registry = registry
+        self._loader = loader
+        self._clock = clock
+        self._threads = threads
+        self._tables: dict[str, TableData] = {}
+        self._failures: dict[tuple[str, str], Failure] = {}
+        self._reported: dict[str, dict[str, str]] = {}
+        self._work = _Work()
+        self._wake = threading.Condition()
+        self._stopping = False
+        self._ready = False
+        self._thread: threading.Thread | None = None
+        self._cancels: list[Callable[[], None]] = []
+
+    # what others ask
+
+    @property
+    def ready(self) -> bool:
+        """Whether everything that was assigned at the start has been loaded, or has failed to load."""
+        return self._ready and not self._stopping
+
+    def tables(self) -> list[str]:
+        """Return the typed names of the tables with loaded segments."""
+        return sorted(name for name, data in list(self._tables.items()) if data.snapshot())
+
+    def table(self, table: str) -> TableData | None:
+        """Return the loaded segments of a typed table."""
+        return self._tables.get(table)
+
+    def failures(self, table: str) -> dict[str, Failure]:
+        """Return why segments of a table are in the ERROR state."""
+        return {segment: failure for (name, segment), failure in list(self._failures.items()) if name == table}
+
+    # life
+
+    def start(self) -> None:
+        """Load what is assigned, announce the instance, and follow changes."""
+        store = self._registry.store
+        self._cancels = [
+            store.watch(paths.IDEAL_STATES, self._on_ideal_state),
+            store.watch(paths.SEGMENTS, self._on_segment_record),
+            store.watch(paths.messages(self.id), self._on_message),
+        ]
+        assigned = store.children(paths.IDEAL_STATES)
+        for table in sorted({*assigned, *self._loader.tables_on_disk()}):
+            self._reconcile(table, None)
+            data = self._tables.get(table)
+            self._loader.remove_strays(table, {s.folder for s in data.snapshot().values()} if data else set())
+        announce(store, self.id)
+        with self._wake:
+            self._work.messages = True
+        self._thread = threading.Thread(target=self._run, name="server-segments", daemon=True)
+        self._thread.start()
+        self._ready = True
+
+    def stop(self) -> None:
+        """Stop following changes; what is loaded stays readable for queries that run."""
+        for cancel in self._cancels:
+            cancel()
+        with self._wake:
+            self._stopping = True
+            self._wake.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    # notifications: they only note what to look at
+
+    def _on_ideal_state(self, path: str) -> None:
+        with self._wake:
+            self._work.tables.add(path.rpartition("/")[2])
+            self._wake.notify_all()
+
+    def _on_segment_record(self, path: str) -> None:
+        parent, _, segment = path.rpartition("/")
+        table = parent.rpartition("/")[2]
+        with self._wake:
+            self._work.changed.setdefault(table, set()).add(segment)
+            self._wake.notify_all()
+
+    def _on_message(self, path: str) -> None:
+        with self._wake:
+            self._work.messages = True
+            self._wake.notify_all()
+
+    # the worker
+
+    def _run(self) -> None:
+        while (work := self._next_work()) is not None:
+            for table in sorted({*work.tables, *work.changed}):
+                self._guarded(table, partial(self._reconcile, table, work.changed.get(table, set())))
+            if work.messages:
+                self._guarded("messages", self._handle_messages)
+
+    def _guarded(self, what: str, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except Exception:  # noqa: BLE001 - one table's broken record must not keep the others from being served
+            _log.exception("%s: %s failed; it is tried again with the next change", self.id, what)
+
+    def _next_work(self) -> _Work | None:
+        """Wait for something to do and take all of it; None when the server stops."""
+        with self._wake:
+            while True:
+                if self._stopping:
+                    return None
+                now = self._clock.monotonic_s()
+                while self._work.retries and self._work.retries[0][0] <= now:
+                    _, table, segment = heapq.heappop(self._work.retries)
+                    self._work.changed.setdefault(table, set()).add(segment)
+                if self._work.tables or self._work.changed or self._work.messages:
+                    work, self._work = self._work, _Work(retries=self._work.retries)
+                    return work
+                self._wake.wait(self._work.retries[0][0] - now if self._work.retries else None)
+
+    def _reconcile(self, table: str, changed: set[str] | None) -> None:
+        """Load, swap and drop what differs from the ideal state; `changed` None compares every record."""
+        ideal = self._registry.get_ideal_state(table)
+        states = ideal.segments_of(self.id) if ideal is not None and ideal.enabled else {}
+        wanted = {segment for segment, state in states.items() if state in (ONLINE, CONSUMING)}
+        data = self._tables.setdefault(table, TableData(table))
+        loaded = data.snapshot()
+        suspects = wanted if changed is None else wanted & changed
+        records: dict[str, SegmentRecord] = {}
+        for segment in sorted((wanted - loaded.keys()) | suspects):
+            record = self._registry.get_segment(table, segment)
+            if record is None or (segment in loaded and loaded[segment].crc == record.crc):
+                continue
+            if (
+                segment not in loaded
+                and (table, segment) in self._failures
+                and changed is not None
+                and segment not in changed
+            ):
+                continue  # its next attempt is scheduled
+            records[segment] = record
+        fresh = self._load_all(table, list(records.values()))
+        dropped = loaded.keys() - wanted
+        for segment in [s for (t, s) in list(self._failures) if t == table and s not in wanted]:
+            self._failures.pop((table, segment), None)
+        gone = data.swap(fresh, dropped)
+        self._report(table, wanted, ideal is not None)
+        in_use = {s.folder for s in data.snapshot().values()}
+        for old in gone:
+            if old.folder not in in_use:
+                self._loader.remove(old)
+        if ideal is None and not data.snapshot():
+            self._tables.pop(table, None)
+
+    def _load_all(
+        self, table: str, records: Sequence[SegmentRecord], *, force_download: bool = False
+    ) -> dict[str, LoadedSegment]:
+        """Load segments in parallel; those that fail are noted and tried again later."""
+
+        def load(record: SegmentRecord) -> LoadedSegment | None:
+            try:
+                loaded = self._loader.load(table, record, force_download=force_download)
+            except (GamayError, OSError, ValueError) as error:
+                self._note_failure(table, record.name, error)
+                return None
+            self._failures.pop((table, record.name), None)
+            return loaded
+
+        if len(records) <= 1:
+            results = [load(record) for record in records]
+        else:
+            with ThreadPoolExecutor(self._threads, thread_name_prefix="segment-load") as pool:
+                results = list(pool.map(load, records))
+        return {record.name: loaded for record, loaded in zip(records, results, strict=True) if loaded is not None}
+
+    def _note_failure(self, table: str, segment: str, error: Exception) -> None:
+        before = self._failures.get((table, segment))
+        attempts = 1 if before is None else before.attempts + 1
+        kind = "damaged" if isinstance(error, CorruptSegmentError) else "not loaded"
+        _log.error("segment %s of %s is %s (attempt %d): %s", segment, table, kind, attempts, error)
+        self._failures[table, segment] = Failure(str(error), attempts, self._clock.now_ms())
+        delay = min(_RETRY_FIRST_S * 2 ** (attempts - 1), _RETRY_LONGEST_S)
+        with self._wake:
+            heapq.heappush(self._work.retries, (self._clock.monotonic_s() + delay, table, segment))
+            self._wake.notify_all()
+
+    def _report(self, table: str, wanted: set[str], exists: bool) -> None:
+        """Write the table's current state, if it is another than before."""
+        data = self._tables[table]
+        states = dict.fromkeys(sorted(data.snapshot().keys() & wanted), ONLINE)
+        states.update({s: ERROR for s in wanted if s not in states and (table, s) in self._failures})
+        path, store = paths.current_state(self.id, table), self._registry.store
+        if not exists:
+            self._reported.pop(table, None)
+            store.delete(path)
+            return
+        if self._reported.get(table) == states:
+            return
+        value = encode(Assignment(table, {segment: {self.id: state} for segment, state in states.items()}).to_record())
+        if store.get(path) is None:
+            store.create(path, value, ephemeral=True)
+        else:
+            store.set(path, value, None)
+        self._reported[table] = states
+
+    # messages
+
+    def _handle_messages(self) -> None:
+        store = self._registry.store
+        for name in store.children(paths.messages(self.id)):
+            path = f"{paths.messages(self.id)}/{name}"
+            node = store.get(path)
+            if node is None:
+                continue
+            record = decode(node.value)
+            if record.simple.get("MSG_SUBTYPE") == "RELOAD_SEGMENT":
+                self.reload(
+                    record.simple["tableName"],
+                    record.lists.get("segments", []),
+                    force_download=record.simple.get("forceDownload") == "true",
+                )
+            else:
+                _log.warning("%s: message %s of an unknown kind is ignored", self.id, record.simple)
+            store.delete(path)
+
+    def reload(self, table: str, segments: Sequence[str], *, force_download: bool = False) -> None:
+        """Load segments again (all of the table's when none is named), keeping the old ones visible until then."""
+        data = self._tables.get(table)
+        if data is None:
+            return
+        names = list(segments) or sorted(data.snapshot())
+        records = [
+            record
+            for name in names
+            if name in data.snapshot() and (record := self._registry.get_segment(table, name)) is not None
+        ]
+        gone = data.swap(self._load_all(table, records, force_download=force_download))
+        in_use = {s.folder for s in data.snapshot().values()}
+        for old in gone:
+            if old.folder not in in_use:
+                self._loader.remove(old)
+
+    def reload_progress(self, table: str, segments: Sequence[str], since_ms: int) -> tuple[int, Mapping[str, str]]:
+        """Return how many segments were loaded since then, and the reasons of those that failed since then."""
+        data = self._tables.get(table)
+        loaded = data.snapshot() if data else {}
+        done = sum(1 for name in segments if name in loaded and loaded[name].loaded_ms >= since_ms)
+        failures = self.failures(table)
+        return done, {
+            name: failures[name].reason for name in segments if name in failures and failures[name].at_ms >= since_ms
+        }

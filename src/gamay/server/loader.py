@@ -1,0 +1,97 @@
+"""Fetching a segment, checking it, and opening it."""
+
+import logging
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gamay.base.clock import Clock
+from gamay.base.errors import CorruptSegmentError
+from gamay.base.ids import Ids
+from gamay.cluster.records import SegmentRecord
+from gamay.segment.reader import open_segment
+from gamay.server.table import LoadedSegment
+from gamay.storage.archive import unpack
+from gamay.storage.files import fetch, publish_folder
+
+_log = logging.getLogger(__name__)
+_TEMPORARY = ".tmp-"
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentLoader:
+    """Keeps a server's copies under `root/<typed table>/<segment>__<crc>/`.
+
+    locate: turns the download URL of a record into one that this process can read.
+    """
+
+    root: Path
+    locate: Callable[[str], str]
+    clock: Clock
+    ids: Ids
+
+    def load(self, table: str, record: SegmentRecord, *, force_download: bool = False) -> LoadedSegment:
+        """Return the segment, ready for queries: from the copy on disk when it is sound, else downloaded.
+
+        Raises CorruptSegmentError when the download is not what the record says, NotFoundError, OSError.
+        """
+        source = self.locate(record.download_url)
+        if Path(source).is_dir():
+            return self._open(Path(source), record, owned=False)
+        folder = self.root / table / f"{record.name}__{record.crc}"
+        if folder.exists() and not force_download:
+            try:
+                return self._open(folder, record, owned=True)
+            except CorruptSegmentError as error:
+                _log.warning("the copy of segment %s of %s is damaged, it is fetched again: %s", record.name, table, error)
+        self._download(source, folder, record)
+        return self._open(folder, record, owned=True)
+
+    def remove(self, loaded: LoadedSegment) -> None:
+        """Remove this server's copy of a segment that is no longer visible."""
+        if loaded.owned:
+            shutil.rmtree(loaded.folder, ignore_errors=True)
+
+    def remove_strays(self, table: str, kept: set[Path]) -> None:
+        """Remove folders of a table that no loaded segment uses, and what interrupted downloads left."""
+        folder = self.root / table
+        if not folder.is_dir():
+            return
+        for path in folder.iterdir():
+            if path not in kept:
+                shutil.rmtree(path, ignore_errors=True)
+        if not kept:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def tables_on_disk(self) -> list[str]:
+        """Return the typed names of the tables that have folders here."""
+        return sorted(p.name for p in self.root.iterdir()) if self.root.is_dir() else []
+
+    def _download(self, source: str, folder: Path, record: SegmentRecord) -> None:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        scratch = folder.parent / f"{_TEMPORARY}{self.ids.new()}"
+        scratch.mkdir()
+        try:
+            local = Path(source)
+            if not local.is_file():
+                local = scratch / Path(record.download_url).name
+                fetch(source, local)
+            fresh = unpack(local, scratch / "segment")
+            # Checked before it takes the place of what may still be a sound copy.
+            self._open(fresh, record, owned=True).segment.close()
+            if folder.exists():
+                shutil.rmtree(folder)
+            publish_folder(fresh, folder)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def _open(self, folder: Path, record: SegmentRecord, *, owned: bool) -> LoadedSegment:
+        segment = open_segment(folder, verify=True)
+        if (segment.name, segment.info.crc) != (record.name, record.crc):
+            segment.close()
+            raise CorruptSegmentError(
+                f"the copy of segment '{record.name}' (CRC {record.crc}) holds '{segment.name}' (CRC {segment.info.crc})"
+            )
+        size = sum(path.stat().st_size for path in folder.iterdir())
+        return LoadedSegment(segment, record.crc, folder, owned, self.clock.now_ms(), size)
