@@ -1,16 +1,21 @@
 """Arrow arrays in a few forms: odd encodings undone, conversions that tell which values they could not do."""
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+from gamay.base.errors import QueryError
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
 Cast: TypeAlias = Callable[[pa.Array], pa.Array]
 
-_CONVERSION_ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, ValueError, OverflowError)
+Compute: TypeAlias = Callable[[int, int], pa.Array]
+
+_ROW_ERRORS = (pa.ArrowException, ArithmeticError, ValueError, QueryError)
 
 
 def is_json_text(data_type: pa.DataType) -> bool:
@@ -43,23 +48,30 @@ def plain(array: pa.Array) -> pa.Array:
 def convert_each(array: pa.Array, cast: Cast, target: pa.DataType) -> tuple[pa.Array, Mask | None]:
     """Apply a cast that raises when it cannot convert some value; return the result and which values failed.
 
-    Failed values are null in the result; the mask is None when there are none. The cast sees ever smaller parts around the
-    values that fail, so it must work on any slice.
+    Failed values are null in the result; the mask is None when there are none.
+    """
+    return compute_each(len(array), lambda start, stop: cast(array.slice(start, stop - start)), target)
+
+
+def compute_each(num_rows: int, compute: Compute, target: pa.DataType) -> tuple[pa.Array, Mask | None]:
+    """Compute rows that may fail one by one: like `convert_each`, for `compute(start, stop)`.
+
+    It is asked for ever smaller ranges around the rows that fail, so it must work on any range.
     """
     try:
-        return cast(array), None
-    except _CONVERSION_ERRORS:
+        return compute(0, num_rows), None
+    except _ROW_ERRORS:
         pass
-    failed = np.zeros(len(array), np.bool_)
+    failed = np.zeros(num_rows, np.bool_)
     done: list[tuple[int, pa.Array]] = []
-    pending = [(0, len(array))]
+    pending = [(0, num_rows)]
     while pending:
         start, stop = pending.pop()
-        if stop - start == 0:
+        if stop == start:
             continue
         try:
-            done.append((start, cast(array.slice(start, stop - start))))
-        except _CONVERSION_ERRORS:
+            done.append((start, compute(start, stop)))
+        except _ROW_ERRORS:
             if stop - start == 1:
                 failed[start] = True
                 done.append((start, pa.nulls(1, target)))
@@ -70,19 +82,14 @@ def convert_each(array: pa.Array, cast: Cast, target: pa.DataType) -> tuple[pa.A
     return (pa.concat_arrays(parts) if parts else pa.nulls(0, target)), failed
 
 
-def null_where(array: pa.Array, mask: "pa.Array | Mask") -> pa.Array:
+def null_where(array: pa.Array, mask: pa.Array | Mask) -> pa.Array:
     """Return the array with null where the mask is true."""
     condition = pa.array(mask) if isinstance(mask, np.ndarray) else mask
     return pc.if_else(condition, pa.scalar(None, array.type), array)
 
 
-def list_array(counts: "np.ndarray[Any, np.dtype[np.int64]]", values: pa.Array) -> pa.Array:
+def list_array(counts: npt.NDArray[np.int64], values: pa.Array) -> pa.Array:
     """Return lists of the given lengths over the values end to end; an empty list becomes null."""
     offsets = np.zeros(len(counts) + 1, np.int32)
     np.cumsum(counts, out=offsets[1:])
     return pa.ListArray.from_arrays(pa.array(offsets), values, mask=pa.array(counts == 0))
-
-
-def first_failed(failed: Mask) -> int:
-    """Return the index of the first failed row."""
-    return int(np.argmax(failed))

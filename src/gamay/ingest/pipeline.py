@@ -1,0 +1,172 @@
+"""From the batches of a record reader to the conformed batches that segments are built from."""
+
+import numpy as np
+import pyarrow as pa
+
+from gamay.base.errors import InvalidConfigError, nearest
+from gamay.functions.arrow import arrow_type
+from gamay.ingest import convert_time, nested, transforms
+from gamay.ingest.arrays import Mask, null_where
+from gamay.ingest.convert import convert
+from gamay.ingest.records import MULTI_VALUE_DELIMITER, BadRecord, ErrorLog
+from gamay.ingest.rows import Failures, Locate, PipelineStats, Rows, describe_value
+from gamay.ingest.sanitise import sanitise
+from gamay.ingest.transforms import Evaluator, Transform
+from gamay.model.datetime_format import sane_time
+from gamay.model.field_spec import FieldSpec
+from gamay.model.ingestion import EnrichmentConfig, SourceFieldConfig
+from gamay.model.schema import Schema
+from gamay.model.table_config import TableConfig
+from gamay.model.types import DataType
+
+_SOURCE_TYPES = {
+    "BOOLEAN": DataType.BOOLEAN, "BYTE": DataType.INT, "CHARACTER": DataType.STRING, "SHORT": DataType.INT,
+    "INTEGER": DataType.INT, "INT": DataType.INT, "LONG": DataType.LONG, "FLOAT": DataType.FLOAT, "DOUBLE": DataType.DOUBLE,
+    "BIG_DECIMAL": DataType.BIG_DECIMAL, "TIMESTAMP": DataType.TIMESTAMP, "STRING": DataType.STRING, "JSON": DataType.JSON,
+    "BYTES": DataType.BYTES, "UUID": DataType.UUID,
+}  # fmt: skip
+
+
+class Pipeline:
+    """Applies a table's ingestion config to batches of one table; not for use by several threads at once.
+
+    The order is Pinot's: source types and enrichments, nested input made flat, source types and enrichments, computed
+    columns, filter, conversion to the schema's types, check of times, special values, cleaning of text. Missing values stay
+    null; the segment builder stores the columns' defaults for them.
+
+    Raises InvalidConfigError for expressions and settings that cannot be applied.
+    """
+
+    def __init__(self, schema: Schema, table_config: TableConfig) -> None:
+        ingestion = table_config.ingestion
+        if ingestion.schema_conforming_transformer is not None:
+            raise InvalidConfigError(
+                "ingestionConfig.schemaConformingTransformerConfig is not supported; use complexTypeConfig"
+            )
+        self._schema = schema
+        self._config = ingestion
+        self._time_column = table_config.time_column
+        self._transforms = transforms.in_order_of_dependency(_transforms(schema, table_config))
+        self._enrichments = [(e.pre_complex_type_transform, _generated(e)) for e in ingestion.enrichments]
+        text = ingestion.filter.filter_function if ingestion.filter is not None else None
+        self._filter = transforms.parse_transform("", text, "ingestionConfig.filterConfig") if text else None
+        self._source_fields = [(c.pre_complex_type_transform, _source_field(c)) for c in ingestion.source_fields]
+        self._evaluator = Evaluator(schema)
+        self._log = ErrorLog(ingestion.continue_on_error)
+        self.stats = PipelineStats()
+        self._failures = Failures(self._log, self.stats)
+
+    @property
+    def errors(self) -> list[BadRecord]:
+        """The first values that could not be computed or converted (with `continueOnError`; they are null)."""
+        return self._log.kept
+
+    def apply(self, batch: pa.RecordBatch, file: str = "input", locate: Locate | None = None) -> pa.RecordBatch:
+        """Return the conformed batch of a batch from a reader (or of any other batch); it may have fewer or more rows.
+
+        file, locate: what to call the place of a row of `batch` (from 0) in messages.
+        Raises RecordError for the first value that cannot be computed or converted, unless the table's `continueOnError`.
+        """
+        first_row = self.stats.rows_read
+        self._failures.begin(file, locate or (lambda row: f"row {first_row + row + 1}"))
+        delimiter = (batch.schema.metadata or {}).get(MULTI_VALUE_DELIMITER)
+        self._evaluator.multi_value_delimiter = delimiter.decode() if delimiter else None
+        rows = self._flattened(Rows.of(batch))
+        transforms.fill_columns(self._transforms, rows, self._evaluator, self._schema, self._failures)
+        if self._filter is not None:
+            before = rows.num_rows
+            rows = transforms.drop_filtered(self._filter, rows, self._evaluator, self._failures)
+            self.stats.rows_filtered += before - rows.num_rows
+        fields = self._schema.stored_fields
+        columns = [self._finished(spec, rows) for spec in fields]
+        self.stats.rows_read += batch.num_rows
+        self.stats.rows_written += rows.num_rows
+        self._failures.end()
+        target = pa.schema([(f.name, arrow_type(f.data_type, f.single_value)) for f in fields])
+        return pa.RecordBatch.from_arrays(columns, schema=target)
+
+    def _flattened(self, rows: Rows) -> Rows:
+        self._prepare(rows, before_flattening=True)
+        if self._config.complex_type is not None:
+            rows = nested.flatten(rows, self._config.complex_type)
+        self._prepare(rows, before_flattening=False)
+        return rows
+
+    def _prepare(self, rows: Rows, before_flattening: bool) -> None:
+        for is_before, spec in self._source_fields:
+            if is_before == before_flattening and spec.name in rows.columns:
+                values, failed = convert(rows.columns[spec.name], spec, self._evaluator.multi_value_delimiter)
+                self._report(spec, rows, failed)
+                rows.put(spec.name, values)
+        for is_before, generated in self._enrichments:
+            if is_before == before_flattening:
+                for transform in generated:
+                    rows.columns.pop(transform.column, None)
+                    rows.typed.pop(transform.column, None)
+                transforms.fill_columns(generated, rows, self._evaluator, self._schema, self._failures)
+
+    def _finished(self, spec: FieldSpec, rows: Rows) -> pa.Array:
+        values, failed = rows.converted(spec, self._evaluator.multi_value_delimiter)
+        self._report(spec, rows, failed)
+        if spec.name == self._time_column and self._config.row_time_value_check:
+            values = self._checked_times(values, spec, rows)
+        if spec.data_type.is_text or spec.data_type is DataType.BYTES:
+            values, changed, too_long = sanitise(values, spec)
+            self.stats.values_trimmed += changed
+            if too_long is not None:
+                self._failures.add(
+                    rows, too_long, lambda row: f"column '{spec.name}': the value is longer than {spec.max_length}"
+                )
+        return values
+
+    def _checked_times(self, values: pa.Array, spec: FieldSpec, rows: Rows) -> pa.Array:
+        millis = convert_time.millis_of_column(values, spec)
+        valid = np.asarray(values.is_valid())
+        if not valid.any() or (sane_time(int(millis[valid].min())) and sane_time(int(millis[valid].max()))):
+            return values
+        distinct, places = np.unique(millis, return_inverse=True)
+        outside = ~np.array([sane_time(time) for time in distinct.tolist()])[places] & valid
+        self._failures.add(
+            rows, outside, lambda row: f"column '{spec.name}': the time {values[row].as_py()!r} is not in 1971 to 2071"
+        )
+        return null_where(values, outside)
+
+    def _report(self, spec: FieldSpec, rows: Rows, failed: Mask | None) -> None:
+        if failed is not None and failed.any():
+            wanted = spec.data_type.value if spec.single_value else f"list of {spec.data_type.value}"
+            self._failures.add(
+                rows,
+                failed,
+                lambda row: f"column '{spec.name}': {describe_value(rows.columns, spec.name, row)} is not a valid {wanted}",
+            )
+
+
+def _transforms(schema: Schema, table_config: TableConfig) -> list[Transform]:
+    found: dict[str, Transform] = {}
+    for config in table_config.ingestion.transforms:
+        what = f"the transform of column '{config.column_name}'"
+        if config.column_name in found:
+            raise InvalidConfigError(f"{what} is given twice in transformConfigs")
+        found[config.column_name] = transforms.parse_transform(config.column_name, config.transform_function, what)
+    for spec in schema.stored_fields:
+        if spec.transform_function and spec.name not in found:
+            what = f"the schema's transformFunction of column '{spec.name}'"
+            found[spec.name] = transforms.parse_transform(spec.name, spec.transform_function, what)
+    return list(found.values())
+
+
+def _generated(enrichment: EnrichmentConfig) -> list[Transform]:
+    if enrichment.enricher_type != "generateColumn":
+        raise InvalidConfigError(f"enricherType '{enrichment.enricher_type}' is not supported; supported is generateColumn")
+    functions = (enrichment.properties or {}).get("fieldToFunctionMap", {})
+    found = [transforms.parse_transform(n, str(f), f"the generated column '{n}'") for n, f in functions.items()]
+    return transforms.in_order_of_dependency(found)
+
+
+def _source_field(config: SourceFieldConfig) -> FieldSpec:
+    name = config.data_type.upper()
+    element = name.removesuffix("_ARRAY")
+    if element not in _SOURCE_TYPES:
+        near = nearest(element, _SOURCE_TYPES)
+        raise InvalidConfigError(f"sourceFieldConfigs: unknown dataType '{config.data_type}' of '{config.name}'.{near}")
+    return FieldSpec(config.name, _SOURCE_TYPES[element], single_value=element == name)

@@ -1,0 +1,19 @@
+"""A reader and a pipeline together."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from gamay.ingest.pipeline import Pipeline
+from gamay.ingest.records import RecordReader
+
+
+def conformed_batches(reader: RecordReader, pipeline: Pipeline) -> Iterator[pa.RecordBatch]:
+    """Yield the conformed batches of a file, each of at least one row; raises RecordError naming file and position."""
+    first_row = 0
+    for batch in reader:
+        start = first_row
+        conformed = pipeline.apply(batch, reader.file, lambda row, start=start: reader.position(start + row))  # type: ignore[misc]
+        first_row += batch.num_rows
+        if conformed.num_rows:
+            yield conformed
