@@ -43,3 +43,30 @@ def list_indices(starts: Array, ends: Array, out: Array) -> None:
         for j in range(starts[i], ends[i]):
             out[position] = j
             position += 1
+
+
+@kernel
+def group_positions(keys: Array, starts: Array, positions: Array) -> None:
+    """Counting sort: positions [n] of keys [n] by key, stable; key k ends up at positions[starts[k]:starts[k + 1]].
+
+    starts: zeroed int64 [number of keys + 1].
+    """
+    for i in range(keys.size):
+        starts[keys[i] + 1] += 1
+    for k in range(1, starts.size):
+        starts[k] += starts[k - 1]
+    cursor = starts[:-1].copy()
+    for i in range(keys.size):
+        key = np.int64(keys[i])
+        positions[cursor[key]] = i
+        cursor[key] += 1
+
+
+@kernel
+def mark_lists(holds: Array, offsets: Array, out: Array) -> None:
+    """Set out[i] to whether any of holds[offsets[i]:offsets[i + 1]] is true."""
+    for i in range(out.size):
+        for j in range(offsets[i], offsets[i + 1]):
+            if holds[j]:
+                out[i] = True
+                break

@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -38,12 +38,8 @@ class SegmentBuilder:
         out_dir: Path | str,
         *,
         clock: Clock = SYSTEM_CLOCK,
-        packed_columns: Collection[str] = (),
     ) -> None:
-        """`packed_columns` get ids in the fewest bits instead of whole bytes: smaller in memory, slower to read.
-
-        Raises InvalidConfigError when an index cannot be built on its column.
-        """
+        """Prepare an empty segment; raises InvalidConfigError when an index cannot be built on its column."""
         self._schema = schema
         self._table_config = table_config
         self._name = name
@@ -55,7 +51,7 @@ class SegmentBuilder:
                 table_config.column_index(schema, spec.name),
                 self._default(spec),
                 table_config.null_handling(schema, spec.name),
-                spec.name in packed_columns,
+                table_config.indexing,
             )
             for spec in schema.stored_fields
         ]

@@ -10,12 +10,15 @@ from gamay.kernels.encoding import list_indices
 from gamay.segment.dictionary import SortedDictionary
 from gamay.segment.format import BufferFile, BufferMeta
 from gamay.segment.forward import IdReader, read_ids
+from gamay.segment.index.bloom import BloomBits
+from gamay.segment.index.inverted import RoaringInverted
 from gamay.segment.index.null import read_nulls
+from gamay.segment.index.range import BucketedRange
 from gamay.segment.index.sorted import SortedStarts
 from gamay.segment.metadata import ColumnMeta
 from gamay.segment.raw import RawReader, read_raw
-from gamay.segment.spi import BloomFilter, DocIds, Ids, InvertedIndex, RangeIndex
-from gamay.segment.storage_form import to_values
+from gamay.segment.spi import DocIds, Ids
+from gamay.segment.storage_form import fixed_dtype, to_values
 
 
 class ImmutableColumn:
@@ -42,16 +45,17 @@ class ImmutableColumn:
         return SortedStarts.read(self._file, self._buffers)
 
     @cached_property
-    def inverted_index(self) -> InvertedIndex | None:
-        return None
+    def inverted_index(self) -> RoaringInverted | None:
+        return RoaringInverted.read(self._file, self._buffers)
 
     @cached_property
-    def range_index(self) -> RangeIndex | None:
-        return None
+    def range_index(self) -> BucketedRange | None:
+        dtype = fixed_dtype(self.data_type)
+        return BucketedRange.read(self._file, self._buffers, self._range_keys_at, self.dictionary, dtype)
 
     @cached_property
-    def bloom_filter(self) -> BloomFilter | None:
-        return None
+    def bloom_filter(self) -> BloomBits | None:
+        return BloomBits.read(self._file, self._buffers, self.data_type)
 
     @cached_property
     def null_docs(self) -> BitMap | None:
@@ -107,6 +111,11 @@ class ImmutableColumn:
         if dictionary is not None:
             return Vector(self.data_type, take(dictionary.values.values, self._ids.at(positions)), offsets)
         return Vector(self.data_type, to_values(self._raw.at(positions), self.data_type), offsets)
+
+    def _range_keys_at(self, docs: Ids) -> tuple[Ids, "Ids | None"]:
+        """What the range index compares: ids, or a raw column's values, of rows `docs`."""
+        offsets, positions = (None, docs) if self.single_value else self._value_positions(docs)
+        return (self._raw if self.dictionary is None else self._ids).at(positions), offsets
 
     def _positions(self, start: int, stop: int) -> tuple[int, int]:
         """Where the values of rows [start, stop) lie."""

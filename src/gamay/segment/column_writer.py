@@ -1,73 +1,133 @@
 """One finished column into buffers: dictionary, forward index, secondary indexes, statistics."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
+import numpy as np
+
+from gamay.base.errors import InvalidConfigError
 from gamay.functions.expression import LiteralValue
-from gamay.model.schema import FieldSpec
+from gamay.functions.vector import Vector, take
+from gamay.model.field_spec import FieldSpec
+from gamay.model.indexing import IndexingConfig
 from gamay.model.table_config import ColumnIndexConfig
-from gamay.model.types import FieldRole
+from gamay.model.types import DataType, FieldRole
 from gamay.segment.accumulate import ColumnAccumulator, EncodedColumn, RawColumn
 from gamay.segment.dictionary import write_dictionary
 from gamay.segment.format import BufferMeta, BufferWriter
 from gamay.segment.forward import packed_bits, write_ids
+from gamay.segment.index.bloom import write_bloom
+from gamay.segment.index.inverted import write_inverted
 from gamay.segment.index.null import write_nulls
+from gamay.segment.index.range import write_range_of_ids, write_range_of_values
 from gamay.segment.index.sorted import write_sorted
 from gamay.segment.metadata import ColumnMeta, Encoding
-from gamay.segment.raw import PASS_THROUGH, check_codec, write_raw
-from gamay.segment.spi import ColumnStats
+from gamay.segment.partition import PartitionFunction, partition_function, partition_info
+from gamay.segment.raw import PASS_THROUGH, write_raw
+from gamay.segment.spi import ColumnStats, PartitionInfo
 from gamay.segment.stats import encoded_stats, id_counts, raw_stats
+from gamay.segment.storage_form import Stored, fixed_dtype, to_values
+
+# A property of a field config: ids in the fewest bits instead of whole bytes, smaller in memory and slower to read.
+PACKED_PROPERTY = "forwardIndexBitPacked"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ColumnPlan:
-    """What is to be made of one column.
-
-    default: what stands in for a row without a value. packed: ids in the fewest bits instead of whole bytes.
-    """
+    """What is to be made of one column. default: what stands in for a row without a value."""
 
     spec: FieldSpec
     config: ColumnIndexConfig
     default: LiteralValue
     keep_nulls: bool
-    packed: bool
+    indexing: IndexingConfig
+
+    def __post_init__(self) -> None:
+        """Raise InvalidConfigError for what cannot be built, before any row is taken."""
+        config, spec = self.config, self.spec
+        if config.range and not config.dictionary and fixed_dtype(spec.data_type) is None:
+            raise InvalidConfigError(
+                f"column '{spec.name}' cannot have a range index: raw columns of type {spec.data_type.value} have none; "
+                "give it a dictionary"
+            )
+        if config.partition is not None and not spec.single_value:
+            raise InvalidConfigError(f"column '{spec.name}' is multi-value, so the table cannot be partitioned by it")
 
     @property
     def codec(self) -> str:
         """Compression of the raw form: metrics are read whole and stay plain."""
-        if self.config.codec is not None:
-            return check_codec(self.config.codec, self.spec.name)
-        return PASS_THROUGH if self.spec.role is FieldRole.METRIC else "LZ4"
+        return self.config.codec or (PASS_THROUGH if self.spec.role is FieldRole.METRIC else "LZ4")
+
+    @property
+    def packed(self) -> bool:
+        """Whether ids are stored in the fewest bits."""
+        return self.config.properties.get(PACKED_PROPERTY, "").lower() == "true"
+
+    @cached_property
+    def partition(self) -> PartitionFunction | None:
+        """The function by which the table is partitioned, if it is by this column."""
+        declared = self.config.partition
+        if declared is None:
+            return None
+        return partition_function(declared.function_name, declared.num_partitions, declared.function_config)
 
     def accumulator(self) -> ColumnAccumulator:
         """Return the empty column."""
         return ColumnAccumulator(self.spec.data_type, self.spec.single_value, self.default, self.config.dictionary)
 
+    def dictionary_pays(self, num_values: int, cardinality: int) -> bool:
+        """Return False when `optimizeDictionary` asks to drop a dictionary that does not save enough room."""
+        if not self.config.optimize_dictionary or not self.spec.single_value:
+            return True
+        dtype = fixed_dtype(self.spec.data_type)
+        if dtype is None:
+            ratio = self.indexing.no_dictionary_cardinality_ratio_threshold
+            return ratio is None or cardinality < ratio * num_values
+        raw_bytes = num_values * dtype.itemsize
+        encoded_bytes = cardinality * dtype.itemsize + -(-num_values * packed_bits(cardinality) // 8)
+        return raw_bytes > self.indexing.no_dictionary_size_ratio_threshold * encoded_bytes
+
 
 def write_column(writer: BufferWriter, plan: ColumnPlan, accumulator: ColumnAccumulator) -> ColumnMeta:
     """Write all buffers of a column and return its description."""
-    if plan.config.dictionary:
-        return _write_encoded(writer, plan, accumulator.finish_encoded())
-    return _write_raw(writer, plan, accumulator.finish_raw())
+    if not plan.config.dictionary:
+        return _write_raw(writer, plan, accumulator.finish_raw(), None)
+    column = accumulator.finish_encoded()
+    cardinality = len(column.dictionary)
+    if plan.dictionary_pays(len(column.ids), cardinality):
+        return _write_encoded(writer, plan, column)
+    decoded = RawColumn(take(column.dictionary, column.ids), column.offsets, column.null_docs)
+    return _write_raw(writer, plan, decoded, cardinality)
 
 
 def _write_encoded(writer: BufferWriter, plan: ColumnPlan, column: EncodedColumn) -> ColumnMeta:
+    data_type = plan.spec.data_type
     cardinality = len(column.dictionary)
     counts = id_counts(column.ids, cardinality)
-    stats = encoded_stats(column, plan.spec.data_type, counts, None)
+    stats = encoded_stats(column, data_type, counts, _partition(plan, column.dictionary))
     bits = packed_bits(cardinality) if plan.packed else column.ids.dtype.itemsize * 8
     buffers = write_dictionary(writer, column.dictionary)
     buffers.append(write_ids(writer, column.ids, bits if plan.packed else None))
     buffers += _write_rows(writer, plan, column)
-    if stats.is_sorted:
+    if stats.is_sorted:  # it answers whatever the next two would
         buffers.append(write_sorted(writer, counts))
+    else:
+        if plan.config.inverted:
+            buffers += write_inverted(writer, column.ids, column.offsets, cardinality)
+        if plan.config.range:
+            buffers += write_range_of_ids(writer, column.ids, column.offsets, counts)
+    buffers += _write_bloom(writer, plan, column.dictionary)
     return _describe(plan, Encoding.DICTIONARY, bits, None, stats, buffers)
 
 
-def _write_raw(writer: BufferWriter, plan: ColumnPlan, column: RawColumn) -> ColumnMeta:
-    config = plan.config
-    stats = raw_stats(column, plan.spec.data_type, None)
-    buffers = write_raw(writer, column.values, plan.codec, config.target_docs_per_chunk, config.target_max_chunk_size)
+def _write_raw(writer: BufferWriter, plan: ColumnPlan, column: RawColumn, cardinality: int | None) -> ColumnMeta:
+    config, values = plan.config, column.values
+    stats = replace(raw_stats(column, plan.spec.data_type, _partition(plan, values)), cardinality=cardinality)
+    buffers = write_raw(writer, values, plan.codec, config.target_docs_per_chunk, config.target_max_chunk_size)
     buffers += _write_rows(writer, plan, column)
+    if config.range and isinstance(values, np.ndarray):
+        buffers += write_range_of_values(writer, values, column.offsets)
+    buffers += _write_bloom(writer, plan, values)
     return _describe(plan, Encoding.RAW, None, plan.codec, stats, buffers)
 
 
@@ -79,6 +139,23 @@ def _write_rows(writer: BufferWriter, plan: ColumnPlan, column: EncodedColumn | 
     if plan.keep_nulls and len(column.null_docs):
         buffers.append(write_nulls(writer, column.null_docs))
     return buffers
+
+
+def _write_bloom(writer: BufferWriter, plan: ColumnPlan, values: Stored) -> list[BufferMeta]:
+    bloom = plan.config.bloom
+    if bloom is None:
+        return []
+    return [write_bloom(writer, values, plan.spec.data_type, bloom.fpp, bloom.max_size_bytes)]
+
+
+def _partition(plan: ColumnPlan, values: Stored) -> PartitionInfo | None:
+    if plan.partition is None:
+        return None
+    data_type: DataType = plan.spec.data_type
+    try:
+        return partition_info(plan.partition, Vector(data_type, to_values(values, data_type)))
+    except ValueError as reason:
+        raise InvalidConfigError(f"the table cannot be partitioned by column '{plan.spec.name}': {reason}") from None
 
 
 def _describe(

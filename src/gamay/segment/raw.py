@@ -20,7 +20,6 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from gamay.base.errors import InvalidConfigError, nearest
 from gamay.kernels.encoding import gather_lists
 from gamay.model.types import DataType
 from gamay.segment.format import BufferFile, BufferMeta, BufferWriter
@@ -29,7 +28,6 @@ from gamay.segment.storage_form import Stored, binary_array, binary_buffers, con
 
 PASS_THROUGH = "PASS_THROUGH"
 _ARROW_CODECS = {"LZ4": "lz4_raw", "ZSTANDARD": "zstd", "SNAPPY": "snappy", "GZIP": "gzip"}
-CODECS = (PASS_THROUGH, *_ARROW_CODECS)
 
 # A chunk this large costs a point lookup about 30 µs and makes the calls of a scan negligible.
 _CHUNK_BYTES = 128 << 10
@@ -38,17 +36,6 @@ _DEFAULT_DOCS_PER_CHUNK = 1000
 
 
 # Config
-
-
-def check_codec(codec: str, column: str) -> str:
-    """Return the codec's canonical name; raises InvalidConfigError for an unknown one."""
-    name = codec.upper()
-    if name not in CODECS:
-        raise InvalidConfigError(
-            f"compressionCodec '{codec}' of column '{column}' is not known; expected one of {', '.join(CODECS)}."
-            f"{nearest(name, CODECS)}"
-        )
-    return name
 
 
 def values_per_chunk(stored_bytes: int, num_values: int, target_docs: int, max_chunk_bytes: int) -> int:

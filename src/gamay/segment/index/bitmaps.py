@@ -1,29 +1,119 @@
-"""Roaring bitmaps in buffers."""
+"""Roaring bitmaps in buffers, one or many, and docs grouped by a key.
+
+bitmaps of a kind K:   K.starts := i64[n + 1]: set i is K.sets[starts[i]:starts[i + 1]]
+                       K.sets   := set*, each padded with zeros to a multiple of 4 bytes
+set                    := u32 doc id*, when it has at most LIST_DOCS_MAX docs: K.counts[i] of them
+                        | serialised roaring bitmap (portable format)
+                       K.counts := i32[n]: number of docs in each set
+"""
+
+from typing import cast
 
 import numpy as np
 from pyroaring import BitMap
 
 from gamay.base.errors import CorruptSegmentError
-from gamay.segment.format import BufferFile, BufferMeta
+from gamay.kernels.encoding import group_positions, list_indices
+from gamay.segment.format import BufferFile, BufferMeta, BufferWriter
 from gamay.segment.spi import Ids
 
+# A bitmap of few docs costs more in its header, and in the making, than the list.
+LIST_DOCS_MAX = 32
 
-def bitmap_of(docs: Ids) -> BitMap:
-    """Return the set of ascending doc ids."""
-    return BitMap(np.ascontiguousarray(docs, np.uint32))
+
+# Build
 
 
 def serialise(docs: "Ids | BitMap") -> bytes:
     """Return the portable form of a set of docs, runs compressed: the same bytes for the same set."""
-    bitmap = docs.copy() if isinstance(docs, BitMap) else bitmap_of(docs)
+    bitmap = docs.copy() if isinstance(docs, BitMap) else BitMap(np.ascontiguousarray(docs, np.uint32))
     bitmap.run_optimize()
     raw: bytes = bitmap.serialize()
     return raw
 
 
-def deserialise(file: BufferFile, buffer: BufferMeta) -> BitMap:
-    """Read a whole buffer as one bitmap; raises CorruptSegmentError when it is none."""
+def docs_by_key(keys: Ids, num_keys: int, offsets: "Ids | None") -> "tuple[Ids, Ids]":
+    """Sort docs by key, stably.
+
+    keys: [num_values] below `num_keys`; offsets: int32 [num_docs + 1] where each row's values begin, None for one
+    value a row. Returns int64 starts [num_keys + 1] and uint32 docs [num_values]: key k holds docs[starts[k]:starts[k
+    + 1]], ascending, repeated where a row repeats the key.
+    """
+    starts = np.zeros(num_keys + 1, np.int64)
+    positions = np.empty(len(keys), np.uint32)
+    group_positions(keys, starts, positions)
+    if offsets is None:
+        return starts, positions
+    rows = np.repeat(np.arange(len(offsets) - 1, dtype=np.uint32), np.diff(offsets))
+    return starts, rows[positions]
+
+
+def write_sets(writer: BufferWriter, kind: str, starts: Ids, docs: Ids) -> list[BufferMeta]:
+    """Write the set of docs of each key; `starts` and `docs` as from `docs_by_key`."""
+    counts = np.diff(starts).astype(np.int32)
+    parts: list[bytes | Ids] = []
+    sizes = 4 * counts.astype(np.int64)
+    pending = 0  # first key of the lists that were not yet added: neighbours are written in one piece
+    for key in np.flatnonzero(counts > LIST_DOCS_MAX).tolist():
+        parts.append(docs[starts[pending] : starts[key]])
+        raw = serialise(docs[starts[key] : starts[key + 1]])
+        raw += bytes(-len(raw) % 4)
+        parts.append(raw)
+        sizes[key] = len(raw)
+        pending = key + 1
+    parts.append(docs[starts[pending] :])
+    byte_starts = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(sizes, out=byte_starts[1:])
+    return [
+        writer.add(f"{kind}.starts", [byte_starts]),
+        writer.add(f"{kind}.counts", [counts]),
+        writer.add(f"{kind}.sets", parts),
+    ]
+
+
+# Read
+
+
+def deserialise(file: BufferFile, kind: str, raw: Ids) -> BitMap:
+    """Return a bitmap from its portable form; raises CorruptSegmentError when it is none."""
     try:
-        return BitMap.deserialize(file.array(buffer, np.uint8).tobytes())
-    except ValueError as reason:
-        raise CorruptSegmentError(f"{file.path}: buffer '{buffer.kind}' is not a roaring bitmap: {reason}") from None
+        return BitMap.deserialize(cast(bytes, raw))  # any buffer will do; the annotation is too narrow
+    except (ValueError, IndexError) as reason:
+        raise CorruptSegmentError(f"{file.path}: buffer '{kind}' does not hold a roaring bitmap: {reason}") from None
+
+
+class DocSets:
+    """Many sets of docs, opened one by one as they are asked for."""
+
+    def __init__(self, file: BufferFile, buffers: dict[str, BufferMeta], kind: str) -> None:
+        self._file = file
+        self._kind = f"{kind}.sets"
+        self._starts = file.array(buffers[f"{kind}.starts"], np.int64)
+        self._counts = file.array(buffers[f"{kind}.counts"], np.int32)
+        self._sets = file.array(buffers[self._kind], np.uint8)
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def get(self, key: int) -> BitMap:
+        """Return a set of docs, which the caller may change."""
+        raw = self._sets[self._starts[key] : self._starts[key + 1]]
+        if self._counts[key] <= LIST_DOCS_MAX:
+            return BitMap(raw.view(np.uint32))
+        return deserialise(self._file, self._kind, raw)
+
+    def union(self, keys: Ids) -> BitMap:
+        """Return the union of several sets."""
+        if len(keys) == 1:
+            return self.get(int(keys[0]))
+        keys = np.asarray(keys, np.int64)
+        is_list = self._counts[keys] <= LIST_DOCS_MAX
+        bitmaps = [self.get(key) for key in keys[~is_list].tolist()]
+        listed = keys[is_list]
+        if len(listed):
+            starts, ends = self._starts[listed] >> 2, self._starts[listed + 1] >> 2
+            positions = np.empty(int((ends - starts).sum()), np.int64)
+            list_indices(starts, ends, positions)
+            words = self._sets[: len(self._sets) & ~3].view(np.uint32)
+            bitmaps.append(BitMap(words[positions]))
+        return BitMap.union(*bitmaps) if bitmaps else BitMap()

@@ -3,6 +3,7 @@
 null.docs := serialised roaring bitmap (portable format)
 """
 
+import numpy as np
 from pyroaring import BitMap
 
 from gamay.segment.format import BufferFile, BufferMeta, BufferWriter
@@ -19,4 +20,4 @@ def write_nulls(writer: BufferWriter, null_docs: Ids) -> BufferMeta:
 
 def read_nulls(file: BufferFile, buffers: dict[str, BufferMeta]) -> BitMap | None:
     """Open the vector, if the column has it."""
-    return deserialise(file, buffers[KIND]) if KIND in buffers else None
+    return deserialise(file, KIND, file.array(buffers[KIND], np.uint8)) if KIND in buffers else None

@@ -1,0 +1,141 @@
+"""Range index: docs in buckets of neighbouring values, about as many docs in each.
+
+    range.starts range.counts range.sets := one set of docs for each bucket, see gamay.segment.index.bitmaps
+    range.bounds := key[num_buckets + 1]: bucket b holds the keys from bounds[b], below bounds[b + 1]; the last also its end
+
+A key is a dictionary id (i32), or for a raw column the value itself. A query takes the buckets that lie within its
+bounds whole, and looks at the rows of the at most two that it cuts, so its answer is exact. At two bytes a doc and
+less it is smaller than bit slices, and a narrow range touches few of them.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from pyroaring import BitMap
+
+from gamay.functions.expression import LiteralValue
+from gamay.kernels.encoding import mark_lists
+from gamay.segment.dictionary import SortedDictionary
+from gamay.segment.format import BufferFile, BufferMeta, BufferWriter
+from gamay.segment.index.bitmaps import DocSets, docs_by_key, write_sets
+from gamay.segment.spi import Ids
+
+KIND = "range"
+_BUCKETS_MAX = 256
+_DOCS_PER_BUCKET_MIN = 2048
+
+
+# Build
+
+
+def write_range_of_ids(writer: BufferWriter, ids: Ids, offsets: "Ids | None", counts: Ids) -> list[BufferMeta]:
+    """Write the index of a dictionary column; `counts` int64 [cardinality] tells how often each id occurs."""
+    num_buckets = _num_buckets(len(ids))
+    before = np.cumsum(counts) - counts
+    bucket_of_id = before * num_buckets // max(1, len(ids))
+    first_ids = np.flatnonzero(np.diff(bucket_of_id, prepend=-1))
+    bounds = np.append(first_ids, len(counts)).astype(np.int32)
+    bucket_of_id = np.repeat(np.arange(len(first_ids)), np.diff(bounds)).astype(np.uint16)
+    return _write(writer, bucket_of_id[ids], offsets, bounds, np.dtype("<i4"))
+
+
+def write_range_of_values(writer: BufferWriter, values: Ids, offsets: "Ids | None") -> list[BufferMeta]:
+    """Write the index of a raw numeric column."""
+    num_buckets = _num_buckets(len(values))
+    at = np.arange(num_buckets) * len(values) // num_buckets
+    ordered = np.sort(values)
+    lower = np.unique(ordered[at]) if len(values) else ordered
+    bounds = np.append(lower, ordered[-1:])
+    buckets = (np.searchsorted(lower, values, side="right") - 1).astype(np.uint16)
+    return _write(writer, buckets, offsets, bounds, values.dtype)
+
+
+def _num_buckets(num_values: int) -> int:
+    return max(1, min(_BUCKETS_MAX, num_values // _DOCS_PER_BUCKET_MIN))
+
+
+def _write(
+    writer: BufferWriter, buckets: Ids, offsets: "Ids | None", bounds: Ids, dtype: "np.dtype[Any]"
+) -> list[BufferMeta]:
+    num_buckets = max(0, len(bounds) - 1)
+    starts, docs = docs_by_key(buckets, num_buckets, offsets)
+    return [*write_sets(writer, KIND, starts, docs), writer.add(f"{KIND}.bounds", [bounds.astype(dtype)])]
+
+
+# Read
+
+
+class KeysAt(Protocol):
+    """Where the index looks at rows: keys of docs (ascending), and int32 offsets for multi-value rows."""
+
+    def __call__(self, docs: Ids, /) -> "tuple[Ids, Ids | None]": ...
+
+
+class BucketedRange:
+    """Implements `segment.spi.RangeIndex`."""
+
+    def __init__(self, sets: DocSets, bounds: Ids, keys_at: KeysAt, dictionary: SortedDictionary | None) -> None:
+        self._sets = sets
+        self._bounds = bounds
+        self._keys_at = keys_at
+        self._dictionary = dictionary
+
+    @classmethod
+    def read(
+        cls,
+        file: BufferFile,
+        buffers: dict[str, BufferMeta],
+        keys_at: KeysAt,
+        dictionary: SortedDictionary | None,
+        dtype: "np.dtype[Any] | None",
+    ) -> "BucketedRange | None":
+        """Open the index, if the column has it; `dtype` is that of a raw column's values."""
+        if f"{KIND}.sets" not in buffers:
+            return None
+        bounds = file.array(buffers[f"{KIND}.bounds"], np.int32 if dictionary is not None else dtype)
+        return cls(DocSets(file, buffers, KIND), bounds, keys_at, dictionary)
+
+    def docs_between(self, lower: LiteralValue, upper: LiteralValue, lower_inclusive: bool, upper_inclusive: bool) -> BitMap:
+        """Return the docs that hold a value between the bounds; None is no bound."""
+        if len(self._sets) == 0:
+            return BitMap()
+        if self._dictionary is not None:
+            first, last = self._dictionary.id_range(lower, upper, lower_inclusive, upper_inclusive)
+            lower_buckets, upper_buckets = self._bounds[:-1], self._bounds[1:] - 1
+            touched = (upper_buckets >= first) & (lower_buckets < last)
+            whole = (lower_buckets >= first) & (upper_buckets < last)
+            return self._collect(touched, whole, lambda keys: (keys >= first) & (keys < last))
+
+        def inside(keys: Ids) -> Ids:
+            found = np.ones(len(keys), np.bool_)
+            if lower is not None:
+                found &= keys >= lower if lower_inclusive else keys > lower
+            if upper is not None:
+                found &= keys <= upper if upper_inclusive else keys < upper
+            return found
+
+        # The upper bound of a bucket is not in it, except of the last: counting it in makes `whole` cautious, never wrong.
+        low_in, high_in = inside(self._bounds[:-1]), inside(self._bounds[1:])
+        starts_below = np.ones(len(self._sets), np.bool_)
+        if upper is not None:
+            starts_below = self._bounds[:-1] <= upper
+        ends_above = np.ones(len(self._sets), np.bool_)
+        if lower is not None:
+            ends_above = self._bounds[1:] >= lower
+        return self._collect(starts_below & ends_above, low_in & high_in, inside)
+
+    def _collect(self, touched: Ids, whole: Ids, inside: Callable[[Ids], Ids]) -> BitMap:
+        """Union the `whole` buckets, and of the others `touched` the docs whose keys are `inside`."""
+        found = self._sets.union(np.flatnonzero(whole))
+        cut = self._sets.union(np.flatnonzero(touched & ~whole))
+        if cut:
+            docs = np.asarray(cut.to_array(), np.int32)
+            keys, offsets = self._keys_at(docs)
+            holds = inside(keys)
+            if offsets is not None:
+                in_row = np.zeros(len(docs), np.bool_)
+                mark_lists(holds, offsets, in_row)
+                holds = in_row
+            found |= BitMap(docs[holds].astype(np.uint32))
+        return found
