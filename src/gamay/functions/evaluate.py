@@ -1,3 +1,103 @@
-from gamay.functions.expression import Call, Expression, Literal
-def evaluate_constant(call: Call) -> Expression:
-    raise NotImplementedError
+"""Expressions computed on batches of rows, and their types before there are any.
+
+Columns arrive as operands; what depends on one dictionary-encoded column only is computed once for each dictionary entry
+and gathered. Conditions on multi-value columns hold when any value fits (`<>` and NOT IN: when none does not).
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.expression import Call, Column, Expression, Literal, column_names, walk
+from gamay.functions.registry import ScalarFunction, ValueType, is_aggregate, must_get_scalar, scalar_function
+from gamay.functions.text import to_text
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, take
+from gamay.model.types import DataType
+
+ColumnSource: TypeAlias = Callable[[str], Operand]
+ColumnTypes: TypeAlias = Callable[[str], ValueType]
+
+# After aggregation and among constants, whole numbers stay whole; on columns these functions give DOUBLE.
+_WHOLE_NUMBER_FORMS = {"plus": "longplus", "minus": "longminus", "times": "longtimes", "mod": "longmod"}
+_WHOLE = (DataType.INT, DataType.LONG)
+
+
+def evaluate(expression: Expression, column: ColumnSource, num_rows: int, *, post_aggregation: bool = False) -> Operand:
+    """Compute an expression for a batch of rows.
+
+    column: returns a column's operand, `num_rows` long, by name. post_aggregation: plus, minus, times and mod of INT and
+    LONG are LONG, as among constants. Raises QueryError: QUERY_VALIDATION for unknown functions and arguments that do not
+    fit, QUERY_EXECUTION for values that a function cannot take. Conditions are Vectors of BOOLEAN (or Scalars).
+    """
+    if isinstance(expression, Literal):
+        return Scalar(expression.value, expression.type)
+    if isinstance(expression, Column):
+        return column(expression.name)
+    if not isinstance(expression, Call):
+        raise QueryError(ErrorCode.QUERY_VALIDATION, "* is not an expression; it stands alone in SELECT and in COUNT(*)")
+    over_dictionary = _over_dictionary(expression, column, num_rows, post_aggregation)
+    if over_dictionary is not None:
+        return over_dictionary
+    args = [evaluate(arg, column, num_rows, post_aggregation=post_aggregation) for arg in expression.args]
+    types = [(arg.type, not isinstance(arg, Scalar) and arg.offsets is not None) for arg in args]
+    return _function(expression, types, post_aggregation).compute(expression, args, num_rows)
+
+
+def evaluate_constant(expression: Expression) -> Literal:
+    """Compute an expression of constants; raises QueryError."""
+    result = evaluate(expression, _no_column, 1, post_aggregation=True)
+    if not isinstance(result, Scalar):
+        raise QueryError(ErrorCode.QUERY_VALIDATION, f"{to_text(expression)} is not a single constant")
+    return Literal(result.value, result.type if result.value is not None else DataType.UNKNOWN)
+
+
+def result_type(expression: Expression, column_type: ColumnTypes, *, post_aggregation: bool = False) -> ValueType:
+    """Return the type of an expression and whether it is multi-value; raises QueryError as `evaluate` would."""
+    if isinstance(expression, Literal):
+        return expression.type, False
+    if isinstance(expression, Column):
+        return column_type(expression.name)
+    if not isinstance(expression, Call):
+        raise QueryError(ErrorCode.QUERY_VALIDATION, "* is not an expression; it stands alone in SELECT and in COUNT(*)")
+    if is_aggregate(expression.name):
+        raise QueryError(ErrorCode.QUERY_VALIDATION, f"The aggregate {to_text(expression)} cannot stand here")
+    types = [result_type(arg, column_type, post_aggregation=post_aggregation) for arg in expression.args]
+    return _function(expression, types, post_aggregation).result_type(expression, types)
+
+
+def _no_column(name: str) -> Operand:
+    raise QueryError(ErrorCode.QUERY_VALIDATION, f"'{name}' is a column where only constants can stand")
+
+
+def _function(call: Call, types: list[ValueType], post_aggregation: bool) -> ScalarFunction:
+    if post_aggregation and call.name in _WHOLE_NUMBER_FORMS and all(t in _WHOLE for t, _ in types):
+        return must_get_scalar(_WHOLE_NUMBER_FORMS[call.name])
+    return must_get_scalar(call.name)
+
+
+def _over_dictionary(call: Call, column: ColumnSource, num_rows: int, post_aggregation: bool) -> Vector | None:
+    """Compute a call of one dictionary-encoded column for each entry, then gather; None when that does not pay or fit."""
+    names = column_names(call)
+    if len(names) != 1:
+        return None
+    operand = column(names[0])
+    if not isinstance(operand, EncodedVector) or operand.offsets is not None or operand.nulls is not None:
+        return None
+    if len(operand.dictionary) > num_rows or not _is_elementwise(call):
+        return None
+    entries = operand.dictionary
+    try:
+        result = evaluate(call, lambda name: entries, len(entries), post_aggregation=post_aggregation)
+    except QueryError as error:
+        if error.code is ErrorCode.QUERY_EXECUTION:
+            return None  # perhaps for an entry that none of these rows has
+        raise
+    if not isinstance(result, Vector) or result.offsets is not None:
+        return None
+    nulls = None if result.nulls is None else result.nulls[operand.ids]
+    return Vector(result.type, take(result.values, operand.ids), None, nulls)
+
+
+def _is_elementwise(call: Call) -> bool:
+    functions = [scalar_function(part.name) for part in walk(call) if isinstance(part, Call)]
+    return all(function is not None and function.is_deterministic for function in functions)

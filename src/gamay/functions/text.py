@@ -6,6 +6,8 @@ Function names in lower case, arguments joined by commas without spaces, literal
 
 from decimal import Decimal
 
+import numpy as np
+
 from gamay.functions.expression import Call, Column, Expression, Literal, LiteralValue
 
 _SHOWN = {
@@ -57,10 +59,25 @@ def java_double_text(value: float) -> str:
         return "NaN"
     if value in (float("inf"), float("-inf")):
         return "Infinity" if value > 0 else "-Infinity"
+    return _java_text(value, repr(value))
+
+
+def java_float_text(value: np.float32) -> str:
+    """Return a single-precision number as Java's Float.toString prints it.
+
+    >>> java_float_text(np.float32(0.1))
+    '0.1'
+    """
+    if not np.isfinite(value):
+        return java_double_text(float(value))
+    return _java_text(float(value), str(value))
+
+
+def _java_text(value: float, shortest: str) -> str:
     if value == 0 or 1e-3 <= abs(value) < 1e7:
-        text = repr(value)
-        return text if "e" not in text else format(Decimal(text), "f")
-    sign, digits, exponent = Decimal(repr(value)).as_tuple()
+        text = format(Decimal(shortest), "f")
+        return text if "." in text else f"{text}.0"
+    sign, digits, exponent = Decimal(shortest).as_tuple()
     shown = "".join(map(str, digits)).rstrip("0") or "0"
     power = int(exponent) + len(digits) - 1
     return f"{'-' if sign else ''}{shown[0]}.{shown[1:] or '0'}E{power}"

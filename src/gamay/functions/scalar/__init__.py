@@ -1,1 +1,8 @@
-"""Scalar functions: one module for each family, found through the registry."""
+"""Scalar functions: one module for each family; importing the package registers them all."""
+
+import importlib
+
+_FAMILIES = ("arithmetic", "rounding", "comparison", "logic", "casting")
+
+for _family in _FAMILIES:
+    importlib.import_module(f"{__name__}.{_family}")

@@ -1,0 +1,171 @@
+"""Arithmetic: DOUBLE on columns (BIG_DECIMAL if an argument is one), LONG among constants and after aggregation.
+
+`x / 0` is an infinity or NaN, except for BIG_DECIMAL, where it is an error. `log` is the natural logarithm.
+"""
+
+from collections.abc import Callable
+from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation, localcontext
+from typing import Any
+
+import numpy as np
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.scalar.convert import array_of
+from gamay.functions.scalar.define import each, scalar
+from gamay.functions.scalar.types import arithmetic_type, same_number
+from gamay.model.types import DataType
+
+DOUBLE, LONG = DataType.DOUBLE, DataType.LONG
+_DECIMALS = Context(prec=200)
+
+
+def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Infinities, NaN and wrapped integers are results here, no accidents to warn of."""
+
+    def run(*args: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return function(*args)
+
+    return run
+
+
+def _on_decimals(function: Callable[[Any, Any], Any], name: str) -> Callable[[Any, Any], Any]:
+    def run(left: Any, right: Any) -> Any:
+        with localcontext(_DECIMALS):
+            try:
+                return function(left, right)
+            except (ZeroDivisionError, InvalidOperation):
+                raise QueryError(ErrorCode.QUERY_EXECUTION, f"Function '{name}': BIG_DECIMAL division by zero") from None
+
+    return run
+
+
+def _decimal_divide(left: Any, right: Any) -> Any:
+    """Divide with the dividend's scale, rounding half to even."""
+    pairs = zip(*np.broadcast_arrays(left, right), strict=True)
+    return array_of(
+        [(a / b).quantize(Decimal((0, (1,), a.as_tuple().exponent)), rounding=ROUND_HALF_EVEN) for a, b in pairs],
+        DataType.BIG_DECIMAL,
+    )
+
+
+def _decimal_mod(left: Any, right: Any) -> Any:
+    return left % right
+
+
+def _fold(name: str, double: Callable[[Any, Any], Any], decimal: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    on_doubles, on_decimals = _quiet(double), _on_decimals(decimal, name)
+
+    def run(*args: Any) -> Any:
+        step = on_decimals if any(arg.dtype == object for arg in args) else on_doubles
+        total = args[0]
+        for arg in args[1:]:
+            total = step(total, arg)
+        return total
+
+    return run
+
+
+_EACH = each(None)  # of the result's type
+for _names, _double, _decimal, _variadic in (
+    (("plus", "add"), np.add, np.add, True),
+    (("minus", "sub"), np.subtract, np.subtract, False),
+    (("times", "mult"), np.multiply, np.multiply, True),
+    (("mod",), np.fmod, _decimal_mod, False),
+):
+    scalar(*_names, params=(_EACH, _EACH), returns=arithmetic_type, variadic=_variadic)(_fold(_names[0], _double, _decimal))
+
+
+@scalar("divide", "div", params=(_EACH, _EACH, _EACH), returns=arithmetic_type, optional=1)
+def divide(left: Any, right: Any, default: Any = None) -> Any:
+    """`divide(a, b, default)` gives the default where b is 0."""
+    if default is None:
+        return _fold("divide", np.divide, _decimal_divide)(left, right)
+    safe = np.where(right == 0, left * 0 + 1, right)
+    return np.where(right == 0, default, _fold("divide", np.divide, _decimal_divide)(left, safe))
+
+
+def _long_mod(left: Any, right: Any) -> Any:
+    if np.any(right == 0):
+        raise QueryError(ErrorCode.QUERY_EXECUTION, "Function 'mod': division of whole numbers by zero")
+    return np.fmod(left, right)
+
+
+for _name, _whole in (
+    ("longplus", np.add),
+    ("longminus", np.subtract),
+    ("longtimes", np.multiply),
+    ("longmod", _long_mod),
+):
+    scalar(_name, params=(each(LONG), each(LONG)), returns=LONG, variadic=True)(_fold(_name, _whole, _whole))
+
+
+def _refuse_minimum(name: str, values: Any) -> None:
+    if values.dtype.kind == "i" and np.any(values == np.iinfo(values.dtype).min):
+        raise QueryError(ErrorCode.QUERY_EXECUTION, f"Function '{name}': the smallest {values.dtype} has no positive twin")
+
+
+@scalar("negate", params=(_EACH,), returns=same_number)
+def negate(values: Any) -> Any:
+    _refuse_minimum("negate", values)
+    return -values
+
+
+@scalar("abs", params=(_EACH,), returns=same_number)
+def absolute(values: Any) -> Any:
+    _refuse_minimum("abs", values)
+    return np.abs(values)
+
+
+def _cot(values: Any) -> Any:
+    return 1 / np.tan(values)
+
+
+def _sigmoid(values: Any) -> Any:
+    return 1 / (1 + np.exp(-values))
+
+
+for _names, _function in (
+    (("ceil", "ceiling"), np.ceil),
+    (("floor",), np.floor),
+    (("exp",), np.exp),
+    (("exp2",), np.exp2),
+    (("exp10",), lambda x: np.power(10.0, x)),
+    (("ln", "log"), np.log),
+    (("log2",), np.log2),
+    (("log10",), np.log10),
+    (("log1p",), np.log1p),
+    (("sqrt",), np.sqrt),
+    (("cbrt",), np.cbrt),
+    (("sign",), np.sign),
+    (("sigmoid",), _sigmoid),
+    (("sin",), np.sin),
+    (("cos",), np.cos),
+    (("tan",), np.tan),
+    (("cot",), _cot),
+    (("asin",), np.arcsin),
+    (("acos",), np.arccos),
+    (("atan",), np.arctan),
+    (("sinh",), np.sinh),
+    (("cosh",), np.cosh),
+    (("tanh",), np.tanh),
+    (("asinh",), np.arcsinh),
+    (("acosh",), np.arccosh),
+    (("atanh",), np.arctanh),
+    (("degrees",), np.degrees),
+    (("radians",), np.radians),
+):
+    scalar(*_names, params=(each(DOUBLE),), returns=DOUBLE)(_quiet(_function))
+
+for _names, _binary in ((("power", "pow"), np.power), (("hypot",), np.hypot), (("atan2",), np.arctan2)):
+    scalar(*_names, params=(each(DOUBLE), each(DOUBLE)), returns=DOUBLE)(_quiet(_binary))
+
+
+@scalar("pi", params=(), returns=DOUBLE)
+def pi() -> float:
+    return float(np.pi)
+
+
+@scalar("e", "euler", params=(), returns=DOUBLE)
+def euler() -> float:
+    return float(np.e)

@@ -1,0 +1,260 @@
+"""Comparisons, IN, BETWEEN, and what conditions on multi-value columns mean.
+
+Numbers compare by value whatever their types; a constant is read as the type of what it is compared with, text with a
+number becomes a number. NaN equals itself and is greater than all numbers. A condition on a multi-value argument holds when
+any of its values fits; `<>` and NOT IN when none is equal.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.expression import Call
+from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
+from gamay.functions.scalar.convert import array_of, convert, convert_values, repeat, to_vector
+from gamay.functions.scalar.define import check_count, type_of, union_nulls
+from gamay.functions.scalar.types import common_type
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector
+from gamay.model.types import DataType
+
+BOOLEAN = DataType.BOOLEAN
+Mask = Any  # bool ndarray
+_INTEGERS = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
+
+
+# -- the core: two arrays of one type, or an array and a constant of that type
+
+
+def _mask(result: Any) -> Mask:
+    """Return an Arrow or NumPy condition as a bool ndarray."""
+    if isinstance(result, np.ndarray):
+        return result.astype(np.bool_, copy=False)
+    return np.asarray(result.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _has_nan(values: Any) -> bool:
+    return bool(isinstance(values, np.ndarray) and values.dtype.kind == "f" and np.isnan(values).any())
+
+
+def _equal(left: Values, right: Any) -> Mask:
+    if not isinstance(left, np.ndarray):
+        return _mask(pc.equal(left, right))
+    same = np.asarray(left == right, dtype=np.bool_)
+    return same | (np.isnan(left) & np.isnan(right)) if _has_nan(right) else same
+
+
+def _less(left: Values, right: Any) -> Mask:
+    if not isinstance(left, np.ndarray):
+        return _mask(pc.less(left, right))
+    below = np.asarray(left < right, dtype=np.bool_)
+    return below | (np.isnan(right) & ~np.isnan(left)) if _has_nan(right) else below
+
+
+def _less_or_equal(left: Values, right: Any) -> Mask:
+    if not isinstance(left, np.ndarray):
+        return _mask(pc.less_equal(left, right))
+    below = np.asarray(left <= right, dtype=np.bool_)
+    return below | np.isnan(right) if _has_nan(right) else below
+
+
+_COMPARE: dict[str, Callable[[Values, Any], Mask]] = {
+    "equals": _equal,
+    "notequals": lambda left, right: ~_equal(left, right),
+    "lessthan": _less,
+    "lessthanorequal": _less_or_equal,
+    # as complements, so that NaN on the left is above all numbers
+    "greaterthan": lambda left, right: ~_less_or_equal(left, right),
+    "greaterthanorequal": lambda left, right: ~_less(left, right),
+}
+_MIRRORED = {
+    "lessthan": "greaterthan",
+    "lessthanorequal": "greaterthanorequal",
+    "greaterthan": "lessthan",
+    "greaterthanorequal": "lessthanorequal",
+}
+
+
+def compare(name: str, left: Operand, right: Operand, num_rows: int) -> Mask:
+    """Compare row by row: bool [rows of values] of single values, or of the values of a multi-value side."""
+    if isinstance(left, Scalar) and not isinstance(right, Scalar):
+        return compare(_MIRRORED.get(name, name), right, left, num_rows)
+    if isinstance(right, Scalar) and not isinstance(left, Scalar):
+        return _with_constant(name, left.decode() if isinstance(left, EncodedVector) else left, right)
+    data_type = comparable_type(left.type, right.type)
+    columns = [to_vector(operand, num_rows) for operand in (left, right)]
+    return _COMPARE[name](*(convert_values(c.values, c.type, data_type) for c in columns))
+
+
+def comparable_type(left: DataType, right: DataType) -> DataType:
+    """Return the type in which two columns are compared; raises QueryError when there is none."""
+    common = common_type([left, right])
+    if common is not None:
+        return common
+    if left.is_binary or right.is_binary:
+        if left.is_text or right.is_text:
+            return left if left.is_binary else right
+        raise QueryError(ErrorCode.QUERY_VALIDATION, f"{left.value} cannot be compared with {right.value}")
+    if DataType.BOOLEAN in (left, right) or DataType.TIMESTAMP in (left, right):
+        other = left if right in (DataType.BOOLEAN, DataType.TIMESTAMP) else right
+        special = right if other is left else left
+        return (
+            special if other.is_text else (DataType.DOUBLE if other in (DataType.FLOAT, DataType.DOUBLE) else DataType.LONG)
+        )
+    return DataType.STRING if left.is_text and right.is_text else DataType.DOUBLE
+
+
+def _with_constant(name: str, vector: Vector, constant: Scalar) -> Mask:
+    """Compare with a constant read as the vector's type; one between two integers decides by its neighbours."""
+    if vector.type in _INTEGERS:
+        number = _exact_number(constant, vector.type)
+        if number != number:  # NaN is greater than every number
+            return np.full(len(vector.values), name in ("notequals", "lessthan", "lessthanorequal"))
+        info = np.iinfo(vector.values.dtype)
+        if number > info.max:
+            return np.full(len(vector.values), name in ("notequals", "lessthan", "lessthanorequal"))
+        if number < info.min:
+            return np.full(len(vector.values), name in ("notequals", "greaterthan", "greaterthanorequal"))
+        floor = math.floor(number)
+        if floor != number:
+            if name in ("equals", "notequals"):
+                return np.full(len(vector.values), name == "notequals")
+            return _COMPARE["lessthanorequal" if name.startswith("less") else "greaterthan"](vector.values, floor)
+        return _COMPARE[name](vector.values, floor)
+    converted = convert(constant, vector.type)
+    value = converted.value if isinstance(converted, Scalar) else None
+    if isinstance(vector.values, np.ndarray):
+        return _COMPARE[name](vector.values, np.asarray(value, dtype=vector.values.dtype))
+    return _COMPARE[name](vector.values, pa.scalar(value, vector.values.type))
+
+
+def _exact_number(constant: Scalar, target: DataType) -> Any:
+    value = constant.value
+    if isinstance(value, str):
+        if target is DataType.TIMESTAMP:
+            return convert(constant, target).value  # type: ignore[union-attr]
+        return convert(constant, DataType.DOUBLE if not _is_whole(value) else DataType.LONG).value  # type: ignore[union-attr]
+    if isinstance(value, bytes):
+        raise QueryError(ErrorCode.QUERY_VALIDATION, f"{target.value} cannot be compared with BYTES")
+    return int(value) if isinstance(value, bool) else value
+
+
+def _is_whole(text: str) -> bool:
+    return text.strip().lstrip("+-").isdigit() and len(text.strip()) <= 19
+
+
+def is_in(vector: Vector, constants: Sequence[Scalar]) -> Mask:
+    """Tell which values are among the constants, read as the vector's type."""
+    if vector.type in _INTEGERS:
+        info = np.iinfo(vector.values.dtype)
+        numbers = [_exact_number(constant, vector.type) for constant in constants]
+        wanted = [int(n) for n in numbers if n == n and info.min <= n <= info.max and n == math.floor(n)]
+        return np.isin(vector.values, np.array(wanted, dtype=vector.values.dtype))
+    values = [convert(constant, vector.type).value for constant in constants]  # type: ignore[union-attr]
+    if isinstance(vector.values, np.ndarray) and vector.values.dtype != object:
+        return np.isin(vector.values, np.array(values, dtype=vector.values.dtype), kind=None)
+    if isinstance(vector.values, np.ndarray):
+        wanted_set = set(values)
+        return np.array([value in wanted_set for value in vector.values], dtype=np.bool_)
+    return _mask(pc.is_in(vector.values, value_set=array_of(values, vector.type)))
+
+
+# -- multi-value, nulls and registration
+
+
+def any_of_row(mask: Mask, offsets: Any) -> Mask:
+    """Tell for each row whether any of its values fits; none does in an empty row."""
+    before = np.concatenate([[0], np.cumsum(mask)])
+    return before[offsets[1:]] > before[offsets[:-1]]
+
+
+def condition(
+    args: Sequence[Operand], num_rows: int, test: Callable[[Sequence[Operand]], Mask], *, negative: bool = False
+) -> Operand:
+    """Apply a test to single values, or to the values of one multi-value argument: any fits, or with `negative` all do.
+
+    A NULL constant makes the whole condition null, a null row its result.
+    """
+    if any(isinstance(arg, Scalar) and arg.value is None for arg in args):
+        return Scalar(None, BOOLEAN)
+    if all(isinstance(arg, Scalar) for arg in args):
+        first = args[0]
+        assert isinstance(first, Scalar)
+        widened = [Vector(first.type, repeat(first.value, first.type, 1)), *args[1:]]
+        return Scalar(bool(test(widened)[0]), BOOLEAN)
+    lists = [arg for arg in args if not isinstance(arg, Scalar) and arg.offsets is not None]
+    nulls = union_nulls(args)
+    if not lists:
+        return Vector(BOOLEAN, test(args), None, nulls)
+    if len(lists) > 1 or len(args) - 1 != sum(isinstance(arg, Scalar) for arg in args):
+        raise QueryError(ErrorCode.QUERY_VALIDATION, "A multi-value column is compared with constants only")
+    offsets = lists[0].offsets
+    fits = test(args)
+    return Vector(BOOLEAN, ~any_of_row(~fits, offsets) if negative else any_of_row(fits, offsets), None, nulls)
+
+
+def _register(names: Sequence[str], least: int, most: int | None, compute: Callable[..., Operand]) -> None:
+    def result_type(call: Call, types: Sequence[ValueType]) -> ValueType:
+        check_count(names[0], len(types), least, most)
+        left = types[0][0]
+        for right, _ in types[1:]:
+            if DataType.UNKNOWN not in (left, right):
+                comparable_type(left, right)
+        return BOOLEAN, False
+
+    def checked(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
+        result_type(call, [type_of(arg) for arg in args])
+        return compute(args, num_rows)
+
+    register_scalar(names, ScalarFunction(names[0], least, most, result_type, checked))
+
+
+def _comparison(name: str) -> Callable[[Sequence[Operand], int], Operand]:
+    def compute(args: Sequence[Operand], num_rows: int) -> Operand:
+        return condition(
+            args, num_rows, lambda parts: compare(name, parts[0], parts[1], num_rows), negative=name == "notequals"
+        )
+
+    return compute
+
+
+for _name in _COMPARE:
+    _register((_name,), 2, 2, _comparison(_name))
+
+
+def _between(args: Sequence[Operand], num_rows: int) -> Operand:
+    def test(parts: Sequence[Operand]) -> Mask:
+        low = compare("greaterthanorequal", parts[0], parts[1], num_rows)
+        return low & compare("lessthanorequal", parts[0], parts[2], num_rows)
+
+    return condition(args, num_rows, test)
+
+
+def _in(args: Sequence[Operand], num_rows: int) -> Operand:
+    return condition(args, num_rows, lambda parts: _among(parts, num_rows))
+
+
+def _not_in(args: Sequence[Operand], num_rows: int) -> Operand:
+    return condition(args, num_rows, lambda parts: ~_among(parts, num_rows), negative=True)
+
+
+def _among(parts: Sequence[Operand], num_rows: int) -> Mask:
+    constants = [part for part in parts[1:] if isinstance(part, Scalar)]
+    if len(constants) == len(parts) - 1:
+        first = parts[0]
+        if isinstance(first, EncodedVector):
+            return is_in(first.dictionary, constants)[first.ids]
+        return is_in(to_vector(first, num_rows), constants)
+    found = compare("equals", parts[0], parts[1], num_rows)
+    for part in parts[2:]:
+        found = found | compare("equals", parts[0], part, num_rows)
+    return found
+
+
+_register(("between",), 3, 3, _between)
+_register(("in",), 2, None, _in)
+_register(("notin",), 2, None, _not_in)

@@ -1,0 +1,273 @@
+"""Scalar functions are declared here: names, parameters, result, and one body for whole batches.
+
+    @scalar("substr", params=(each(STRING), const(INT), const(INT)), optional=1, returns=STRING)
+    def substr(text, begin, end=-1): ...
+
+What the body is given for each parameter:
+
+| parameter   | the body gets                                                              |
+| ----------- | -------------------------------------------------------------------------- |
+| `each(T)`   | the storage of T of all rows (an ndarray or Arrow array)                   |
+| `const(T)`  | one Python value; where the query has none, the body runs once for each    |
+|             | distinct value of the argument, on the rows that have it                   |
+| `fixed(T)`  | one Python value; anything but a constant is an error                      |
+| `lists(T)`  | a multi-value Vector of T                                                  |
+| `ANY`       | a single-value Vector of any type                                          |
+
+T None means any type. The body returns the storage of the result type, or a Vector when it has nulls or lists of its own.
+`@by_value` declares a function of Python values, which runs once for each distinct combination of arguments.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.expression import Call, Literal
+from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
+from gamay.functions.scalar.convert import array_of, convert, placeholder, python_values, repeat, to_vector
+from gamay.functions.scalar.distinct import distinct, distinct_rows, take_rows
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, concat, numpy_dtype, take
+from gamay.model.types import DataType
+
+ResultRule: TypeAlias = Callable[[Call, Sequence[ValueType]], ValueType]
+Body: TypeAlias = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """How an argument reaches the body; `type` None means any."""
+
+    type: DataType | None
+    kind: str = "each"
+
+
+def each(data_type: DataType | None) -> Param:
+    return Param(data_type)
+
+
+def const(data_type: DataType | None) -> Param:
+    return Param(data_type, "const")
+
+
+def fixed(data_type: DataType | None) -> Param:
+    return Param(data_type, "fixed")
+
+
+def lists(data_type: DataType | None) -> Param:
+    return Param(data_type, "lists")
+
+
+ANY = Param(None, "any")
+
+
+@dataclass(frozen=True, slots=True)
+class _Signature:
+    name: str
+    params: tuple[Param, ...]
+    min_args: int
+    max_args: int | None
+
+    def param(self, position: int) -> Param:
+        return self.params[min(position, len(self.params) - 1)]
+
+    def check(self, call: Call, types: Sequence[ValueType]) -> None:
+        """Raise QueryError when the number or kind of the arguments does not fit."""
+        check_count(self.name, len(types), self.min_args, self.max_args)
+        for i, (arg, (data_type, multi_value)) in enumerate(zip(call.args, types, strict=True)):
+            param = self.param(i)
+            if param.kind == "fixed" and not isinstance(arg, Literal):
+                raise wrong(self.name, f"argument {i + 1} must be a constant")
+            if multi_value != (param.kind == "lists"):
+                needed = "multi-value" if param.kind == "lists" else "single-value"
+                raise wrong(self.name, f"argument {i + 1} must be {needed}")
+            if param.type is not None and not _convertible(data_type, param.type):
+                raise wrong(self.name, f"argument {i + 1} must be {param.type.value}, not {data_type.value}")
+
+
+def _convertible(source: DataType, to: DataType) -> bool:
+    if source is to or source is DataType.UNKNOWN or source.is_text or to.is_text:
+        return True
+    return source.is_binary == to.is_binary
+
+
+def wrong(name: str, detail: str) -> QueryError:
+    """Return the error for arguments that a function does not take."""
+    return QueryError(ErrorCode.QUERY_VALIDATION, f"Function '{name}': {detail}")
+
+
+def check_count(name: str, count: int, least: int, most: int | None) -> None:
+    """Raise QueryError when a function does not take so many arguments."""
+    if count < least or (most is not None and count > most):
+        takes = f"{least}" if most == least else f"at least {least}" if most is None else f"{least} to {most}"
+        raise wrong(name, f"{takes} argument(s) are needed, {count} are given")
+
+
+def scalar(
+    *names: str,
+    params: Sequence[Param],
+    returns: DataType | ResultRule,
+    optional: int = 0,
+    variadic: bool = False,
+    multi_value: bool = False,
+    is_deterministic: bool = True,
+) -> Callable[[Body], Body]:
+    """Register the decorated body under `names`.
+
+    optional: how many of the last parameters may be left out. variadic: the last parameter repeats. returns: the result
+    type, or a rule from the call and its argument types. multi_value: the result is lists.
+    """
+
+    def decorate(body: Body) -> Body:
+        signature = _Signature(names[0], tuple(params), len(params) - optional, None if variadic else len(params))
+
+        def result_type(call: Call, types: Sequence[ValueType]) -> ValueType:
+            signature.check(call, types)
+            return (returns, multi_value) if isinstance(returns, DataType) else returns(call, types)
+
+        def compute(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
+            result, _ = result_type(call, [type_of(arg) for arg in args])
+            return _compute(body, signature, result, args, num_rows)
+
+        function = ScalarFunction(
+            names[0], signature.min_args, signature.max_args, result_type, compute, is_deterministic, not multi_value
+        )
+        register_scalar(names, function)
+        return body
+
+    return decorate
+
+
+def by_value(*names: str, params: Sequence[DataType], returns: DataType, optional: int = 0) -> Callable[[Body], Body]:
+    """Register a function of Python values; None is a null result, ValueError an argument that has no result."""
+
+    def decorate(body: Body) -> Body:
+        def whole(*columns: Vector) -> Vector:
+            return _by_distinct_rows(names[0], body, columns, returns)
+
+        converted = tuple(Param(data_type, "vector") for data_type in params)
+        scalar(*names, params=converted, returns=returns, optional=optional)(whole)
+        return body
+
+    return decorate
+
+
+def type_of(operand: Operand) -> ValueType:
+    """Return the type of an operand, and whether it is multi-value."""
+    return operand.type, not isinstance(operand, Scalar) and operand.offsets is not None
+
+
+def result_vector(values: Any, data_type: DataType, num_rows: int, nulls: Any = None) -> Vector:
+    """Make a Vector of what a body returned."""
+    if isinstance(values, Vector):
+        return values if nulls is None else Vector(values.type, values.values, values.offsets, _either(values.nulls, nulls))
+    if data_type.is_fixed_width:
+        values = np.asarray(values).astype(numpy_dtype(data_type), copy=False)
+        if values.ndim == 0:
+            values = np.full(num_rows, values[()], dtype=values.dtype)
+    return Vector(data_type, values, None, nulls)
+
+
+def null_result(data_type: DataType, multi_value: bool, num_rows: int) -> Operand:
+    """Return the result of a NULL argument: null in all rows."""
+    if not multi_value:
+        return Scalar(None, data_type)
+    return Vector(data_type, array_of([], data_type), np.zeros(num_rows + 1, np.int32), np.ones(num_rows, np.bool_))
+
+
+def _either(left: Any, right: Any) -> Any:
+    if left is None or right is None:
+        return right if left is None else left
+    return left | right
+
+
+def union_nulls(args: Sequence[Operand]) -> Any:
+    """Return the rows in which any argument is null, or None."""
+    nulls = None
+    for arg in args:
+        if not isinstance(arg, Scalar):
+            nulls = _either(nulls, arg.nulls)
+    return nulls
+
+
+def _compute(body: Body, signature: _Signature, result: DataType, args: Sequence[Operand], num_rows: int) -> Operand:
+    if any(isinstance(arg, Scalar) and arg.value is None for arg in args):
+        return null_result(result, False, num_rows)
+    constant = all(isinstance(arg, Scalar) for arg in args)
+    for i, arg in enumerate(args):
+        if signature.param(i).kind == "const" and not isinstance(arg, Scalar):
+            return _for_each_value(body, signature, result, args, i, num_rows)
+    if constant:
+        num_rows = 1
+    inputs = [_input(signature.param(i), arg, result, num_rows) for i, arg in enumerate(args)]
+    vector = result_vector(body(*inputs), result, num_rows, union_nulls(args))
+    if not constant or vector.is_multi_value:
+        return vector
+    if vector.nulls is not None and vector.nulls[0]:
+        return Scalar(None, result)
+    return Scalar(python_values(vector.values)[0], result)
+
+
+def _input(param: Param, arg: Operand, result: DataType, num_rows: int) -> Any:
+    if param.kind in ("const", "fixed"):
+        converted = arg if param.type is None else convert(arg, param.type)
+        return converted.value if isinstance(converted, Scalar) else converted
+    target = param.type if param.type is not None or param.kind in ("any", "lists") else result
+    converted = arg if target is None else convert(arg, target)
+    if param.kind in ("lists", "any", "vector"):
+        return to_vector(converted, num_rows)
+    return _storage(converted, num_rows)
+
+
+def _storage(operand: Operand, num_rows: int) -> Values:
+    if isinstance(operand, Scalar):
+        if operand.type.is_fixed_width:
+            return np.asarray(operand.value, dtype=numpy_dtype(operand.type))  # broadcasts
+        return repeat(operand.value, operand.type, num_rows)
+    return operand.decode().values if isinstance(operand, EncodedVector) else operand.values
+
+
+def _for_each_value(
+    body: Body, signature: _Signature, result: DataType, args: Sequence[Operand], position: int, num_rows: int
+) -> Vector:
+    """Run the body once for each distinct value of an argument that it wants to be constant."""
+    varying = to_vector(args[position], num_rows)
+    codes, values = distinct(varying)
+    parts: list[Vector] = []
+    rows: list[Any] = []
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(len(values) + 1))
+    for code, value in enumerate(python_values(values.values)):
+        chosen = order[bounds[code] : bounds[code + 1]]
+        part_args = [take_rows(arg, chosen) for arg in args]
+        part_args[position] = Scalar(value, varying.type)
+        part = _compute(body, signature, result, part_args, len(chosen))
+        parts.append(to_vector(convert(part, result), len(chosen)))
+        rows.append(chosen)
+    if not parts:
+        return Vector(result, array_of([], result))
+    if any(part.is_multi_value for part in parts):
+        raise wrong(signature.name, f"argument {position + 1} must be a constant")
+    back = np.empty(num_rows, dtype=np.int64)
+    back[np.concatenate(rows)] = np.arange(num_rows)
+    nulls = None
+    if any(part.nulls is not None for part in parts):
+        flags = [np.zeros(len(part), np.bool_) if part.nulls is None else part.nulls for part in parts]
+        nulls = np.concatenate(flags)[back]
+    return Vector(result, take(concat([part.values for part in parts]), back), None, _either(nulls, varying.nulls))
+
+
+def _by_distinct_rows(name: str, body: Body, columns: Sequence[Vector], returns: DataType) -> Vector:
+    codes, rows = distinct_rows(columns)
+    results = []
+    for row in rows:
+        try:
+            results.append(body(*row))
+        except (ValueError, OverflowError, ArithmeticError) as error:
+            shown = ", ".join(repr(value) for value in row)
+            raise QueryError(ErrorCode.QUERY_EXECUTION, f"Function '{name}' of ({shown}): {error}") from error
+    missing = np.array([value is None for value in results], dtype=np.bool_)
+    filled = [placeholder(returns) if value is None else value for value in results]
+    return Vector(returns, take(array_of(filled, returns), codes), None, missing[codes] if missing.any() else None)

@@ -1,0 +1,60 @@
+"""Rows by their distinct values, for functions that cost too much to be computed for each row."""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from gamay.functions.scalar.convert import python_values
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, take
+from gamay.model.types import DataType
+
+Codes: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+
+
+def distinct(vector: Vector) -> tuple[Codes, Vector]:
+    """Return for each row of a single-value vector the position of its value among the distinct ones, and those."""
+    if vector.type is DataType.BIG_DECIMAL:
+        positions: dict[Any, int] = {}
+        codes = np.array([positions.setdefault(value, len(positions)) for value in vector.values], dtype=np.int64)
+        values = np.empty(len(positions), dtype=object)
+        values[:] = list(positions)
+        return codes, Vector(vector.type, values)
+    encoded = pa.array(vector.values).dictionary_encode()
+    codes = np.asarray(encoded.indices).astype(np.int64, copy=False)
+    if isinstance(vector.values, np.ndarray):
+        return codes, Vector(vector.type, encoded.dictionary.to_numpy(zero_copy_only=False))
+    return codes, Vector(vector.type, encoded.dictionary)
+
+
+def distinct_rows(columns: Sequence[Vector]) -> tuple[Codes, list[tuple[Any, ...]]]:
+    """Return for each row the position of its combination of values among the distinct ones, and those."""
+    if len(columns) == 1:
+        codes, values = distinct(columns[0])
+        return codes, [(value,) for value in python_values(values.values)]
+    combined = np.zeros(len(columns[0]) if columns else 1, dtype=np.int64)
+    for column in columns:
+        codes, values = distinct(column)
+        # renumbering after each column keeps the product of two cardinalities below the number of rows squared
+        _, combined = np.unique(combined * max(len(values), 1) + codes, return_inverse=True)
+    _, first, combined = np.unique(combined, return_index=True, return_inverse=True)
+    taken = [python_values(take(column.values, first)) for column in columns]
+    return combined, list(zip(*taken, strict=True)) if taken else [()]
+
+
+def take_rows(operand: Operand, rows: Codes) -> Operand:
+    """Return an operand at some rows only; constants stay."""
+    if isinstance(operand, Scalar):
+        return operand
+    nulls = None if operand.nulls is None else operand.nulls[rows]
+    if operand.offsets is not None:
+        lengths = np.diff(operand.offsets)[rows]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        # position of each kept value: its row's start, plus its place within the row
+        values = np.arange(offsets[-1]) + np.repeat(operand.offsets[rows] - offsets[:-1], lengths)
+    else:
+        offsets, values = None, rows
+    if isinstance(operand, EncodedVector):
+        return EncodedVector(operand.ids[values], operand.dictionary, offsets, nulls)
+    return Vector(operand.type, take(operand.values, values), offsets, nulls)
