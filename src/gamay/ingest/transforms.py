@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from gamay.base.errors import InvalidConfigError, QueryError
 from gamay.functions.arrow import arrow_type
+from gamay.functions.evaluate import evaluate, result_type
 from gamay.functions.expression import Expression, column_names
 from gamay.functions.vector import Vector
 from gamay.ingest.arrays import Mask, compute_each
@@ -78,8 +79,6 @@ class Evaluator:
 
     def compute(self, transform: Transform, rows: Rows) -> tuple[pa.Array, Mask | None]:
         """Return the result in its own type and which rows failed; raises InvalidConfigError for a call that cannot be."""
-        from gamay.functions.evaluate import evaluate, result_type
-
         vectors = {name: self._vector(name, rows) for name in column_names(transform.expression)}
         try:
             kind, is_multi_value = result_type(
