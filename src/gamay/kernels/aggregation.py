@@ -195,3 +195,10 @@ def tally_coded(groups: Array, ids: Array, cardinality: int, tally: Array) -> No
     width = np.uint64(cardinality)
     for i in range(len(ids)):
         tally[np.uint64(groups[i]) * width + np.uint64(ids[i])] += 1
+
+
+@kernel
+def mark_ids(ids: Array, seen: Array) -> None:
+    """Set `seen[id]` for each row: uint8."""
+    for i in range(len(ids)):
+        seen[np.uint64(ids[i])] = 1

@@ -23,3 +23,6 @@ SCAN_BLOCK_ROWS = 1 << 18
 
 # Groups behind the real ones, for rows that a mask drops; `mask_groups` spreads rows over so many.
 SPARE_GROUPS = 8
+
+# A table with a cell for each pair of group and dictionary id, of 1 or 8 bytes, instead of a hash table of pairs.
+TALLY_CELLS_MAX = 1 << 22

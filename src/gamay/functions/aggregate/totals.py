@@ -8,6 +8,7 @@ from enum import Flag
 from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from gamay.functions.aggregate.spi import GroupIds
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, numpy_dtype
@@ -78,7 +79,9 @@ def flatten(groups: GroupIds | None, operand: Operand, num_rows: int) -> tuple[G
 
 
 def repeat(scalar: Scalar, count: int) -> Values:
-    """Return a number `count` times, as the values of its type."""
+    """Return a constant `count` times, as the values of its type."""
+    if scalar.type.is_text or scalar.type.is_binary:
+        return pa.repeat(pa.scalar(scalar.value, pa.string() if scalar.type.is_text else pa.binary()), count)
     dtype = numpy_dtype(scalar.type)
     if dtype == np.dtype(object):
         values = np.empty(count, object)
@@ -117,7 +120,8 @@ class Totals:
         self._integers = data_type in INTEGERS
         self._exact = self._integers
         self._magnitude = 0  # no sum can be larger
-        self._lut: Array | None = None
+        self._dictionary: Values = None
+        self._lut: Array = _NOTHING
         self._lut_magnitude = 0
         self._width = int(Needs.COUNT in needs) + int(Needs.SUM in needs)
         self._lanes = LANES if 1 < num_groups <= LANED_GROUPS_MAX else 1
@@ -188,7 +192,8 @@ class Totals:
             count_groups(groups, self._cells, self._stride)
 
     def _update_coded(self, groups: GroupIds | None, values: EncodedVector) -> None:
-        if self._lut is None:
+        if values.dictionary.values is not self._dictionary:
+            self._dictionary = values.dictionary.values
             lut = lookup_values(values.dictionary)
             self._lut_magnitude = largest_magnitude(lut) if self._integers else 0
             self._lut = lut if self._exact else lut.astype(np.float64)
@@ -196,7 +201,7 @@ class Totals:
         if Needs.SUM in self.needs:
             self._watch_magnitude(self._lut_magnitude, len(ids))
         if groups is None:
-            self._update_one_coded(ids, self._lut)
+            self._update_one_coded(ids)
             return
         if self._width == 2:
             count_add_coded(groups, ids, self._lut, self._cells, self._stride)
@@ -225,9 +230,10 @@ class Totals:
         if len(self._lows) or len(self._highs):
             bound_values(groups, values, self._lows, self._highs)
 
-    def _update_one_coded(self, ids: Array, lut: Array) -> None:
+    def _update_one_coded(self, ids: Array) -> None:
         if len(ids) == 0:
             return
+        lut = self._lut
         self._add_to_one(len(ids), total_coded(ids, lut) if Needs.SUM in self.needs else 0)
         if len(self._lows) or len(self._highs):
             occurring = lut[np.bincount(ids, minlength=len(lut)).nonzero()[0]] if len(lut) <= len(ids) else lut[ids]
@@ -254,8 +260,7 @@ class Totals:
     def _give_up_exactness(self) -> None:
         self._exact = False
         self._cells = self._cells.astype(np.float64)
-        if self._lut is not None:
-            self._lut = self._lut.astype(np.float64)
+        self._lut = self._lut.astype(np.float64)
 
 
 def _extended(array: Array, length: int, fill: float) -> Array:

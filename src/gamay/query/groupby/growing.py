@@ -6,10 +6,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from gamay.functions.aggregate.coding import Coder, DictionaryCoder, coder_of
 from gamay.functions.expression import Column, Expression
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector
 from gamay.kernels.tuning import LOOKUP_CELLS_MAX
-from gamay.query.groupby.coding import Coder, DictionaryCoder, coder_of
 from gamay.query.groupby.numbering import HashedNumbering, LookupNumbering, Numbering
 from gamay.query.groupby.states import Evaluate, StatePlan, States, take_rows
 from gamay.query.groupby.table import GroupTable
@@ -63,8 +63,8 @@ def numbering_of(cardinalities: Sequence[int | None], limit: int) -> Numbering:
 
 
 def _coder(key: Expression, sample: Operand) -> Coder:
-    # Only a column is sure to bring the same dictionary with every block.
-    if isinstance(key, Column) and isinstance(sample, EncodedVector):
+    # Only a single-value column is sure to bring the same dictionary with every block.
+    if isinstance(key, Column) and isinstance(sample, EncodedVector) and sample.offsets is None:
         return DictionaryCoder(sample.dictionary)
     return coder_of(sample.type)
 

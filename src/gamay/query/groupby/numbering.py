@@ -11,8 +11,8 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from gamay.functions.aggregate.coding import CODES_MAX, HashNumbers
 from gamay.kernels.grouping import number_by_lookup, pack_pair
-from gamay.query.groupby.coding import CODES_MAX, HashNumbers
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

@@ -6,12 +6,12 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from gamay.functions.aggregate.coding import Key
 from gamay.functions.aggregate.spi import Aggregate, Partial
 from gamay.functions.expression import Expression
 from gamay.functions.vector import EncodedVector, Vector, take
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-Key: TypeAlias = Vector | EncodedVector
 
 
 class AggregateCall(Protocol):

@@ -1,4 +1,4 @@
-"""Keys as small integers: each GROUP BY expression gets a coder that turns its values into codes, block by block.
+"""Values as small integers: a coder turns the values of one expression into codes, block by block.
 
 A dictionary-encoded column has its codes already. Everything else is numbered as it comes, by a dictionary that grows.
 """
@@ -14,9 +14,10 @@ from gamay.functions.aggregate.totals import repeat
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, numpy_dtype, take
 from gamay.kernels.grouping import number_by_hash, rebuild_table
 from gamay.model.types import DataType
-from gamay.query.groupby.table import Key
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+Key: TypeAlias = Vector | EncodedVector
 
 # Codes and group numbers are int32.
 CODES_MAX = (1 << 31) - 2
@@ -58,7 +59,7 @@ class HashNumbers:
 
 
 class Coder(Protocol):
-    """Codes of one key.
+    """Codes of one expression.
 
     cardinality: codes are in [0, cardinality); None while the number of codes is not known beforehand.
     """
@@ -71,7 +72,7 @@ class Coder(Protocol):
         ...
 
     def decode(self, codes: Array) -> Key:
-        """Return the values of codes."""
+        """Return the values of codes, single values."""
         ...
 
 
@@ -84,6 +85,10 @@ class DictionaryCoder:
     @property
     def cardinality(self) -> int:
         return len(self._dictionary)
+
+    def holds(self, operand: Operand) -> bool:
+        """Whether an operand's values come by this dictionary."""
+        return isinstance(operand, EncodedVector) and operand.dictionary.values is self._dictionary.values
 
     def codes(self, operand: Operand, num_rows: int) -> Array:
         if not isinstance(operand, EncodedVector):
@@ -156,7 +161,7 @@ class _DictionaryCodes:
 
     def codes(self, operand: Operand, num_rows: int, code_values: "_CodeValues") -> Array:
         if isinstance(operand, Scalar):
-            code = code_values(one_value(operand))
+            code = code_values(repeat(operand, 1))
             return np.full(num_rows, code[0], np.int32)
         if isinstance(operand, Vector):
             return code_values(operand.values)
@@ -171,15 +176,6 @@ class _DictionaryCodes:
 
 class _CodeValues(Protocol):
     def __call__(self, values: Values, /) -> Array: ...
-
-
-def one_value(scalar: Scalar) -> Values:
-    """Return the storage of one constant."""
-    if scalar.type.is_text:
-        return pa.array([scalar.value], pa.string())
-    if scalar.type.is_binary:
-        return pa.array([scalar.value], pa.binary())
-    return repeat(scalar, 1)
 
 
 def to_bits(values: Array) -> Array:
@@ -212,3 +208,28 @@ def decimals(texts: pa.Array) -> Array:
 def coder_of(data_type: DataType) -> Coder:
     """Return a coder for values of a type that come without a common dictionary."""
     return NumberCoder(data_type) if data_type.is_fixed_width else TextCoder(data_type)
+
+
+def common_codes(keys: Sequence[Key]) -> tuple[Coder, list[Array]]:
+    """Return one coder for all, and the codes of each; nothing is looked up where the dictionaries are the same."""
+    first = keys[0]
+    if isinstance(first, EncodedVector) and all(_same_dictionary(first, key) for key in keys):
+        return DictionaryCoder(first.dictionary), [key.ids for key in keys if isinstance(key, EncodedVector)]
+    coder = coder_of(first.type)
+    return coder, [coder.codes(key, len(key)) for key in keys]
+
+
+def _same_dictionary(first: EncodedVector, other: Key) -> bool:
+    if not isinstance(other, EncodedVector) or len(first.dictionary) != len(other.dictionary):
+        return False
+    mine, theirs = first.dictionary.values, other.dictionary.values
+    if mine is theirs:
+        return True
+    return bool(mine.equals(theirs)) if isinstance(mine, pa.Array) else _same_values(first.dictionary, mine, theirs)
+
+
+def _same_values(dictionary: Vector, mine: Array, theirs: Array) -> bool:
+    if mine.dtype == np.dtype(object):
+        # Decimals that are equal as numbers may differ as keys.
+        return [str(value) for value in mine] == [str(value) for value in theirs]
+    return np.array_equal(mine, theirs)
