@@ -6,7 +6,7 @@ import numpy as np
 
 from gamay.kernels.jit import kernel
 
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @kernel

@@ -271,7 +271,7 @@ class _Binder:
         return self._calls[call]
 
     def _grouped_type(self, expression: Expression) -> ValueType:
-        return result_type(expression, self._grouped_column_type)
+        return result_type(expression, self._grouped_column_type, post_aggregation=True)
 
     def _grouped_column_type(self, name: str) -> ValueType:
         kind, index = name.split(":")

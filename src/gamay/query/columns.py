@@ -40,9 +40,16 @@ def take_rows(column: Vector, rows: "np.ndarray[Any, np.dtype[Any]]") -> Vector:
     nulls = None if column.nulls is None else column.nulls[rows]
     if column.offsets is None:
         return Vector(column.type, take(column.values, rows), nulls=nulls)
-    starts = column.offsets[:-1][rows].astype(np.int64)
-    lengths = np.diff(column.offsets)[rows]
-    offsets = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    positions = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
+    positions, offsets = list_positions(column.offsets, rows)
     return Vector(column.type, take(column.values, positions), offsets, nulls)
+
+
+def list_positions(
+    offsets: "np.ndarray[Any, np.dtype[Any]]", rows: "np.ndarray[Any, np.dtype[Any]]"
+) -> "tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.int64]]]":
+    """Return where the values of some rows of a multi-value column lie, end to end, and the offsets of these rows."""
+    starts = offsets[rows].astype(np.int64)
+    lengths = offsets[rows + 1] - starts
+    picked = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(lengths, out=picked[1:])
+    return np.arange(picked[-1]) + np.repeat(starts - picked[:-1], lengths), picked

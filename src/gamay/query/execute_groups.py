@@ -5,12 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.aggregate.coding import CODES_MAX
 from gamay.functions.aggregate.spi import Partial
 from gamay.functions.expression import Column
 from gamay.functions.vector import EncodedVector
+from gamay.query.bind import BoundQuery
 from gamay.query.filter.apply import apply_filter
 from gamay.query.group_order import first_groups
-from gamay.query.groupby.coding import CODES_MAX
 from gamay.query.groupby.merge import merge_group_tables, merge_partials
 from gamay.query.groupby.segment import GroupOptions, aggregate_segment, group_segment
 from gamay.query.groupby.table import GroupTable
@@ -25,6 +26,12 @@ DEFAULT_NUM_GROUPS_LIMIT = 100_000
 # a DISTINCT that stops early looks at so many rows first, and at so many times more in each further step
 _FIRST_STEP_ROWS = 1 << 14
 _STEP_GROWTH = 4
+
+
+def answers_without_scan(bound: BoundQuery, segment: QuerySegment) -> bool:
+    """Tell whether the aggregates of a segment are known without reading rows."""
+    filtered = apply_filter(bound.filter, segment)
+    return filtered.count is not None and all(not aggregate.arguments for aggregate in bound.aggregates)
 
 
 def execute_aggregation(work: Work, segments: Sequence[QuerySegment]) -> GroupTable | None:

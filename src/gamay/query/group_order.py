@@ -1,17 +1,18 @@
 """Tables of groups after merging: aggregates finished, HAVING, ORDER BY, and the expressions of the SELECT list."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 
 import numpy as np
 
 from gamay.functions.evaluate import evaluate
+from gamay.functions.expression import Expression
 from gamay.functions.vector import EncodedVector, Operand, Vector
 from gamay.query.bind import BoundQuery, aggregate_column, key_column
 from gamay.query.columns import take_rows
 from gamay.query.filter.scan import truth
 from gamay.query.groupby.table import GroupTable, select_groups
 from gamay.query.order import Indices, sort_array, top_rows
-from gamay.query.read import as_vector, compute
+from gamay.query.read import as_vector
 from gamay.query.selection import Rows
 
 
@@ -20,7 +21,7 @@ def first_groups(bound: BoundQuery, table: GroupTable) -> GroupTable:
     if table.num_groups <= bound.limit_with_offset:
         return table
     operands: dict[str, Operand] = {key_column(i).name: key for i, key in enumerate(table.keys)}
-    return select_groups(table, bound.aggregates, _order(bound, operands.__getitem__, table.num_groups))
+    return select_groups(table, bound.aggregates, _order(bound, operands, table.num_groups))
 
 
 def finished_rows(bound: BoundQuery, table: GroupTable) -> Rows:
@@ -30,23 +31,27 @@ def finished_rows(bound: BoundQuery, table: GroupTable) -> Rows:
         operands[aggregate_column(i).name] = aggregate.aggregate.finish(partial)
     num_rows = table.num_groups
     if bound.having is not None:
-        kept = np.flatnonzero(truth(evaluate(bound.having, operands.__getitem__, num_rows), num_rows))
+        kept = np.flatnonzero(truth(_computed(bound.having, operands, num_rows), num_rows))
         operands, num_rows = _picked(operands, kept), len(kept)
     if bound.order_by:
-        order = _order(bound, operands.__getitem__, num_rows)
+        order = _order(bound, operands, num_rows)
         operands, num_rows = _picked(operands, order), len(order)
     window = np.arange(min(bound.offset, num_rows), min(bound.limit_with_offset, num_rows))
     operands, num_rows = _picked(operands, window), len(window)
-    return tuple(as_vector(compute(output, operands.__getitem__, num_rows), num_rows) for output in bound.outputs)
+    return tuple(as_vector(_computed(output, operands, num_rows), num_rows) for output in bound.outputs)
 
 
-def _order(bound: BoundQuery, column: Callable[[str], Operand], num_rows: int) -> Indices:
+def _order(bound: BoundQuery, operands: Mapping[str, Operand], num_rows: int) -> Indices:
     keys = []
     for key in bound.order_by:
-        operand = compute(key.expression, column, num_rows)
+        operand = _computed(key.expression, operands, num_rows)
         sortable = operand if isinstance(operand, EncodedVector) else as_vector(operand, num_rows)
         keys.append(sort_array(sortable, key.descending, key.nulls_last))
     return top_rows(keys, bound.limit_with_offset)
+
+
+def _computed(expression: Expression, operands: Mapping[str, Operand], num_rows: int) -> Operand:
+    return evaluate(expression, operands.__getitem__, num_rows, post_aggregation=True)
 
 
 def _picked(operands: dict[str, Operand], rows: Indices) -> dict[str, Operand]:

@@ -1,6 +1,6 @@
 """Sorting rows: every key becomes an int64 array that ascends as the rows should, so that one code sorts all types.
 
-NaN is greater than all numbers, -0.0 lies below 0.0, text and bytes order by their bytes. Ties keep the order of the input.
+NaN is greater than all numbers, -0.0 equals 0.0 (as in predicates and group keys), text and bytes order by their bytes. Ties keep the order of the input.
 """
 
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from gamay.functions.vector import EncodedVector, Vector
 from gamay.model.types import DataType
 
-SortArray: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
-Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+SortArray: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+Indices: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def sort_array(key: Vector | EncodedVector, descending: bool, nulls_last: bool) -> SortArray:
@@ -29,7 +29,7 @@ def sort_array(key: Vector | EncodedVector, descending: bool, nulls_last: bool) 
 
 def _ascending(data_type: DataType, values: Any) -> SortArray:
     if data_type in (DataType.FLOAT, DataType.DOUBLE):
-        doubles = values.astype(np.float64)
+        doubles = values.astype(np.float64) + 0.0  # -0.0 + 0.0 is 0.0
         doubles[np.isnan(doubles)] = np.nan  # one NaN, with the sign bit clear
         bits = doubles.view(np.int64)
         ordered: SortArray = np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)

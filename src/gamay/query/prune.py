@@ -19,7 +19,7 @@ from gamay.query.partition import PartitionScheme, partition_of, scheme_of
 from gamay.query.predicate import And, Constant, Filter, In, Not, Or, Range
 from gamay.segment.spi import PartitionInfo
 
-Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 Answer: TypeAlias = tuple[Mask, Mask]
 """For each segment: a row may match; every row must match."""
 

@@ -9,8 +9,9 @@ from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Column as ColumnExpression
 from gamay.functions.expression import Expression
 from gamay.functions.vector import EncodedVector, Operand, Vector, take
+from gamay.query.columns import list_positions
 from gamay.query.constants import repeated
-from gamay.query.matches import AllDocs, Block, DocList, DocMask
+from gamay.query.matches import AllDocs, Block, DocIds, DocList, DocMask
 from gamay.segment.spi import Column, Segment
 
 
@@ -36,9 +37,9 @@ def read_values(column: Column, block: Block) -> Vector:
 
 def _read_encoded(column: Column, dictionary: Vector, block: Block) -> Operand:
     if isinstance(block, DocList):
-        if not column.single_value:
-            return read_values(column, block)
-        return EncodedVector(column.ids_at(block.ids), dictionary)
+        if column.single_value:
+            return EncodedVector(column.ids_at(block.ids), dictionary)
+        return _lists_at(column, dictionary, block.ids)
     span = block if isinstance(block, AllDocs) else block.span
     ids = column.ids(span.start, span.stop)
     offsets = None if column.single_value else column.offsets(span.start, span.stop)
@@ -49,6 +50,13 @@ def _read_encoded(column: Column, dictionary: Vector, block: Block) -> Operand:
             kept, offsets = _rows_kept(offsets, block.mask)
             ids = ids[kept]
     return EncodedVector(ids, dictionary, offsets)
+
+
+def _lists_at(column: Column, dictionary: Vector, docs: DocIds) -> EncodedVector:
+    """Return the ids of some rows of a multi-value column; the arrays from row 0 on are those of the segment, not copies."""
+    stop = int(docs[-1]) + 1 if len(docs) else 0
+    positions, offsets = list_positions(column.offsets(0, stop), docs)
+    return EncodedVector(column.ids(0, stop)[positions], dictionary, offsets)
 
 
 def _rows_kept(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gamay.functions.aggregate.spi import Partial
 from gamay.query.bind import BoundQuery, QueryKind
 from gamay.query.columns import take_rows
 from gamay.query.constants import empty
@@ -40,6 +41,12 @@ def reduce(bound: BoundQuery, results: Sequence[ServerResult]) -> Answer:
     return Answer(ResultTable(bound.names, types, columns), stats)
 
 
+def _nothing(bound: BoundQuery) -> tuple[Partial, ...]:
+    """Return the partials of no rows at all."""
+    aggregates = [call.aggregate for call in bound.aggregates]
+    return tuple(aggregate.seal(aggregate.allocate(1)) for aggregate in aggregates)
+
+
 def _no_rows(bound: BoundQuery) -> Rows:
     return tuple(empty(data_type, multi_value) for data_type, multi_value in bound.types)
 
@@ -60,7 +67,7 @@ def _selected(bound: BoundQuery, parts: Sequence[Rows]) -> Rows:
 
 def _grouped(bound: BoundQuery, tables: Sequence[GroupTable]) -> Rows:
     if bound.kind is QueryKind.AGGREGATION:
-        partials = merge_partials([table.partials for table in tables], bound.aggregates)
+        partials = merge_partials([table.partials for table in tables], bound.aggregates) if tables else _nothing(bound)
         return finished_rows(bound, GroupTable((), partials, 1))
     if not tables:
         return _no_rows(bound)

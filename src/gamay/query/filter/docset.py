@@ -8,7 +8,7 @@ from pyroaring import BitMap
 
 from gamay.query.matches import AllDocs, DocList, DocMask, Matches
 
-Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 # from one doc in so many on, flags for all rows are cheaper than a list of doc ids
 SPARSE = 8

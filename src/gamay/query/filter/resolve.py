@@ -30,7 +30,7 @@ from gamay.query.filter.values import in_test, range_test
 from gamay.query.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Not, Or, Range, Test
 from gamay.segment.spi import Column, Dictionary, Segment
 
-IdSet: TypeAlias = "tuple[int, int] | np.ndarray[Any, np.dtype[Any]]"
+IdSet: TypeAlias = tuple[int, int] | np.ndarray[Any, np.dtype[Any]]
 """A range [first, last) of dictionary ids, or the ids themselves, ascending."""
 
 # Uniting the bitmaps of so many ids costs about as much as scanning that many rows (measured with CRoaring).

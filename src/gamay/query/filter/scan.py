@@ -20,7 +20,7 @@ from gamay.query.matches import AllDocs, Block, DocIds, DocList
 from gamay.query.read import column_reader, read_values
 from gamay.segment.spi import Column, Ids, Segment
 
-Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class EntryCounter:

@@ -16,7 +16,7 @@ from gamay.model.types import DataType
 from gamay.query.constants import values_of
 from gamay.query.predicate import In, Range
 
-Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 Test: TypeAlias = Callable[[Vector], Mask]
 
 # a few comparisons of a whole column beat one look-up in a sorted set

@@ -1,0 +1,229 @@
+"""EXPLAIN PLAN FOR: how a query would be executed, as a table of operators.
+
+`explain_segments` runs on a server and describes each different plan once; `explain_table` makes the rows of the answer:
+the reduce at the broker (id 1), the combine of the servers (id 2), and below it the plan of the segments (ids from 3).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gamay.functions.expression import Call, Expression, LiteralValue, walk
+from gamay.functions.text import literal_text, to_text
+from gamay.functions.vector import Vector
+from gamay.model.types import DataType
+from gamay.query.bind import BoundQuery, QueryKind, physical_columns
+from gamay.query.constants import values_of
+from gamay.query.execute import prune_segments
+from gamay.query.execute_groups import answers_without_scan
+from gamay.query.filter.resolve import Indexed, Resolver
+from gamay.query.filter.scan import EntryCounter
+from gamay.query.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Not, Or, Range, Test
+from gamay.query.response import ResultTable
+from gamay.query.stats import QueryStats
+from gamay.query.virtual import QuerySegment
+from gamay.segment.spi import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """A node of a plan."""
+
+    text: str
+    children: tuple["Operator", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentPlans:
+    """The different plans of a server's segments, each with the number of segments that it stands for."""
+
+    plans: tuple[tuple[Operator, int], ...]
+
+
+_COMBINE = {
+    QueryKind.SELECTION: "COMBINE_SELECT",
+    QueryKind.SELECTION_ORDER_BY: "COMBINE_SELECT_ORDERBY",
+    QueryKind.AGGREGATION: "COMBINE_AGGREGATE",
+    QueryKind.GROUP_BY: "COMBINE_GROUP_BY",
+    QueryKind.DISTINCT: "COMBINE_DISTINCT",
+}
+_INDEX_OPERATORS = {
+    "sorted_index": "FILTER_SORTED_INDEX",
+    "inverted_index": "FILTER_INVERTED_INDEX",
+    "range_index": "FILTER_RANGE_INDEX",
+    "bitmap": "FILTER_BITMAP",
+}
+
+
+def explain_segments(bound: BoundQuery, segments: Sequence[Segment], host_name: str = "") -> SegmentPlans:
+    """Return how the segments of a server would be read, after pruning."""
+    views = [QuerySegment(segment, bound.fields, host_name) for segment in segments]
+    counted: dict[Operator, int] = {}
+    for segment in prune_segments(bound, views, QueryStats()):
+        plan = _plan(bound, segment)
+        counted[plan] = counted.get(plan, 0) + 1
+    return SegmentPlans(tuple(counted.items()))
+
+
+def explain_table(bound: BoundQuery, servers: Sequence[SegmentPlans], verbose: bool = False) -> ResultTable:
+    """Return the answer to EXPLAIN: one plan, that of the deepest; all of them when `verbose`."""
+    counted: dict[Operator, int] = {}
+    for server in servers:
+        for plan, count in server.plans:
+            counted[plan] = counted.get(plan, 0) + count
+    rows = [(_reduce_text(bound), 1, 0)]
+    if not counted:
+        return _table([*rows, ("ALL_SEGMENTS_PRUNED_ON_SERVER", 2, 1)])
+    rows.append((_COMBINE[bound.kind], 2, 1))
+    shown = list(counted) if verbose else [max(counted, key=_depth)]
+    for plan in shown:
+        rows.append((f"PLAN_START(numSegmentsForThisPlan:{counted[plan]})", -1, -1))
+        rows.extend(_numbered(plan))
+    return _table(rows)
+
+
+def _table(rows: Sequence[tuple[str, int, int]]) -> ResultTable:
+    types = (DataType.STRING, DataType.INT, DataType.INT)
+    columns = (
+        Vector(data_type, values_of(data_type, list(values)))
+        for values, data_type in zip(zip(*rows, strict=True), types, strict=True)
+    )
+    return ResultTable(("Operator", "Operator_Id", "Parent_Id"), tuple(t.value for t in types), tuple(columns))
+
+
+def _numbered(plan: Operator) -> Iterator[tuple[str, int, int]]:
+    """Yield the operators parents first, with ids from 3."""
+    next_id = 3
+
+    def visit(operator: Operator, parent: int) -> Iterator[tuple[str, int, int]]:
+        nonlocal next_id
+        own, next_id = next_id, next_id + 1
+        yield operator.text, own, parent
+        for child in operator.children:
+            yield from visit(child, own)
+
+    yield from visit(plan, 2)
+
+
+def _depth(plan: Operator) -> int:
+    return 1 + max((_depth(child) for child in plan.children), default=0)
+
+
+def _reduce_text(bound: BoundQuery) -> str:
+    query = bound.query
+    parts = []
+    if query.having is not None:
+        parts.append(f"havingFilter:{to_text(query.having)}")
+    if query.order_by and bound.order_by:
+        keys = [f"{to_text(key.expression)} {'DESC' if key.descending else 'ASC'}" for key in query.order_by]
+        parts.append(f"sort:[{', '.join(keys)}]")
+    parts.append(f"limit:{bound.limit}")
+    if bound.kind in (QueryKind.GROUP_BY, QueryKind.AGGREGATION):
+        after = [
+            to_text(item.expression)
+            for item, output in zip(query.select, bound.outputs, strict=False)
+            if isinstance(output, Call)
+        ]
+        if after:
+            parts.append(f"postAggregations:{', '.join(after)}")
+    return f"BROKER_REDUCE({','.join(parts)})"
+
+
+# -- the plan of one segment
+
+
+def _plan(bound: BoundQuery, segment: QuerySegment) -> Operator:
+    filter_ = _filter(bound.filter, segment)
+    if bound.kind is QueryKind.AGGREGATION and answers_without_scan(bound, segment):
+        return Operator(f"AGGREGATE_NO_SCAN(aggregations:{_aggregations(bound)})")
+    return Operator(_top(bound), (_projection(bound, filter_),))
+
+
+def _top(bound: BoundQuery) -> str:
+    listed = ", ".join(to_text(row) for row in bound.rows)
+    if bound.kind is QueryKind.AGGREGATION:
+        return f"AGGREGATE(aggregations:{_aggregations(bound)})"
+    if bound.kind is QueryKind.GROUP_BY:
+        return f"GROUP_BY(groupKeys:{listed}, aggregations:{_aggregations(bound)})"
+    if bound.kind is QueryKind.DISTINCT:
+        return f"DISTINCT(keyColumns:{listed})"
+    selected = ", ".join(dict.fromkeys(to_text(output) for output in bound.outputs))
+    name = "SELECT_ORDERBY" if bound.order_by else "SELECT"
+    return f"{name}(selectList:{selected})"
+
+
+def _aggregations(bound: BoundQuery) -> str:
+    return ", ".join(to_text(aggregate.call) for aggregate in bound.aggregates)
+
+
+def _projection(bound: BoundQuery, filter_: Operator) -> Operator:
+    read: list[Expression] = [*bound.rows]
+    for aggregate in bound.aggregates:
+        read.extend(aggregate.arguments)
+    project = Operator(f"PROJECT({', '.join(physical_columns(read))})", (Operator("DOC_ID_SET", (filter_,)),))
+    if any(isinstance(part, Call) for expression in read for part in walk(expression)):
+        return Operator(f"TRANSFORM({', '.join(dict.fromkeys(map(to_text, read)))})", (project,))
+    return project
+
+
+# -- filters
+
+
+def _filter(filter_: Filter, segment: QuerySegment) -> Operator:
+    if isinstance(filter_, And | Or):
+        name = "FILTER_AND" if isinstance(filter_, And) else "FILTER_OR"
+        return Operator(name, tuple(_filter(part, segment) for part in filter_.parts))
+    if isinstance(filter_, Not):
+        if isinstance(filter_.part, In | IsNull):
+            return _leaf(filter_.part, segment, negated=True)
+        return Operator("FILTER_NOT", (_filter(filter_.part, segment),))
+    if isinstance(filter_, Constant):
+        return _match_all(segment) if filter_.matches else Operator("FILTER_EMPTY")
+    return _leaf(filter_, segment, negated=False)
+
+
+def _match_all(segment: QuerySegment) -> Operator:
+    return Operator(f"FILTER_MATCH_ENTIRE_SEGMENT(docs:{segment.num_docs})")
+
+
+def _leaf(leaf: Leaf, segment: QuerySegment, *, negated: bool) -> Operator:
+    resolved = Resolver(segment, EntryCounter()).leaf(leaf, segment.num_docs)
+    operator, predicate = _predicate(leaf, negated)
+    if isinstance(leaf, Test):
+        return Operator(f"FILTER_EXPRESSION(operator:{operator},predicate:{predicate})")
+    if not isinstance(resolved, Indexed):
+        return Operator(f"FILTER_FULL_SCAN(operator:{operator},predicate:{predicate})")
+    if resolved.index in ("empty", "match_all"):
+        return _match_all(segment) if (resolved.index == "match_all") != negated else Operator("FILTER_EMPTY")
+    name = _INDEX_OPERATORS[resolved.index]
+    return Operator(f"{name}(indexLookUp:{resolved.index},operator:{operator},predicate:{predicate})")
+
+
+def _predicate(leaf: Leaf, negated: bool) -> tuple[str, str]:
+    """Return the kind of a predicate and its text."""
+    if isinstance(leaf, In):
+        listed = ",".join(_quoted(value) for value in leaf.values)
+        if len(leaf.values) == 1:
+            return ("NOT_EQ", f"{leaf.column} != {listed}") if negated else ("EQ", f"{leaf.column} = {listed}")
+        return ("NOT_IN", f"{leaf.column} NOT IN ({listed})") if negated else ("IN", f"{leaf.column} IN ({listed})")
+    if isinstance(leaf, Range):
+        return "RANGE", _range_text(leaf)
+    if isinstance(leaf, IsNull):
+        return ("IS_NOT_NULL", f"{leaf.column} IS NOT NULL") if negated else ("IS_NULL", f"{leaf.column} IS NULL")
+    expression = leaf.expression
+    regular = isinstance(expression, Call) and expression.name in ("like", "regexplike") and isinstance(leaf, Match)
+    return ("REGEXP_LIKE" if regular else "EQ"), (to_text(expression) if regular else f"{to_text(expression)} = 'true'")
+
+
+def _quoted(value: LiteralValue) -> str:
+    return f"'{literal_text(value)}'"
+
+
+def _range_text(leaf: Range) -> str:
+    if leaf.lower is not None and leaf.upper is not None and leaf.lower_inclusive and leaf.upper_inclusive:
+        return f"{leaf.column} BETWEEN {_quoted(leaf.lower)} AND {_quoted(leaf.upper)}"
+    parts = []
+    if leaf.lower is not None:
+        parts.append(f"{leaf.column} {'>=' if leaf.lower_inclusive else '>'} {_quoted(leaf.lower)}")
+    if leaf.upper is not None:
+        parts.append(f"{leaf.column} {'<=' if leaf.upper_inclusive else '<'} {_quoted(leaf.upper)}")
+    return " AND ".join(parts)
