@@ -1,4 +1,4 @@
-"""From keys to group numbers, and from masks to the rows that they keep.
+"""From keys to group numbers.
 
 Keys are dictionary ids (unsigned) or already packed int64; groups are numbered 0, 1, … in order of first appearance.
 """
@@ -18,30 +18,6 @@ def pack_pair(high: Array, low: Array, cardinality: int, out: Array) -> None:
     width = np.int64(cardinality)
     for i in range(len(out)):
         out[i] = np.int64(high[i]) * width + np.int64(low[i])
-
-
-@kernel
-def mask_groups(groups: Array, mask: Array, dropped: int, out: Array) -> None:
-    """Write the group of each row that `mask` (uint8) keeps, and for the others one of the eight groups from `dropped` on.
-
-    Eight, because rows that are added to one group must wait for each other.
-    """
-    for i in range(len(out)):
-        out[i] = np.int64(groups[i]) if mask[i] != 0 else dropped + (i & 7)
-
-
-@kernel
-def compress(values: Array, mask: Array, out: Array) -> Any:
-    """Write the values that `mask` (uint8) keeps, one after the other; return how many.
-
-    `out` has one cell more than are kept: every value is written, and the place only moves on after a kept one, which
-    costs less than a branch that is mispredicted.
-    """
-    kept = np.int64(0)
-    for i in range(len(values)):
-        out[kept] = values[i]
-        kept += np.int64(mask[i])
-    return kept
 
 
 @kernel

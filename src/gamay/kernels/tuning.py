@@ -26,3 +26,6 @@ SPARE_GROUPS = 8
 
 # A table with a cell for each pair of group and dictionary id, of 1 or 8 bytes, instead of a hash table of pairs.
 TALLY_CELLS_MAX = 1 << 22
+
+# Values that wait before they are sorted into digests; 16 MB with their groups.
+DIGEST_BUFFER_ROWS = 1 << 20

@@ -16,6 +16,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from gamay.kernels.masks import compress, masked_docs
+
 BLOCK_ROWS = 1 << 17
 
 DocIds: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
@@ -85,6 +87,11 @@ class DocMask:
         """The range that the flags cover."""
         return AllDocs(self.start, self.start + len(self.mask))
 
+    def compress(self, values: "np.ndarray[Any, np.dtype[Any]]") -> "np.ndarray[Any, np.dtype[Any]]":
+        """Return those of `values` [n] (numbers) whose flag is set."""
+        out = np.empty(len(self) + 1, values.dtype)
+        return out[: compress(values, self.mask.view(np.uint8), out)]
+
     def blocks(self, rows: int = BLOCK_ROWS) -> "Iterator[Block]":
         """Yield blocks that cover at most `rows` flags each and hold at least one match, in ascending order."""
         for first in range(0, len(self.mask), rows):
@@ -140,7 +147,10 @@ def _block_of_mask(start: int, mask: Mask) -> "Iterator[Block]":
             yield AllDocs(start, start + matching)
     elif matching * _SPARSE < len(mask):
         if matching:
-            yield DocList((np.flatnonzero(mask) + start).astype(np.int32))
+            docs = np.empty(matching + 1, np.int32)
+            flags = mask.view(np.uint8)
+            masked_docs(flags, flags[: len(flags) // 8 * 8].view(np.uint64), start, docs)
+            yield DocList(docs[:matching])
     else:
         yield DocMask(start, mask)
 

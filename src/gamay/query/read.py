@@ -45,7 +45,7 @@ def _read_encoded(column: Column, dictionary: Vector, block: Block) -> Operand:
     offsets = None if column.single_value else column.offsets(span.start, span.stop)
     if isinstance(block, DocMask):
         if offsets is None:
-            ids = ids[block.mask]
+            ids = block.compress(ids)
         else:
             kept, offsets = _rows_kept(offsets, block.mask)
             ids = ids[kept]

@@ -152,7 +152,8 @@ def estimate(registers: Array, log2m: int) -> Array:
     with np.errstate(divide="ignore"):  # no empty register: the linear count is not used, as the raw one is large
         linear = m * np.log(m / zeros)
     chosen = np.where((raw <= 2.5 * m) & (zeros > 0), linear, raw)
-    return np.floor(chosen + 0.5).astype(np.int64)
+    rounded: Array = np.floor(chosen + 0.5).astype(np.int64)
+    return rounded
 
 
 def serialize(registers: Array, log2m: int) -> bytes:

@@ -13,7 +13,7 @@ import numpy as np
 
 from gamay.functions.expression import Column, Expression
 from gamay.functions.vector import EncodedVector, Operand
-from gamay.kernels.grouping import mask_groups
+from gamay.kernels.masks import mask_groups
 from gamay.kernels.tuning import DIRECT_GROUPS_MAX, DIRECT_GROUPS_MAX_WIDE, SPARE_GROUPS
 from gamay.query.groupby.numbering import DirectNumbering, unsigned_for
 from gamay.query.groupby.states import Reader, StatePlan, States, plan_states

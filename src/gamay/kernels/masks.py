@@ -1,0 +1,52 @@
+"""From flags, one for each row, to the rows that they keep. `mask` is uint8 [n], 0 or 1."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gamay.kernels.jit import kernel
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+@kernel
+def compress(values: Array, mask: Array, out: Array) -> Any:
+    """Write the values that are kept, one after the other; return how many.
+
+    `out` has one cell more than are kept: every value is written, and the place only moves on after a kept one, which
+    costs less than a branch that is mispredicted.
+    """
+    kept = np.int64(0)
+    for i in range(len(values)):
+        out[kept] = values[i]
+        kept += np.int64(mask[i])
+    return kept
+
+
+@kernel
+def masked_docs(mask: Array, words: Array, start: int, out: Array) -> Any:
+    """Write `start + i` for each row i that is kept: int32; return how many.
+
+    words: the mask as uint64, eight flags each, without the last len(mask) % 8; eight rows that are all dropped cost one
+    look. `out` has one cell more than are kept.
+    """
+    kept = np.int64(0)
+    for word in range(len(words)):
+        if words[word] != 0:
+            for i in range(8 * word, 8 * word + 8):
+                out[kept] = start + i
+                kept += np.int64(mask[i])
+    for i in range(8 * len(words), len(mask)):
+        out[kept] = start + i
+        kept += np.int64(mask[i])
+    return kept
+
+
+@kernel
+def mask_groups(groups: Array, mask: Array, dropped: int, out: Array) -> None:
+    """Write the group of each row that is kept, and for the others one of the eight groups from `dropped` on.
+
+    Eight, because rows that are added to one group must wait for each other.
+    """
+    for i in range(len(out)):
+        out[i] = np.int64(groups[i]) if mask[i] != 0 else dropped + (i & 7)
