@@ -35,11 +35,11 @@ class OfPairs:
     result_is_multi_value: bool = False
 
     @property
-    def _counted(self) -> bool:
+    def counted(self) -> bool:
         return self.state_kind == "counted values"
 
     def allocate(self, num_groups: int) -> Pairs:
-        return Pairs(self.argument_type, num_groups, self._counted)
+        return Pairs(self.argument_type, num_groups, self.counted)
 
     def grow(self, state: Pairs, num_groups: int) -> Pairs:
         state.grow(num_groups)

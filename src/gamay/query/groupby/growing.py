@@ -10,7 +10,7 @@ from gamay.functions.aggregate.coding import Coder, DictionaryCoder, coder_of
 from gamay.functions.expression import Column, Expression
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector
 from gamay.kernels.tuning import LOOKUP_CELLS_MAX
-from gamay.query.groupby.numbering import HashedNumbering, LookupNumbering, Numbering
+from gamay.query.groupby.numbering import HashedNumbering, LookupNumbering, Numbering, SingleNumbering
 from gamay.query.groupby.states import Evaluate, StatePlan, States, take_rows
 from gamay.query.groupby.table import GroupTable
 
@@ -59,7 +59,7 @@ def numbering_of(cardinalities: Sequence[int | None], limit: int) -> Numbering:
     known = [cardinality for cardinality in cardinalities if cardinality is not None]
     if len(known) == len(cardinalities) and prod(known) <= LOOKUP_CELLS_MAX:
         return LookupNumbering(known, limit)
-    return HashedNumbering(cardinalities, limit)
+    return SingleNumbering(limit) if len(cardinalities) == 1 else HashedNumbering(cardinalities, limit)
 
 
 def _coder(key: Expression, sample: Operand) -> Coder:

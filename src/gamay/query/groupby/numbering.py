@@ -2,6 +2,7 @@
 
 Direct   the packed codes are the group numbers; every combination has a group, most of them perhaps empty
 Lookup   packed codes are numbered by a table with a cell for every combination
+Single   the same for one key, with a table that grows with its codes
 Hashed   packed codes are numbered by a hash table; keys that do not fit 63 bits together are numbered in several steps
 """
 
@@ -107,6 +108,36 @@ class LookupNumbering:
 
     def codes(self, groups: Array) -> list[Array]:
         return unpack(self._keys[groups], self._cardinalities)
+
+
+class SingleNumbering:
+    """The codes of one key, which are dense but may include some that no row has, are numbered as they appear."""
+
+    def __init__(self, limit: int) -> None:
+        self.num_groups = 0
+        self.dropped = False
+        self._limit = limit
+        self._lookup = np.full(1 << 12, -1, np.int32)
+        self._keys = np.empty(1 << 12, np.int64)
+
+    def number(self, codes: Sequence[Array]) -> Array:
+        (only,) = codes
+        highest = int(only.max()) if len(only) else 0
+        if highest >= len(self._lookup):
+            lookup = np.full(2 * (highest + 1), -1, np.int32)
+            lookup[: len(self._lookup)] = self._lookup
+            keys = np.empty(len(lookup), np.int64)
+            keys[: self.num_groups] = self._keys[: self.num_groups]
+            self._lookup, self._keys = lookup, keys
+        out = np.empty(len(only), np.int32)
+        count = int(number_by_lookup(only, self._lookup, self._keys, self.num_groups, self._limit, out))
+        if count < 0:
+            self.dropped, count = True, -1 - count
+        self.num_groups = count
+        return out
+
+    def codes(self, groups: Array) -> list[Array]:
+        return [self._keys[groups]]
 
 
 class HashedNumbering:

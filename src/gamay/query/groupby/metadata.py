@@ -1,0 +1,81 @@
+"""Aggregates over all rows of a segment, answered from what is known of a column without reading its rows.
+
+answer_from_metadata(aggregate, column, num_docs) -> partial of one group, or None when rows must be read
+"""
+
+from decimal import Decimal
+
+import numpy as np
+
+from gamay.functions.aggregate.distinct import OfPairs
+from gamay.functions.aggregate.hll import Hll
+from gamay.functions.aggregate.numeric import COUNT_ROWS, Numeric
+from gamay.functions.aggregate.pairs import PairsPartial
+from gamay.functions.aggregate.spi import Aggregate, Partial
+from gamay.functions.aggregate.totals import Needs, TotalsPartial
+from gamay.functions.expression import LiteralValue
+from gamay.functions.vector import EncodedVector
+from gamay.model.types import DataType
+from gamay.segment.spi import Column
+
+_LONG_MAX = (1 << 63) - 1
+
+
+def answer_from_metadata(aggregate: Aggregate, column: Column | None, num_docs: int) -> Partial | None:
+    """Return the partial over all rows; None when metadata does not tell.
+
+    column: the aggregate's argument when that is a plain column of the segment, None for COUNT(*).
+    """
+    if isinstance(aggregate, Numeric):
+        return _totals(aggregate, column, num_docs)
+    if column is None or column.dictionary is None:
+        return None
+    # Every entry of an immutable segment's dictionary occurs; a consuming one may be ahead of the rows that are visible.
+    if not column.dictionary.is_sorted:
+        return None
+    values = column.dictionary.values
+    every_id = np.arange(len(values), dtype=np.uint32)
+    if isinstance(aggregate, OfPairs) and not aggregate.counted:
+        return PairsPartial(np.zeros(len(values), np.int32), EncodedVector(every_id, values), None, 1)
+    if isinstance(aggregate, Hll):
+        state = aggregate.allocate(1)
+        aggregate.update(state, None, [values], len(values))
+        return aggregate.seal(state)
+    return None
+
+
+def _totals(aggregate: Numeric, column: Column | None, num_docs: int) -> TotalsPartial | None:
+    if aggregate == COUNT_ROWS:
+        return TotalsPartial(np.array([num_docs]), None, None, None)
+    if column is None:
+        return None
+    stats = column.stats
+    counts = sums = lows = highs = None
+    if Needs.COUNT in aggregate.needs:
+        counts = np.array([stats.num_values])
+    if Needs.SUM in aggregate.needs:
+        if stats.total is None:
+            return None
+        whole = isinstance(stats.total, int) and abs(stats.total) <= _LONG_MAX
+        sums = np.array([stats.total], np.int64 if whole else np.float64)
+    if aggregate.needs & (Needs.LOW | Needs.HIGH):
+        low, high = _as_double(stats.minimum), _as_double(stats.maximum)
+        # A NaN anywhere makes both bounds NaN, and statistics may have passed over it.
+        if low is None or high is None or (column.data_type in (DataType.FLOAT, DataType.DOUBLE) and not _nan_free(column)):
+            return None
+        lows = np.array([low]) if Needs.LOW in aggregate.needs else None
+        highs = np.array([high]) if Needs.HIGH in aggregate.needs else None
+    return TotalsPartial(counts, sums, lows, highs)
+
+
+def _nan_free(column: Column) -> bool:
+    """Whether no value can be NaN: a NaN is the last entry of a sorted dictionary, and makes the total NaN."""
+    if column.stats.total is not None:
+        return not np.isnan(column.stats.total)
+    if column.dictionary is not None and column.dictionary.is_sorted and len(column.dictionary):
+        return not np.isnan(column.dictionary.values.values[-1])
+    return False
+
+
+def _as_double(value: LiteralValue) -> float | None:
+    return float(value) if isinstance(value, int | float | Decimal) else None
