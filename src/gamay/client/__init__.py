@@ -1,1 +1,1 @@
-"""The Python client: queries and the controller's REST API; starts without the engine."""
+"""Clients of a cluster's HTTP interfaces; they start without the engine."""

@@ -1,0 +1,224 @@
+"""The controller's REST interface: schemas, tables, segments."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from gamay.client.http import HttpService, ServiceError, failure_of
+
+UPLOAD_TIMEOUT_S = 600.0
+_CHUNK_BYTES = 1 << 20
+
+
+class ControllerClient(HttpService):
+    """Administers a cluster. Every method raises the errors of `HttpService.request`."""
+
+    # -- service
+
+    def health(self) -> bool:
+        """Return whether the controller says that it is ready."""
+        try:
+            return self.request("GET", "/health").status_code == 200
+        except ServiceError:
+            return False
+
+    def version(self) -> dict[str, str]:
+        """Return the versions of the controller's components."""
+        return dict(self.json("GET", "/version"))
+
+    # -- schemas
+
+    def list_schemas(self) -> list[str]:
+        """Return the names of all schemas."""
+        return list(self.json("GET", "/schemas"))
+
+    def schema(self, name: str) -> dict[str, Any]:
+        """Return a schema's JSON."""
+        return dict(self.json("GET", f"/schemas/{quote(name, safe='')}"))
+
+    def add_schema(self, schema: Mapping[str, Any], *, override: bool = True, force: bool = False) -> str:
+        """Create a schema, or replace it where it exists."""
+        return self.status_text("POST", "/schemas", params={"override": override, "force": force}, json=schema)
+
+    def update_schema(self, schema: Mapping[str, Any], *, reload: bool = False, force: bool = False) -> str:
+        """Replace an existing schema."""
+        path = f"/schemas/{quote(str(schema.get('schemaName')), safe='')}"
+        return self.status_text("PUT", path, params={"reload": reload, "force": force}, json=schema)
+
+    def delete_schema(self, name: str) -> str:
+        """Delete a schema that no table uses."""
+        return self.status_text("DELETE", f"/schemas/{quote(name, safe='')}")
+
+    # -- tables
+
+    def list_tables(self, table_type: str | None = None) -> list[str]:
+        """Return the names of all tables; with a type, typed names of that type."""
+        return list(self.json("GET", "/tables", params={"type": table_type})["tables"])
+
+    def table_config(self, table: str, table_type: str | None = None) -> dict[str, Any]:
+        """Return `{"OFFLINE": config, "REALTIME": config}`, those that exist."""
+        return dict(self.json("GET", f"/tables/{quote(table, safe='')}", params={"type": table_type}))
+
+    def table_schema(self, table: str) -> dict[str, Any]:
+        """Return the JSON of a table's schema."""
+        return dict(self.json("GET", f"/tables/{quote(table, safe='')}/schema"))
+
+    def add_table(self, config: Mapping[str, Any]) -> str:
+        """Create a table; its schema must exist."""
+        return self.status_text("POST", "/tables", json=config)
+
+    def update_table(self, config: Mapping[str, Any]) -> str:
+        """Replace the config of an existing table."""
+        return self.status_text("PUT", f"/tables/{quote(str(config.get('tableName')), safe='')}", json=config)
+
+    def delete_table(self, table: str, table_type: str | None = None, retention: str | None = None) -> str:
+        """Delete a table and its segments; the schema stays."""
+        params = {"type": table_type, "retention": retention}
+        return self.status_text("DELETE", f"/tables/{quote(table, safe='')}", params=params)
+
+    def table_size(self, table: str) -> dict[str, Any]:
+        """Return the sizes that the servers report."""
+        return dict(self.json("GET", f"/tables/{quote(table, safe='')}/size"))
+
+    # -- schema and tables in one document
+
+    def list_table_configs(self) -> list[str]:
+        """Return the names of the documents that `table_configs` returns."""
+        return list(self.json("GET", "/tableConfigs"))
+
+    def table_configs(self, table: str) -> dict[str, Any]:
+        """Return `{"tableName", "schema", "offline", "realtime"}`."""
+        return dict(self.json("GET", f"/tableConfigs/{quote(table, safe='')}"))
+
+    def add_table_configs(self, document: Mapping[str, Any]) -> str:
+        """Create schema and tables, all or nothing."""
+        return self.status_text("POST", "/tableConfigs", json=document)
+
+    def update_table_configs(self, document: Mapping[str, Any], *, reload: bool = False) -> str:
+        """Replace schema and tables."""
+        path = f"/tableConfigs/{quote(str(document.get('tableName')), safe='')}"
+        return self.status_text("PUT", path, params={"reload": reload}, json=document)
+
+    def delete_table_configs(self, table: str) -> str:
+        """Delete tables and schema."""
+        return self.status_text("DELETE", f"/tableConfigs/{quote(table, safe='')}")
+
+    # -- segments: read
+
+    def list_segments(self, table: str, table_type: str | None = None) -> list[str]:
+        """Return the names of a table's segments, of both types unless one is given."""
+        answer = self.json("GET", f"/segments/{quote(table, safe='')}", params={"type": table_type})
+        return [name for by_type in answer for names in by_type.values() for name in names]
+
+    def segment_metadata(self, table: str, segment: str) -> dict[str, Any]:
+        """Return the record of a segment: a flat map of strings."""
+        return dict(self.json("GET", f"{_segment(table, segment)}/metadata"))
+
+    def download_segment(self, table: str, segment: str, destination: Path) -> Path:
+        """Write the archive of a segment to a file, in pieces."""
+        with self._http.stream("GET", _segment(table, segment), timeout=UPLOAD_TIMEOUT_S) as response:
+            if response.status_code >= 400:
+                response.read()
+                raise failure_of(response)
+            with destination.open("wb") as file:
+                for chunk in response.iter_bytes(_CHUNK_BYTES):
+                    file.write(chunk)
+        return destination
+
+    # -- segments: change
+
+    def delete_segment(self, table: str, segment: str) -> str:
+        """Delete one segment."""
+        return self.status_text("DELETE", _segment(table, segment))
+
+    def delete_segments(self, table: str, segments: Sequence[str]) -> str:
+        """Delete the named segments."""
+        return self.status_text("POST", f"/segments/{quote(table, safe='')}/delete", json=list(segments))
+
+    def reload(self, table: str, segment: str | None = None) -> str:
+        """Have servers load a table's segments, or one, again with the present config."""
+        path = f"/segments/{quote(table, safe='')}" if segment is None else _segment(table, segment)
+        return self.status_text("POST", f"{path}/reload")
+
+    def upload_tar(self, table: str, archive: Path, **options: Any) -> str:
+        """Push a segment's archive (`.tar.gz` or `.tar.zst`); the file is streamed."""
+        with archive.open("rb") as file:
+            return self._upload(table, {}, files={"segment": (archive.name, file, "application/octet-stream")}, **options)
+
+    def upload_uri(self, table: str, uri: str, **options: Any) -> str:
+        """Have the controller fetch a segment's archive from a URI and keep a copy."""
+        headers = {"UPLOAD_TYPE": "URI", "DOWNLOAD_URI": uri, "Content-Type": "application/json"}
+        return self._upload(table, headers, **options)
+
+    def upload_metadata(
+        self, table: str, metadata_archive: Path, uri: str, *, copy_to_deep_store: bool = False, **options: Any
+    ) -> str:
+        """Add a segment by an archive of its metadata only; servers fetch the data from `uri`."""
+        headers = {"UPLOAD_TYPE": "METADATA", "DOWNLOAD_URI": uri}
+        if copy_to_deep_store:
+            headers["COPY_SEGMENT_TO_DEEP_STORE"] = "true"
+        with metadata_archive.open("rb") as file:
+            part = (metadata_archive.name, file, "application/octet-stream")
+            return self._upload(table, headers, files={"segment": part}, **options)
+
+    def upload_metadata_batch(
+        self, table: str, archive: Path, *, table_type: str = "OFFLINE", copy_to_deep_store: bool = False
+    ) -> str:
+        """Add many segments by one archive: `all_segments_metadata`, and `<segment>.metadata.json` of each."""
+        headers = {"UPLOAD_TYPE": "METADATA"}
+        if copy_to_deep_store:
+            headers["COPY_SEGMENT_TO_DEEP_STORE"] = "true"
+        with archive.open("rb") as file:
+            part = {"segments": (archive.name, file, "application/octet-stream")}
+            params = {"tableName": table, "tableType": table_type}
+            response = self.request(
+                "POST", "/segments/batchUpload", params=params, headers=headers, files=part, timeout=UPLOAD_TIMEOUT_S
+            )
+            return response.text
+
+    def _upload(
+        self,
+        table: str,
+        headers: Mapping[str, str],
+        *,
+        table_type: str = "OFFLINE",
+        allow_refresh: bool = True,
+        parallel_push_protection: bool = False,
+        **content: Any,
+    ) -> str:
+        params = {
+            "tableName": table,
+            "tableType": table_type,
+            "allowRefresh": allow_refresh,
+            "enableParallelPushProtection": parallel_push_protection,
+        }
+        return self.status_text(
+            "POST", "/v2/segments", params=params, headers=dict(headers), timeout=UPLOAD_TIMEOUT_S, **content
+        )
+
+    # -- replacing segments as a whole
+
+    def start_replace(
+        self, table: str, segments_from: Iterable[str], segments_to: Iterable[str], table_type: str = "OFFLINE"
+    ) -> str:
+        """Announce that segments will be replaced by others; return the id for `end_replace`."""
+        body = {"segmentsFrom": list(segments_from), "segmentsTo": list(segments_to)}
+        path = f"/segments/{quote(table, safe='')}/startReplaceSegments"
+        answer = self.json("POST", path, params={"type": table_type, "forceCleanup": True}, json=body)
+        return str(answer["segmentLineageEntryId"])
+
+    def end_replace(self, table: str, entry_id: str, table_type: str = "OFFLINE") -> None:
+        """Show the new segments and hide the old ones, at once."""
+        params = {"type": table_type, "segmentLineageEntryId": entry_id}
+        path = f"/segments/{quote(table, safe='')}/endReplaceSegments"
+        self.request("POST", path, params=params, timeout=UPLOAD_TIMEOUT_S)
+
+    def revert_replace(self, table: str, entry_id: str, table_type: str = "OFFLINE") -> None:
+        """Undo a replacement that was started."""
+        params = {"type": table_type, "segmentLineageEntryId": entry_id, "forceRevert": True}
+        self.request("POST", f"/segments/{quote(table, safe='')}/revertReplaceSegments", params=params)
+
+
+def _segment(table: str, segment: str) -> str:
+    return f"/segments/{quote(table, safe='')}/{quote(segment, safe='')}"
