@@ -43,7 +43,7 @@ def column_index(indexing: IndexingConfig, declared: FieldConfig | None, spec: F
     indexes = declared.indexes if declared else Indexes()
     forward = indexes.forward or ForwardConfig()
     inverted = has_inverted(indexing, declared, column)
-    dictionary = inverted or _explicit_dictionary(indexes) or not is_raw(indexing, declared, column)
+    dictionary = has_dictionary(indexing, declared, column)
     optimize = indexing.optimize_dictionary or (indexing.optimize_dictionary_for_metrics and spec.role is FieldRole.METRIC)
     partitions = indexing.segment_partition.columns if indexing.segment_partition else {}
     return ColumnIndexConfig(
@@ -68,6 +68,13 @@ def is_raw(indexing: IndexingConfig, declared: FieldConfig | None, column: str) 
         return False
     forward, dictionary = declared.indexes.forward, declared.indexes.dictionary
     return "RAW" in (declared.encoding_type, forward and forward.encoding_type) or bool(dictionary and dictionary.disabled)
+
+
+def has_dictionary(indexing: IndexingConfig, declared: FieldConfig | None, column: str) -> bool:
+    """Whether the column is stored by a dictionary: unless it is raw and nothing declared needs one."""
+    explicit = declared.indexes.dictionary if declared else None
+    asked_for = explicit is not None and not explicit.disabled
+    return asked_for or has_inverted(indexing, declared, column) or not is_raw(indexing, declared, column)
 
 
 def has_inverted(indexing: IndexingConfig, declared: FieldConfig | None, column: str) -> bool:
@@ -113,10 +120,6 @@ def raw_codec(declared: FieldConfig | None, spec: FieldSpec) -> str:
             f"{nearest(codec, RAW_CODECS)}"
         )
     return codec.upper()
-
-
-def _explicit_dictionary(indexes: Indexes) -> bool:
-    return indexes.dictionary is not None and not indexes.dictionary.disabled
 
 
 def _has_type(declared: FieldConfig | None, index_type: str) -> bool:

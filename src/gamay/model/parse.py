@@ -4,8 +4,8 @@ A section of a document is a frozen dataclass whose fields are made by `key(...)
 default. `read_document` turns JSON into such an object, collects *all* problems with their JSON pointers before it
 raises, and reports keys that nobody declared; `write_section` is its inverse. No section has reading code of its own.
 
-A key that is absent, null, an empty list or an empty object says the same: the default. It is written only when it
-says more than that; scalars that have a default are always written, so that the effective value can be read.
+A key that is absent or null says the default. Scalars that have a default are always written, so that the effective value
+can be read; lists, maps and sections that are empty by default are written when they are not.
 """
 
 import dataclasses
@@ -251,16 +251,16 @@ class Key:
     shape: Shape[Any]
     aliases: tuple[str, ...] = ()
     required: bool = False
-    always: bool = False
+    write_empty: bool = False
 
 
 def key(name: str, shape: Shape[Any], default: Any = None, *, aliases: Sequence[str] = (), always: bool = False) -> Any:
     """Declare a dataclass field that is read from and written to the JSON key `name`.
 
     default: REQUIRED makes the key's absence a problem. aliases: older names, read when `name` is absent, never written.
-    always: write the key even when its value is an empty list, map or section.
+    always: write the key even when its value and its default are an empty list or map.
     """
-    described = Key(name, shape, tuple(aliases), default is REQUIRED, always)
+    described = Key(name, shape, tuple(aliases), default is REQUIRED, always or default is None or default is REQUIRED)
     if default is EMPTY_MAP:
         return field(default_factory=dict, metadata={"key": described})
     return field(default=default, metadata={"key": described})
@@ -327,6 +327,6 @@ def write_section(instance: Any) -> dict[str, Any]:
         if value is None:
             continue
         written = described.shape.write(value)
-        if described.always or described.required or not isinstance(written, list | dict) or written:
+        if described.write_empty or written not in ([], {}):
             result[described.name] = written
     return result

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gamay.base.errors import nearest
-from gamay.model.column_index import is_raw
+from gamay.model.column_index import has_dictionary
 from gamay.model.indexing import StarTreeConfig
 from gamay.model.rules import TableRule, TableSubject, duplicates, missing_column
 
@@ -50,7 +50,7 @@ def _dimensions(subject: TableSubject, tree: StarTreeConfig, where: str) -> Iter
             continue
         if not subject.schema.field(name).single_value:
             yield f"{where}.dimensionsSplitOrder names '{name}', a multi-value column"
-        if is_raw(subject.config.indexing, subject.config.field_config(name), name):
+        if not has_dictionary(subject.config.indexing, subject.config.field_config(name), name):
             yield f"{where}.dimensionsSplitOrder names '{name}', which has no dictionary"
 
 

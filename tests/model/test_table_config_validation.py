@@ -1,0 +1,373 @@
+"""Which table configs are refused, and why."""
+
+import copy
+import re
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+
+from gamay.base.errors import ErrorCode, InvalidConfigError, QueryError
+from gamay.model.datetime_format import DateTimeFormat, Granularity
+from gamay.model.schema import FieldSpec, Schema
+from gamay.model.table_config import TableConfig
+from gamay.model.types import DataType, FieldRole
+from gamay.model.validation import validate_table_config
+
+SCHEMA = Schema(
+    "rides",
+    (
+        FieldSpec("id", DataType.STRING),
+        FieldSpec("city", DataType.STRING),
+        FieldSpec("tags", DataType.STRING, single_value=False),
+        FieldSpec("flag", DataType.BOOLEAN),
+        FieldSpec("doc", DataType.JSON),
+        FieldSpec("blob", DataType.BYTES),
+        FieldSpec("fare", DataType.DOUBLE, FieldRole.METRIC),
+        FieldSpec("ts", DataType.TIMESTAMP, FieldRole.DATE_TIME),
+        FieldSpec(
+            "days",
+            DataType.INT,
+            FieldRole.DATE_TIME,
+            format=DateTimeFormat.parse("1:DAYS:EPOCH"),
+            granularity=Granularity.parse("1:DAYS"),
+        ),
+    ),
+    ("id",),
+)
+GOOD: dict[str, Any] = {
+    "tableName": "rides",
+    "tableType": "OFFLINE",
+    "segmentsConfig": {
+        "timeColumnName": "ts",
+        "replication": "2",
+        "retentionTimeUnit": "DAYS",
+        "retentionTimeValue": "30",
+        "deletedSegmentsRetentionPeriod": "0d",
+    },
+    "tenants": {},
+    "tableIndexConfig": {
+        "sortedColumn": ["city"],
+        "invertedIndexColumns": ["city", "tags"],
+        "rangeIndexColumns": ["fare", "ts"],
+        "bloomFilterColumns": ["id"],
+        "noDictionaryColumns": ["fare", "blob"],
+        "jsonIndexColumns": ["doc"],
+        "varLengthDictionaryColumns": ["id"],
+        "segmentPartitionConfig": {"columnPartitionMap": {"id": {"functionName": "Murmur", "numPartitions": 4}}},
+        "starTreeIndexConfigs": [
+            {"dimensionsSplitOrder": ["city", "$ts$DAY"], "functionColumnPairs": ["SUM__fare", "COUNT__*"]}
+        ],
+    },
+    "ingestionConfig": {
+        "batchIngestionConfig": {"segmentIngestionType": "REFRESH", "consistentDataPush": True},
+        "filterConfig": {"filterFunction": "f(x)"},
+    },
+    "fieldConfigList": [
+        {"name": "ts", "timestampConfig": {"granularities": ["DAY"]}},
+        {"name": "blob", "encodingType": "RAW", "compressionCodec": "SNAPPY"},
+    ],
+    "quota": {"storage": "10G", "maxQueriesPerSecond": "5"},
+    "query": {"timeoutMs": 1000},
+    "tierConfigs": [
+        {
+            "name": "cold",
+            "segmentSelectorType": "time",
+            "segmentAge": "30d",
+            "storageType": "pinot_server",
+            "serverTag": "cold_OFFLINE",
+        }
+    ],
+}
+
+
+def config_with(changes: dict[str, Any]) -> TableConfig:
+    """Return the good config with values set at dotted places; `…+` appends to a list."""
+    document = copy.deepcopy(GOOD)
+    for place, value in changes.items():
+        *steps, last = place.split(".")
+        target = document
+        for step in steps:
+            target = target.setdefault(step, {})
+        if last.endswith("+"):
+            target.setdefault(last[:-1], []).append(value)
+        else:
+            target[last] = value
+    parsed = TableConfig.from_json(document)
+    assert not parsed.unrecognized
+    return parsed.value
+
+
+def refusal(changes: dict[str, Any], schema: Schema = SCHEMA, **options: Any) -> str:
+    with pytest.raises(InvalidConfigError) as caught:
+        validate_table_config(config_with(changes), schema, **options)
+    return str(caught.value)
+
+
+def test_a_sensible_config_passes() -> None:
+    validate_table_config(config_with({}), SCHEMA)
+    validate_table_config(TableConfig.offline("rides"), SCHEMA)
+
+
+SEGMENTS, INDEX, INGEST = "segmentsConfig.", "tableIndexConfig.", "ingestionConfig."
+PARTITION = INDEX + "segmentPartitionConfig.columnPartitionMap."
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"tableName": "a b"}, "white space"),
+        ({"tableName": "a__b"}, "'__'"),
+        ({"tableName": "a.b.c"}, "one dot"),
+        ({"tableName": "other"}, "the schema is named 'rides'"),
+        ({SEGMENTS + "schemaName": "other"}, "segmentsConfig.schemaName is 'other'"),
+        ({SEGMENTS + "timeColumnName": "t"}, "names the column 't', which the schema does not have"),
+        ({SEGMENTS + "timeColumnName": "fare"}, "a METRIC column; it must be a date-time column (ts, days)"),
+        ({"tableType": "REALTIME", SEGMENTS + "timeColumnName": None}, "a REALTIME table needs one"),
+        ({SEGMENTS + "replication": 0}, "replication is 0"),
+        ({SEGMENTS + "replicasPerPartition": -1}, "replicasPerPartition is -1"),
+        ({SEGMENTS + "retentionTimeUnit": "DAY"}, "Did you mean 'DAYS'"),
+        ({SEGMENTS + "retentionTimeValue": "0"}, "retentionTimeValue is '0'"),
+        ({SEGMENTS + "retentionTimeValue": "many"}, "retentionTimeValue is 'many'"),
+        ({SEGMENTS + "deletedSegmentsRetentionPeriod": "7 days"}, "is not a period"),
+        ({SEGMENTS + "untrackedSegmentsRetentionTimeUnit": "DAYS"}, "both or neither"),
+        ({SEGMENTS + "untrackedSegmentsDeletionBatchSize": 0}, "at least 1"),
+        ({SEGMENTS + "peerSegmentDownloadScheme": "ftp"}, "http or https"),
+        ({SEGMENTS + "peerSegmentDownloadScheme": "http", SEGMENTS + "replication": 1}, "there is no peer"),
+        ({SEGMENTS + "crypterClassName": "x"}, "encryption"),
+        ({SEGMENTS + "replicaGroupStrategyConfig": {"numInstancesPerPartition": 0}}, "numInstancesPerPartition"),
+        ({"isDimTable": True, INGEST + "batchIngestionConfig": None}, "must be REFRESH"),
+        (
+            {"isDimTable": True, "segmentAssignmentConfigMap": {"OFFLINE": {"segmentAssignmentStrategy": "balanced"}}},
+            "allservers",
+        ),
+        ({"isMaterializedView": True}, "definedSQL"),
+        ({"quota.storage": "10 G"}, "quota.storage: '10 G' is not a data size"),
+        ({"quota.maxQueriesPerSecond": "-1"}, "a number above 0"),
+        ({"quota.maxQueriesPerSecond": "inf"}, "a number above 0"),
+        ({"quota.maxQueriesPerSecond": "x"}, "a number above 0"),
+        ({"query.timeoutMs": 0}, "query.timeoutMs is 0"),
+        ({"tenants.tagOverrideConfig": {"realtimeConsuming": "tag"}}, "ends in _OFFLINE or _REALTIME"),
+        ({"tierConfigs+": GOOD["tierConfigs"][0]}, "'cold' more than once"),
+        (
+            {
+                "tierConfigs": [
+                    {"name": "c", "segmentSelectorType": "time", "storageType": "pinot_server", "serverTag": "x_OFFLINE"}
+                ]
+            },
+            "segmentAge",
+        ),
+        (
+            {
+                "tierConfigs": [
+                    {"name": "c", "segmentSelectorType": "fixed", "storageType": "pinot_server", "serverTag": "x"}
+                ]
+            },
+            "segmentList",
+        ),
+        ({"instancePartitionsMap": {"OFLINE": "x"}}, "Did you mean 'OFFLINE'"),
+        ({"upsertConfig": {}}, "not supported yet"),
+        ({"dedupConfig": {}}, "REALTIME tables only"),
+        ({INGEST + "batchIngestionConfig": {"consistentDataPush": True}}, "REFRESH"),
+        ({INGEST + "streamIngestionConfig": {"streamConfigMaps": []}}, "streamConfigMaps is empty"),
+        ({INGEST + "enrichmentConfigs": [{"enricherType": "generateColum"}]}, "Did you mean 'generateColumn'"),
+        ({INGEST + "complexTypeConfig": {"prefixesToRename": {"ci": ""}}}, "with which the column 'city' begins"),
+        ({INGEST + "transformConfigs": [{"columnName": "id", "transformFunction": "f(x)"}] * 2}, "'id' more than once"),
+        ({INGEST + "aggregationConfigs": [{"columnName": "id", "aggregationFunction": "SUM(x)"}]}, "not a metric"),
+        ({INDEX + "aggregateMetrics": True}, "multi-value column 'tags'"),
+        ({INDEX + "sortedColumn": ["tags"]}, "rows have no order by a list"),
+        ({INDEX + "sortedColumn": ["citi"]}, "Did you mean 'city'"),
+        ({INDEX + "invertedIndexColumns": ["city", "city"]}, "more than once"),
+        ({INDEX + "noDictionaryColumns+": "city"}, "inverted index, which needs the dictionary"),
+        (
+            {"fieldConfigList+": {"name": "city", "indexes": {"dictionary": {"disabled": True}}}},
+            "inverted index, which needs the dictionary",
+        ),
+        ({"fieldConfigList+": {"name": "fare", "encodingType": "DICTIONARY"}}, "keep one"),
+        ({INDEX + "onHeapDictionaryColumns": ["fare"]}, "both noDictionaryColumns and onHeapDictionaryColumns"),
+        ({INDEX + "varLengthDictionaryColumns": ["days"]}, "equally long"),
+        ({"fieldConfigList+": {"name": "id", "indexes": {"dictionary": {"intern": {"capacity": 5}}}}}, "onHeap true"),
+        ({INDEX + "rangeIndexColumns": ["blob"]}, "needs a number or a dictionary"),
+        ({INDEX + "rangeIndexVersion": 3}, "must be 1 or 2"),
+        ({INDEX + "bloomFilterColumns": ["flag"]}, "BOOLEAN"),
+        ({INDEX + "bloomFilterConfigs": {"id": {"fpp": 1.0}}}, "between 0 and 1"),
+        ({INDEX + "bloomFilterConfigs": {"id": {"maxSizeInBytes": -1}}}, "must not be negative"),
+        ({INDEX + "jsonIndexColumns": ["tags"]}, "needs a single-value column"),
+        ({INDEX + "jsonIndexColumns": ["fare"]}, "needs STRING or JSON"),
+        ({"fieldConfigList+": {"name": "fare", "indexType": "TEXT"}}, "needs STRING"),
+        ({"fieldConfigList+": {"name": "tags", "indexType": "FST"}}, "fst index, which needs a single-value"),
+        ({"fieldConfigList+": {"name": "id", "indexType": "H3"}}, "needs BYTES"),
+        ({"fieldConfigList+": {"name": "fare", "indexes": {"vector": {}}}}, "needs FLOAT"),
+        ({"fieldConfigList+": {"name": "days", "timestampConfig": {}}}, "needs LONG or TIMESTAMP"),
+        ({"fieldConfigList+": {"name": "city", "indexes": {"inverted": {}}}}, "declared twice"),
+        ({"fieldConfigList+": {"name": "fare", "indexes": {"range": {}}}}, "declared twice"),
+        ({"fieldConfigList+": {"name": "id", "indexes": {"bloom": {}}}}, "declared twice"),
+        ({"fieldConfigList+": {"name": "doc", "indexes": {"json": {}}}}, "declared twice"),
+        ({"fieldConfigList+": {"name": "id", "indexType": "TEXT", "indexes": {"text": {}}}}, "declared twice"),
+        ({"fieldConfigList+": {"name": "ts"}}, "'ts' more than once"),
+        ({"fieldConfigList+": {"name": "x"}}, "fieldConfigList names the column 'x'"),
+        ({"fieldConfigList+": {"name": "id", "encodingType": "RAW", "compressionCodec": "LZ5"}}, "Did you mean 'LZ4'"),
+        ({"fieldConfigList+": {"name": "id", "encodingType": "RAW", "compressionCodec": "DELTA"}}, "is not one of"),
+        (
+            {"fieldConfigList+": {"name": "city", "compressionCodec": "LZ4"}},
+            "does not work with its encodingType DICTIONARY",
+        ),
+        ({"fieldConfigList+": {"name": "id", "indexes": {"forward": {"codecSpec": "x"}}}}, "codecSpec"),
+        ({"fieldConfigList+": {"name": "id", "indexes": {"forward": {"targetMaxChunkSize": "x"}}}}, "is not a data size"),
+        ({"fieldConfigList+": {"name": "id", "indexes": {"forward": {"targetDocsPerChunk": 0}}}}, "at least 1"),
+        (
+            {
+                "fieldConfigList+": {"name": "id", "properties": {"forwardIndexDisabled": "true"}},
+                INDEX + "optimizeDictionary": True,
+            },
+            "optimizeDictionary",
+        ),
+        ({PARTITION + "tags": {"functionName": "Murmur", "numPartitions": 2}}, "multi-value"),
+        ({PARTITION + "id": {"functionName": "Murmur", "numPartitions": 0}}, "numPartitions is 0"),
+        ({PARTITION + "x": {"functionName": "Murmur", "numPartitions": 2}}, "names the column 'x'"),
+        ({PARTITION + "id": {"functionName": "BoundedColumnValue", "numPartitions": 3}}, "columnValuesDelimiter"),
+        (
+            {
+                PARTITION + "id": {
+                    "functionName": "BoundedColumnValue",
+                    "numPartitions": 2,
+                    "functionConfig": {"columnValues": "a|b", "columnValuesDelimiter": "|"},
+                }
+            },
+            "it must be 3",
+        ),
+        (
+            {PARTITION + "id": {"functionName": "Murmur3", "numPartitions": 2, "functionConfig": {"variant": "x86"}}},
+            "Did you mean 'x86_32'",
+        ),
+        (
+            {PARTITION + "id": {"functionName": "Murmur3", "numPartitions": 2, "functionConfig": {"seed": "x"}}},
+            "not a whole number",
+        ),
+        (
+            {
+                PARTITION + "id": {
+                    "functionName": "Fnv",
+                    "numPartitions": 2,
+                    "functionConfig": {"partitionIdNormalizer": "MASKED"},
+                }
+            },
+            "Did you mean 'MASK'",
+        ),
+    ],
+)
+def test_refusals(changes: dict[str, Any], reason: str) -> None:
+    assert reason in refusal(changes)
+
+
+def test_a_bounded_partition_function_passes() -> None:
+    partition = {
+        "functionName": "boundedcolumnvalue",
+        "numPartitions": 3,
+        "functionConfig": {"columnValues": "a|b", "columnValuesDelimiter": "|"},
+    }
+    validate_table_config(config_with({PARTITION + "id": partition}), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("tree", "reason"),
+    [
+        ({"dimensionsSplitOrder": []}, "is empty"),
+        ({"dimensionsSplitOrder": ["city", "city"]}, "more than once"),
+        ({"dimensionsSplitOrder": ["tags"]}, "multi-value"),
+        ({"dimensionsSplitOrder": ["fare"]}, "no dictionary"),
+        ({"dimensionsSplitOrder": ["$ts$WEEK"]}, "does not have"),
+        ({"skipStarNodeCreationForDimensions": ["id"]}, "not in dimensionsSplitOrder"),
+        ({"functionColumnPairs": []}, "exactly one of"),
+        ({"aggregationConfigs": [{"columnName": "fare", "aggregationFunction": "MAX"}]}, "exactly one of"),
+        ({"functionColumnPairs": ["SUM_fare"]}, "not written like"),
+        ({"functionColumnPairs": ["SUM__*"]}, "only COUNT"),
+        ({"functionColumnPairs": ["SUM__far"]}, "Did you mean 'fare'"),
+        ({"functionColumnPairs": ["SUMM__fare"]}, "Did you mean 'SUM"),
+        ({"functionColumnPairs": ["SUM__fare", "sum__fare"]}, "more than once"),
+    ],
+)
+def test_star_trees(tree: dict[str, Any], reason: str) -> None:
+    assert reason in refusal(
+        {INDEX + "starTreeIndexConfigs": [{**GOOD["tableIndexConfig"]["starTreeIndexConfigs"][0], **tree}]}
+    )
+
+
+def test_raw_with_an_inverted_index_is_legal_when_the_dictionary_is_not_switched_off() -> None:
+    validate_table_config(config_with({"fieldConfigList+": {"name": "city", "encodingType": "RAW"}}), SCHEMA)
+
+
+def test_realtime_tables_need_one_stream() -> None:
+    realtime = {"tableType": "REALTIME", INGEST + "streamIngestionConfig": {"streamConfigMaps": [{"streamType": "kafka"}]}}
+    validate_table_config(config_with(realtime), SCHEMA)
+    assert "needs ingestionConfig.streamIngestionConfig" in refusal({"tableType": "REALTIME"})
+    assert "exclude each other" in refusal({**realtime, INDEX + "streamConfigs": {"streamType": "kafka"}})
+    assert "exclude each other" in refusal({**realtime, "upsertConfig": {}, "dedupConfig": {}, "tierConfigs": []})
+
+
+def test_dimension_tables_need_a_key() -> None:
+    keyless = Schema("rides", SCHEMA.fields)
+    validate_table_config(config_with({"isDimTable": True}), SCHEMA)
+    assert "primaryKeyColumns" in refusal({"isDimTable": True}, keyless)
+
+
+def test_all_problems_are_named_at_once() -> None:
+    text = refusal(
+        {
+            SEGMENTS + "replication": 0,
+            INDEX + "sortedColumn": ["tags"],
+            "quota.storage": "x",
+            INDEX + "rangeIndexColumns": ["nope"],
+        }
+    )
+    assert text.startswith("the table config of 'rides_OFFLINE' has 4 problems:")
+
+
+def columns_of(text: str) -> Collection[str]:
+    """Enough of a parser for these tests."""
+    if text.count("(") != text.count(")"):
+        raise QueryError(ErrorCode.SQL_PARSING, f"cannot parse {text}")
+    return re.findall(r"\b[a-z]+\b(?!\()", text)
+
+
+def transforms(**functions: str) -> dict[str, Any]:
+    return {INGEST + "transformConfigs": [{"columnName": c, "transformFunction": f} for c, f in functions.items()]}
+
+
+def test_expressions_are_looked_into_with_a_parser() -> None:
+    validate_table_config(config_with(transforms(id="f(between)", between="f(x)")), SCHEMA, columns_of=columns_of)
+    assert "reads the column itself" in refusal(transforms(id="f(id)"), columns_of=columns_of)
+    assert "nothing reads. Did you mean 'city'" in refusal(transforms(citi="f(x)"), columns_of=columns_of)
+    assert "in a circle: city, id" in refusal(
+        transforms(id="f(city)", city="f(id)", blob="f(id)") | {}, columns_of=columns_of
+    ).replace("blob, ", "")
+    assert "is not an expression: cannot parse" in refusal(transforms(id="f("), columns_of=columns_of)
+    assert "filterFunction is not an expression" in refusal(
+        {INGEST + "filterConfig": {"filterFunction": "f("}}, columns_of=columns_of
+    )
+    validate_table_config(config_with(transforms(id="f(")), SCHEMA)
+
+
+def test_ingestion_aggregates() -> None:
+    fields = (
+        FieldSpec("city", DataType.STRING),
+        FieldSpec("fare", DataType.DOUBLE, FieldRole.METRIC),
+        FieldSpec("tip", DataType.DOUBLE, FieldRole.METRIC),
+    )
+    schema, plain = Schema("rides", fields), TableConfig.offline("rides").to_json()
+
+    def problems(aggregations: list[tuple[str, str]], **indexing: Any) -> str:
+        document = copy.deepcopy(plain)
+        document["tableIndexConfig"].update(indexing)
+        document["ingestionConfig"]["aggregationConfigs"] = [
+            {"columnName": c, "aggregationFunction": f} for c, f in aggregations
+        ]
+        with pytest.raises(InvalidConfigError) as caught:
+            validate_table_config(TableConfig.from_json(document).value, schema, columns_of=columns_of)
+        return str(caught.value)
+
+    assert "leaves out the metric 'tip'" in problems([("fare", "SUM(price)")], noDictionaryColumns=["fare", "tip"])
+    assert "must be in noDictionaryColumns" in problems([("fare", "SUM(price)"), ("tip", "SUM(tip)")])
+    assert "exclude each other" in problems([("fare", "SUM(price)")], aggregateMetrics=True)
+    assert "aggregationFunction of 'fare' is not an expression" in problems([("fare", "SUM(")])
+    assert "'fare' more than once" in problems([("fare", "SUM(x)"), ("fare", "MAX(x)")])
