@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, GamayError, QueryError, nearest
 from gamay.broker.connection import ServerConnection
+from gamay.broker.literals import literal_row
 from gamay.broker.options import DEFAULT_TIMEOUT_MS, is_on, timeout_ms
 from gamay.broker.routing import RoutingTables, TableRoute
 from gamay.broker.running import CancellableDeadline, RunningQueries, RunningQuery
 from gamay.model.schema import Schema
 from gamay.model.table_name import raw_table_name
 from gamay.query.bind import BoundQuery, bind
-from gamay.query.execute import ServerResult, execute
-from gamay.query.pool import WorkPool
+from gamay.query.execute import ServerResult
 from gamay.query.reduce import reduce
 from gamay.query.response import BrokerResponse, ResultTable
 from gamay.sql.parser import parse_query
@@ -26,7 +26,6 @@ __all__ = ["BrokerResponse", "QueryRunner", "ResultTable"]
 
 _log = logging.getLogger(__name__)
 
-_INLINE = WorkPool(1)
 _NO_TABLE = Schema("", ())
 _REQUEST_IDS = 1_000_000_000
 _UNAVAILABLE_SHOWN = 5
@@ -117,7 +116,7 @@ class QueryRunner:
             # A segment was swapped or dropped between routing and execution: the next snapshot knows.
             route = self._route(route.table, None)
             routed = self._ask(route, bound, number, deadline)
-        results = routed.results or [execute(bound, [], _INLINE, deadline)]
+        results = routed.results if route is not None else [literal_row(bound, deadline)]
         reduce_started_s = self._clock.monotonic_s()
         answer = reduce(bound, results)
         response = BrokerResponse(table=answer.table, stats=answer.stats, exceptions=list(routed.problems))

@@ -64,6 +64,13 @@ class Registry:
         """Delete a table config; nothing happens when there is none."""
         self.store.delete(paths.table_config(table))
 
+    def table_times(self, table: str) -> tuple[int, int]:
+        """Return when a table was created and last changed, in milliseconds. Raises NotFoundError."""
+        node = self.store.get(paths.table_config(table))
+        if node is None:
+            raise NotFoundError(f"table '{table}' does not exist")
+        return node.created_ms, node.modified_ms
+
     def resources_with_state(self) -> list[str]:
         """Return the typed tables that have an ideal state, a view, segment records or a lineage."""
         parents = (paths.IDEAL_STATES, paths.EXTERNAL_VIEWS, paths.SEGMENTS, paths.LINEAGES)

@@ -61,7 +61,7 @@ class ReplaceManager:
         return entry.id
 
     def end(
-        self, table: str, entry_id: str, segments_to: Sequence[str], timeout_s: float, sleep: Callable[[float], None]
+        self, table: str, entry_id: str, segments_to: Sequence[str], timeout_s: float, sleep: Callable[[float], object]
     ) -> None:
         """Make the new segments visible and hide the old ones, once every server has loaded the new ones.
 
@@ -130,7 +130,7 @@ class ReplaceManager:
 
         self.context.registry.update_lineage(table, change)
 
-    def _wait_until_good(self, table: str, names: Sequence[str], timeout_s: float, sleep: Callable[[float], None]) -> None:
+    def _wait_until_good(self, table: str, names: Sequence[str], timeout_s: float, sleep: Callable[[float], object]) -> None:
         registry, clock = self.context.registry, self.context.clock
         give_up = clock.monotonic_s() + timeout_s
         while True:

@@ -43,7 +43,6 @@ class PushOptions:
     allow_refresh: bool = True
     refresh_only: bool = False
     if_match: str | None = None
-    crypter: str = ""
     custom_map: tuple[str, Mapping[str, str]] | None = None
     check_times: bool = True
 
@@ -173,14 +172,13 @@ class SegmentManager:
             registry, now_ms = self.context.registry, self.context.clock.now_ms()
             existing = registry.get_segment(table, info.name)
             self._check_existing(table, existing, info, options)
-            if existing is not None and existing.crc == info.crc and options.crypter == existing.crypter:
+            if existing is not None and existing.crc == info.crc:
                 url = existing.download_url if self.context.deep_store.owns(existing.download_url) else store()
             else:
                 url = store()
             record = record_of(info, url, size).with_changes(
                 push_time_ms=now_ms if existing is None else existing.push_time_ms,
                 refresh_time_ms=-1 if existing is None else now_ms,
-                crypter=options.crypter,
                 custom=_custom_map({} if existing is None else existing.custom, options),
             )
             try:

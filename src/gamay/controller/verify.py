@@ -34,9 +34,12 @@ class VerifiedSegment:
     folder: Path
 
 
-def verify_archive(archive: Path, scratch: Path) -> VerifiedSegment:
-    """Unpack an archive below `scratch` and check the segment in it. Raises CorruptSegmentError, InvalidConfigError."""
-    return verify_folder(unpack(archive, scratch))
+def verify_archive(archive: Path, folder: Path) -> VerifiedSegment:
+    """Unpack an archive as `folder`, which must not exist, and check the segment in it.
+
+    Raises CorruptSegmentError, InvalidConfigError.
+    """
+    return verify_folder(unpack(archive, folder))
 
 
 def verify_folder(folder: Path) -> VerifiedSegment:
@@ -49,10 +52,10 @@ def verify_folder(folder: Path) -> VerifiedSegment:
     return VerifiedSegment(info, folder)
 
 
-def read_metadata_archive(archive: Path, scratch: Path) -> SegmentMetadata:
+def read_metadata_archive(archive: Path, folder: Path) -> SegmentMetadata:
     """Return the metadata of a segment from an archive that holds only its `metadata.json`, in any folder."""
-    unpack(archive, scratch)
-    found = sorted(scratch.rglob(_METADATA_FILE))
+    unpack(archive, folder)
+    found = sorted(folder.rglob(_METADATA_FILE))
     if len(found) != 1:
         raise CorruptSegmentError(f"the archive has {len(found)} files '{_METADATA_FILE}', it must have one")
     return read_metadata(found[0].parent)

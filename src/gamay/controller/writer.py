@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -24,6 +25,8 @@ from gamay.segment.metadata import read_metadata
 
 ROWS_PER_SEGMENT = 5_000_000
 
+Rows: TypeAlias = Callable[[Pipeline], Iterable[pa.RecordBatch]]
+
 
 @dataclass(frozen=True, slots=True)
 class TableWriter:
@@ -36,13 +39,14 @@ class TableWriter:
     def write(
         self,
         table: str,
-        batches: Iterable[pa.RecordBatch],
+        rows: Rows,
         name_of: Callable[[int], str],
         rows_per_segment: int = ROWS_PER_SEGMENT,
     ) -> list[SegmentRecord]:
-        """Append batches in the form of the source to a typed table; return the records of the new segments.
+        """Append rows to a typed table; return the records of the new segments.
 
-        name_of: the name of the n-th new segment. When this returns, the rows are durable; when it raises, none was added.
+        rows: yields conformed batches, made by the table's pipeline. name_of: the name of the n-th new segment. When this
+        returns, the rows are durable; when it raises, none was added.
         Raises RecordError for a row that does not fit, ConflictError for a name that is taken, NotFoundError.
         """
         config = self.tables.get(table)
@@ -50,7 +54,7 @@ class TableWriter:
         folder = self.context.work_dir / self.context.ids.new()
         folder.mkdir(parents=True)
         try:
-            built = list(self._build(schema, config, batches, name_of, rows_per_segment, folder))
+            built = list(self._build(schema, config, rows, name_of, rows_per_segment, folder))
             return self.segments.add_all(table, built)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -59,16 +63,14 @@ class TableWriter:
         self,
         schema: Schema,
         config: TableConfig,
-        batches: Iterable[pa.RecordBatch],
+        rows: Rows,
         name_of: Callable[[int], str],
         rows_per_segment: int,
         folder: Path,
     ) -> Iterator[VerifiedSegment]:
-        pipeline = Pipeline(schema, config)
         builder: SegmentBuilder | None = None
         count = 0
-        for batch in batches:
-            conformed = pipeline.apply(batch)
+        for conformed in rows(Pipeline(schema, config)):
             start = 0
             while start < conformed.num_rows:
                 if builder is None:

@@ -88,9 +88,12 @@ class LocalCluster:
         """Whether everything that was there at the start is loaded and routed."""
         return self._ready and self.server.ready
 
-    def start(self) -> None:
-        """Put the records in order, load the segments, and follow changes."""
+    def prepare(self) -> None:
+        """Finish or undo what a crash interrupted; must come before any request."""
         repair(self.context, self.tables, self.segments)
+
+    def start(self) -> None:
+        """Load the segments, and follow changes; after `prepare`."""
         self.server.start()
         self._views.start()
         self.routing.start()

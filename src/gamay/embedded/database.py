@@ -10,7 +10,6 @@ from gamay.controller.writer import TableWriter
 from gamay.embedded.core import LocalCluster
 from gamay.embedded.result import Result
 from gamay.embedded.sources import Source, open_source
-from gamay.ingest.infer import infer_schema
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType, raw_table_name, typed_table_name
@@ -30,6 +29,7 @@ class Database:
     def __init__(self, path: str | Path, *, threads: int | None = None) -> None:
         self._cluster = LocalCluster(path, threads=threads)
         try:
+            self._cluster.prepare()
             self._cluster.start()
         except BaseException:
             self._cluster.stop()
@@ -125,7 +125,7 @@ class Database:
         taken = set(registry.segment_names(table))
         while any(name.startswith(f"{raw}_{stamp}_") for name in taken):
             stamp += 1
-        records = self._writer.write(table, source.batches(), lambda n: f"{raw}_{stamp}_{n}")
+        records = self._writer.write(table, source.rows, lambda n: f"{raw}_{stamp}_{n}")
         self._cluster.wait_until_visible(table, [record.name for record in records])
 
     @staticmethod
@@ -136,7 +136,7 @@ class Database:
             return {**schema, "schemaName": name}
         if source is None:
             raise InvalidConfigError(f"table '{name}' needs a schema or data to infer it from")
-        return infer_schema(name, source.schema).to_json()
+        return source.infer(name).to_json()
 
 
 def _config_document(name: str, config: Mapping[str, Any] | TableConfig | None) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""What users hand over as data, as Arrow batches."""
+"""What users hand over as data, as rows for a table."""
 
 import glob
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,18 +10,24 @@ from typing import Any
 import pyarrow as pa
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
+from gamay.ingest.infer import infer_file_schema, infer_schema
+from gamay.ingest.pipeline import Pipeline
+from gamay.ingest.readers import format_of, open_reader
+from gamay.ingest.run import conformed_batches
+from gamay.model.schema import Schema
+
+_BATCH_ROWS = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Rows that can be read, with what is known of their form beforehand.
+    """Rows that can be read once.
 
-    schema: of all batches; for files, of the first batch. batches: begins anew with each call, except for a record batch
-    reader, which can be read once.
+    infer: returns a schema of the given name for them. rows: yields conformed batches, made by a table's pipeline.
     """
 
-    schema: pa.Schema
-    batches: Callable[[], Iterator[pa.RecordBatch]]
+    infer: Callable[[str], Schema]
+    rows: Callable[[Pipeline], Iterator[pa.RecordBatch]]
 
 
 def open_source(data: Any) -> Source:
@@ -33,47 +39,45 @@ def open_source(data: Any) -> Source:
         return _files(os.fspath(data))
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
-    if type(data).__module__.partition(".")[0] == "pandas":
+    elif type(data).__module__.partition(".")[0] == "pandas":
         # pandas keeps texts and missing values in forms of its own, which only this conversion understands
         data = pa.Table.from_pandas(data, preserve_index=False)
     if isinstance(data, pa.Table):
-        table = data
-        return Source(table.schema, lambda: iter(table.to_batches()))
-    if not isinstance(data, pa.RecordBatchReader) and hasattr(data, "__arrow_c_stream__"):
-        exporter = data
-        schema = pa.RecordBatchReader.from_stream(exporter).schema
-        return Source(schema, lambda: iter(pa.RecordBatchReader.from_stream(exporter)))
-    if isinstance(data, pa.RecordBatchReader):
-        reader = data
-        return Source(reader.schema, lambda: iter(reader))
+        return _arrow(data.schema, data.to_batches(max_chunksize=_BATCH_ROWS))
+    if hasattr(data, "__arrow_c_stream__"):
+        reader = data if isinstance(data, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(data)
+        return _arrow(reader.schema, reader)
     raise InvalidConfigError(
         f"cannot read rows from {type(data).__name__}: give an Arrow table or reader, a pandas or Polars DataFrame, "
         "or a path or glob of csv, json, parquet, avro or orc files"
     )
 
 
+def _arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Source:
+    def rows(pipeline: Pipeline) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for start in range(0, batch.num_rows, _BATCH_ROWS):
+                yield pipeline.apply(batch.slice(start, _BATCH_ROWS))
+
+    return Source(lambda name: infer_schema(name, schema), rows)
+
+
 def _files(pattern: str) -> Source:
-    from gamay.ingest.readers import format_of, open_reader
-
     paths = [pattern] if "://" in pattern else _expand(pattern)
-    first = next(iter(open_reader(paths[0], format_of(paths[0]))), None)
-    if first is None:
-        raise InvalidConfigError(f"'{paths[0]}' holds no rows, so the columns cannot be told from it")
 
-    def batches() -> Iterator[pa.RecordBatch]:
+    def rows(pipeline: Pipeline) -> Iterator[pa.RecordBatch]:
         for path in paths:
-            yield from open_reader(path, format_of(path))
+            yield from conformed_batches(open_reader(path, format_of(path)), pipeline)
 
-    return Source(first.schema, batches)
+    return Source(lambda name: infer_file_schema(name, paths[0], format_of(paths[0])), rows)
 
 
 def _expand(pattern: str) -> list[str]:
-    if Path(pattern).is_dir():
-        found = sorted(
-            str(path) for path in Path(pattern).rglob("*") if path.is_file() and not path.name.startswith((".", "_"))
-        )
+    path = Path(pattern).expanduser()
+    if path.is_dir():
+        found = sorted(str(p) for p in path.rglob("*") if p.is_file() and not p.name.startswith((".", "_")))
     else:
-        found = [pattern] if Path(pattern).is_file() else sorted(glob.glob(pattern, recursive=True))
+        found = [str(path)] if path.is_file() else sorted(glob.glob(str(path), recursive=True))
     if not found:
         raise NotFoundError(f"there is no file '{pattern}'")
     return found

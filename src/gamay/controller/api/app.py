@@ -1,0 +1,111 @@
+"""The controller's application: all routes, errors in the shape that clients know, and the OpenAPI page at `/help`."""
+
+import logging
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi_offline import FastAPIOffline
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gamay import __version__
+from gamay.base.errors import GamayError
+from gamay.controller.api.cluster import cluster_router, instance_router, live_broker_router
+from gamay.controller.api.queries import query_router
+from gamay.controller.api.schemas import schema_router
+from gamay.controller.api.segments import segment_change_router, segment_read_router
+from gamay.controller.api.services import Services
+from gamay.controller.api.tables import table_documents_router, table_router
+from gamay.controller.api.uploads import ingest_router, upload_router
+from gamay.controller.api.views import view_router
+
+_log = logging.getLogger(__name__)
+
+
+def create_app(services: Services) -> FastAPI:
+    """Return the application. Its page at `/help` (also `/api`) needs no internet."""
+    app: FastAPI = FastAPIOffline(
+        title="Gamay controller",
+        version=__version__,
+        description="Schemas, tables, segments and the cluster. Errors are `{code, error}` with the HTTP status as code.",
+        docs_url="/help",
+        redoc_url=None,
+        openapi_url="/swagger.json",
+    )
+    for router in (
+        live_broker_router(services),
+        schema_router(services),
+        view_router(services),
+        table_router(services),
+        table_documents_router(services),
+        upload_router(services),
+        segment_change_router(services),
+        segment_read_router(services),
+        instance_router(services),
+        cluster_router(services),
+        query_router(services),
+        ingest_router(services),
+    ):
+        app.include_router(router)
+
+    @app.get("/api", include_in_schema=False)
+    def api_page() -> Response:
+        return RedirectResponse("/help")
+
+    app.add_exception_handler(GamayError, _gamay_error)
+    app.add_exception_handler(RequestValidationError, _validation_error)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _defect)
+    app.add_middleware(_Headers, host=services.context.url.partition("://")[2])
+    return app
+
+
+class _Headers:
+    """Adds the headers that every answer carries, and answers OPTIONS for every path."""
+
+    def __init__(self, app: ASGIApp, host: str) -> None:
+        self._app = app
+        self._headers = [
+            (b"pinot-controller-host", host.encode()),
+            (b"pinot-controller-version", __version__.encode()),
+            (b"access-control-allow-origin", b"*"),
+            (b"access-control-allow-methods", b"GET, POST, PUT, OPTIONS, DELETE"),
+            (b"access-control-allow-headers", b"*"),
+        ]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", []), *self._headers]
+            await send(message)
+
+        if scope["type"] == "http" and scope["method"] == "OPTIONS":
+            await Response(status_code=200)(scope, receive, send_with_headers)
+            return
+        await self._app(scope, receive, send_with_headers)
+
+
+def _failure(status: int, text: str) -> JSONResponse:
+    return JSONResponse({"code": status, "error": text}, status_code=status)
+
+
+async def _gamay_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, GamayError)
+    return _failure(error.http_status, str(error))
+
+
+async def _validation_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    problems = [f"{' '.join(str(part) for part in e['loc'])}: {e['msg']}" for e in error.errors()]
+    return _failure(400, "; ".join(problems))
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _failure(error.status_code, f"HTTP {error.status_code} {error.detail}: {request.method} {request.url.path}")
+
+
+async def _defect(request: Request, error: Exception) -> Response:
+    _log.exception("%s %s failed", request.method, request.url.path, exc_info=error)
+    return _failure(500, f"{request.method} {request.url.path} failed for a reason that is a defect of Gamay: {error!r}")

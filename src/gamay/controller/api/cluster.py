@@ -1,0 +1,289 @@
+"""REST: instances, brokers, tenants, the cluster's settings, and a look into the metadata store."""
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query
+from starlette.responses import PlainTextResponse, Response
+
+from gamay import __version__
+from gamay.base.errors import InvalidConfigError, NotFoundError
+from gamay.cluster import paths
+from gamay.cluster.records import Instance, Role
+from gamay.cluster.registry import Registry
+from gamay.cluster.store import Node
+from gamay.cluster.znrecord import decode
+from gamay.controller.api.services import Services, json_body, status
+from gamay.controller.tables import server_tag
+
+_COMPONENTS = (
+    "gamay",
+    "pinot-controller",
+    "pinot-broker",
+    "pinot-server",
+    "pinot-common",
+    "pinot-core",
+    "pinot-segment-local",
+)
+
+
+def cluster_router(services: Services) -> APIRouter:
+    """Return the routes about the cluster as a whole."""
+    router = APIRouter(tags=["Cluster"])
+    registry = services.context.registry
+
+    @router.get("/health", summary="Tell whether the cluster is ready", response_class=PlainTextResponse)
+    def health() -> Response:
+        if services.is_ready():
+            return PlainTextResponse("OK")
+        return PlainTextResponse("Controller is not ready, status: STARTING", status_code=503)
+
+    @router.get("/pinot-controller/admin", summary="Tell that the controller runs", response_class=PlainTextResponse)
+    def admin() -> str:
+        return "GOOD"
+
+    @router.get("/version", summary="Tell the versions of all components")
+    def version() -> dict[str, str]:
+        return dict.fromkeys(_COMPONENTS, __version__)
+
+    @router.get("/cluster/info", summary="Tell the cluster's name")
+    def info() -> dict[str, str]:
+        return {"clusterName": paths.CLUSTER_NAME}
+
+    @router.get("/cluster/configs", summary="Show the cluster's settings")
+    def configs() -> dict[str, str]:
+        return registry.cluster_config()
+
+    @router.post("/cluster/configs", summary="Change the cluster's settings")
+    def update_configs(body: Annotated[dict[str, Any], Depends(json_body)]) -> dict[str, Any]:
+        removed = frozenset(key for key, value in body.items() if value is None)
+        registry.update_cluster_config({k: str(v) for k, v in body.items() if v is not None}, removed)
+        return status("Updated cluster config.")
+
+    @router.delete("/cluster/configs/{name}", summary="Remove a setting of the cluster")
+    def delete_config(name: str) -> dict[str, Any]:
+        registry.update_cluster_config({}, frozenset({name}))
+        return status(f"Deleted cluster config: {name}")
+
+    @router.get("/leader/tables", summary="Tell which controller leads which tables")
+    def leaders() -> dict[str, Any]:
+        return {"leadControllerResourceEnabled": False, "leadControllerEntryMap": {}}
+
+    @router.get("/auth/info", summary="Tell how users log in")
+    def auth_info() -> dict[str, str]:
+        return {"workflow": "NONE"}
+
+    @router.get("/auth/verify", summary="Tell whether a user may do something")
+    @router.get("/auth/verify/v2", summary="Tell whether a user may do something")
+    def auth_verify() -> bool:
+        return True
+
+    _zk_routes(router, registry)
+    return router
+
+
+def instance_router(services: Services) -> APIRouter:
+    """Return the routes about instances, brokers and tenants."""
+    router = APIRouter(tags=["Instance"])
+    registry = services.context.registry
+
+    @router.get("/instances", summary="List the instances")
+    def instances(tag: str | None = None) -> dict[str, list[str]]:
+        return {"instances": [i.id for i in _instances(registry) if tag is None or tag in i.tags]}
+
+    @router.get("/liveinstances", summary="List the instances that are alive")
+    def live() -> dict[str, list[str]]:
+        return {"instances": registry.live_instance_ids()}
+
+    @router.get("/instances/{name}", summary="Show an instance")
+    def instance(name: str) -> dict[str, Any]:
+        found = registry.get_instance(name)
+        if found is None:
+            raise NotFoundError(f"Failed to find instance config for instance: {name}")
+        return {
+            "instanceName": found.id,
+            "hostName": found.host,
+            "enabled": found.enabled,
+            "port": str(found.port),
+            "tags": list(found.tags),
+            "pools": dict(found.pools) or None,
+            "grpcPort": found.grpc_port,
+            "adminPort": found.admin_port,
+            "queryServicePort": -1,
+            "queryMailboxPort": -1,
+            "queriesDisabled": found.queries_disabled,
+            "shutdownInProgress": False,
+            "systemResourceInfo": None,
+        }
+
+    _tenant_routes(router, services)
+    _broker_routes(router, services)
+    return router
+
+
+def _tenant_routes(router: APIRouter, services: Services) -> None:
+    registry = services.context.registry
+
+    @router.get("/tenants", tags=["Tenant"], summary="List the tenants")
+    def tenants(kind: Annotated[str | None, Query(alias="type")] = None) -> dict[str, list[str]]:
+        found = {
+            "SERVER_TENANTS": _tenants(_instances(registry), Role.SERVER),
+            "BROKER_TENANTS": _tenants(_instances(registry), Role.BROKER),
+        }
+        return {key: names for key, names in found.items() if kind is None or key.startswith(kind.upper())}
+
+    @router.get("/tenants/{name}", tags=["Tenant"], summary="List the instances of a tenant")
+    def tenant(name: str) -> dict[str, Any]:
+        servers = [i.id for i in _of_tenant(_instances(registry), Role.SERVER, name)]
+        brokers = [i.id for i in _of_tenant(_instances(registry), Role.BROKER, name)]
+        if not servers and not brokers:
+            raise NotFoundError(f"Failed to find instances for tenant: {name}")
+        return {"ServerInstances": servers, "BrokerInstances": brokers, "tenantName": name}
+
+    @router.get("/tenants/{name}/tables", tags=["Tenant"], summary="List the tables of a tenant")
+    def tables(name: str) -> dict[str, list[str]]:
+        manager = services.tables
+        return {"tables": [t for t in manager.names() if server_tag(manager.get(t)).rpartition("_")[0] == name]}
+
+
+def _broker_routes(router: APIRouter, services: Services) -> None:
+    registry = services.context.registry
+
+    def brokers(state: str | None) -> list[Instance]:
+        live = set(registry.live_instance_ids())
+        wanted = {None: (True, False), "ONLINE": (True,), "OFFLINE": (False,)}.get(None if state is None else state.upper())
+        if wanted is None:
+            raise InvalidConfigError(f"Invalid state: '{state}', it must be ONLINE or OFFLINE")
+        return [i for i in _instances(registry) if i.role is Role.BROKER and (i.id in live) in wanted]
+
+    def by_tenant(state: str | None, described: bool) -> dict[str, list[Any]]:
+        found = brokers(state)
+        return {t: _shown(_of_tenant(found, Role.BROKER, t), described) for t in _tenants(found, Role.BROKER)}
+
+    def by_table(state: str | None, described: bool) -> dict[str, list[Any]]:
+        found = brokers(state)
+        tenants = {table: services.tables.get(table).tenants.broker for table in services.tables.names()}
+        return {table: _shown(_of_tenant(found, Role.BROKER, tenant), described) for table, tenant in tenants.items()}
+
+    def add(prefix: str, described: bool) -> None:
+        @router.get(f"{prefix}/brokers", tags=["Broker"], summary="List brokers by tenant and by table")
+        def all_brokers(state: str | None = None) -> dict[str, Any]:
+            return {"tenants": by_tenant(state, described), "tables": by_table(state, described)}
+
+        @router.get(f"{prefix}/brokers/tenants", tags=["Broker"], summary="List brokers by tenant")
+        def tenants(state: str | None = None) -> dict[str, Any]:
+            return by_tenant(state, described)
+
+        @router.get(f"{prefix}/brokers/tenants/{{name}}", tags=["Broker"], summary="List the brokers of a tenant")
+        def tenant(name: str, state: str | None = None) -> list[Any]:
+            return _must(by_tenant(state, described), name, f"Failed to find any broker for tenant: {name}")
+
+        @router.get(f"{prefix}/brokers/tables", tags=["Broker"], summary="List brokers by table")
+        def tables(state: str | None = None) -> dict[str, Any]:
+            return by_table(state, described)
+
+        @router.get(f"{prefix}/brokers/tables/{{name}}", tags=["Broker"], summary="List the brokers of a table")
+        def table(name: str, state: str | None = None) -> list[Any]:
+            typed = services.tables.resolve(name)[0]
+            return _must(by_table(state, described), typed, f"Failed to find any broker for table: {name}")
+
+    add("", described=False)
+    add("/v2", described=True)
+
+
+def live_broker_router(services: Services) -> APIRouter:
+    """Return the route that clients find brokers by; it must come before the routes of single tables."""
+    router = APIRouter(tags=["Broker"])
+    registry = services.context.registry
+
+    @router.get("/tables/livebrokers", summary="List the brokers that answer for tables")
+    def live_brokers(names: Annotated[list[str], Query(alias="tables", default_factory=list)]) -> dict[str, list[Any]]:
+        live = set(registry.live_instance_ids())
+        brokers = [i for i in _instances(registry) if i.role is Role.BROKER and i.id in live]
+        wanted = services.tables.names() if not names else [t for name in names for t in services.tables.resolve(name)]
+        tenants = {table: services.tables.get(table).tenants.broker for table in wanted}
+        return {table: _shown(_of_tenant(brokers, Role.BROKER, tenant), True) for table, tenant in tenants.items()}
+
+    return router
+
+
+def _zk_routes(router: APIRouter, registry: Registry) -> None:
+    store = registry.store
+    PathParam = Annotated[str, Query(alias="path")]
+
+    def must_get(path: str) -> Node:
+        node = store.get(path)
+        if node is None:
+            raise NotFoundError(f"ZKPath {path} does not exist!")
+        return node
+
+    @router.get("/zk/get", tags=["Zookeeper"], summary="Show a node of the metadata store")
+    def get(path: PathParam) -> dict[str, Any] | None:
+        node = must_get(path)
+        return decode(node.value).to_json() if node.value else None
+
+    @router.get("/zk/ls", tags=["Zookeeper"], summary="List the children of a node")
+    def ls(path: PathParam) -> list[str]:
+        if path == "/":
+            return [paths.CLUSTER_NAME]
+        must_get(path)
+        return store.children(path)
+
+    @router.get("/zk/lsl", tags=["Zookeeper"], summary="List the children of a node with their statistics")
+    def lsl(path: PathParam) -> dict[str, Any]:
+        if path == "/":
+            return {paths.CLUSTER_NAME: _stat(must_get(f"/{paths.CLUSTER_NAME}"))}
+        must_get(path)
+        return {name: _stat(node) for name in store.children(path) if (node := store.get(f"{path}/{name}")) is not None}
+
+    @router.get("/zk/stat", tags=["Zookeeper"], summary="Show the statistics of a node")
+    def stat(path: PathParam) -> dict[str, int]:
+        return _stat(must_get(path))
+
+    @router.get("/zk/getChildren", tags=["Zookeeper"], summary="Show the children of a node")
+    def get_children(path: PathParam) -> list[dict[str, Any]]:
+        must_get(path)
+        nodes = [store.get(f"{path}/{name}") for name in store.children(path)]
+        return [decode(node.value).to_json() for node in nodes if node is not None and node.value]
+
+
+def _stat(node: Node) -> dict[str, int]:
+    return {
+        "czxid": 0,
+        "mzxid": 0,
+        "ctime": node.created_ms,
+        "mtime": node.modified_ms,
+        "version": node.version,
+        "cversion": 0,
+        "aversion": 0,
+        "ephemeralOwner": node.ephemeral_owner,
+        "dataLength": len(node.value),
+        "numChildren": node.num_children,
+        "pzxid": 0,
+    }
+
+
+def _instances(registry: Registry) -> list[Instance]:
+    return [i for name in registry.instance_ids() if (i := registry.get_instance(name)) is not None]
+
+
+def _tenants(instances: Iterable[Instance], role: Role) -> list[str]:
+    suffixes = ("_BROKER",) if role is Role.BROKER else ("_OFFLINE", "_REALTIME")
+    tags = {tag for i in instances if i.role is role for tag in i.tags if tag.endswith(suffixes)}
+    return sorted({tag.rpartition("_")[0] for tag in tags})
+
+
+def _of_tenant(instances: Iterable[Instance], role: Role, tenant: str) -> list[Instance]:
+    return [i for i in instances if i.role is role and any(tag.rpartition("_")[0] == tenant for tag in i.tags)]
+
+
+def _shown(brokers: Iterable[Instance], described: bool) -> list[Any]:
+    if not described:
+        return [broker.id for broker in brokers]
+    return [{"instanceName": b.id, "host": b.host, "port": b.port, "grpcPort": b.grpc_port} for b in brokers]
+
+
+def _must(found: Mapping[str, list[Any]], name: str, missing: str) -> list[Any]:
+    if name not in found:
+        raise NotFoundError(missing)
+    return found[name]

@@ -1,0 +1,107 @@
+"""REST: schemas."""
+
+from collections import Counter
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+
+from gamay.base.errors import InvalidConfigError, NotFoundError
+from gamay.controller.api.multipart import stream_single
+from gamay.controller.api.services import Services, body_docs, json_body, status, written
+from gamay.model.parse import load_json
+from gamay.model.types import FieldRole
+
+_EXAMPLE = {
+    "schemaName": "trips",
+    "dimensionFieldSpecs": [{"name": "city", "dataType": "STRING"}],
+    "metricFieldSpecs": [{"name": "fare", "dataType": "DOUBLE"}],
+    "dateTimeFieldSpecs": [
+        {"name": "ts", "dataType": "TIMESTAMP", "format": "1:MILLISECONDS:TIMESTAMP", "granularity": "1:MILLISECONDS"}
+    ],
+}
+Body = Annotated[dict[str, Any], Depends(json_body)]
+
+
+def schema_router(services: Services) -> APIRouter:
+    """Return the routes."""
+    router = APIRouter(tags=["Schema"])
+    schemas = services.schemas
+
+    @router.get("/schemas", summary="List the names of all schemas")
+    def list_schemas() -> list[str]:
+        return schemas.names()
+
+    @router.get("/schemas/info", summary="Count the columns of all schemas by role")
+    def schemas_info() -> dict[str, Any]:
+        return {"schemasInfo": [_info(services, name) for name in schemas.names()], "uncachedSchemas": []}
+
+    @router.post(
+        "/schemas/validate", summary="Check a schema without storing it", openapi_extra=body_docs("A schema", _EXAMPLE)
+    )
+    def validate_schema(body: Body) -> dict[str, Any]:
+        parsed = schemas.parse(body)
+        return {**parsed.value.to_json(), "unrecognizedProperties": dict(parsed.unrecognized)}
+
+    @router.post("/schemas", summary="Add a schema, or replace it", openapi_extra=body_docs("A schema", _EXAMPLE))
+    async def add_schema(request: Request, override: bool = True, force: bool = False) -> dict[str, Any]:
+        parsed = schemas.add(await _schema_body(request, services), override=override, force=force)
+        return written(parsed, f"{parsed.value.name} successfully added")
+
+    @router.get("/schemas/{name}", summary="Show a schema")
+    def get_schema(name: str) -> dict[str, Any]:
+        return schemas.document(name)
+
+    @router.put("/schemas/{name}", summary="Replace a schema", openapi_extra=body_docs("A schema", _EXAMPLE))
+    async def put_schema(request: Request, name: str, reload: bool = False, force: bool = False) -> dict[str, Any]:
+        parsed = schemas.replace(name, await _schema_body(request, services), force=force)
+        if reload:
+            _reload_users(services, name)
+        return written(parsed, f"{name} successfully added")
+
+    @router.delete("/schemas/{name}", summary="Delete a schema that no table uses")
+    def delete_schema(name: str) -> dict[str, Any]:
+        schemas.delete(name)
+        return status(f"Schema {name} deleted")
+
+    @router.get("/tables/{table}/schema", summary="Show the schema of a table")
+    def table_schema(table: str) -> dict[str, Any]:
+        try:
+            services.tables.resolve(table)
+        except NotFoundError:
+            return schemas.document(table)
+        return services.tables.schema_of(table).to_json()
+
+    return router
+
+
+async def _schema_body(request: Request, services: Services) -> dict[str, Any]:
+    """Return the schema in a request: a JSON body, or the only part of a multipart one."""
+    if not request.headers.get("content-type", "").startswith("multipart/"):
+        return await json_body(request)
+    with services.uploads.scratch() as scratch:
+        document = load_json((await stream_single(request, scratch)).path.read_bytes(), "schema")
+    if not isinstance(document, dict):
+        raise InvalidConfigError("the schema must be a JSON object")
+    return document
+
+
+def _reload_users(services: Services, name: str) -> None:
+    try:
+        tables = services.tables.resolve(name)
+    except NotFoundError:
+        return
+    for table in tables:
+        if services.segments.names(table):
+            services.reloads.submit(table)
+
+
+def _info(services: Services, name: str) -> dict[str, Any]:
+    counts = Counter(field.role for field in services.schemas.get(name).fields)
+    return {
+        "schemaName": name,
+        "numDimensionFields": counts[FieldRole.DIMENSION],
+        "numDateTimeFields": counts[FieldRole.DATE_TIME],
+        "numMetricFields": counts[FieldRole.METRIC],
+        "numComplexFields": 0,
+        "numTimeFields": counts[FieldRole.TIME],
+    }

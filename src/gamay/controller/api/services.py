@@ -1,0 +1,84 @@
+"""What the handlers call, and how they read requests and write answers."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import Request
+
+from gamay.base.errors import InvalidConfigError
+from gamay.controller.context import ControllerContext
+from gamay.controller.lineage import ReplaceManager
+from gamay.controller.reload import ReloadManager
+from gamay.controller.schemas import SchemaManager
+from gamay.controller.segments import SegmentManager
+from gamay.controller.table_documents import TableDocuments
+from gamay.controller.tables import TableManager
+from gamay.controller.uploads import UploadManager
+from gamay.controller.writer import TableWriter
+from gamay.model.parse import Parsed, load_json
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The controller's managers. is_ready: whether the cluster answers queries. sleep: waits for so many seconds."""
+
+    context: ControllerContext
+    schemas: SchemaManager
+    tables: TableManager
+    documents: TableDocuments
+    segments: SegmentManager
+    uploads: UploadManager
+    replacements: ReplaceManager
+    reloads: ReloadManager
+    writer: TableWriter
+    is_ready: Callable[[], bool]
+    sleep: Callable[[float], object]
+
+
+async def json_body(request: Request) -> dict[str, Any]:
+    """Return the JSON object in a request's body, whatever its content type says. Raises InvalidConfigError."""
+    return _object(await request.body())
+
+
+async def optional_json_body(request: Request) -> dict[str, Any]:
+    """Return the JSON object in a request's body, empty when there is no body."""
+    body = await request.body()
+    return _object(body) if body.strip() else {}
+
+
+async def names_body(request: Request) -> list[str]:
+    """Return the JSON list of texts in a request's body. Raises InvalidConfigError."""
+    document = load_json(await request.body(), "request body")
+    if not isinstance(document, list) or not all(isinstance(name, str) for name in document):
+        raise InvalidConfigError('the request body must be a JSON list of names, like ["a", "b"]')
+    return document
+
+
+def status(text: str) -> dict[str, Any]:
+    """Return the answer of a successful change."""
+    return {"status": text}
+
+
+def written(parsed: Parsed[Any], text: str) -> dict[str, Any]:
+    """Return the answer of a successful change of a config, with the keys that mean nothing to Gamay."""
+    return {"unrecognizedProperties": dict(parsed.unrecognized), "status": text}
+
+
+def body_docs(description: str, example: Any = None) -> dict[str, Any]:
+    """Return the documentation of a JSON body for the OpenAPI page."""
+    content: Mapping[str, Any] = {"schema": {"type": "object"}} | ({} if example is None else {"example": example})
+    return {"requestBody": {"description": description, "required": True, "content": {"application/json": content}}}
+
+
+def file_docs(description: str) -> dict[str, Any]:
+    """Return the documentation of an upload of one file for the OpenAPI page."""
+    schema = {"type": "object", "properties": {"file": {"type": "string", "format": "binary"}}}
+    return {"requestBody": {"description": description, "content": {"multipart/form-data": {"schema": schema}}}}
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    document = load_json(body, "request body")
+    if not isinstance(document, dict):
+        raise InvalidConfigError("the request body must be a JSON object")
+    return document

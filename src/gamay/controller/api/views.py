@@ -1,0 +1,164 @@
+"""REST: how tables are assigned, loaded, and how large they are."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+
+from gamay.base.errors import NotFoundError
+from gamay.cluster.records import Assignment, Role
+from gamay.cluster.views import segment_status
+from gamay.controller.api.services import Services
+from gamay.controller.sizes import table_size
+from gamay.controller.tables import server_tag
+from gamay.model.table_name import TableType, table_type_of
+
+TypeParam = Annotated[str | None, Query(alias="type", description="OFFLINE or REALTIME")]
+TableTypeParam = Annotated[str | None, Query(alias="tableType", description="OFFLINE or REALTIME")]
+SegmentNames = Annotated[str, Query(alias="segmentNames", description="By commas")]
+
+
+def view_router(services: Services) -> APIRouter:
+    """Return the routes."""
+    router = APIRouter(tags=["Table"])
+    tables, registry = services.tables, services.context.registry
+
+    @router.get("/tables/{table}/idealstate", summary="Show where segments should be")
+    def ideal_state(table: str, table_type: TableTypeParam = None, names: SegmentNames = "") -> dict[str, Any]:
+        found = tables.resolve(table, table_type)
+        return _by_type({typed: registry.get_ideal_state(typed) for typed in found}, names)
+
+    @router.get("/tables/{table}/externalview", summary="Show where segments are")
+    def external_view(table: str, table_type: TableTypeParam = None, names: SegmentNames = "") -> dict[str, Any]:
+        found = tables.resolve(table, table_type)
+        return _by_type({typed: registry.get_external_view(typed) or Assignment(typed, {}) for typed in found}, names)
+
+    @router.get("/tables/{table}/segmentsStatus", summary="Compare where segments are with where they should be")
+    def segments_status(
+        table: str,
+        table_type: TableTypeParam = None,
+        include_replaced: Annotated[bool, Query(alias="includeReplacedSegments")] = True,
+    ) -> list[dict[str, str]]:
+        return [
+            entry for typed in tables.resolve(table, table_type) for entry in _statuses(services, typed, include_replaced)
+        ]
+
+    @router.get("/tables/{table}/size", summary="Tell the size of a table on its servers")
+    def size(
+        table: str, verbose: bool = True, include_replaced: Annotated[bool, Query(alias="includeReplacedSegments")] = True
+    ) -> dict[str, Any]:
+        return table_size(services.context, tables.resolve(table), verbose=verbose, include_replaced=include_replaced)
+
+    @router.get("/tables/{table}/stats", summary="Tell when a table was created")
+    def stats(table: str, table_type: TypeParam = None) -> dict[str, Any]:
+        found = tables.resolve(table, table_type)
+        return {_slot(t): {"creationTime": _iso_time(registry.table_times(t)[0])} for t in found}
+
+    @router.get("/tables/{table}/status", summary="Tell whether ingestion works")
+    def status(table: str, table_type: Annotated[str, Query(alias="type")]) -> dict[str, Any]:
+        tables.resolve_one(table, table_type)
+        return {"ingestionStatus": {"ingestionState": "HEALTHY", "errorMessage": ""}}
+
+    @router.get("/tables/{table}/instances", summary="List the brokers and servers of a table")
+    def instances(table: str, table_type: TypeParam = None) -> dict[str, Any]:
+        found = tables.resolve(table, table_type)
+        brokers = [name for name in registry.instance_ids() if name.startswith(Role.BROKER.value)]
+        return {
+            "tableName": table,
+            "brokers": [{"tableType": _slot(t).lower(), "instances": brokers} for t in found],
+            "server": [{"tableType": _slot(t).lower(), "instances": _servers_of(services, t)} for t in found],
+        }
+
+    @router.get("/tables/{table}/indexes", summary="Count the indexes of a table's columns")
+    def indexes(table: str, table_type: TypeParam = None) -> dict[str, Any]:
+        counts: dict[str, dict[str, int]] = {}
+        online = 0
+        for details in _all_details(services, tables.resolve(table, table_type)[0]):
+            online += 1
+            for column, flags in details["indexes"].items():
+                known = counts.setdefault(column, dict.fromkeys(flags, 0))
+                for index, flag in flags.items():
+                    known[index] += flag == "YES"
+        return {"totalOnlineSegments": online, "columnToIndexesCount": counts}
+
+    @router.get("/debug/tables/{table}", tags=["Debug"], summary="Show the state of every segment, with errors")
+    def debug(table: str, table_type: TypeParam = None) -> list[dict[str, Any]]:
+        return [_debug(services, typed) for typed in tables.resolve(table, table_type)]
+
+    return router
+
+
+def _by_type(states: dict[str, Assignment | None], names: str) -> dict[str, Any]:
+    wanted = frozenset(name.strip() for name in names.split(",") if name.strip())
+    shown: dict[str, Any] = {table_type.value: None for table_type in TableType}
+    for table, assignment in states.items():
+        if assignment is not None:
+            segments = assignment.states.items()
+            shown[_slot(table)] = {name: dict(states) for name, states in segments if not wanted or name in wanted}
+    return shown
+
+
+def _statuses(services: Services, table: str, include_replaced: bool) -> Iterator[dict[str, str]]:
+    registry = services.context.registry
+    ideal, view = registry.must_get_ideal_state(table), registry.get_external_view(table)
+    actual = {} if view is None else view.states
+    hidden = frozenset[str]() if include_replaced else registry.get_lineage(table).hidden_segments()
+    for name, states in sorted(ideal.states.items()):
+        if name not in hidden:
+            yield {"segmentName": name, "segmentStatus": segment_status(states, actual.get(name)).value}
+
+
+def _servers_of(services: Services, table: str) -> list[str]:
+    registry = services.context.registry
+    tag = server_tag(services.tables.get(table))
+    found = [i for name in registry.instance_ids() if (i := registry.get_instance(name)) is not None]
+    return sorted(i.id for i in found if i.role is Role.SERVER and tag in i.tags)
+
+
+def _all_details(services: Services, table: str) -> Iterator[dict[str, Any]]:
+    ideal = services.context.registry.must_get_ideal_state(table)
+    for name, states in sorted(ideal.states.items()):
+        for server in sorted(states):
+            try:
+                yield services.context.servers.segment_details(server, table, name, ["*"])
+            except NotFoundError:
+                continue
+            break
+
+
+def _debug(services: Services, table: str) -> dict[str, Any]:
+    registry, servers = services.context.registry, services.context.servers
+    ideal, view = registry.must_get_ideal_state(table), registry.get_external_view(table)
+    infos = []
+    for name, states in sorted(ideal.states.items()):
+        by_server = {}
+        for server, state in states.items():
+            reason = servers.segment_errors(server, table).get(name)
+            by_server[server] = {
+                "idealState": state,
+                "externalView": None if view is None else view.states.get(name, {}).get(server),
+                "segmentSize": servers.segment_sizes(server, table).get(name, -1),
+                "consumerInfo": None,
+                "errorInfo": None if reason is None else {"errorMessage": reason},
+            }
+        infos.append({"segmentName": name, "serverState": by_server})
+    return {
+        "tableName": table,
+        "numSegments": len(ideal.states),
+        "numServers": len(_servers_of(services, table)),
+        "numBrokers": sum(name.startswith(Role.BROKER.value) for name in registry.instance_ids()),
+        "segmentDebugInfos": infos,
+        "serverDebugInfos": [],
+        "brokerDebugInfos": [],
+    }
+
+
+def _slot(table: str) -> str:
+    table_type = table_type_of(table)
+    assert table_type is not None
+    return table_type.value
+
+
+def _iso_time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

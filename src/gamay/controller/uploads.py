@@ -1,0 +1,125 @@
+"""Segment uploads in their three modes, from a file on disk to a segment of a table."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gamay.base.errors import CorruptSegmentError, InvalidConfigError
+from gamay.cluster.records import SegmentRecord
+from gamay.controller.context import ControllerContext
+from gamay.controller.segments import PushOptions, SegmentManager
+from gamay.controller.verify import read_metadata_archive, verify_archive
+from gamay.segment.metadata import SegmentMetadata, read_metadata
+from gamay.storage.archive import unpack
+from gamay.storage.files import fetch, scheme_of
+
+_BATCH_LIST = "all_segments_metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class UploadManager:
+    """Takes segments in. Whatever fails leaves nothing behind."""
+
+    context: ControllerContext
+    segments: SegmentManager
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """Give a folder for one upload, on the file system of the deep store; it is gone afterwards."""
+        folder = self.context.work_dir / self.context.ids.new()
+        folder.mkdir(parents=True)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def archive(self, table: str, archive: Path, scratch: Path, options: PushOptions) -> SegmentRecord:
+        """Add the segment in an archive, which must lie in `scratch`. Raises CorruptSegmentError and as a push does."""
+        named = _with_suffix(archive)
+        segment = verify_archive(named, scratch / "unpacked")
+        return self.segments.push(table, segment, named, options)
+
+    def uri(self, table: str, uri: str, options: PushOptions, *, keep_url: bool = False) -> SegmentRecord:
+        """Download an archive and add its segment; `keep_url` records the URI instead of a copy in the deep store.
+
+        Raises InvalidConfigError for a `file:` URI, NotFoundError, OSError.
+        """
+        if scheme_of(uri) in (None, "file"):
+            raise InvalidConfigError(f"Unsupported URI: {uri}; push a local file as a multipart upload, or by metadata")
+        with self.scratch() as scratch:
+            archive = scratch / _file_name(uri)
+            fetch(uri, archive)
+            if not keep_url:
+                return self.archive(table, archive, scratch, options)
+            archive = _with_suffix(archive)
+            segment = verify_archive(archive, scratch / "unpacked")
+            return self.segments.push_metadata(table, segment.info, uri, archive.stat().st_size, options)
+
+    def metadata(
+        self, table: str, metadata_archive: Path, scratch: Path, uri: str, options: PushOptions, *, copy: bool
+    ) -> SegmentRecord:
+        """Add a segment by its metadata; the data stays at `uri`, or with `copy` is copied to the deep store.
+
+        Raises CorruptSegmentError, InvalidConfigError, NotFoundError.
+        """
+        info = read_metadata_archive(_with_suffix(metadata_archive), scratch / "metadata")
+        if not copy:
+            return self.segments.push_metadata(table, info, uri, -1, options)
+        archive = scratch / _file_name(uri)
+        fetch(uri, archive)
+        archive = _with_suffix(archive)
+        segment = verify_archive(archive, scratch / "unpacked")
+        if (segment.info.name, segment.info.crc) != (info.name, info.crc):
+            raise CorruptSegmentError(
+                f"'{uri}' holds segment '{segment.info.name}' (CRC {segment.info.crc}), but the metadata is that of "
+                f"'{info.name}' (CRC {info.crc})"
+            )
+        return self.segments.push(table, segment, archive, options)
+
+    def metadata_batch(self, table: str, archive: Path, scratch: Path, options: PushOptions) -> list[SegmentRecord]:
+        """Add many segments by their metadata: a list of names and URIs, and `<name>.metadata.json` for each.
+
+        Raises CorruptSegmentError, InvalidConfigError.
+        """
+        folder = scratch / "batch"
+        unpack(_with_suffix(archive), folder)
+        lists = sorted(folder.rglob(_BATCH_LIST))
+        if len(lists) != 1:
+            raise CorruptSegmentError(f"the archive has {len(lists)} files '{_BATCH_LIST}', it must have one")
+        lines = lists[0].read_text().split("\n")
+        entries = [line.strip() for line in lines if line.strip()]
+        if len(entries) % 2:
+            raise CorruptSegmentError(f"'{_BATCH_LIST}' must have lines in pairs: segment name, download URI")
+        infos: list[tuple[SegmentMetadata, str]] = []
+        for name, uri in zip(entries[::2], entries[1::2], strict=True):
+            described = _new(scratch, f"segment-{len(infos)}")
+            source = lists[0].parent / f"{name}.metadata.json"
+            if not source.is_file():
+                raise CorruptSegmentError(f"the archive has no '{source.name}'")
+            shutil.copyfile(source, described / "metadata.json")
+            info = read_metadata(described)
+            if info.name != name:
+                raise CorruptSegmentError(f"'{source.name}' describes segment '{info.name}'")
+            infos.append((info, uri))
+        return [self.segments.push_metadata(table, info, uri, -1, options) for info, uri in infos]
+
+
+def _new(scratch: Path, name: str) -> Path:
+    folder = scratch / name
+    folder.mkdir()
+    return folder
+
+
+def _file_name(uri: str) -> str:
+    return "fetched.tar.zst" if uri.partition("?")[0].endswith(".tar.zst") else "fetched.tar.gz"
+
+
+def _with_suffix(archive: Path) -> Path:
+    """Rename an archive so that its name says what its first bytes say."""
+    with archive.open("rb") as file:
+        suffix = ".tar.zst" if file.read(4) == b"\x28\xb5\x2f\xfd" else ".tar.gz"
+    if archive.name.endswith(suffix):
+        return archive
+    return archive.rename(archive.with_name(archive.name.partition(".tar")[0] + suffix))

@@ -1,0 +1,122 @@
+"""A whole cluster with its HTTP interfaces in one process and one data folder."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+
+from gamay.base.clock import SYSTEM_CLOCK, Clock
+from gamay.base.ids import RANDOM_IDS, Ids
+from gamay.broker.app import BrokerApp
+from gamay.controller.api.app import create_app
+from gamay.controller.api.services import Services
+from gamay.controller.reload import ReloadManager
+from gamay.controller.table_documents import TableDocuments
+from gamay.controller.uploads import UploadManager
+from gamay.controller.writer import TableWriter
+from gamay.embedded.core import HOST, LocalCluster
+from gamay.embedded.http import HttpServer
+from gamay.server.app import ServerApp
+
+_QUERY_THREADS = 32
+
+
+class EmbeddedCluster:
+    """Controller, broker and server over one data folder.
+
+    Ports may be 0 to take free ones; `controller_url`, `broker_url` and `server_url` tell where the roles are. Every role
+    answers 503 on `/health` until the segments that were there at the start are loaded.
+    Raises InUseError when the folder or a port is taken.
+    """
+
+    def __init__(
+        self,
+        data_dir: str | Path,
+        controller_port: int = 9000,
+        broker_port: int = 8099,
+        server_port: int = 8098,
+        *,
+        threads: int | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        ids: Ids = RANDOM_IDS,
+    ) -> None:
+        self._http: list[HttpServer] = []
+        self._stopped = threading.Event()
+        try:
+            for name, port in (("controller", controller_port), ("broker", broker_port), ("server", server_port)):
+                self._http.append(HttpServer(name, port))
+            controller, broker, server = (http.port for http in self._http)
+            self._core = LocalCluster(
+                data_dir,
+                controller_port=controller,
+                broker_port=broker,
+                server_port=server,
+                threads=threads,
+                clock=clock,
+                ids=ids,
+            )
+        except BaseException:
+            for http in self._http:
+                http.stop()
+            raise
+        self.controller_url = f"http://{HOST}:{controller}"
+        self.broker_url = f"http://{HOST}:{broker}"
+        self.server_url = f"http://{HOST}:{server}"
+        self._queries = ThreadPoolExecutor(_QUERY_THREADS, thread_name_prefix="broker-query")
+
+    @property
+    def core(self) -> LocalCluster:
+        """The roles behind the HTTP interfaces."""
+        return self._core
+
+    @property
+    def ready(self) -> bool:
+        """Whether `/health` answers 200."""
+        return self._core.ready and not self._stopped.is_set()
+
+    def start(self) -> "EmbeddedCluster":
+        """Open the ports, load what is there, and return when queries are answered."""
+        core = self._core
+        services = Services(
+            context=core.context,
+            schemas=core.schemas,
+            tables=core.tables,
+            documents=TableDocuments(core.context, core.schemas, core.tables),
+            segments=core.segments,
+            uploads=UploadManager(core.context, core.segments),
+            replacements=core.replacements,
+            reloads=ReloadManager(core.context),
+            writer=TableWriter(core.context, core.tables, core.segments),
+            is_ready=lambda: self.ready,
+            sleep=self._stopped.wait,
+        )
+        apps = (
+            create_app(services),
+            BrokerApp(core.runner, self._queries, lambda: self.ready).asgi(),
+            ServerApp(core.server).asgi(),
+        )
+        core.prepare()
+        for http, app in zip(self._http, apps, strict=True):
+            http.start(app)
+        core.start()
+        return self
+
+    def stop(self) -> None:
+        """Answer what is under way, then end all threads and release the folder. Nothing is lost by not calling it."""
+        if self._stopped.is_set():
+            return
+        self._stopped.set()
+        for http in self._http:
+            http.stop()
+        self._queries.shutdown(wait=False, cancel_futures=True)
+        self._core.stop()
+
+    def wait(self) -> None:
+        """Return when the cluster has been stopped by another thread."""
+        self._stopped.wait()
+
+    def __enter__(self) -> "EmbeddedCluster":
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()

@@ -1,0 +1,47 @@
+"""Running an ASGI application on a thread of this process."""
+
+import socket
+import threading
+from typing import Any
+
+import uvicorn
+
+from gamay.base.errors import InUseError
+
+_STOP_S = 10
+
+
+class HttpServer:
+    """One listening port. `port` 0 takes a free one; the attribute tells which."""
+
+    def __init__(self, name: str, port: int, host: str = "0.0.0.0") -> None:
+        """Take the port. Raises InUseError when another process has it."""
+        self._name = name
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind((host, port))
+        except OSError as error:
+            self._socket.close()
+            raise InUseError(f"the {name} cannot listen on port {port}: {error.strerror}; choose another port") from error
+        self.port: int = self._socket.getsockname()[1]
+        self._server: uvicorn.Server | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self, app: Any) -> None:
+        """Begin to answer."""
+        config = uvicorn.Config(
+            app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=_STOP_S, log_config=None
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [self._socket]}, name=f"http-{self._name}", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish the requests under way, then close the port."""
+        if self._server is not None and self._thread is not None:
+            self._server.should_exit = True
+            self._thread.join(_STOP_S)
+        self._socket.close()

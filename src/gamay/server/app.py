@@ -1,0 +1,91 @@
+"""The server's HTTP interface for administrators."""
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from gamay.server.describe import describe_segment
+from gamay.server.instance import ServerInstance
+
+
+class ServerApp:
+    """The handlers."""
+
+    def __init__(self, instance: ServerInstance) -> None:
+        self._instance = instance
+
+    def asgi(self) -> Starlette:
+        """Return the application."""
+        routes = [
+            Route("/health", self.readiness),
+            Route("/health/readiness", self.readiness),
+            Route("/health/liveness", self.liveness),
+            Route("/tables", self.tables),
+            Route("/tables/{table}/segments", self.segments),
+            Route("/tables/{table}/segments/crc", self.crcs),
+            Route("/tables/{table}/segments/{segment}/metadata", self.metadata),
+            Route("/tables/{table}/size", self.size),
+            Route("/table/{table}/size", self.size),
+        ]
+        return Starlette(routes=routes, exception_handlers={404: _not_found})
+
+    async def liveness(self, _: Request) -> Response:
+        """Say that the process answers."""
+        return PlainTextResponse("OK")
+
+    async def readiness(self, request: Request) -> Response:
+        """Say whether everything assigned at the start is loaded."""
+        if self._instance.ready or request.query_params.get("checkType") == "liveness":
+            return PlainTextResponse("OK")
+        return PlainTextResponse("Server is not ready, status: STARTING", status_code=503)
+
+    async def tables(self, _: Request) -> Response:
+        """List the tables with loaded segments."""
+        return JSONResponse({"tables": self._instance.tables()})
+
+    async def segments(self, request: Request) -> Response:
+        """List the loaded segments of a table."""
+        data = self._instance.table(request.path_params["table"])
+        return _no_table(request) if data is None else JSONResponse({"segments": sorted(data.snapshot())})
+
+    async def crcs(self, request: Request) -> Response:
+        """List the CRCs of the loaded segments of a table."""
+        data = self._instance.table(request.path_params["table"])
+        if data is None:
+            return _no_table(request)
+        return JSONResponse({name: str(loaded.crc) for name, loaded in sorted(data.snapshot().items())})
+
+    async def metadata(self, request: Request) -> Response:
+        """Show what is known of a loaded segment."""
+        data = self._instance.table(request.path_params["table"])
+        loaded = None if data is None else data.snapshot().get(request.path_params["segment"])
+        if loaded is None:
+            return _no_table(request)
+        return JSONResponse(describe_segment(loaded, request.query_params.getlist("columns")))
+
+    async def size(self, request: Request) -> Response:
+        """Tell how many bytes a table's loaded segments have on disk."""
+        table = request.path_params["table"]
+        data = self._instance.table(table)
+        if data is None:
+            return _no_table(request)
+        sizes = {name: loaded.size_bytes for name, loaded in sorted(data.snapshot().items())}
+        detailed = request.query_params.get("detailed", "true").lower() != "false"
+        return JSONResponse(
+            {
+                "tableName": table,
+                "diskSizeInBytes": sum(sizes.values()),
+                "segments": [{"segmentName": n, "diskSizeInBytes": s} for n, s in sizes.items()] if detailed else [],
+                "metadataVersion": "v1",
+            }
+        )
+
+
+def _no_table(request: Request) -> Response:
+    what = "/".join(request.path_params.values())
+    return JSONResponse({"code": 404, "error": f"'{what}' is not loaded on this server"}, status_code=404)
+
+
+async def _not_found(request: Request, _: Exception) -> Response:
+    return JSONResponse({"code": 404, "error": f"HTTP 404 Not Found: {request.url.path}"}, status_code=404)

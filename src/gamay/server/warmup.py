@@ -1,0 +1,121 @@
+"""Compiles what queries need before a user waits for it: small queries on a generated segment, one for each kind of work.
+
+Kernels are compiled for the types that they meet, so the generated columns cover the widths of dictionary ids (1, 2 and 4
+bytes), the raw number types, text and multi-value columns. What the cache on disk holds already is only loaded.
+"""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from gamay.base.clock import SYSTEM_CLOCK, Clock
+from gamay.functions.arrow import arrow_type
+from gamay.model.schema import Schema
+from gamay.model.table_config import TableConfig
+from gamay.query.bind import bind
+from gamay.query.deadline import Deadline
+from gamay.query.execute import execute
+from gamay.query.pool import WorkPool
+from gamay.query.reduce import reduce
+from gamay.segment.builder import SegmentBuilder
+from gamay.segment.reader import open_segment
+from gamay.sql.parser import parse_query
+
+_ROWS = 70_000  # more than 65,536 different values need ids of 4 bytes
+_LIMIT_S = 600.0
+
+_SCHEMA = {
+    "schemaName": "warmup",
+    "dimensionFieldSpecs": [
+        {"name": "few", "dataType": "STRING"},
+        {"name": "some", "dataType": "STRING"},
+        {"name": "many", "dataType": "LONG"},
+        {"name": "tags", "dataType": "STRING", "singleValueField": False},
+    ],
+    "metricFieldSpecs": [
+        {"name": "small", "dataType": "INT"},
+        {"name": "wide", "dataType": "DOUBLE"},
+        {"name": "raw_int", "dataType": "INT"},
+        {"name": "raw_long", "dataType": "LONG"},
+        {"name": "raw_double", "dataType": "DOUBLE"},
+    ],
+    "dateTimeFieldSpecs": [{"name": "ts", "dataType": "TIMESTAMP", "format": "TIMESTAMP", "granularity": "1:MILLISECONDS"}],
+}
+_CONFIG = {
+    "tableName": "warmup",
+    "tableType": "OFFLINE",
+    "segmentsConfig": {"timeColumnName": "ts", "replication": "1"},
+    "tenants": {},
+    "tableIndexConfig": {
+        "invertedIndexColumns": ["some"],
+        "rangeIndexColumns": ["small"],
+        "noDictionaryColumns": ["raw_int", "raw_long", "raw_double"],
+    },
+}
+_QUERIES = (
+    "SELECT COUNT(*), SUM(small), MIN(wide), MAX(raw_long), AVG(raw_double) FROM warmup",
+    "SELECT COUNT(*), SUM(raw_int) FROM warmup WHERE few <> 'few_3' AND small > 10",
+    "SELECT SUM(wide), SUM(raw_double), MIN(small), MAX(small) FROM warmup WHERE few IN ('few_1', 'few_4')",
+    "SELECT COUNT(*) FROM warmup WHERE raw_long BETWEEN 100 AND 5000 OR many = 7",
+    "SELECT few, COUNT(*), SUM(small), AVG(wide), MIN(raw_int), MAX(raw_double) FROM warmup GROUP BY few ORDER BY few",
+    "SELECT few, COUNT(*), SUM(small) FROM warmup WHERE small < 50 GROUP BY few ORDER BY COUNT(*) DESC",
+    "SELECT few, some, SUM(wide) FROM warmup GROUP BY few, some ORDER BY SUM(wide) DESC LIMIT 5",
+    "SELECT many, COUNT(*), SUM(small) FROM warmup GROUP BY many ORDER BY COUNT(*) DESC, many LIMIT 5",
+    "SELECT many, some, SUM(small) FROM warmup GROUP BY many, some ORDER BY SUM(small) DESC LIMIT 5",
+    "SELECT tags, COUNT(*) FROM warmup WHERE tags <> 'tag_1' GROUP BY tags ORDER BY tags",
+    "SELECT few, DISTINCTCOUNT(some), PERCENTILE(small, 95) FROM warmup GROUP BY few ORDER BY few",
+    "SELECT DISTINCTCOUNT(many), DISTINCTCOUNTHLL(some) FROM warmup WHERE few = 'few_2'",
+    "SELECT few, SUM(small * wide) FROM warmup GROUP BY few ORDER BY few",
+    "SELECT many, small, ts FROM warmup WHERE few = 'few_2' ORDER BY small DESC, ts LIMIT 5",
+    "SELECT * FROM warmup WHERE some = 'some_00017' LIMIT 5",
+    "SELECT DISTINCT few, small FROM warmup ORDER BY few, small LIMIT 5",
+    "SELECT COUNT(*) FROM warmup WHERE some LIKE '%17%' AND ts >= 1000 AND ts < 50000",
+)
+
+
+def warm_up(threads: int = 2, clock: Clock = SYSTEM_CLOCK) -> float:
+    """Run every warm-up query once; return the seconds that it took."""
+    started_s = clock.monotonic_s()
+    schema = Schema.from_json(_SCHEMA).value
+    config = TableConfig.from_json(_CONFIG).value
+    with tempfile.TemporaryDirectory(prefix="gamay-warmup-") as folder, WorkPool(threads) as pool:
+        builder = SegmentBuilder(schema, config, "warmup_0", Path(folder), clock=clock)
+        builder.append(_rows(schema))
+        segment = open_segment(builder.build())
+        try:
+            for sql in _QUERIES:
+                bound = bind(parse_query(sql), schema)
+                deadline = Deadline(clock, clock.monotonic_s() + _LIMIT_S, round(_LIMIT_S * 1000))
+                reduce(bound, [execute(bound, [segment], pool, deadline)])
+        finally:
+            segment.close()
+    return clock.monotonic_s() - started_s
+
+
+def _rows(schema: Schema) -> pa.RecordBatch:
+    """Return a conformed batch whose columns have 5, 1,000 and `_ROWS` different values, among others."""
+    row = np.arange(_ROWS)
+    texts = {
+        "few": pa.array([f"few_{i}" for i in range(5)]).take(pa.array(row % 5)),
+        "some": pa.array([f"some_{i:05d}" for i in range(1000)]).take(pa.array(row * 7 % 1000)),
+        "tags": pa.ListArray.from_arrays(
+            pa.array(np.arange(_ROWS + 1, dtype=np.int32) * 2),
+            pa.array([f"tag_{i}" for i in range(8)]).take(pa.array(np.arange(_ROWS * 2) % 8)),
+        ),
+    }
+    numbers = {
+        "many": row,
+        "small": row % 100,
+        "wide": row / 3.0,
+        "raw_int": row,
+        "raw_long": row * 1_000_003,
+        "raw_double": row / 7.0,
+        "ts": row,
+    }
+    arrays = []
+    for field in schema.stored_fields:
+        wanted = arrow_type(field.data_type, field.single_value)
+        arrays.append(texts[field.name] if field.name in texts else pa.array(numbers[field.name]).cast(wanted))
+    return pa.RecordBatch.from_arrays(arrays, [field.name for field in schema.stored_fields])
