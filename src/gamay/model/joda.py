@@ -114,6 +114,8 @@ class JodaPattern:
     def __init__(self, pattern: str) -> None:
         """Compile; raises InvalidConfigError naming the pattern and the position of what is wrong in it."""
         self.pattern = pattern
+        if not pattern:
+            raise InvalidConfigError("the date pattern is empty; write for example yyyy-MM-dd")
         self.tokens = tuple(_tokens(pattern))
         following = (*self.tokens[1:], None)
         self._fields = tuple(_field(t, n is not None and n.is_number) for t, n in zip(self.tokens, following, strict=True))
