@@ -2,6 +2,7 @@
 
 import json
 import math
+import pickle
 from decimal import Decimal
 from typing import Any
 
@@ -10,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gamay.base.errors import InvalidConfigError
-from gamay.model.datetime_format import DateTimeKind
+from gamay.model.datetime_format import DateTimeFormat, DateTimeKind, Granularity, joda_pattern, time_zone
 from gamay.model.default_null import default_null_value, null_value_from_json, null_value_to_json
 from gamay.model.field_spec import MaxLengthExceedStrategy
 from gamay.model.schema import BUILT_IN_COLUMNS, FieldSpec, Schema, check_backward_compatible
 from gamay.model.types import DataType, FieldRole
+from gamay.model.units import TimeUnit
 
 NULL_VALUES: dict[DataType, st.SearchStrategy[Any]] = {
     DataType.INT: st.integers(-(2**31), 2**31 - 1),
@@ -262,6 +264,32 @@ def test_look_ups() -> None:
     with pytest.raises(KeyError):
         schema.field("A")
     assert BUILT_IN_COLUMNS["$partitionId"].single_value is False
+
+
+def test_a_schema_can_be_sent_to_other_processes_and_be_a_key(every_schema_key: dict[str, Any]) -> None:
+    schema = Schema.from_json(every_schema_key).value
+    again = pickle.loads(pickle.dumps(schema))
+    assert again == schema
+    assert {again: 1}[schema] == 1
+
+
+def test_parts_made_by_hand_are_written_as_text() -> None:
+    made = DateTimeFormat(DateTimeKind.SIMPLE_DATE_FORMAT, pattern=joda_pattern("yyyy"), time_zone=time_zone("+05:30"))
+    assert DateTimeFormat.parse(made.text) == made
+    assert DateTimeFormat(DateTimeKind.EPOCH, TimeUnit.DAYS).text == "1:DAYS:EPOCH"
+    assert Granularity(15, TimeUnit.MINUTES).text == "15:MINUTES"
+    assert DateTimeFormat.parse(DateTimeFormat(DateTimeKind.TIMESTAMP).text).kind is DateTimeKind.TIMESTAMP
+
+
+def test_sample_values_are_text_or_numbers() -> None:
+    spec = {"name": "d", "dataType": "LONG", "format": "1:DAYS:EPOCH", "granularity": "1:DAYS"}
+    for sample, ok in ((15000, True), ("15000", True), ([1], False), ({}, False)):
+        document = {"schemaName": "t", "dateTimeFieldSpecs": [{**spec, "sampleValue": sample}]}
+        if ok:
+            assert Schema.from_json(document).value.to_json()["dateTimeFieldSpecs"][0]["sampleValue"] == sample
+        else:
+            with pytest.raises(InvalidConfigError, match="sampleValue"):
+                Schema.from_json(document)
 
 
 def test_evolution() -> None:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from gamay.base.errors import InvalidConfigError, nearest
 from gamay.model.joda import JodaPattern, joda_pattern
 from gamay.model.units import TimeUnit
-from gamay.model.zones import EPOCH, parse_timestamp, time_zone
+from gamay.model.zones import EPOCH, parse_timestamp, time_zone, zone_id
 
 __all__ = ["DateTimeFormat", "DateTimeKind", "Granularity", "JodaPattern", "joda_pattern", "sane_time", "time_zone"]
 
@@ -39,7 +39,8 @@ _TIME_ORDER = "yMdHmsS"
 class DateTimeFormat:
     """A parsed `format`. `unit` and `size` matter to EPOCH only, `pattern` and `time_zone` to SIMPLE_DATE_FORMAT only.
 
-    pattern: None reads ISO 8601. text: as the user wrote it; two formats are equal when they mean the same.
+    pattern: None reads ISO 8601. text: as the user wrote it, or made up; two formats are equal when they
+    mean the same.
     """
 
     kind: DateTimeKind
@@ -48,6 +49,17 @@ class DateTimeFormat:
     pattern: JodaPattern | None = None
     time_zone: tzinfo = UTC
     text: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.text:
+            object.__setattr__(self, "text", self._written())
+
+    def _written(self) -> str:
+        if self.kind is DateTimeKind.EPOCH:
+            return f"{self.size}:{self.unit.name}:EPOCH"
+        if self.kind is DateTimeKind.TIMESTAMP:
+            return "TIMESTAMP"
+        return f"SIMPLE_DATE_FORMAT|{self.pattern.pattern if self.pattern else ''}|{zone_id(self.time_zone)}"
 
     @classmethod
     def parse(cls, text: str) -> "DateTimeFormat":
@@ -162,6 +174,10 @@ class Granularity:
     size: int
     unit: TimeUnit
     text: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.text:
+            object.__setattr__(self, "text", f"{self.size}:{self.unit.name}")
 
     @classmethod
     def parse(cls, text: str) -> "Granularity":

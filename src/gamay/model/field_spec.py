@@ -82,7 +82,7 @@ class FieldSpec:
     tags: tuple[str, ...] = ()
     field_id: int | None = None
     aliases: tuple[str, ...] = ()
-    metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    metadata: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if self.default_null_value is BY_TYPE:
@@ -141,6 +141,10 @@ def _read_data_type(value: Any, at: At) -> DataType:
     return DataType(name)
 
 
+def _read_sample_value(value: Any, at: At) -> str | int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else TEXT.read(value, at)
+
+
 DATA_TYPE: Shape[DataType] = Shape(_read_data_type, lambda data_type: data_type.value)
 
 
@@ -170,7 +174,7 @@ class _SpecKeys:
 class _DateTimeSpecKeys(_SpecKeys):
     format: str = key("format", TEXT, "")
     granularity: str = key("granularity", TEXT, "")
-    sample_value: Any = key("sampleValue", VERBATIM)
+    sample_value: str | int | None = key("sampleValue", Shape(_read_sample_value, lambda value: value))
 
 
 def field_spec_shape(role: FieldRole) -> Shape[FieldSpec]:

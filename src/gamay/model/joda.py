@@ -24,7 +24,7 @@ from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 
 from gamay.base.errors import InvalidConfigError
-from gamay.model.zones import EPOCH, parse_offset, time_zone
+from gamay.model.zones import EPOCH, parse_offset, time_zone, zone_id
 
 _MONTHS = (
     "January",
@@ -123,6 +123,9 @@ class JodaPattern:
 
     def __repr__(self) -> str:
         return f"JodaPattern({self.pattern!r})"
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return joda_pattern, (self.pattern,)  # the compiled parts do not travel
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, JodaPattern) and other.pattern == self.pattern
@@ -351,7 +354,8 @@ def _print(token: Token, local: datetime) -> str:
     if letter == "Z" and length < 3:
         text = local.strftime("%z")[:5]
         return text if length == 1 else f"{text[:3]}:{text[3:]}"
-    return str(local.tzinfo) if letter == "Z" else local.tzname() or str(local.tzinfo)
+    zone = zone_id(local.tzinfo or UTC)
+    return zone if letter == "Z" else local.tzname() or zone
 
 
 def _print_name(token: Token, local: datetime) -> str:

@@ -46,6 +46,16 @@ def time_zone(text: str) -> tzinfo:
         ) from None
 
 
+def zone_id(zone: tzinfo) -> str:
+    """Return the text that `time_zone` reads as that zone.
+
+    >>> zone_id(time_zone("+05:30")), zone_id(time_zone("America/Chicago"))
+    ('+05:30', 'America/Chicago')
+    """
+    text = str(zone)
+    return text.removeprefix("UTC") or text  # Python writes fixed offsets as UTC+05:30
+
+
 _TIMESTAMP = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d?:\d\d(?::\d\d)?)(?:[.,](\d{1,9}))?)?\s*(Z|[+-]\d\d:?(?:\d\d)?)?", re.ASCII
 )
