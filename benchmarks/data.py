@@ -30,9 +30,7 @@ EVENTS_SCHEMA = {
         {"name": "latency_ms", "dataType": "INT"},
         {"name": "price", "dataType": "DOUBLE"},
     ],
-    "dateTimeFieldSpecs": [
-        {"name": "ts", "dataType": "TIMESTAMP", "format": "TIMESTAMP", "granularity": "1:MILLISECONDS"}
-    ],
+    "dateTimeFieldSpecs": [{"name": "ts", "dataType": "TIMESTAMP", "format": "TIMESTAMP", "granularity": "1:MILLISECONDS"}],
 }
 EVENTS_CONFIG = {
     "tableName": "events",

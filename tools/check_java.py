@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 JAVA_MAJOR_MIN = 17
-HOW = f"Install it (on Debian or Ubuntu: apt-get install openjdk-17-jre-headless) or set JAVA_HOME to a Java {JAVA_MAJOR_MIN}+."
+HOW = "Install it (on Debian or Ubuntu: apt-get install openjdk-17-jre-headless) or set JAVA_HOME to one."
 
 
 def main() -> int:

@@ -24,7 +24,7 @@ from gamay.segment.reader import open_segment
 from gamay.sql.parser import parse_query
 
 _ROWS = 70_000  # more than 65,536 different values need ids of 4 bytes
-_LIMIT_S = 600.0
+_LIMIT_MS = 600_000
 
 _SCHEMA = {
     "schemaName": "warmup",
@@ -87,8 +87,7 @@ def warm_up(threads: int = 2, clock: Clock = SYSTEM_CLOCK) -> float:
         try:
             for sql in _QUERIES:
                 bound = bind(parse_query(sql), schema)
-                deadline = Deadline(clock, clock.monotonic_s() + _LIMIT_S, round(_LIMIT_S * 1000))
-                reduce(bound, [execute(bound, [segment], pool, deadline)])
+                reduce(bound, [execute(bound, [segment], pool, Deadline.after_ms(_LIMIT_MS, clock))])
         finally:
             segment.close()
     return clock.monotonic_s() - started_s

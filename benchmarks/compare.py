@@ -1,0 +1,185 @@
+"""Runs every query on Gamay, DuckDB and chDB, checks that the answers agree, and prints the ratios.
+
+    python -m benchmarks.compare [--rows 20000000] [--repeat 7] [--threads 2] [--only TEXT]
+
+A ratio is the peer's median time divided by Gamay's: above 1, Gamay is faster. Results go to build/bench.json.
+"""
+
+import argparse
+import json
+import math
+import statistics
+import time
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import data
+from benchmarks.systems import SYSTEMS, Rows, System
+
+QUERIES = Path(__file__).parent / "queries"
+RESULTS = data.FOLDER.parent / "bench.json"
+RELATIVE_TOLERANCE = 1e-6
+SEED = 7
+
+
+@dataclass(frozen=True)
+class Query:
+    """One benchmark query; `texts` by system, '' for all others."""
+
+    benchmark: str
+    name: str
+    texts: dict[str, str]
+
+    def text(self, system: str) -> str:
+        return self.texts.get(system, self.texts[""])
+
+
+def read_queries(benchmark: str) -> Iterator[Query]:
+    """Yield the queries of one TOML file."""
+    for entry in tomllib.loads((QUERIES / f"{benchmark}.toml").read_text())["query"]:
+        texts = {"": entry["sql"]} | {system: entry[system] for system in SYSTEMS if system in entry}
+        yield Query(benchmark, entry["name"], texts)
+
+
+def parameters(repeat: int) -> list[dict[str, Any]]:
+    """Return other literals for each repetition, the same for every system."""
+    rng = np.random.default_rng(SEED)
+    day_ms = 86_400_000
+    tails = ["N14228", "N24211", "N619AA", "N804JB", "N668DN", "N39463", "N516JB", "N829AS", "N593JB", "N3ALAA", "N793JB"]
+    made = []
+    for number in range(repeat):
+        from_ms = data.START_MS + int(rng.integers(1, 20)) * day_ms
+        made.append(
+            {
+                "status": int(rng.integers(0, 8)),
+                "clicks": int(rng.integers(0, 100)),
+                "low": int(rng.integers(200, 400)),
+                "user": int(rng.integers(0, 100_000)) * 7919,
+                "from_ms": from_ms,
+                "to_ms": from_ms + 5 * day_ms,
+                "hour": int(rng.integers(18, 22)),
+                "tail": tails[number % len(tails)],
+            }
+        )
+    return made
+
+
+def plain(value: Any) -> Any:
+    """Return a value in the form in which answers of all systems compare equal."""
+    if isinstance(value, Decimal):
+        return float(value)
+    if hasattr(value, "timestamp"):
+        return round(value.timestamp() * 1000)
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
+
+
+def same(left: Rows, right: Rows) -> bool:
+    """Whether two answers agree, numbers within the tolerance."""
+    if len(left) != len(right):
+        return False
+    for a, b in zip(left, right, strict=True):
+        for x, y in zip(map(plain, a), map(plain, b), strict=True):
+            if isinstance(x, int | float) and isinstance(y, int | float):
+                if not math.isclose(x, y, rel_tol=RELATIVE_TOLERANCE):
+                    return False
+            elif x != y and not (isinstance(x, str) and isinstance(y, str) and x[:19] == y[:19]):
+                return False
+    return True
+
+
+def measure(system: System, query: Query, fillings: Sequence[dict[str, Any]]) -> tuple[float, list[Rows]]:
+    """Return the median time of a run in milliseconds, and the answers; one run before goes unmeasured."""
+    system.run(query.text(system.name).format(**fillings[0]))
+    times, answers = [], []
+    for filling in fillings:
+        sql = query.text(system.name).format(**filling)
+        start = time.perf_counter()
+        answers.append(system.run(sql))
+        times.append((time.perf_counter() - start) * 1000)
+    return statistics.median(times), answers
+
+
+def run(rows: int, repeat: int, threads: int, only: str) -> list[dict[str, Any]]:
+    """Run everything, one system after the other so that none shares memory with another; return the records."""
+    fillings = parameters(repeat)
+    queries = [q for name in ("events", "flights") for q in read_queries(name) if only in q.name]
+    medians: dict[tuple[str, str], float] = {}
+    answers: dict[tuple[str, str], list[Rows]] = {}
+    for make in SYSTEMS.values():
+        system: System = make(threads)
+        for table, files in (("events", data.events(rows)), ("flights", data.flights())):
+            if any(q.benchmark == table for q in queries):
+                started = time.perf_counter()
+                system.load(table, files)
+                print(f"{system.name}: {table} ready after {time.perf_counter() - started:.1f} s")
+        for query in queries:
+            medians[query.name, system.name], answers[query.name, system.name] = measure(system, query, fillings)
+        system.close()
+    records = []
+    for query in queries:
+        for name in SYSTEMS:
+            if name != "gamay" and not all(
+                same(ours, theirs)
+                for ours, theirs in zip(answers[query.name, "gamay"], answers[query.name, name], strict=True)
+            ):
+                ours, theirs = answers[query.name, "gamay"][0][:3], answers[query.name, name][0][:3]
+                raise SystemExit(f"{query.name}: gamay and {name} disagree:\n{ours}\n{theirs}")
+            median = medians[query.name, name]
+            records.append(
+                {
+                    "benchmark": query.benchmark,
+                    "query": query.name,
+                    "system": name,
+                    "median_ms": round(median, 3),
+                    "ratio": round(median / medians[query.name, "gamay"], 2),
+                }
+            )
+    return records
+
+
+def show(records: list[dict[str, Any]]) -> None:
+    """Print a line for each query, and the geometric means."""
+    table = Table("benchmark", "query", *(f"{name} ms" for name in SYSTEMS), *(f"× {n}" for n in SYSTEMS if n != "gamay"))
+    by_query: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    for record in records:
+        by_query.setdefault((record["benchmark"], record["query"]), {})[record["system"]] = record
+    for (benchmark, query), found in by_query.items():
+        times = [f"{found[name]['median_ms']:.2f}" for name in SYSTEMS]
+        ratios = [f"{found[name]['ratio']:.1f}" for name in SYSTEMS if name != "gamay"]
+        table.add_row(benchmark, query, *times, *ratios)
+    for name in SYSTEMS:
+        if name != "gamay":
+            ratios_of = [r["ratio"] for r in records if r["system"] == name]
+            mean = statistics.geometric_mean(ratios_of)
+            table.caption = f"{table.caption or ''}geometric mean × {name}: {mean:.1f}, least {min(ratios_of):.2f}   "
+    Console(width=130).print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Compare Gamay with DuckDB and chDB")
+    parser.add_argument("--rows", type=int, default=20_000_000)
+    parser.add_argument("--repeat", type=int, default=7)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--only", default="", help="only queries whose name contains this text")
+    arguments = parser.parse_args()
+    records = run(arguments.rows, arguments.repeat, arguments.threads, arguments.only)
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    RESULTS.write_text(json.dumps(records, indent=1) + "\n")
+    show(records)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Building, size, memory and start-up, each beside a peer measured in the same run.
+
+    python -m benchmarks.footprint [--rows 20000000]
+
+Prints: rows a second a core when segments are built from the flights; the archive's size over the same rows in Parquet
+with Zstandard; the resident memory of a process that has answered every query of `benchmarks.compare`, over the bytes it
+maps; seconds from the start of a process to the first row, with compiled kernels and without.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import data
+
+FIRST_ROW = {
+    "gamay": "import gamay; db = gamay.connect({folder!r}); print(db.sql({sql!r}).rows())",
+    "duckdb": "import duckdb; db = duckdb.connect({folder!r}); print(db.execute({sql!r}).fetchall())",
+    "chdb": "import chdb; print(chdb.query({sql!r}, 'CSV'))",
+}
+SQL = "SELECT carrier, COUNT(*), SUM(distance) FROM flights WHERE origin = 'JFK' GROUP BY carrier ORDER BY carrier LIMIT 20"
+
+SERVE = """
+import json, os, sys
+import psutil
+from benchmarks.compare import parameters, read_queries
+from benchmarks.systems import Gamay
+system = Gamay(threads=2)
+for name in ("events", "flights"):
+    for query in read_queries(name):
+        for filling in parameters(3):
+            system.run(query.text("gamay").format(**filling))
+maps = {}
+for m in psutil.Process().memory_maps(grouped=False):
+    if "/gamay/" in m.path and m.path.endswith(".bin"):
+        maps[m.path] = os.path.getsize(m.path)
+print(json.dumps({"rss": psutil.Process().memory_info().rss, "mapped": sum(maps.values())}))
+"""
+
+
+def build_rate() -> tuple[float, float]:
+    """Return (rows a second on one core, archive bytes over Parquet bytes) for the flights."""
+    from gamay.base.clock import SYSTEM_CLOCK
+    from gamay.ingest.infer import infer_schema
+    from gamay.ingest.pipeline import Pipeline
+    from gamay.model.table_config import TableConfig
+    from gamay.segment.builder import SegmentBuilder
+    from gamay.storage.archive import pack
+
+    table = pq.read_table(data.flights()[0])
+    schema = infer_schema("flights", table.schema)
+    config = TableConfig.offline("flights")
+    rates = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(4):
+            start = time.process_time()
+            builder = SegmentBuilder(schema, config, f"flights_{number}", Path(folder), clock=SYSTEM_CLOCK)
+            pipeline = Pipeline(schema, config)
+            for batch in table.to_batches(max_chunksize=65_536):
+                builder.append(pipeline.apply(batch))
+            path = builder.build()
+            rates.append(table.num_rows / (time.process_time() - start))
+        archive = Path(folder) / "flights.tar.zst"
+        pack(path, archive)
+        parquet = Path(folder) / "flights.parquet"
+        pq.write_table(table, parquet, compression="zstd")
+        return max(rates), archive.stat().st_size / parquet.stat().st_size
+
+
+def serving_memory() -> dict[str, Any]:
+    """Return resident and mapped bytes of a process that has served the whole benchmark."""
+    said = subprocess.run([sys.executable, "-c", SERVE], capture_output=True, text=True, check=True)
+    answer: dict[str, Any] = json.loads(said.stdout.splitlines()[-1])
+    return answer
+
+
+def first_row(system: str, folder: str, sql: str, environment: dict[str, str]) -> float:
+    """Return seconds from the start of a Python process to the first row."""
+    start = time.perf_counter()
+    code = FIRST_ROW[system].format(folder=folder, sql=sql)
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, env={**os.environ, **environment})
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
+    table = Table("measure", "value", "peer", "ratio")
+    rate, size = build_rate()
+    table.add_row("build flights, rows/s/core", f"{rate:,.0f}", "", "")
+    table.add_row("archive over Parquet + zstd", "", "", f"{size:.2f}")
+    memory = serving_memory()
+    table.add_row(
+        "resident over mapped bytes",
+        f"{memory['rss'] / 2**20:,.0f} MiB",
+        f"{memory['mapped'] / 2**20:,.0f} MiB",
+        f"{memory['rss'] / memory['mapped']:.2f}",
+    )
+    folders = {"gamay": str(data.FOLDER / "gamay"), "duckdb": str(data.FOLDER / "duckdb.db"), "chdb": ""}
+    file_sql = SQL.replace("FROM flights", f"FROM file('{data.flights()[0]}', Parquet)")
+    warm = {s: min(first_row(s, f, file_sql if s == "chdb" else SQL, {}) for _ in range(5)) for s, f in folders.items()}
+    for peer in ("duckdb", "chdb"):
+        ratio = f"{warm[peer] / warm['gamay']:.2f}"
+        table.add_row("first row, warm kernels", f"{warm['gamay']:.2f} s", f"{peer} {warm[peer]:.2f} s", ratio)
+    with tempfile.TemporaryDirectory() as cache:
+        cold = first_row("gamay", folders["gamay"], SQL, {"GAMAY_CACHE_DIR": cache})
+    table.add_row("first row, nothing compiled yet", f"{cold:.2f} s", "", "")
+    Console(width=110).print(table)
+
+
+if __name__ == "__main__":
+    main()

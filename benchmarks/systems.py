@@ -1,0 +1,141 @@
+"""The systems that are compared: load Parquet files once, then run SQL; each with the same number of threads."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from benchmarks.data import EVENTS_CONFIG, EVENTS_SCHEMA, FOLDER
+
+Rows = list[tuple[Any, ...]]
+
+
+class System(Protocol):
+    """One engine with its tables loaded."""
+
+    name: str
+
+    def load(self, table: str, files: Sequence[Path]) -> None:
+        """Make the files' rows a table; done once, not measured here."""
+        ...
+
+    def run(self, sql: str) -> Rows:
+        """Run a query to its last row."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Gamay:
+    name = "gamay"
+
+    def __init__(self, threads: int) -> None:
+        import gamay
+
+        self._folder = FOLDER / "gamay"
+        self._db = gamay.connect(self._folder, threads=threads)
+
+    def load(self, table: str, files: Sequence[Path]) -> None:
+        marker = self._folder / f"{table}.loaded"
+        key = " ".join(f"{f}:{f.stat().st_mtime_ns}" for f in files)
+        if marker.exists() and marker.read_text() == key:
+            return
+        if table in self._db.tables():
+            self._db.drop_table(table)
+        schema, config = (EVENTS_SCHEMA, EVENTS_CONFIG) if table == "events" else (None, _flights_config())
+        self._db.create_table(table, str(files[0].parent / "*.parquet"), schema=schema, config=config)
+        marker.write_text(key)
+
+    def run(self, sql: str) -> Rows:
+        return self._db.sql(sql).rows()
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def _flights_config() -> dict[str, Any]:
+    return {
+        "tableName": "flights",
+        "tableType": "OFFLINE",
+        "segmentsConfig": {"replication": "1"},
+        "tenants": {},
+        "tableIndexConfig": {"invertedIndexColumns": ["tailnum"]},
+    }
+
+
+class DuckDB:
+    name = "duckdb"
+
+    def __init__(self, threads: int) -> None:
+        import duckdb
+
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        self._connection = duckdb.connect(str(FOLDER / "duckdb.db"), config={"threads": threads})
+        self._connection.execute("SET TimeZone = 'UTC'")
+
+    def load(self, table: str, files: Sequence[Path]) -> None:
+        rows = sum(_num_rows(file) for file in files)
+        known = self._connection.execute("SELECT table_name FROM information_schema.tables").fetchall()
+        if (table,) in known:
+            held = self._connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()
+            if held == (rows,):
+                return
+        paths = ", ".join(f"'{file}'" for file in files)
+        self._connection.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT * FROM read_parquet([{paths}])")
+        if table == "events":
+            self._connection.execute("CREATE INDEX events_user ON events (user_id)")
+        else:
+            self._connection.execute("CREATE INDEX flights_tail ON flights (tailnum)")
+        self._connection.execute("CHECKPOINT")
+
+    def run(self, sql: str) -> Rows:
+        return self._connection.execute(sql).fetchall()
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class ChDB:
+    name = "chdb"
+
+    def __init__(self, threads: int) -> None:
+        from chdb import session
+
+        shutil.rmtree(FOLDER / "chdb", ignore_errors=True)
+        self._session = session.Session(str(FOLDER / "chdb"))
+        self._settings = f" SETTINGS max_threads = {threads}, use_query_cache = 0, use_query_condition_cache = 0"
+
+    def load(self, table: str, files: Sequence[Path]) -> None:
+        if table == "events":
+            order = "ts"
+            index = ", INDEX user_index user_id TYPE bloom_filter(0.01) GRANULARITY 1"
+            columns = (
+                "country LowCardinality(String), device LowCardinality(String), status Int32, user_id Int64, "
+                "url LowCardinality(String), tags Array(LowCardinality(String)), clicks Int32, latency_ms Int32, "
+                "price Float64, ts DateTime64(3, 'UTC')" + index
+            )
+            self._session.query(f"CREATE TABLE {table} ({columns}) ENGINE = MergeTree ORDER BY {order}")
+            for file in files:
+                self._session.query(f"INSERT INTO {table} SELECT * FROM file('{file}', Parquet)")
+        else:
+            self._session.query(
+                f"CREATE TABLE {table} ENGINE = MergeTree ORDER BY tuple() AS SELECT * FROM file('{files[0]}', Parquet)"
+            )
+        self._session.query(f"OPTIMIZE TABLE {table} FINAL")
+
+    def run(self, sql: str) -> Rows:
+        answer = self._session.query(sql + self._settings, "JSONCompactEachRow")
+        return [tuple(json.loads(line)) for line in str(answer).splitlines()]
+
+    def close(self) -> None:
+        self._session.close()
+
+
+def _num_rows(file: Path) -> int:
+    import pyarrow.parquet as pq
+
+    return int(pq.read_metadata(file).num_rows)
+
+
+SYSTEMS = {system.name: system for system in (Gamay, DuckDB, ChDB)}

@@ -1,0 +1,102 @@
+"""`gamay admin`: what the controller's REST interface offers, for the command line."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gamay.base.errors import InvalidConfigError
+
+app = typer.Typer(help="Administer a cluster over its REST interface.", no_args_is_help=True)
+
+Controller = Annotated[str, typer.Option(help="The controller to talk to.")]
+LOCAL = "http://localhost:9000"
+
+
+def _client(url: str) -> Any:
+    from gamay.client.controller import ControllerClient
+
+    return ControllerClient(url)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object; raises InvalidConfigError with the place where it ends to be one."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InvalidConfigError(f"{path} does not exist") from None
+    except json.JSONDecodeError as error:
+        raise InvalidConfigError(f"{path}, line {error.lineno}, column {error.colno}: {error.msg}") from None
+    if not isinstance(document, dict):
+        raise InvalidConfigError(f"{path} holds a JSON {type(document).__name__}; expected an object")
+    return document
+
+
+@app.command("add-table")
+def add_table(
+    schema_file: Annotated[Path, typer.Option(help="The schema, as JSON.")],
+    table_config_file: Annotated[Path, typer.Option(help="The table config, as JSON.")],
+    controller: Controller = LOCAL,
+) -> None:
+    """Create a table: its schema (replaced where it exists) and its table config."""
+    client = _client(controller)
+    schema, config = read_json(schema_file), read_json(table_config_file)
+    typer.echo(client.add_schema(schema))
+    typer.echo(client.add_table(config))
+
+
+@app.command("update-table")
+def update_table(
+    table_config_file: Annotated[Path, typer.Option(help="The table config, as JSON.")], controller: Controller = LOCAL
+) -> None:
+    """Replace a table's config."""
+    typer.echo(_client(controller).update_table(read_json(table_config_file)))
+
+
+@app.command("delete-table")
+def delete_table(table: str, controller: Controller = LOCAL) -> None:
+    """Drop a table and its segments; the schema stays."""
+    typer.echo(_client(controller).delete_table(table))
+
+
+@app.command("tables")
+def tables(controller: Controller = LOCAL) -> None:
+    """List the tables."""
+    for name in _client(controller).list_tables():
+        typer.echo(name)
+
+
+@app.command("segments")
+def segments(table: str, controller: Controller = LOCAL) -> None:
+    """List the segments of a table."""
+    for name in _client(controller).list_segments(table):
+        typer.echo(name)
+
+
+@app.command("upload-segment")
+def upload_segment(
+    table: str,
+    archives: Annotated[list[Path], typer.Argument(help="Segment archives: .tar.zst or .tar.gz.")],
+    controller: Controller = LOCAL,
+) -> None:
+    """Push segment archives to a table."""
+    client = _client(controller)
+    for archive in archives:
+        typer.echo(client.upload_tar(table, archive))
+
+
+@app.command("delete-segment")
+def delete_segment(table: str, segment: str, controller: Controller = LOCAL) -> None:
+    """Delete one segment."""
+    typer.echo(_client(controller).delete_segment(table, segment))
+
+
+@app.command("reload")
+def reload(
+    table: str,
+    segment: Annotated[str | None, typer.Option(help="One segment; else all of the table.")] = None,
+    controller: Controller = LOCAL,
+) -> None:
+    """Have the servers load segments anew, under the table's present config."""
+    typer.echo(_client(controller).reload(table, segment))

@@ -1,0 +1,104 @@
+"""The tree of commands. Each imports what it needs when it runs, so that `gamay --help` answers at once."""
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from gamay.cli import admin
+
+app = typer.Typer(
+    name="gamay", help="A realtime distributed OLAP datastore.", no_args_is_help=True, pretty_exceptions_enable=False
+)
+start_app = typer.Typer(help="Start a cluster or one of its roles.", no_args_is_help=True)
+segment_app = typer.Typer(help="Look into segments.", no_args_is_help=True)
+quickstart_app = typer.Typer(help="See Gamay at work on real data.", no_args_is_help=True)
+app.add_typer(start_app, name="start")
+app.add_typer(segment_app, name="segment")
+app.add_typer(quickstart_app, name="quickstart")
+app.add_typer(admin.app, name="admin")
+
+DataDir = Annotated[Path, typer.Option("--data-dir", help="The folder that holds everything; made when missing.")]
+ControllerPort = Annotated[int, typer.Option(help="Port of the controller's REST interface.")]
+BrokerPort = Annotated[int, typer.Option(help="Port of the broker's query interface.")]
+ServerPort = Annotated[int, typer.Option(help="Port of the server's admin interface.")]
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.", is_eager=True)] = False,
+) -> None:
+    if version:
+        import gamay
+
+        typer.echo(gamay.__version__)
+        raise typer.Exit
+
+
+@start_app.command("all")
+def start_all(
+    data_dir: DataDir,
+    controller_port: ControllerPort = 9000,
+    broker_port: BrokerPort = 8099,
+    server_port: ServerPort = 8098,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+) -> None:
+    """Run all roles in one process, in the foreground, until SIGTERM or Ctrl-C."""
+    from gamay.cli.run import run_cluster
+
+    run_cluster(data_dir, host, controller_port, broker_port, server_port)
+
+
+@app.command("ingest")
+def ingest(
+    job: Annotated[Path, typer.Argument(help="Job spec: YAML, JSON, or the older properties file.")],
+    value: Annotated[Optional[list[str]], typer.Option("--value", help="k=v for ${k} in the job spec.")] = None,  # noqa: UP045
+    property_file: Annotated[Optional[Path], typer.Option(help="A file of k=v lines for ${k}.")] = None,  # noqa: UP045
+) -> None:
+    """Run a batch ingestion job on PySpark: build segments, push them, or both."""
+    from gamay.cli.run import run_ingestion
+
+    run_ingestion(job, value or [], property_file)
+
+
+@app.command("query")
+def query(
+    sql: Annotated[str, typer.Argument(help="The query.")],
+    broker: Annotated[str, typer.Option(help="The broker to ask.")] = "http://localhost:8099",
+    data_dir: Annotated[Optional[Path], typer.Option("--data-dir", help="Ask this folder, without a cluster.")] = None,  # noqa: UP045
+    output: Annotated[str, typer.Option("--format", help="table, csv or json.")] = "table",
+) -> None:
+    """Ask a question and print the answer with its statistics."""
+    from gamay.cli.run import run_query
+
+    run_query(sql, broker, data_dir, output)
+
+
+@segment_app.command("show")
+def segment_show(path: Annotated[Path, typer.Argument(help="A segment's folder or archive.")]) -> None:
+    """Print what is inside a segment, with sizes."""
+    from gamay.cli.run import show_segment
+
+    show_segment(path)
+
+
+@quickstart_app.command("batch")
+def quickstart_batch(
+    exit_after: Annotated[bool, typer.Option("--exit", help="Leave after the sample queries.")] = False,
+    data_dir: Annotated[Optional[Path], typer.Option("--data-dir", help="Keep the data here, else in a new folder.")] = None,  # noqa: UP045
+    controller_port: ControllerPort = 9000,
+    broker_port: BrokerPort = 8099,
+    server_port: ServerPort = 8098,
+) -> None:
+    """Flights of 2013 through PySpark into segments, pushed to a cluster, and asked in SQL."""
+    from gamay.cli.quickstart import run_batch
+
+    run_batch(exit_after, data_dir, controller_port, broker_port, server_port)
+
+
+@app.command("warmup")
+def warmup() -> None:
+    """Compile the query kernels ahead of time, so that the first query does not wait for them."""
+    from gamay.cli.run import run_warmup
+
+    run_warmup()

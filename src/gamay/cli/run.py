@@ -1,0 +1,124 @@
+"""What the commands call: each function is one command, with its imports."""
+
+import csv
+import io
+import json
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gamay.base.errors import InvalidConfigError
+
+OUTPUT_FORMATS = ("table", "csv", "json")
+
+
+def run_cluster(data_dir: Path, host: str, controller_port: int, broker_port: int, server_port: int) -> None:
+    """Run an embedded cluster until SIGTERM or SIGINT, then stop it gracefully."""
+    from gamay.embedded.cluster import EmbeddedCluster
+
+    stopped = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopped.set())
+    with EmbeddedCluster(
+        data_dir, controller_port=controller_port, broker_port=broker_port, server_port=server_port, host=host
+    ) as cluster:
+        print(f"controller  {cluster.controller_url}   (REST interface: {cluster.controller_url}/help)")
+        print(f"broker      {cluster.broker_url}")
+        print(f"server      {cluster.server_url}")
+        print(f"data        {data_dir.resolve()}", flush=True)
+        stopped.wait()
+
+
+def run_ingestion(job: Path, values: Sequence[str], property_file: Path | None) -> None:
+    """Run a job spec; raises GamayError when rows or segments were lost on the way."""
+    from gamay.ingest.job_spec import JobSpec
+    from gamay.spark.jobs import run_job
+
+    spec = JobSpec.load(job, values=_pairs(values), property_file=property_file)
+    print(run_job(spec))
+
+
+def _pairs(values: Sequence[str]) -> dict[str, str]:
+    pairs = {}
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not equals or not name:
+            raise InvalidConfigError(f"--value {value}: expected name=text, as in --value inputDir=/data/trips")
+        pairs[name] = text
+    return pairs
+
+
+def run_query(sql: str, broker: str, data_dir: Path | None, output: str) -> None:
+    """Ask a broker, or a data folder that no cluster runs on, and print the answer."""
+    if output not in OUTPUT_FORMATS:
+        raise InvalidConfigError(f"--format {output}: expected one of {', '.join(OUTPUT_FORMATS)}")
+    if data_dir is not None:
+        import gamay
+
+        with gamay.connect(data_dir) as db:
+            result = db.sql(sql)
+            print_answer(result.columns, result.rows(), output)
+        return
+    from gamay.client.broker import BrokerClient
+
+    answer = BrokerClient(broker).query(sql)
+    print_answer(answer.column_names, answer.rows, output)
+    if output == "table":
+        print_statistics(answer.response)
+
+
+def print_answer(columns: Sequence[str], rows: Sequence[Sequence[Any]], output: str = "table") -> None:
+    """Print rows in one of the output formats."""
+    if output == "json":
+        print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str))
+    elif output == "csv":
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(rows)
+        print(text.getvalue(), end="")
+    else:
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table(*columns)
+        for row in rows:
+            table.add_row(*(f"{cell:,.2f}" if isinstance(cell, float) else str(cell) for cell in row))
+        Console(soft_wrap=not sys.stdout.isatty()).print(table)
+
+
+def print_statistics(stats: Any) -> None:
+    """Print in one line what an answer cost."""
+    pruned = stats.get("numSegmentsPrunedByBroker", 0) + stats.get("numSegmentsPrunedByServer", 0)
+    scanned = stats.get("numDocsScanned", 0)
+    print(
+        f"{stats.get('timeUsedMs', 0)} ms, {scanned:,} of {stats.get('totalDocs', 0):,} rows scanned, "
+        f"{stats.get('numSegmentsProcessed', 0)} segments read and {pruned} pruned"
+    )
+
+
+def show_segment(path: Path) -> None:
+    """Print what is inside a segment's folder or archive."""
+    from gamay.segment.describe import describe
+    from gamay.storage.archive import unpack
+
+    if path.is_dir():
+        print(describe(path))
+        return
+    if not path.exists():
+        raise InvalidConfigError(f"{path} does not exist; give the folder or the archive of a segment")
+    with tempfile.TemporaryDirectory(prefix="gamay-") as folder:
+        print(describe(unpack(path, Path(folder))))
+
+
+def run_warmup() -> None:
+    """Compile every kernel that queries commonly need, into the cache on disk."""
+    from gamay.kernels.jit import cache_dir
+    from gamay.server.warmup import warm_up
+
+    seconds = warm_up()
+    print(f"kernels are ready in {cache_dir()} after {seconds:.1f} s")
