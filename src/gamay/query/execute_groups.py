@@ -10,9 +10,10 @@ from gamay.functions.aggregate.spi import Partial
 from gamay.functions.expression import Column
 from gamay.functions.vector import EncodedVector
 from gamay.query.bind import BoundQuery
-from gamay.query.filter.apply import apply_filter
+from gamay.query.filter.apply import FilterResult, apply_filter
 from gamay.query.group_order import first_groups
 from gamay.query.groupby.merge import merge_group_tables, merge_partials
+from gamay.query.groupby.metadata import answer_from_metadata
 from gamay.query.groupby.segment import GroupOptions, aggregate_segment, group_segment
 from gamay.query.groupby.table import GroupTable
 from gamay.query.matches import Matches
@@ -28,10 +29,24 @@ _FIRST_STEP_ROWS = 1 << 14
 _STEP_GROWTH = 4
 
 
-def answers_without_scan(bound: BoundQuery, segment: QuerySegment) -> bool:
-    """Tell whether the aggregates of a segment are known without reading rows."""
-    filtered = apply_filter(bound.filter, segment)
-    return filtered.count is not None and all(not aggregate.arguments for aggregate in bound.aggregates)
+def known_partials(bound: BoundQuery, segment: QuerySegment, filtered: FilterResult) -> tuple[Partial, ...] | None:
+    """Return the aggregates of a segment when they are known without reading rows, else None.
+
+    Over all rows, metadata and dictionaries answer; when indexes have answered the filter, the matching rows are counted.
+    """
+    if filtered.count is None:
+        return None
+    known: list[Partial] = []
+    for call in bound.aggregates:
+        partial: Partial | None = None
+        if not call.arguments:
+            partial = answer_from_metadata(call.aggregate, None, filtered.count)
+        elif filtered.matches_all and len(call.arguments) == 1 and isinstance(call.arguments[0], Column):
+            partial = answer_from_metadata(call.aggregate, segment.column(call.arguments[0].name), segment.num_docs)
+        if partial is None:
+            return None
+        known.append(partial)
+    return tuple(known)
 
 
 def execute_aggregation(work: Work, segments: Sequence[QuerySegment]) -> GroupTable | None:
@@ -41,20 +56,14 @@ def execute_aggregation(work: Work, segments: Sequence[QuerySegment]) -> GroupTa
 
 
 def _aggregate(work: Work, segment: QuerySegment) -> tuple[Partial, ...]:
-    aggregates = work.bound.aggregates
     filtered = apply_filter(work.bound.filter, segment)
-    if filtered.count is not None and all(not aggregate.arguments for aggregate in aggregates):
-        # only rows are counted, and their number is known
-        counts: list[Partial] = []
-        for aggregate in aggregates:
-            state = aggregate.aggregate.allocate(1)
-            aggregate.aggregate.update(state, None, (), filtered.count)
-            counts.append(aggregate.aggregate.seal(state))
+    known = known_partials(work.bound, segment, filtered)
+    if known is not None and filtered.count is not None:
         work.count(filtered, filtered.count, 0)
-        return tuple(counts)
+        return known
     matches = filtered.matches()
     options = GroupOptions(check=work.deadline.check)
-    partials = aggregate_segment(aggregates, matches, segment_reader(segment), work.pool, options)
+    partials = aggregate_segment(work.bound.aggregates, matches, segment_reader(segment), work.pool, options)
     scanned = filtered.walked(matches)
     work.count(filtered, scanned, scanned * work.columns_read())
     return partials

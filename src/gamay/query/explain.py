@@ -14,7 +14,8 @@ from gamay.model.types import DataType
 from gamay.query.bind import BoundQuery, QueryKind, physical_columns
 from gamay.query.constants import values_of
 from gamay.query.execute import prune_segments
-from gamay.query.execute_groups import answers_without_scan
+from gamay.query.execute_groups import known_partials
+from gamay.query.filter.apply import apply_filter
 from gamay.query.filter.resolve import Indexed, Resolver
 from gamay.query.filter.scan import EntryCounter
 from gamay.query.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Not, Or, Range, Test
@@ -133,9 +134,13 @@ def _reduce_text(bound: BoundQuery) -> str:
 
 def _plan(bound: BoundQuery, segment: QuerySegment) -> Operator:
     filter_ = _filter(bound.filter, segment)
-    if bound.kind is QueryKind.AGGREGATION and answers_without_scan(bound, segment):
+    if bound.kind is QueryKind.AGGREGATION and _is_known(bound, segment):
         return Operator(f"AGGREGATE_NO_SCAN(aggregations:{_aggregations(bound)})")
     return Operator(_top(bound), (_projection(bound, filter_),))
+
+
+def _is_known(bound: BoundQuery, segment: QuerySegment) -> bool:
+    return known_partials(bound, segment, apply_filter(bound.filter, segment)) is not None
 
 
 def _top(bound: BoundQuery) -> str:

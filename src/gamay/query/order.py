@@ -1,9 +1,11 @@
 """Sorting rows: every key becomes an int64 array that ascends as the rows should, so that one code sorts all types.
 
-NaN is greater than all numbers, -0.0 equals 0.0 (as in predicates and group keys), text and bytes order by their bytes. Ties keep the order of the input.
+NaN is greater than all numbers, -0.0 equals 0.0 (as in predicates and group keys), text and bytes order by their bytes. Ties
+keep the order of the input.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -53,3 +55,31 @@ def top_rows(keys: Sequence[SortArray], limit: int) -> Indices:
         order = np.lexsort([key[candidates] for key in reversed(keys)])[:limit]
         return candidates[order]
     return np.lexsort(list(reversed(keys)))[:limit]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The last value of a first sort key that can still be among the first rows: an id, or a number."""
+
+    value: Any
+    descending: bool
+
+    def candidates(self, key: Vector | EncodedVector) -> Indices:
+        """Return the positions of the rows that may still be among the first, by this key alone."""
+        values = key.ids if isinstance(key, EncodedVector) else key.values
+        if values.dtype.kind == "f":
+            # NaN is greater than all numbers, and no comparison with it holds
+            inside = ~(values < self.value) if self.descending else ~(values > self.value) & ~np.isnan(values)
+        else:
+            inside = values >= self.value if self.descending else values <= self.value
+        return np.flatnonzero(inside)
+
+
+def bound_of(key: Vector | EncodedVector, descending: bool) -> Bound | None:
+    """Return the bound that the last row of a key in order sets; None for keys that cannot be compared block by block."""
+    if isinstance(key, EncodedVector):
+        return Bound(int(key.ids[-1]), descending)
+    if not isinstance(key.values, np.ndarray) or key.values.dtype == object or key.nulls is not None:
+        return None
+    last = key.values[-1]
+    return None if last != last else Bound(last, descending)

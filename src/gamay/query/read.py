@@ -30,6 +30,8 @@ def read_values(column: Column, block: Block) -> Vector:
         return _without_nulls(column.values_at(block.ids))
     span = column.values(block.span.start, block.span.stop)
     if span.offsets is None:
+        if column.data_type.is_fixed_width:
+            return Vector(span.type, block.compress(span.values))
         return Vector(span.type, take(span.values, np.flatnonzero(block.mask)))
     kept, offsets = _rows_kept(span.offsets, block.mask)
     return Vector(span.type, take(span.values, np.flatnonzero(kept)), offsets)

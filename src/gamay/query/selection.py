@@ -12,14 +12,17 @@ from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector
 from gamay.query.bind import BoundQuery, SortKey
 from gamay.query.columns import concat_encoded, concat_vectors, take_rows
 from gamay.query.deadline import Deadline
-from gamay.query.matches import BLOCK_ROWS, Block, DocIds, DocList, Matches
-from gamay.query.order import sort_array, top_rows
+from gamay.query.matches import BLOCK_ROWS, AllDocs, Block, DocIds, DocList, Matches
+from gamay.query.order import Bound, Indices, SortArray, bound_of, sort_array, top_rows
 from gamay.query.read import as_vector, column_reader, compute
 from gamay.query.spans import span_of
 from gamay.segment.spi import Segment
 
 Rows: TypeAlias = tuple[Vector, ...]
 Key: TypeAlias = Vector | EncodedVector
+
+# rows that are collected before the best of them are picked out
+_PENDING_ROWS = 1 << 14
 
 # rows of the first blocks of a selection with LIMIT: most are answered by the first few
 _FIRST_BLOCK_ROWS = 1 << 12
@@ -82,16 +85,25 @@ def top_docs(segment: Segment, matches: Matches, order_by: Sequence[SortKey], li
     """
     best = _Best(order_by, limit)
     scanned = 0
-    for block in matches.blocks():
+    ascends = _ascends_with_docs(segment, order_by)
+    for block in _growing_blocks(matches, limit) if ascends else matches.blocks():
         deadline.check()
         num_rows = len(block)
         column = column_reader(segment, block)
         best.add([_key(compute(key.expression, column, num_rows), num_rows) for key in order_by], block)
         scanned += num_rows
-        if best.is_complete(segment):
+        if ascends and best.is_full:
             break
     keys, docs = best.rows()
     return Ordered(keys, docs, scanned)
+
+
+def _ascends_with_docs(segment: Segment, order_by: Sequence[SortKey]) -> bool:
+    """Tell whether the rows lie in the segment as the query wants them."""
+    key = order_by[0]
+    if len(order_by) > 1 or key.descending or not isinstance(key.expression, ColumnExpression):
+        return False
+    return segment.column(key.expression.name).stats.is_sorted
 
 
 def merge_ordered(parts: Sequence[Ordered], order_by: Sequence[SortKey], limit: int) -> Ordered:
@@ -116,23 +128,30 @@ class _Best:
         self._keys: list[list[Key]] = []
         self._docs: list[DocIds] = []
         self._pending = 0
+        self._bound: Bound | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are as many rows as are wanted."""
+        return self._pending >= self._limit
 
     def add(self, keys: Sequence[Key], block: Block) -> None:
-        rows = self._first(keys) if len(block) > self._limit else np.arange(len(block))
-        self._keys.append([take_key(key, rows) for key in keys])
-        self._docs.append(block.docs()[rows])
+        """Take the rows of a block; blocks come in the order of the docs."""
+        rows = np.arange(len(block)) if self._bound is None else self._bound.candidates(keys[0])
+        if len(rows) == 0:
+            return
+        keys = [take_key(key, rows) for key in keys] if len(rows) < len(block) else keys
+        if len(rows) > self._limit:
+            first = self._first(keys)
+            keys, rows = [take_key(key, first) for key in keys], rows[first]
+        self._keys.append(list(keys))
+        self._docs.append(_docs_at(block, rows))
         self._pending += len(rows)
-        if self._pending > max(BLOCK_ROWS, 4 * self._limit):
+        if self._pending > max(_PENDING_ROWS, 2 * self._limit) or (self._bound is None and self.is_full):
             self._compact()
 
-    def is_complete(self, segment: Segment) -> bool:
-        """Tell whether rows further on cannot be among the first: the first key is a column that ascends with the docs."""
-        key = self._order_by[0]
-        if len(self._order_by) > 1 or key.descending or not isinstance(key.expression, ColumnExpression):
-            return False
-        return self._pending >= self._limit and segment.column(key.expression.name).stats.is_sorted
-
     def rows(self) -> tuple[tuple[Key, ...], DocIds]:
+        """Return the keys and docs of the first rows, in order."""
         if not self._keys:
             return (), np.empty(0, np.int32)
         self._compact()
@@ -148,12 +167,20 @@ class _Best:
         self._keys = [[take_key(key, rows) for key in keys]]
         self._docs = [docs[by_doc][rows]]
         self._pending = len(rows)
+        if self._limit and self.is_full:
+            self._bound = bound_of(self._keys[0][0], self._order_by[0].descending)
 
-    def _first(self, keys: Sequence[Key]) -> "np.ndarray[Any, np.dtype[np.int64]]":
+    def _first(self, keys: Sequence[Key]) -> Indices:
         return top_rows([_sortable(key, sort) for key, sort in zip(keys, self._order_by, strict=True)], self._limit)
 
 
-def _sortable(key: Key, sort: SortKey) -> "np.ndarray[Any, np.dtype[np.int64]]":
+def _docs_at(block: Block, rows: Indices) -> DocIds:
+    if isinstance(block, AllDocs):
+        return (rows + block.start).astype(np.int32)
+    return block.docs()[rows]
+
+
+def _sortable(key: Key, sort: SortKey) -> SortArray:
     return sort_array(key, sort.descending, sort.nulls_last)
 
 
