@@ -43,11 +43,11 @@ def evaluate(expression: Expression, column: ColumnSource, num_rows: int, *, pos
     return _function(expression, types, post_aggregation).compute(expression, args, num_rows)
 
 
-def evaluate_constant(expression: Expression) -> Literal:
-    """Compute an expression of constants; raises QueryError."""
+def evaluate_constant(expression: Call) -> Expression:
+    """Compute an expression of constants; one that yields a list comes back as it is. Raises QueryError."""
     result = evaluate(expression, _no_column, 1, post_aggregation=True)
     if not isinstance(result, Scalar):
-        raise QueryError(ErrorCode.QUERY_VALIDATION, f"{to_text(expression)} is not a single constant")
+        return expression
     return Literal(result.value, result.type if result.value is not None else DataType.UNKNOWN)
 
 

@@ -132,7 +132,7 @@ def _substitute(expression: Expression, aliases: Mapping[str, Expression]) -> Ex
 
 def _drop_constant_keys(statement: Statement) -> Statement:
     """Constants neither sort nor split anything; a last one stays in GROUP BY, for it makes no group out of no rows."""
-    group_by = tuple(key for key in statement.group_by if not isinstance(key, Literal))
+    group_by = tuple(dict.fromkeys(key for key in statement.group_by if not isinstance(key, Literal)))
     return replace(
         statement,
         group_by=group_by or statement.group_by[:1],

@@ -204,7 +204,7 @@ class _Reader:
             items=items,
             distinct=node.args.get("distinct") is not None,
             where=None if where is None else translator.expression(where.this),
-            group_by=() if group is None else self._group_by(translator, group),
+            group_by=() if group is None else tuple(translator.expression(part) for part in group.expressions),
             having=None if having is None else translator.expression(having.this),
             order_by=() if order is None else tuple(_order_key(translator, part) for part in order.expressions),
             limit=limit,
@@ -231,14 +231,6 @@ class _Reader:
         if isinstance(node, exp.Alias):
             return Item(translator.expression(node.this), node.alias, position_of(node))
         return Item(translator.expression(node), None, position_of(node))
-
-    def _group_by(self, translator: Translator, group: exp.Expr) -> tuple[Expression, ...]:
-        for key in ("grouping_sets", "cube", "rollup", "totals", "all"):
-            if group.args.get(key):
-                raise syntax_error(
-                    self.text, position_of(group), f"GROUP BY {key.replace('_', ' ').upper()} is not supported"
-                )
-        return tuple(translator.expression(part) for part in group.expressions)
 
 
 def _order_key(translator: Translator, node: exp.Expr) -> OrderBy:
@@ -331,10 +323,17 @@ def _refuse_other_tables(text: str, lexemes: Sequence[Lexeme]) -> None:
     for i, lexeme in enumerate(lexemes):
         following = lexemes[i + 1] if i + 1 < len(lexemes) else None
         called = following is not None and following.is_op("(")
+        after_parenthesis = i > 0 and lexemes[i - 1].is_op(")")
+        if lexeme.is_op(";"):
+            raise syntax_error(text, lexeme.start, "a request holds one statement, with SET before it; expected the end")
+        if lexeme.is_word("FILTER", "WITHIN") and after_parenthesis and (called or lexeme.text == "WITHIN"):
+            raise syntax_error(text, lexeme.start, f"{lexeme.text} after an aggregate is not supported")
+        if lexeme.is_word("ROLLUP", "CUBE", "SETS") and called:
+            raise syntax_error(text, lexeme.start, "GROUPING SETS, ROLLUP and CUBE are not supported")
         if (
             (lexeme.is_word("SELECT") and i > 0)
             or (lexeme.is_word(*_SET_OPERATIONS) and not called)
-            or (lexeme.is_word("OVER") and called and i > 0 and lexemes[i - 1].is_op(")"))
+            or (lexeme.is_word("OVER") and called and after_parenthesis)
         ):
             raise syntax_error(text, lexeme.start, f"{lexeme.text} is not supported here: {_SINGLE_TABLE}")
 

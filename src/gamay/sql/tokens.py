@@ -142,6 +142,12 @@ class _Converter:
             if not following.is_word("BY"):
                 raise syntax_error(self.text, following.start, f"expected BY after {lexeme.text}, found {following.shown}")
             self.position += 1
+            first = self.lexemes[self.position]
+            if not _may_begin_operand(following, first):
+                raise self._missing_operand(following, first)
+        if lexeme.text in ("FROM", "AS") and not following.is_name and not following.is_op("("):
+            what = "a table name" if lexeme.text == "FROM" else "an alias"
+            raise syntax_error(self.text, following.start, f"expected {what} after {lexeme.text}, found {following.shown}")
         self._emit(KEYWORDS[lexeme.text], lexeme.text, lexeme)
 
     def _function(self, lexeme: Lexeme) -> None:
@@ -210,7 +216,7 @@ class _Converter:
             self.open.pop()
         kind = _OPERATORS.get(lexeme.text)
         if kind is None:
-            raise syntax_error(self.text, lexeme.start, "a request holds one statement; only SET may come before it")
+            raise syntax_error(self.text, lexeme.start, f"unexpected {lexeme.shown}")
         self._emit(kind, lexeme.text, lexeme)
 
     def _check_operand(self, lexeme: Lexeme, following: Lexeme) -> None:
@@ -226,15 +232,13 @@ class _Converter:
             if lexeme.text == "(":
                 return previous is None or not previous.is_name or is_keyword(previous)
             return lexeme.text not in (")", "]", ".", ";")
-        if lexeme.is_word("BY"):
-            return previous is not None and previous.is_word("GROUP", "ORDER")
         if lexeme.is_word("DISTINCT", "NOT") and previous is not None and previous.is_word("IS", "NOT"):
             return False  # IS [NOT] DISTINCT FROM
         return lexeme.kind is Kind.WORD and lexeme.text in _BEFORE_OPERAND and lexeme.text not in ("GROUP", "ORDER")
 
     def _missing_operand(self, lexeme: Lexeme, following: Lexeme) -> QueryError:
         hint = ""
-        if following.kind is Kind.WORD and lexeme.source:
+        if following.is_word("GROUP", "ORDER", "DESC", "ASC", "AS", "LIMIT", "OFFSET", "FETCH", "END"):
             hint = f'; a column of this name is written "{following.source}"'
         message = f"expected an expression after {lexeme.shown}, found {following.shown}{hint}"
         return syntax_error(self.text, following.start, message)

@@ -52,9 +52,6 @@ TRUE = Literal(True, DataType.BOOLEAN)
 FALSE = Literal(False, DataType.BOOLEAN)
 NULL = Literal(None, DataType.UNKNOWN)
 _UNSUPPORTED: Mapping[type[exp.Expr], str] = {
-    exp.Filter: "FILTER (WHERE ...) on an aggregate is not supported",
-    exp.Window: "window functions are not supported: queries read a single table without OVER",
-    exp.Subquery: "subqueries are not supported: queries read a single table",
     exp.Escape: "ESCAPE is not supported: in LIKE patterns a backslash escapes % and _",
     exp.Interval: "INTERVAL is not supported; write ago('P1D') or timestampAdd('DAY', 1, x)",
     exp.AtTimeZone: "AT TIME ZONE is not supported; write toDateTime(x, 'pattern', 'zone')",

@@ -2,7 +2,20 @@
 
 import importlib
 
-_FAMILIES = ("arithmetic", "rounding", "comparison", "logic", "casting")
+_FAMILIES = (
+    "arithmetic",
+    "rounding",
+    "comparison",
+    "logic",
+    "casting",
+    "strings",
+    "patterns",
+    "dates",
+    "epochs",
+    "arrays",
+    "json_path",
+    "hashing",
+)
 
 for _family in _FAMILIES:
     importlib.import_module(f"{__name__}.{_family}")

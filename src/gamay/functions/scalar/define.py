@@ -196,6 +196,7 @@ def _compute(body: Body, signature: _Signature, result: DataType, args: Sequence
     if any(isinstance(arg, Scalar) and arg.value is None for arg in args):
         return null_result(result, False, num_rows)
     constant = all(isinstance(arg, Scalar) for arg in args)
+    wanted_rows = num_rows
     for i, arg in enumerate(args):
         if signature.param(i).kind == "const" and not isinstance(arg, Scalar):
             return _for_each_value(body, signature, result, args, i, num_rows)
@@ -203,8 +204,10 @@ def _compute(body: Body, signature: _Signature, result: DataType, args: Sequence
         num_rows = 1
     inputs = [_input(signature.param(i), arg, result, num_rows) for i, arg in enumerate(args)]
     vector = result_vector(body(*inputs), result, num_rows, union_nulls(args))
-    if not constant or vector.is_multi_value:
+    if not constant:
         return vector
+    if vector.is_multi_value:
+        return take_rows(vector, np.zeros(wanted_rows, np.int64))
     if vector.nulls is not None and vector.nulls[0]:
         return Scalar(None, result)
     return Scalar(python_values(vector.values)[0], result)

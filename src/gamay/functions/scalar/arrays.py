@@ -1,0 +1,220 @@
+"""Functions of multi-value arguments: one result for each row's list."""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from gamay.functions.expression import Call, Literal
+from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
+from gamay.functions.scalar.comparison import is_in
+from gamay.functions.scalar.convert import array_of, convert, placeholder, python_values, to_vector
+from gamay.functions.scalar.define import check_count, const, lists, scalar, wrong
+from gamay.functions.scalar.types import common_type
+from gamay.functions.vector import Operand, Scalar, Vector, take
+from gamay.model.types import DataType
+
+STRING, INT, LONG, FLOAT, DOUBLE, BOOLEAN = (
+    DataType.STRING,
+    DataType.INT,
+    DataType.LONG,
+    DataType.FLOAT,
+    DataType.DOUBLE,
+    DataType.BOOLEAN,
+)
+
+
+def _lengths(vector: Vector) -> Any:
+    assert vector.offsets is not None
+    return np.diff(vector.offsets)
+
+
+def per_row(function: "np.ufunc", values: Any, offsets: Any, empty: Any) -> Any:
+    """Reduce the values of each row with a ufunc; `empty` is the result of a row without values."""
+    if len(values) == 0:
+        return np.full(len(offsets) - 1, empty, dtype=values.dtype)
+    filled = np.flatnonzero(np.diff(offsets) > 0)
+    result = np.full(len(offsets) - 1, empty, dtype=values.dtype)
+    # reduceat needs starts that lie inside and rows that are not empty; the ends then are the next starts
+    if len(filled):
+        result[filled] = function.reduceat(values, np.asarray(offsets)[:-1][filled])
+    return result
+
+
+@scalar("arrayLength", "cardinality", params=(lists(None),), returns=INT)
+def array_length(vector: Vector) -> Any:
+    return _lengths(vector)
+
+
+@scalar("arraySum", params=(lists(DOUBLE),), returns=DOUBLE)
+def array_sum(vector: Vector) -> Any:
+    return per_row(np.add, vector.values, vector.offsets, 0.0)
+
+
+@scalar("arraySumInt", params=(lists(INT),), returns=INT)
+def array_sum_int(vector: Vector) -> Any:
+    return per_row(np.add, vector.values, vector.offsets, 0)
+
+
+@scalar("arraySumLong", params=(lists(LONG),), returns=LONG)
+def array_sum_long(vector: Vector) -> Any:
+    return per_row(np.add, vector.values, vector.offsets, 0)
+
+
+@scalar("arrayAverage", params=(lists(DOUBLE),), returns=DOUBLE)
+def array_average(vector: Vector) -> Any:
+    with np.errstate(invalid="ignore"):
+        return per_row(np.add, vector.values, vector.offsets, 0.0) / _lengths(vector)
+
+
+def _element(call: Call, types: Sequence[ValueType]) -> ValueType:
+    return types[0][0], False
+
+
+def _extreme(function: "np.ufunc", largest: bool) -> Callable[[Vector], Any]:
+    def compute(vector: Vector) -> Any:
+        empty = placeholder(vector.type)
+        missing = _lengths(vector) == 0
+        nulls = missing if missing.any() else None
+        if isinstance(vector.values, np.ndarray):
+            return Vector(vector.type, per_row(function, vector.values, vector.offsets, empty), None, nulls)
+        pick = max if largest else min
+        offsets = np.asarray(vector.offsets).tolist()
+        listed = python_values(vector.values)
+        found = [pick(listed[a:b], default=empty) for a, b in pairwise(offsets)]
+        return Vector(vector.type, array_of(found, vector.type), None, nulls)
+
+    return compute
+
+
+scalar("arrayMin", params=(lists(None),), returns=_element)(_extreme(np.minimum, False))
+scalar("arrayMax", params=(lists(None),), returns=_element)(_extreme(np.maximum, True))
+
+
+def select_values(vector: Vector, kept: Any) -> Vector:
+    """Return the lists with only those values for which `kept` is true."""
+    before = np.concatenate([[0], np.cumsum(kept)]).astype(np.int32)
+    return Vector(vector.type, take(vector.values, np.flatnonzero(kept)), before[vector.offsets], vector.nulls)
+
+
+def _value_in_type(call: Call, types: Sequence[ValueType]) -> ValueType:
+    check_count("valueIn", len(types), 2, None)
+    if not types[0][1]:
+        raise wrong("valueIn", "argument 1 must be multi-value")
+    if not all(isinstance(arg, Literal) for arg in call.args[1:]):
+        raise wrong("valueIn", "the listed values must be constants")
+    return types[0][0], True
+
+
+def _value_in(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
+    vector = to_vector(args[0], num_rows)
+    return select_values(vector, is_in(vector, [arg for arg in args[1:] if isinstance(arg, Scalar)]))
+
+
+register_scalar(
+    ["valueIn"], ScalarFunction("valueIn", 2, None, _value_in_type, _value_in, is_deterministic=True, can_fold=False)
+)
+
+
+# -- elements
+
+
+def _element_at(data_type: DataType) -> Callable[[Vector, int], Vector]:
+    def compute(vector: Vector, position: int) -> Vector:
+        """From 1; a row that has no such element gets the placeholder."""
+        lengths = _lengths(vector)
+        inside = (position >= 1) & (lengths >= position)
+        padded = [*python_values(vector.values), placeholder(data_type)]
+        assert vector.offsets is not None
+        index = np.where(inside, vector.offsets[:-1] + position - 1, len(padded) - 1)
+        return Vector(data_type, take(array_of(padded, data_type), index))
+
+    return compute
+
+
+for _suffix, _type in (("Int", INT), ("Long", LONG), ("Float", FLOAT), ("Double", DOUBLE), ("String", STRING)):
+    scalar(f"arrayElementAt{_suffix}", params=(lists(_type), const(INT)), returns=_type)(_element_at(_type))
+
+
+def _contains(vector: Vector, wanted: Any) -> Any:
+    fits = is_in(vector, [Scalar(wanted, vector.type)])
+    return per_row(np.logical_or, fits, vector.offsets, False)
+
+
+for _suffix, _type in (("Int", INT), ("Long", LONG), ("String", STRING)):
+    scalar(f"arrayContains{_suffix}", params=(lists(_type), const(_type)), returns=BOOLEAN)(_contains)
+
+
+def _index_of(vector: Vector, wanted: Any) -> Any:
+    """From 0; -1 when no element is the wanted one."""
+    fits = is_in(vector, [Scalar(wanted, vector.type)])
+    assert vector.offsets is not None
+    place = np.arange(len(fits)) - np.repeat(vector.offsets[:-1], _lengths(vector))
+    none = np.iinfo(np.int64).max
+    first = per_row(np.minimum, np.where(fits, place, none), vector.offsets, none)
+    return np.where(first == none, -1, first)
+
+
+for _suffix, _type in (("Int", INT), ("Long", LONG), ("String", STRING)):
+    scalar(f"arrayIndexOf{_suffix}", params=(lists(_type), const(_type)), returns=INT)(_index_of)
+
+
+def _ordered(vector: Vector) -> Vector:
+    rows = np.repeat(np.arange(len(vector)), _lengths(vector))
+    if isinstance(vector.values, np.ndarray):
+        order = np.lexsort((vector.values, rows))
+    else:
+        ranks = np.unique(np.array(python_values(vector.values), dtype=object), return_inverse=True)[1]
+        order = np.lexsort((ranks, rows))
+    return Vector(vector.type, take(vector.values, order), vector.offsets, vector.nulls)
+
+
+def _reversed(vector: Vector) -> Vector:
+    rows = np.repeat(np.arange(len(vector)), _lengths(vector))
+    order = np.lexsort((-np.arange(len(rows)), rows))
+    return Vector(vector.type, take(vector.values, order), vector.offsets, vector.nulls)
+
+
+def _distinct(vector: Vector) -> Vector:
+    """The first of equal elements stays."""
+    rows = np.repeat(np.arange(len(vector)), _lengths(vector)).tolist()
+    seen: set[tuple[int, Any]] = set()
+    kept = np.zeros(len(rows), np.bool_)
+    for i, pair in enumerate(zip(rows, python_values(vector.values), strict=True)):
+        if pair not in seen:
+            seen.add(pair)
+            kept[i] = True
+    return select_values(vector, kept)
+
+
+for _suffix, _type in (("Int", INT), ("Long", LONG), ("String", STRING)):
+    for _verb, _body in (("Sort", _ordered), ("Reverse", _reversed), ("Distinct", _distinct)):
+        scalar(f"array{_verb}{_suffix}", params=(lists(_type),), returns=_type, multi_value=True)(_body)
+
+
+# -- array literals
+
+
+def _literal_type(call: Call, types: Sequence[ValueType]) -> ValueType:
+    common = common_type([data_type for data_type, _ in types])
+    if not types or common is None or any(multi_value for _, multi_value in types):
+        raise wrong("array", "the elements must be single values of one type")
+    return (STRING if common is DataType.UNKNOWN else common), True
+
+
+def _array(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
+    element, _ = _literal_type(call, [(arg.type, False) for arg in args])
+    columns = [to_vector(convert(arg, element), num_rows).values for arg in args]
+    if len(columns) == 1:
+        values = columns[0]
+    else:
+        joined = [python_values(column) for column in columns]
+        values = array_of([value for row in zip(*joined, strict=True) for value in row], element)
+    return Vector(element, values, np.arange(num_rows + 1, dtype=np.int32) * len(columns))
+
+
+register_scalar(
+    ["arrayValueConstructor", "array"],
+    ScalarFunction("array", 1, None, _literal_type, _array, is_deterministic=True, can_fold=False),
+)

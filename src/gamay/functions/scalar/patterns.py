@@ -1,0 +1,283 @@
+"""LIKE and regular expressions in Java's syntax.
+
+Patterns run in Arrow (RE2) where RE2 knows what they use, else (look-around, back references, possessive quantifiers) in
+Python once for each distinct value. `\\d`, `\\w`, `\\s` and case mean ASCII, as in Java.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.expression import Call
+from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
+from gamay.functions.scalar.comparison import condition
+from gamay.functions.scalar.convert import by_distinct, convert, to_vector
+from gamay.functions.scalar.define import by_value, check_count, type_of, wrong
+from gamay.functions.scalar.distinct import distinct, take_rows
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Values
+from gamay.model.types import DataType
+
+STRING, INT, BOOLEAN = DataType.STRING, DataType.INT, DataType.BOOLEAN
+
+_CLASSES = {
+    "Lower": "a-z",
+    "Upper": "A-Z",
+    "ASCII": r"\x00-\x7F",
+    "Alpha": "a-zA-Z",
+    "Digit": "0-9",
+    "Alnum": "a-zA-Z0-9",
+    "Punct": r"!-/:-@\[-`{-~",
+    "Graph": "!-~",
+    "Print": " -~",
+    "Blank": r" \t",
+    "Cntrl": r"\x00-\x1F\x7F",
+    "XDigit": "0-9a-fA-F",
+    "Space": r" \t\n\x0B\f\r",
+    "javaLowerCase": "a-z",
+    "javaUpperCase": "A-Z",
+}
+_SHORT = {"h": r" \t\xA0"}
+
+
+# -- syntax
+
+
+def _translate(pattern: str) -> str:
+    """Rewrite what Java writes differently from both RE2 and Python: quotes, POSIX classes, named groups."""
+    out: list[str] = []
+    position, in_class = 0, 0
+    while position < len(pattern):
+        char = pattern[position]
+        if char == "\\" and position + 1 < len(pattern):
+            part, position = _escape(pattern, position, in_class > 0)
+            out.append(part)
+            continue
+        if char == "[":
+            in_class += 1
+        elif char == "]" and in_class:
+            in_class -= 1
+        elif pattern.startswith("(?<", position) and not in_class and pattern[position + 3 : position + 4] not in ("=", "!"):
+            out.append("(?P<")
+            position += 3
+            continue
+        out.append(char)
+        position += 1
+    return "".join(out)
+
+
+def _escape(pattern: str, position: int, in_class: bool) -> tuple[str, int]:
+    """Translate the escape at a position; return it and the position after it."""
+    following = pattern[position + 1]
+    if following == "Q":
+        end = pattern.find("\\E", position + 2)
+        end = len(pattern) if end < 0 else end
+        return re.escape(pattern[position + 2 : end]), end + 2
+    named = re.compile(r"[pP]\{(?:Is)?(\w+)\}").match(pattern, position + 1)
+    if named and named[1] in _CLASSES:
+        members, negated = _CLASSES[named[1]], following == "P"
+        if in_class and not negated:
+            return members, named.end()
+        return f"[{'^' if negated else ''}{members}]", named.end()
+    if following in _SHORT:
+        return (_SHORT[following] if in_class else f"[{_SHORT[following]}]"), position + 2
+    if following == "R" and not in_class:
+        return r"(?:\r\n|[\n\x0B\f\r])", position + 2
+    return pattern[position : position + 2], position + 2
+
+
+@lru_cache(maxsize=512)
+def compiled(pattern: str, ignore_case: bool = False) -> re.Pattern[str]:
+    """Return a Java pattern compiled for Python; raises QueryError where it is no pattern."""
+    try:
+        return re.compile(_translate(pattern), re.ASCII | (re.IGNORECASE if ignore_case else 0))
+    except (re.error, OverflowError, RecursionError) as error:
+        raise QueryError(ErrorCode.QUERY_VALIDATION, f"'{pattern}' is not a regular expression: {error}") from None
+
+
+@lru_cache(maxsize=512)
+def _re2(pattern: str, ignore_case: bool) -> str | None:
+    """Return the pattern for Arrow, or None where RE2 does not know it or reads it differently."""
+    translated = _translate(pattern)
+    if re.search(r"[*+?}]\+", pattern) or not pattern.isascii():
+        return None
+    try:
+        pc.match_substring_regex(pa.array([""]), translated, ignore_case=ignore_case)
+    except pa.ArrowInvalid:
+        return None
+    return translated
+
+
+def find(values: Values, pattern: str, ignore_case: bool = False) -> Any:
+    """Tell which texts contain a match: bool [n]."""
+    translated = _re2(pattern, ignore_case)
+    if translated is not None:
+        return np.asarray(pc.match_substring_regex(values, translated, ignore_case=ignore_case))
+    search = compiled(pattern, ignore_case).search
+    return by_distinct(values, lambda text: search(text) is not None, BOOLEAN)
+
+
+@lru_cache(maxsize=512)
+def like_pattern(pattern: str) -> str:
+    r"""Return the RE2 pattern of a LIKE pattern: % any run, _ one character, a backslash escapes these two.
+
+    >>> like_pattern("a_b%")
+    '(?is)\\Aa.b'
+    """
+    parts: list[str] = []
+    escaped = False
+    for char in pattern:
+        if escaped:
+            parts.append(_quoted(char) if char in "%_\\" else _quoted("\\") + _quoted(char))
+            escaped = False
+        elif char == "\\":
+            escaped = True
+        elif char == "%":
+            if parts[-1:] != [".*"]:
+                parts.append(".*")
+        else:
+            parts.append("." if char == "_" else _quoted(char))
+    if escaped:
+        parts.append(_quoted("\\"))
+    begin, end = "\\A", "\\z"
+    if parts and parts[-1] == ".*":
+        parts.pop()
+        end = ""
+    if parts and parts[0] == ".*":
+        parts.pop(0)
+        begin = ""
+    return f"(?is){begin}{''.join(parts)}{end}"
+
+
+def _quoted(char: str) -> str:
+    return f"\\{char}" if char in r"\.+*?()|[]{}^$" else char
+
+
+def like(values: Values, pattern: str) -> Any:
+    """Tell which texts match a LIKE pattern, whatever their case: bool [n]."""
+    return np.asarray(pc.match_substring_regex(values, like_pattern(pattern)))
+
+
+# -- conditions
+
+
+def _matching(name: str, match: Callable[[Values, Sequence[Any]], Any], min_args: int, max_args: int) -> tuple[Any, Any]:
+    def result_type(call: Call, types: Sequence[ValueType]) -> ValueType:
+        check_count(name, len(types), min_args, max_args)
+        return BOOLEAN, False
+
+    def test(parts: Sequence[Operand]) -> Any:
+        text = parts[0]
+        patterns = list(parts[1:])
+        if isinstance(text, EncodedVector) and text.type.is_text and all(isinstance(p, Scalar) for p in patterns):
+            return match(text.dictionary.values, [_constant(p) for p in patterns])[text.ids]
+        vector = to_vector(convert(text, STRING), 1)
+        if all(isinstance(p, Scalar) for p in patterns):
+            return match(vector.values, [_constant(p) for p in patterns])
+        return _each_pattern(vector, patterns)
+
+    def _each_pattern(vector: Any, patterns: list[Operand]) -> Any:
+        """The pattern is a column: match once for each distinct one."""
+        column = to_vector(convert(patterns[0], STRING), len(vector))
+        codes, entries = distinct(column)
+        result = np.zeros(len(codes), np.bool_)
+        for code, pattern in enumerate(entries.values.to_pylist()):
+            rows = np.flatnonzero(codes == code)
+            taken = take_rows(vector, rows)
+            result[rows] = match(to_vector(taken, len(rows)).values, [pattern, *(_constant(p) for p in patterns[1:])])
+        return result
+
+    def compute(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
+        result_type(call, [type_of(arg) for arg in args])
+        widened = [to_vector(args[0], num_rows), *args[1:]] if _only_text_constant(args) else args
+        return condition(widened, num_rows, test)
+
+    return result_type, compute
+
+
+def _only_text_constant(args: Sequence[Operand]) -> bool:
+    return isinstance(args[0], Scalar) and args[0].value is not None and not all(isinstance(a, Scalar) for a in args)
+
+
+def _constant(operand: Operand) -> Any:
+    converted = convert(operand, STRING)
+    if not isinstance(converted, Scalar):
+        raise QueryError(ErrorCode.QUERY_VALIDATION, "The options of a pattern must be a constant")
+    return converted.value
+
+
+def _ignores_case(options: str) -> bool:
+    if options not in ("i", "c"):
+        raise wrong("regexpLike", f"the option '{options}' is neither 'i' (any case) nor 'c'")
+    return options == "i"
+
+
+def _regexp_like(values: Values, constants: Sequence[Any]) -> Any:
+    return find(values, constants[0], len(constants) > 1 and _ignores_case(constants[1]))
+
+
+for _names, _match, _most in (
+    (("like", "likeVar"), lambda values, constants: like(values, constants[0]), 2),
+    (("regexpLike", "regexpLikeVar"), _regexp_like, 3),
+):
+    _rule, _compute = _matching(_names[0], _match, 2, _most)
+    register_scalar(_names, ScalarFunction(_names[0], 2, _most, _rule, _compute))
+
+
+# -- extracting and replacing
+
+
+@by_value("regexpExtract", "regexpExtractVar", params=(STRING, STRING, INT, STRING), returns=STRING, optional=2)
+def regexp_extract(text: str, pattern: str, group: int = 0, default: str = "") -> str:
+    match = compiled(pattern).search(text)
+    if match is None or group < 0 or group > (match.re.groups):
+        return default
+    return match[group] if match[group] is not None else default
+
+
+@by_value("regexpReplace", "regexpReplaceVar", params=(STRING, STRING, STRING, INT, INT, STRING), returns=STRING, optional=3)
+def regexp_replace(text: str, pattern: str, by: str, start: int = 0, occurrence: int = -1, options: str = "") -> str:
+    """Replace all matches (`$1` is a group then), or the nth from 0; what lies before `start` stays."""
+    expression = compiled(pattern, "i" in options)
+    if not 0 <= start <= len(text):
+        raise ValueError(f"the start position {start} lies outside the text")
+    head, tail = text[:start], text[start:]
+    if occurrence < 0:
+        return head + expression.sub(_replacement(by), tail)
+    matches = list(expression.finditer(tail))
+    if occurrence >= len(matches):
+        return text
+    match = matches[occurrence]
+    return head + tail[: match.start()] + by + tail[match.end() :]
+
+
+def _replacement(by: str) -> Callable[[re.Match[str]], str]:
+    """Read Java's replacement syntax: `$1`, `${name}`, a backslash takes the next character as it is."""
+    parts = re.findall(r"\\(.)|\$(\d+)|\$\{(\w+)\}|([^\\$]+|[\\$])", by, re.DOTALL)
+
+    def build(match: re.Match[str]) -> str:
+        out = []
+        for escaped, number, name, plain in parts:
+            if number or name:
+                out.append(match[int(number) if number else name] or "")
+            else:
+                out.append(escaped or plain)
+        return "".join(out)
+
+    return build
+
+
+@by_value("regexpSubstr", params=(STRING, STRING), returns=STRING)
+def regexp_substr(text: str, pattern: str) -> str | None:
+    match = compiled(pattern).search(text)
+    return None if match is None else match[0]
+
+
+@by_value("regexpCount", params=(STRING, STRING), returns=INT)
+def regexp_count(text: str, pattern: str) -> int:
+    return sum(1 for _ in compiled(pattern).finditer(text))
