@@ -146,6 +146,7 @@ def test_reading(pattern: str, text: str, expected: str) -> None:
         ("yyyy", "٢٠١٣", "position 0"),
         ("yyyy", "0", "no point in time"),
         ("yyyy-MM-dd ZZZ", "2013-01-01 Mars/Olympus", "not a time zone"),
+        ("HH a", "13 AM", "hour 13 of the day is not AM"),
         ("HH Z", "10 +99:00", "not a zone offset"),
     ],
 )

@@ -169,6 +169,8 @@ PARTITION = INDEX + "segmentPartitionConfig.columnPartitionMap."
         ({"upsertConfig": {}}, "not supported yet"),
         ({"dedupConfig": {}}, "REALTIME tables only"),
         ({INGEST + "batchIngestionConfig": {"consistentDataPush": True}}, "REFRESH"),
+        ({INGEST + "batchIngestionConfig": {"batchConfigMaps": [{"inputFormat": "parque"}]}}, "Did you mean 'PARQUET'"),
+        ({INGEST + "batchIngestionConfig": {"batchConfigMaps": [{"push.mode": "TARR"}]}}, "Did you mean 'TAR'"),
         ({INGEST + "streamIngestionConfig": {"streamConfigMaps": []}}, "streamConfigMaps is empty"),
         ({INGEST + "enrichmentConfigs": [{"enricherType": "generateColum"}]}, "Did you mean 'generateColumn'"),
         ({INGEST + "complexTypeConfig": {"prefixesToRename": {"ci": ""}}}, "with which the column 'city' begins"),

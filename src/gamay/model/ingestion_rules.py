@@ -9,12 +9,27 @@ from gamay.model.table_name import TableType
 from gamay.model.types import FieldRole
 
 _ENRICHERS = ("generateColumn", "clpEnricher")
+_BATCH_CHOICES = {
+    "inputFormat": (
+        "AVRO", "GZIPPED_AVRO", "CSV", "JSON", "PINOT", "THRIFT", "PARQUET", "ORC", "PROTO", "PROTOBUF", "ARROW", "BSON", "OTHER",
+    ),
+    "push.mode": ("TAR", "URI", "METADATA"),
+    "segmentNameGenerator.type": ("simple", "normalizedDate", "fixed", "inputFile", "uploadedRealtime"),
+}  # fmt: skip
 
 
 def _batch(subject: TableSubject) -> Iterator[str]:
     batch = subject.config.ingestion.batch
     if batch is not None and batch.consistent_data_push and batch.segment_ingestion_type != "REFRESH":
         yield "batchIngestionConfig.consistentDataPush needs segmentIngestionType REFRESH: appended data replaces nothing"
+    for position, properties in enumerate(batch.batch_config_maps if batch is not None else ()):
+        for key, accepted in _BATCH_CHOICES.items():
+            value = properties.get(key)
+            if value is not None and value.lower() not in {name.lower() for name in accepted}:
+                yield (
+                    f"batchIngestionConfig.batchConfigMaps[{position}] has {key} '{value}'; "
+                    f"it must be one of {', '.join(accepted)}.{nearest(value, accepted)}"
+                )
 
 
 def _stream(subject: TableSubject) -> Iterator[str]:

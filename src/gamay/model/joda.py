@@ -326,12 +326,13 @@ def _day(fields: Fields, get: Callable[[str, int], int]) -> date:
 
 
 def _hour(fields: Fields, get: Callable[[str, int], int]) -> int:
-    if "hour" in fields:
-        return get("hour", 0)
-    if "clock_hour" in fields:
-        return get("clock_hour", 24) % 24
-    afternoon = 12 if fields.get("half") == "PM" else 0
-    return get("half_hour", get("half_clock_hour", 12) % 12) + afternoon
+    half = fields.get("half")
+    if "hour" not in fields and "clock_hour" not in fields:
+        return get("half_hour", get("half_clock_hour", 12) % 12) + (12 if half == "PM" else 0)
+    hour = get("hour", get("clock_hour", 24) % 24)
+    if half is not None and half != ("PM" if hour >= 12 else "AM"):
+        raise ValueError(f"hour {hour} of the day is not {half}")
+    return hour
 
 
 # --- printing ---------------------------------------------------------------------------------------------------------
