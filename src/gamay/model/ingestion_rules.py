@@ -11,7 +11,8 @@ from gamay.model.types import FieldRole
 _ENRICHERS = ("generateColumn", "clpEnricher")
 _BATCH_CHOICES = {
     "inputFormat": (
-        "AVRO", "GZIPPED_AVRO", "CSV", "JSON", "PINOT", "THRIFT", "PARQUET", "ORC", "PROTO", "PROTOBUF", "ARROW", "BSON", "OTHER",
+        "AVRO", "GZIPPED_AVRO", "CSV", "JSON", "PINOT", "THRIFT", "PARQUET", "ORC", "PROTO", "PROTOBUF", "ARROW", "BSON",
+        "OTHER",
     ),
     "push.mode": ("TAR", "URI", "METADATA"),
     "segmentNameGenerator.type": ("simple", "normalizedDate", "fixed", "inputFile", "uploadedRealtime"),
