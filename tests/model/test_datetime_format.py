@@ -1,5 +1,7 @@
 """The two syntaxes of date-time formats and granularities."""
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -116,6 +118,16 @@ def test_bad_granularities(text: str) -> None:
 )
 def test_which_patterns_sort_like_time(pattern: str, sorts: bool) -> None:
     assert DateTimeFormat.parse(f"SIMPLE_DATE_FORMAT|{pattern}").sorts_like_time is sorts
+
+
+def test_columns_of_every_numeric_type_can_hold_times() -> None:
+    day, number = DateTimeFormat.parse("SIMPLE_DATE_FORMAT|yyyyMMdd"), DateTimeFormat.parse("1:SECONDS:EPOCH")
+    assert day.to_millis(20130131.0) == day.to_millis(20130131) == day.to_millis("20130131")
+    for value in (1.5, "1.5", "1.5e0", 1, 1.0, "1.0"):
+        assert number.to_millis(value) == 1000
+    for value in (math.inf, math.nan, "nan", "1_0", ""):
+        with pytest.raises(ValueError, match="is not a number of SECONDS"):
+            number.to_millis(value)
 
 
 def test_values_of_another_kind_are_refused() -> None:

@@ -1,5 +1,6 @@
 """How a date-time column writes its times: the two syntaxes of `format`, and of `granularity`."""
 
+import math
 import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -74,17 +75,19 @@ class DateTimeFormat:
         ranks = [_TIME_ORDER.index(t.letter) for t in self.pattern.tokens if t.letter and t.letter in _TIME_ORDER]
         return ranks == sorted(ranks)
 
-    def to_millis(self, value: int | str) -> int:
+    def to_millis(self, value: float | str) -> int:
         """Return epoch milliseconds of a column value, a number or text; raises ValueError."""
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # 20130131.0 is 20130131 to a pattern, too
         if self.kind is DateTimeKind.EPOCH:
             try:
-                return self.unit.to_millis(int(value) * self.size)
-            except ValueError:
+                return self.unit.to_millis(_count(value) * self.size)
+            except (ValueError, OverflowError):
                 raise ValueError(
                     f"'{value}' is not a number of {self.unit.name}, which the format '{self.text}' asks for"
                 ) from None
         if self.kind is DateTimeKind.TIMESTAMP:
-            return value if isinstance(value, int) else parse_timestamp(value)
+            return value if isinstance(value, int) else parse_timestamp(str(value))
         if self.pattern is not None:
             return self.pattern.parse(str(value), self.time_zone)
         return _parse_iso(str(value), self.time_zone)
@@ -102,6 +105,18 @@ class DateTimeFormat:
 
 
 TIMESTAMP_FORMAT = DateTimeFormat(DateTimeKind.TIMESTAMP, text="TIMESTAMP")
+
+
+def _count(value: float | str) -> int:
+    """Return a whole number, rounding down what has a fraction or an exponent; raises ValueError, OverflowError."""
+    if isinstance(value, str):
+        if "_" in value:
+            raise ValueError("only Python reads 1_000 as a number")
+        try:
+            return int(value)
+        except ValueError:
+            value = float(value)
+    return math.floor(value)
 
 
 def _parse_iso(text: str, zone: tzinfo) -> int:
