@@ -101,7 +101,11 @@ def take(values: Values, indices: "np.ndarray[Any, np.dtype[Any]]") -> Values:
     """Gather `values[indices]` for either kind of storage."""
     if isinstance(values, np.ndarray):
         return values[indices]
-    return values.take(pa.array(indices))
+    # Not pa.array(indices): that imports pandas, wherever it is installed, which takes longer than most queries.
+    indices = np.ascontiguousarray(indices)
+    return values.take(
+        pa.Array.from_buffers(pa.from_numpy_dtype(indices.dtype), len(indices), [None, pa.py_buffer(indices)])
+    )
 
 
 def concat(parts: Sequence[Values]) -> Values:
