@@ -1,7 +1,7 @@
 """Requests to a controller or broker, and their failures as Gamay's errors."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import httpx
 
@@ -38,7 +38,7 @@ class HttpService:
             base_url=self.url, headers=headers, timeout=timeout_s, verify=verify, transport=transport, trust_env=False
         )
 
-    def __enter__(self) -> "HttpService":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

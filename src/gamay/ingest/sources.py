@@ -7,29 +7,15 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, cast
-from urllib.parse import unquote, urlsplit
 
 import fsspec
 import pyarrow as pa
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
+from gamay.storage.files import local_path
 
 GZIP_MAGIC = b"\x1f\x8b"
 READ_BYTES = 1 << 20
-
-
-def local_path(uri: str) -> Path | None:
-    """Return the local path that a path or `file:` URI names, None for other schemes.
-
-    >>> local_path("file:///data/a%20b.csv")
-    PosixPath('/data/a b.csv')
-    >>> local_path("s3://bucket/a.csv") is None
-    True
-    """
-    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):", uri)
-    if scheme is None:
-        return Path(uri)
-    return Path(unquote(urlsplit(uri).path)) if scheme[1].lower() == "file" else None
 
 
 def open_raw(uri: str) -> BinaryIO:
@@ -114,6 +100,15 @@ def list_files(
     keeps = path_matcher(include) if include else None
     drops = path_matcher(exclude) if exclude else None
     return sorted(f for f in found if (keeps is None or keeps(f)) and not (drops is not None and drops(f)))
+
+
+def absolute_uri(uri: str) -> str:
+    """Return a path or URI as `list_files` spells it."""
+    path = local_path(uri)
+    if path is not None:
+        return os.path.abspath(path)
+    fs, root = fsspec.core.url_to_fs(uri)
+    return str(fs.unstrip_protocol(root))
 
 
 def _list_local(path: Path, recursive: bool) -> list[str]:

@@ -1,1 +1,25 @@
-"""The pipeline: jobs as functions of a SparkSession."""
+"""The batch pipeline as functions of a SparkSession, for notebooks, `spark-submit` and the command line.
+
+A job: `gamay.ingest.job_spec.load_job_spec` reads its file and `gamay.spark.job.run_job` runs it. `gamay.spark.build` has
+executors turn input files, or a DataFrame, into segment archives (`gamay.spark.segment_task.build_segment` runs there), and
+`gamay.spark.push.push_segments` hands these to controllers. `gamay.spark.read.read_table` gives a table as a DataFrame.
+"""
+
+import importlib
+from typing import Any
+
+_EXPORTS = {
+    "build_segments": "gamay.spark.build",
+    "local_session": "gamay.spark.session",
+    "push_segments": "gamay.spark.push",
+    "read_table": "gamay.spark.read",
+    "run_job": "gamay.spark.job",
+    "write_dataframe": "gamay.spark.build",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load the public functions when they are first asked for, so that executors import only what they run."""
+    if name in _EXPORTS:
+        return getattr(importlib.import_module(_EXPORTS[name]), name)
+    raise AttributeError(f"module 'gamay.spark' has no attribute '{name}'")

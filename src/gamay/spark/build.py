@@ -1,0 +1,277 @@
+"""Segments from files and DataFrames, on Spark executors."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from gamay.base.errors import GamayError, InvalidConfigError, RecordError
+from gamay.ingest.pipeline import Pipeline
+from gamay.ingest.readers import data_formats, format_of
+from gamay.ingest.run import conformed_batches
+from gamay.ingest.sources import absolute_uri, list_files
+from gamay.model.schema import Schema
+from gamay.model.table_config import TableConfig
+from gamay.spark import shuffle
+from gamay.spark.execute import collect, run_tasks
+from gamay.spark.progress import Progress, SilentProgress
+from gamay.spark.report import BuildReport, Outcome, SegmentReport
+from gamay.spark.segment_task import FileTask, build_segment, counts_of, open_task_reader
+from gamay.spark.target import SegmentTarget, refuse_repeated_names
+
+ROWS_PER_SEGMENT = 5_000_000
+Batches: TypeAlias = Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class InputFiles:
+    """The files of a job.
+
+    uri: a folder or a file. include, exclude: `glob:…` or `regex:…` over whole paths.
+    data_format: None goes by each file's name.
+    """
+
+    uri: str
+    data_format: str | None = None
+    reader_config: Mapping[str, Any] = field(default_factory=dict)
+    recursive: bool = True
+    include: str | None = None
+    exclude: str | None = None
+    global_sequence: bool = False
+
+    def tasks(self) -> list[FileTask]:
+        """List the files; raises NotFoundError or InvalidConfigError when there are none, or their format is not known."""
+        files = list_files(self.uri, recursive=self.recursive, include=self.include, exclude=self.exclude)
+        if not files:
+            raise InvalidConfigError(f"no file in {self.uri} matches (include {self.include}, exclude {self.exclude})")
+        formats = [self.data_format or format_of(file) for file in files]
+        unknown = next((f for f in formats if f.lower() not in data_formats()), None)
+        if unknown is not None:
+            raise InvalidConfigError(f"unknown data format '{unknown}'; known are {', '.join(data_formats())}")
+        sub_paths = _sub_paths(self.uri, files)
+        seen: dict[str, int] = {}
+        tasks = []
+        for file, sub_path, data_format in zip(files, sub_paths, formats, strict=True):
+            group = "" if self.global_sequence else sub_path
+            sequence_id = seen[group] = seen.get(group, -1) + 1
+            tasks.append(FileTask(file, sequence_id, sub_path, data_format, dict(self.reader_config)))
+        return tasks
+
+
+def _sub_paths(input_uri: str, files: Sequence[str]) -> list[str]:
+    """Return each file's folder below the input folder."""
+    root = absolute_uri(input_uri).rstrip("/")
+    return ["" if file == root else file[len(root) + 1 :].rpartition("/")[0] for file in files]
+
+
+def build_segments(
+    spark: Any,
+    schema: Schema,
+    table_config: TableConfig,
+    inputs: InputFiles | str,
+    output_dir: str,
+    *,
+    target: SegmentTarget | None = None,
+    partition_and_sort: bool = False,
+    rows_per_segment: int = ROWS_PER_SEGMENT,
+    sort_column: str | None = None,
+    parallelism: int = 0,
+    fail_on_empty: bool = False,
+    progress: Progress | None = None,
+) -> BuildReport:
+    """Build the segments of a table from files; their archives land in `output_dir`.
+
+    Each file becomes a segment, unless `partition_and_sort`: then all rows are first brought into ranges of the table's
+    partition, time and sorted columns, of about `rows_per_segment` rows each.
+    target: names and further options of the output; None takes the rules. parallelism: files at once, 0 for all cores.
+    progress: told of every step.
+
+    Raises RecordError for the first files that could not be read or converted (all others are built), InvalidConfigError,
+    NotFoundError, ConflictError when two segments have one name.
+    """
+    progress = progress or SilentProgress()
+    target = target or SegmentTarget.of(schema, table_config, output_dir)
+    target.name_generator()  # a name that cannot be made is told before any file is read
+    Pipeline(schema, table_config)
+    files = (InputFiles(inputs) if isinstance(inputs, str) else inputs).tasks()
+    started = time.monotonic()
+    if partition_and_sort:
+        frame = _converted_files(spark, files, target, schema, parallelism)
+        layout = shuffle.Layout.of(table_config, rows_per_segment, sort_column)
+        reading, reports = _build_ranges(spark, frame, target, layout, progress)
+    else:
+        shipped = target
+        reading = []
+        reports = _reports(
+            run_tasks(
+                spark, files, lambda task: build_segment(task, shipped).to_json(), "building segments", progress, parallelism
+            )
+        )
+    report = BuildReport(tuple(reports), time.monotonic() - started, len(files), tuple(reading))
+    return _checked(report, fail_on_empty)
+
+
+def write_dataframe(
+    frame: Any,
+    schema: Schema,
+    table_config: TableConfig,
+    output_dir: str,
+    *,
+    target: SegmentTarget | None = None,
+    partition_and_sort: bool = True,
+    rows_per_segment: int = ROWS_PER_SEGMENT,
+    sort_column: str | None = None,
+    progress: Progress | None = None,
+) -> BuildReport:
+    """Build the segments of a table from a Spark DataFrame, through the table's ingestion config.
+
+    Without `partition_and_sort` each partition of the DataFrame becomes a segment (or several of twice `rows_per_segment`
+    rows). The rest is as for `build_segments`.
+    """
+    progress = progress or SilentProgress()
+    target = target or SegmentTarget.of(schema, table_config, output_dir)
+    target.name_generator()
+    Pipeline(schema, table_config)
+    started = time.monotonic()
+    layout = shuffle.Layout.of(table_config, rows_per_segment, sort_column)
+    if not partition_and_sort:
+        layout = replace(layout, range_column=None, sort_column=None, partition_column=None)
+    converted = frame.mapInArrow(_frame_converter(target, layout), _spark_schema(shuffle.wire_schema(schema)))
+    spark = frame.sparkSession
+    if partition_and_sort:
+        reading, reports = _build_ranges(spark, converted, target, layout, progress)
+    else:
+        reading, reports = _build_partitions(spark, converted, target, layout, frame, progress)
+    return _checked(BuildReport(tuple(reports), time.monotonic() - started, 0, tuple(reading)), False)
+
+
+# -- what runs on executors
+
+
+def _converted_files(spark: Any, files: Sequence[FileTask], target: SegmentTarget, schema: Schema, parallelism: int) -> Any:
+    """Return the rows of all files, converted, in the form in which they travel."""
+    shipped = list(files)
+
+    def convert(batches: Batches) -> Batches:
+        schema, table_config = target.schema(), target.table_config()
+        layout = shuffle.Layout.of(table_config, ROWS_PER_SEGMENT)
+        partitions = shuffle.partitioner(schema, table_config, layout.partition_column)
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                yield from _converted_file(shipped[index], schema, table_config, partitions)
+
+    groups = min(len(files), parallelism) if parallelism else len(files)
+    wire = _spark_schema(shuffle.wire_schema(schema))
+    return spark.range(0, len(files), 1, groups).mapInArrow(convert, wire)
+
+
+def _converted_file(
+    task: FileTask, schema: Schema, table_config: TableConfig, partitions: Callable[[pa.RecordBatch], pa.Array]
+) -> Batches:
+    pipeline = Pipeline(schema, table_config)
+    try:
+        reader = open_task_reader(task, table_config)
+        for batch in conformed_batches(reader, pipeline):
+            yield shuffle.to_wire(batch, schema, partitions)
+        counts = counts_of(reader, pipeline)
+        report = SegmentReport(Outcome.EMPTY.value, input_uri=task.uri, num_docs=pipeline.stats.rows_written, **counts)
+    except GamayError as error:
+        report = SegmentReport(Outcome.FAILED.value, input_uri=task.uri, message=str(error))
+    yield shuffle.report_row(report, schema)
+
+
+def _frame_converter(target: SegmentTarget, layout: shuffle.Layout) -> Callable[[Batches], Batches]:
+    def convert(batches: Batches) -> Batches:
+        schema, table_config = target.schema(), target.table_config()
+        partitions = shuffle.partitioner(schema, table_config, layout.partition_column)
+        pipeline = Pipeline(schema, table_config)
+        try:
+            for batch in batches:
+                conformed = pipeline.apply(batch, "the DataFrame")
+                if conformed.num_rows:
+                    yield shuffle.to_wire(conformed, schema, partitions)
+            counts = counts_of(None, pipeline)
+            report = SegmentReport(Outcome.EMPTY.value, num_docs=pipeline.stats.rows_written, **counts)
+        except GamayError as error:
+            report = SegmentReport(Outcome.FAILED.value, message=str(error))
+        yield shuffle.report_row(report, schema)
+
+    return convert
+
+
+# -- what runs on the driver
+
+
+def _build_ranges(
+    spark: Any, converted: Any, target: SegmentTarget, layout: shuffle.Layout, progress: Progress
+) -> tuple[list[SegmentReport], list[SegmentReport]]:
+    """Return the reports of reading and of building."""
+    from pyspark import StorageLevel
+    from pyspark.sql.functions import col
+
+    stored = converted.persist(StorageLevel.DISK_ONLY)
+    try:
+        is_report = col(shuffle.PARTITION) == shuffle.REPORT_PARTITION
+        read = collect(spark, stored.where(is_report).select(shuffle.REPORT), "reading", progress)
+        reading = _reports([row[0] for row in read])
+        num_rows = sum(report.num_docs for report in reading)
+        if num_rows == 0 or any(report.outcome == Outcome.FAILED.value for report in reading):
+            return reading, []
+        ordered = shuffle.in_order(stored.where(~is_report).drop(shuffle.REPORT), target.schema(), layout, num_rows)
+        num_ranges = ordered.rdd.getNumPartitions()
+        written = ordered.mapInArrow(shuffle.segment_writer(target, layout, num_ranges), "result string")
+        rows = collect(spark, written, "building segments", progress)
+        return reading, _reports([row.result for row in rows])
+    finally:
+        stored.unpersist()
+
+
+def _build_partitions(
+    spark: Any, converted: Any, target: SegmentTarget, layout: shuffle.Layout, frame: Any, progress: Progress
+) -> tuple[list[SegmentReport], list[SegmentReport]]:
+    """Build in the same task as the conversion; reports of reading are passed on among the rows."""
+    num_partitions = frame.rdd.getNumPartitions()
+    write = shuffle.segment_writer(target, layout, num_partitions)
+
+    def build(batches: Batches) -> Batches:
+        passed: list[str] = []
+
+        def rows() -> Batches:
+            for batch in batches:
+                if batch.num_rows == 1 and batch.column(shuffle.PARTITION)[0].as_py() == shuffle.REPORT_PARTITION:
+                    passed.append(batch.column(shuffle.REPORT)[0].as_py())
+                else:
+                    yield batch
+
+        # the reports of reading come after the last row, so they are all there once the segments are written
+        yield from write(rows())
+        yield pa.RecordBatch.from_pydict({"result": pa.array(passed, pa.string())})
+
+    rows = collect(spark, converted.mapInArrow(build, "result string"), "building segments", progress)
+    collected = _reports([row.result for row in rows])
+    there = (Outcome.BUILT.value, Outcome.KEPT.value)
+    return [r for r in collected if r.outcome not in there], [r for r in collected if r.outcome in there]
+
+
+def _reports(texts: Sequence[str]) -> list[SegmentReport]:
+    return [SegmentReport.from_json(text) for text in texts]
+
+
+def _checked(report: BuildReport, fail_on_empty: bool) -> BuildReport:
+    failures = report.failures
+    if failures:
+        more = f" ({len(failures)} inputs failed in all)" if len(failures) > 1 else ""
+        raise RecordError("\n".join(failure.message for failure in failures[:10]) + more)
+    refuse_repeated_names([r.name for r in report.segments])
+    empty = [r.input_uri for r in report.reports if r.outcome == Outcome.EMPTY.value]
+    if fail_on_empty and (empty or not report.segments):
+        raise InvalidConfigError(f"no row of {empty[0] if empty else 'the input'} is left, and failOnEmptySegment is set")
+    return report
+
+
+def _spark_schema(schema: pa.Schema) -> Any:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)

@@ -1,0 +1,218 @@
+"""Running a job spec: build, push, or both."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from typing import Any
+
+from gamay.base.clock import SYSTEM_CLOCK, Clock
+from gamay.base.errors import InvalidConfigError, NotFoundError, nearest
+from gamay.ingest.job_spec import JobSpec
+from gamay.ingest.sources import open_bytes
+from gamay.model.parse import load_json
+from gamay.model.schema import Schema
+from gamay.model.table_config import TableConfig
+from gamay.model.validation import validate_schema, validate_table_config
+from gamay.spark.build import ROWS_PER_SEGMENT, InputFiles, build_segments
+from gamay.spark.progress import Progress, SilentProgress
+from gamay.spark.push import Destination, controller_client, list_archives, push_segments
+from gamay.spark.report import BuildReport, JobReport, PushReport
+from gamay.spark.target import METADATA_SUFFIX, SegmentTarget
+from gamay.storage.files import local_path
+
+EXTRA_KEYS = ("rowsPerSegment", "partitionAndSort", "sortColumn")
+
+
+def run_job(
+    spec: JobSpec | Mapping[str, Any], spark: Any = None, *, progress: Progress | None = None, clock: Clock = SYSTEM_CLOCK
+) -> JobReport:
+    """Run a job and return what it did.
+
+    spark: None starts a local session for the job when it builds segments, and stops it.
+    Raises InvalidConfigError, NotFoundError, RecordError, ConflictError, ServiceError; then nothing is left half-pushed
+    that the table's config protects (`consistentDataPush`).
+    """
+    job = spec if isinstance(spec, JobSpec) else JobSpec.from_document(dict(spec))
+    progress = progress or SilentProgress()
+    table_config, schema = _documents(job)
+    built: BuildReport | None = None
+    if job.creates:
+        with _session(job) if spark is None else nullcontext(spark) as session:
+            built = _build(job, session, schema, table_config, progress, clock)
+    pushed = None
+    if job.push_mode is not None:
+        archives = _archives_to_push(job, built)
+        pushed = _push(job, table_config, archives, progress)
+        if job.clean_up_output_dir:
+            _remove(archives)
+    return JobReport(built, pushed)
+
+
+def _build(
+    job: JobSpec, spark: Any, schema: Schema, table_config: TableConfig, progress: Progress, clock: Clock
+) -> BuildReport:
+    assert job.input_dir_uri is not None
+    assert job.output_dir_uri is not None
+    extra = _extra(job.execution.extra_configs)
+    name_configs = dict(job.segment_names.configs)
+    if _is_consistent(table_config):
+        # the new segments stand beside those they replace until all are there, so their names must differ
+        postfix = [name_configs.get("segment.name.postfix"), str(clock.now_ms())]
+        name_configs["segment.name.postfix"] = "_".join(part for part in postfix if part)
+    inputs = InputFiles(
+        job.input_dir_uri,
+        job.record_reader.data_format or _format_of_class(job.record_reader.class_name),
+        job.record_reader.configs,
+        job.search_recursively,
+        job.include_file_name_pattern,
+        job.exclude_file_name_pattern,
+        name_configs.get("use.global.directory.sequence.id", "").lower() == "true",
+    )
+    target = replace(
+        SegmentTarget.of(schema, table_config, job.output_dir_uri),
+        name_type=job.segment_names.type,
+        name_configs=name_configs,
+        overwrite=job.overwrite_output,
+        metadata_archive=job.create_metadata_tar_gz,
+    )
+    return build_segments(
+        spark,
+        schema,
+        table_config,
+        inputs,
+        job.output_dir_uri,
+        target=target,
+        partition_and_sort=extra["partitionAndSort"].lower() == "true",
+        rows_per_segment=int(extra["rowsPerSegment"]),
+        sort_column=extra["sortColumn"] or None,
+        parallelism=job.parallelism,
+        fail_on_empty=job.fail_on_empty_segment,
+        progress=progress,
+    )
+
+
+def _extra(configs: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of `extraConfigs` that are Gamay's, checked; those of other frameworks are left alone."""
+    for key in configs:
+        if key not in EXTRA_KEYS and nearest(key, EXTRA_KEYS):
+            raise InvalidConfigError(
+                f"unknown key '{key}' in executionFrameworkSpec.extraConfigs.{nearest(key, EXTRA_KEYS)}"
+            )
+    extra = {"rowsPerSegment": str(ROWS_PER_SEGMENT), "partitionAndSort": "false", "sortColumn": "", **configs}
+    if not extra["rowsPerSegment"].isdecimal() or int(extra["rowsPerSegment"]) < 1:
+        raise InvalidConfigError(f"rowsPerSegment must be a positive number, not '{extra['rowsPerSegment']}'")
+    if extra["partitionAndSort"].lower() not in ("true", "false"):
+        raise InvalidConfigError(f"partitionAndSort must be true or false, not '{extra['partitionAndSort']}'")
+    return extra
+
+
+_READER_CLASSES = {
+    "csvrecordreader": "csv", "jsonrecordreader": "json", "avrorecordreader": "avro", "parquetrecordreader": "parquet",
+    "parquetavrorecordreader": "parquet", "parquetnativerecordreader": "parquet", "orcrecordreader": "orc",
+    "arrowrecordreader": "arrow",
+}  # fmt: skip
+
+
+def _format_of_class(class_name: str | None) -> str | None:
+    """Return the format that one of Pinot's reader classes reads."""
+    if class_name is None:
+        return None
+    data_format = _READER_CLASSES.get(class_name.rpartition(".")[2].lower())
+    if data_format is None:
+        raise InvalidConfigError(f"recordReaderSpec.className '{class_name}' is not known; give dataFormat instead")
+    return data_format
+
+
+def _archives_to_push(job: JobSpec, built: BuildReport | None) -> list[str]:
+    assert job.output_dir_uri is not None
+    pattern = job.push.push_file_name_pattern
+    if built is not None and pattern is None:
+        return [segment.uri for segment in built.segments]
+    archives = list_archives(job.output_dir_uri, pattern)
+    if not archives and built is None:
+        raise NotFoundError(f"there is no segment archive to push in {job.output_dir_uri}")
+    return archives
+
+
+def _push(job: JobSpec, table_config: TableConfig, archives: list[str], progress: Progress) -> PushReport:
+    destination = Destination(
+        tuple(cluster.controller_uri for cluster in job.clusters),
+        table_config.raw_name,
+        table_config.table_type.value,
+        job.auth_token,
+        job.tls,
+        _is_consistent(table_config),
+    )
+    return push_segments(archives, destination, mode=job.push_mode or "tar", options=job.push, progress=progress)
+
+
+def _is_consistent(table_config: TableConfig) -> bool:
+    batch = table_config.ingestion.batch
+    return batch is not None and batch.consistent_data_push and batch.segment_ingestion_type == "REFRESH"
+
+
+def _remove(archives: list[str]) -> None:
+    for archive in archives:
+        path = local_path(archive)
+        if path is None:
+            import fsspec
+
+            fs, name = fsspec.core.url_to_fs(archive)
+            fs.rm(name)
+            continue
+        path.unlink()
+        metadata = path.with_name(path.name.partition(".tar")[0] + METADATA_SUFFIX)
+        metadata.unlink(missing_ok=True)
+
+
+# -- schema and table config
+
+
+def _documents(job: JobSpec) -> tuple[TableConfig, Schema]:
+    """Return the table's config and schema from where the job says, or from the first controller."""
+    table = job.table
+    config_uri = table.table_config_uri or _at_controller(job, f"/tables/{table.table_name}")
+    schema_uri = table.schema_uri or _at_controller(job, f"/tables/{table.table_name}/schema")
+    if schema_uri is None and job.creates:
+        raise InvalidConfigError("tableSpec.schemaURI is missing, and there is no pinotClusterSpecs to ask for the schema")
+    if config_uri is None:
+        table_config = TableConfig.offline(table.table_name)
+    else:
+        document = _document(job, config_uri)
+        table_config = TableConfig.from_json(document.get("OFFLINE", document)).value
+    if not job.creates or schema_uri is None:
+        return table_config, Schema(name=table_config.raw_name, fields=())
+    schema = Schema.from_json(_document(job, schema_uri)).value
+    validate_schema(schema)
+    validate_table_config(table_config, schema)
+    return table_config, schema
+
+
+def _at_controller(job: JobSpec, path: str) -> str | None:
+    return job.clusters[0].controller_uri.rstrip("/") + path if job.clusters else None
+
+
+def _document(job: JobSpec, uri: str) -> Any:
+    if not uri.startswith(("http://", "https://")):
+        with open_bytes(uri) as file:
+            return load_json(file.read(), uri)
+    base, _, path = uri.partition("://")[2].partition("/")
+    origin = f"{uri.partition('://')[0]}://{base}"
+    with controller_client(origin, job.auth_token, job.tls) as client:
+        return load_json(client.request("GET", f"/{path}").content, uri)
+
+
+@contextmanager
+def _session(job: JobSpec) -> Iterator[Any]:
+    """Yield the session that is there, or a local one that ends with the job."""
+    from gamay.spark.session import active_session, local_session
+
+    running = active_session()
+    if running is not None:
+        yield running
+        return
+    spark = local_session(configs={k: v for k, v in job.execution.extra_configs.items() if k.startswith("spark.")})
+    try:
+        yield spark
+    finally:
+        spark.stop()

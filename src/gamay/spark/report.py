@@ -1,0 +1,138 @@
+"""What a job did: for people, and for whoever pushes the segments."""
+
+import json
+from dataclasses import asdict, dataclass
+from enum import Enum
+
+
+class Outcome(Enum):
+    """What became of an input."""
+
+    BUILT = "BUILT"
+    KEPT = "KEPT"  # the output existed already and was left as it is
+    EMPTY = "EMPTY"  # no row was left, so there is no segment
+    FAILED = "FAILED"
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentReport:
+    """One segment of a job, or one input that made none.
+
+    uri: where its archive is. size_bytes: of the archive. input_uri: the file it was made from, empty for rows that were
+    shuffled. errors: the first records and values that could not be read or converted; num_errors: how many there were.
+    """
+
+    outcome: str
+    name: str = ""
+    uri: str = ""
+    input_uri: str = ""
+    num_docs: int = 0
+    size_bytes: int = 0
+    rows_read: int = 0
+    rows_filtered: int = 0
+    num_errors: int = 0
+    values_trimmed: int = 0
+    errors: tuple[str, ...] = ()
+    message: str = ""
+
+    def to_json(self) -> str:
+        """Return the report as JSON, the form in which executors send it."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "SegmentReport":
+        """Read what `to_json` wrote."""
+        document = json.loads(text)
+        return cls(**{**document, "errors": tuple(document["errors"])})
+
+
+@dataclass(frozen=True, slots=True)
+class BuildReport:
+    """What building did, over all segments. seconds: wall-clock time."""
+
+    reports: tuple[SegmentReport, ...]
+    seconds: float
+    num_files: int = 0
+    reading: tuple[SegmentReport, ...] = ()
+
+    @property
+    def segments(self) -> list[SegmentReport]:
+        """The segments that are there now, in order of their names."""
+        there = (Outcome.BUILT.value, Outcome.KEPT.value)
+        return sorted((r for r in self.reports if r.outcome in there), key=lambda r: r.name)
+
+    @property
+    def failures(self) -> list[SegmentReport]:
+        """The inputs that failed as a whole."""
+        return [r for r in (*self.reading, *self.reports) if r.outcome == Outcome.FAILED.value]
+
+    @property
+    def rows_read(self) -> int:
+        """Records read from the input."""
+        return sum(r.rows_read for r in (*self.reading, *self.reports))
+
+    @property
+    def rows_filtered(self) -> int:
+        """Records that the table's filter dropped."""
+        return sum(r.rows_filtered for r in (*self.reading, *self.reports))
+
+    @property
+    def rows_written(self) -> int:
+        """Rows in the segments."""
+        return sum(r.num_docs for r in self.segments)
+
+    @property
+    def num_errors(self) -> int:
+        """Records left out and values replaced by null because they could not be read or converted."""
+        return sum(r.num_errors for r in (*self.reading, *self.reports))
+
+    @property
+    def errors(self) -> list[str]:
+        """The first of those, each with file and position."""
+        return [error for r in (*self.reading, *self.reports) for error in r.errors]
+
+    def lines(self) -> list[str]:
+        """Return the report for people."""
+        rate = self.rows_written / self.seconds if self.seconds else 0.0
+        size = sum(r.size_bytes for r in self.segments)
+        lines = [
+            f"{self.num_files} files, {self.rows_read:,} rows read, {self.rows_filtered:,} filtered out, "
+            f"{self.num_errors:,} errors",
+            f"{len(self.segments)} segments, {self.rows_written:,} rows, {size:,} bytes, "
+            f"{self.seconds:.1f} s, {rate:,.0f} rows/s",
+        ]
+        trimmed = sum(r.values_trimmed for r in (*self.reading, *self.reports))
+        if trimmed:
+            lines.append(f"{trimmed:,} values were cut to their column's maxLength or at a NUL character")
+        kept = [r.name for r in self.reports if r.outcome == Outcome.KEPT.value]
+        if kept:
+            lines.append(f"{len(kept)} archives existed already and were kept (overwriteOutput is false): {kept[0]}, …")
+        return lines + [f"error: {error}" for error in self.errors[:20]]
+
+
+@dataclass(frozen=True, slots=True)
+class PushReport:
+    """What pushing did. attempts: requests made, over all segments and clusters."""
+
+    segments: tuple[str, ...]
+    clusters: tuple[str, ...]
+    attempts: int
+    seconds: float
+
+    def lines(self) -> list[str]:
+        """Return the report for people."""
+        where = ", ".join(self.clusters)
+        return [f"{len(self.segments)} segments pushed to {where} with {self.attempts} requests in {self.seconds:.1f} s"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """What a whole job did; parts that it does not have are None."""
+
+    build: BuildReport | None = None
+    push: PushReport | None = None
+
+    def lines(self) -> list[str]:
+        """Return the report for people."""
+        parts = [part.lines() for part in (self.build, self.push) if part is not None]
+        return [line for part in parts for line in part]

@@ -1,0 +1,204 @@
+"""Rows brought into the order of the table before they become segments, so that queries can skip most segments.
+
+Rows are converted first (on executors, file by file or DataFrame partition by partition), then Spark puts them into ranges
+of the table's partition, time or sorted column and sorts each range; every range becomes a segment, or one for each
+partition that it touches.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from gamay.base.errors import GamayError
+from gamay.functions.arrow import arrow_type
+from gamay.ingest.operands import to_vector
+from gamay.model.schema import Schema
+from gamay.model.table_config import TableConfig
+from gamay.model.types import DataType
+from gamay.segment.builder import SegmentBuilder
+from gamay.segment.metadata import read_metadata
+from gamay.segment.partition import PartitionFunction, partition_function
+from gamay.segment.value_text import value_text
+from gamay.spark.report import Outcome, SegmentReport
+from gamay.spark.segment_task import check_times
+from gamay.spark.target import PROVISIONAL_NAME, SegmentTarget, facts_of, publish, scratch_folder
+
+PARTITION = "__gamay_partition"
+REPORT = "__gamay_report"
+REPORT_PARTITION = -1
+"""The partition of rows that hold no row but, as JSON, the report of a converted input."""
+
+Batches: TypeAlias = Iterator[pa.RecordBatch]
+_WIRE = {DataType.TIMESTAMP: pa.int64()}  # Spark's timestamps are microseconds; milliseconds travel as numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How rows are spread over segments.
+
+    rows_per_segment: rows that a segment has about. range_column: segments hold ranges of it. sort_column: order within a
+    segment. partition_column: segments hold one partition of it. None where the table names no such column.
+    """
+
+    rows_per_segment: int
+    range_column: str | None
+    sort_column: str | None
+    partition_column: str | None
+
+    @classmethod
+    def of(cls, table_config: TableConfig, rows_per_segment: int, sort_column: str | None = None) -> "Layout":
+        """Return the layout that a table's config asks for; `sort_column` overrides its sorted column."""
+        sorted_column = sort_column or table_config.sorted_column
+        time_column = table_config.time_column
+        partitioning = table_config.indexing.segment_partition
+        partitioned = next(iter(partitioning.columns), None) if partitioning is not None else None
+        return cls(rows_per_segment, time_column or sorted_column, sorted_column or time_column, partitioned)
+
+
+def wire_schema(schema: Schema) -> pa.Schema:
+    """Return the Arrow schema in which conformed rows travel through Spark."""
+    fields = [(PARTITION, pa.int32()), (REPORT, pa.string())]
+    for spec in schema.stored_fields:
+        kind = _WIRE.get(spec.data_type, arrow_type(spec.data_type))
+        fields.append((spec.name, kind if spec.single_value else pa.list_(kind)))
+    return pa.schema(fields)
+
+
+def to_wire(batch: pa.RecordBatch, schema: Schema, partitions: "Callable[[pa.RecordBatch], pa.Array]") -> pa.RecordBatch:
+    """Return a conformed batch in its travelling form."""
+    target = wire_schema(schema)
+    columns = [c.cast(f.type) for c, f in zip(batch.columns, list(target)[2:], strict=True)]
+    return pa.RecordBatch.from_arrays([partitions(batch), pa.nulls(batch.num_rows, pa.string()), *columns], schema=target)
+
+
+def report_row(report: SegmentReport, schema: Schema) -> pa.RecordBatch:
+    """Return a report in the travelling form."""
+    target = wire_schema(schema)
+    first = [pa.array([REPORT_PARTITION], pa.int32()), pa.array([report.to_json()], pa.string())]
+    return pa.RecordBatch.from_arrays([*first, *(pa.nulls(1, f.type) for f in list(target)[2:])], schema=target)
+
+
+def from_wire(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """Return the conformed batch of a travelling one."""
+    target = pa.schema([(f.name, arrow_type(f.data_type, f.single_value)) for f in schema.stored_fields])
+    columns = [batch.column(f.name).cast(f.type) for f in target]
+    return pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def partitioner(schema: Schema, table_config: TableConfig, column: str | None) -> "Callable[[pa.RecordBatch], pa.Array]":
+    """Return the function that tells the partition of each row of a conformed batch; all 0 without a column."""
+    if column is None:
+        return lambda batch: pa.array(np.zeros(batch.num_rows, np.int32))
+    spec = schema.field(column)
+    partitioning = table_config.indexing.segment_partition
+    assert partitioning is not None
+    config = partitioning.columns[column]
+    function = partition_function(config.function_name, config.num_partitions, config.function_config)
+    of_null = function.partition_of(value_text(spec.default_null_value, spec.data_type))
+
+    def partitions(batch: pa.RecordBatch) -> pa.Array:
+        return pa.array(_partitions(function, batch.column(column), spec.data_type, of_null))
+
+    return partitions
+
+
+def _partitions(
+    function: PartitionFunction, column: pa.Array, data_type: DataType, of_null: int
+) -> "np.ndarray[Any, np.dtype[np.int32]]":
+    if column.null_count == 0:
+        return function.partitions_of(to_vector(column, data_type, True))
+    result = np.full(len(column), of_null, np.int32)
+    valid = np.asarray(column.is_valid())
+    result[valid] = function.partitions_of(to_vector(column.drop_null(), data_type, True))
+    return result
+
+
+def in_order(frame: Any, schema: Schema, layout: Layout, num_rows: int) -> Any:
+    """Return the travelling DataFrame in as many sorted ranges as there are to be segments."""
+    from pyspark.sql.functions import coalesce, col, lit
+
+    num_ranges = max(1, -(-num_rows // layout.rows_per_segment))
+    keys = [col(PARTITION)] if layout.partition_column is not None else []
+
+    def sort_key(name: str) -> Any:
+        spec = schema.field(name)
+        default = spec.default_null_value
+        is_plain = isinstance(default, (int, float, str)) and spec.data_type is not DataType.BIG_DECIMAL
+        return coalesce(col(f"`{name}`"), lit(default)) if is_plain else col(f"`{name}`")
+
+    range_keys = keys + ([sort_key(layout.range_column)] if layout.range_column else [])
+    ordered = frame.repartitionByRange(num_ranges, *range_keys) if range_keys else frame.repartition(num_ranges)
+    order = dict.fromkeys(name for name in (layout.sort_column, layout.range_column) if name)
+    sort_keys = keys + [sort_key(name) for name in order]
+    return ordered.sortWithinPartitions(*sort_keys) if sort_keys else ordered
+
+
+def segment_writer(target: SegmentTarget, layout: Layout, num_ranges: int) -> Callable[[Batches], Batches]:
+    """Return the `mapInArrow` function that makes segments of sorted ranges and reports them as JSON."""
+
+    def write(batches: Batches) -> Batches:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        first = context.partitionId() if context is not None else 0
+        reports = RangeWriter(target, layout, first, num_ranges).write(batches)
+        for report in reports:
+            yield pa.RecordBatch.from_pydict({"result": pa.array([report.to_json()], pa.string())})
+
+    return write
+
+
+class RangeWriter:
+    """Makes the segments of one sorted range: one for each partition in it, none much larger than was asked for."""
+
+    def __init__(self, target: SegmentTarget, layout: Layout, first_id: int, id_step: int) -> None:
+        self._target = target
+        self._layout = layout
+        self._next_id = first_id
+        self._id_step = id_step
+        self._schema = target.schema()
+        self._config = target.table_config()
+
+    def write(self, batches: Batches) -> Iterator[SegmentReport]:
+        """Yield the report of each segment; a failure that a user can cause is a report, too."""
+        try:
+            with scratch_folder() as scratch:
+                builder: SegmentBuilder | None = None
+                present: int | None = None
+                for batch in batches:
+                    for partition, part in self._parts(batch):
+                        if builder is not None and (partition != present or self._is_full(builder)):
+                            yield self._finish(builder)
+                            builder = None
+                        if builder is None:
+                            builder = SegmentBuilder(self._schema, self._config, PROVISIONAL_NAME, scratch)
+                            present = partition
+                        builder.append(from_wire(part, self._schema))
+                if builder is not None:
+                    yield self._finish(builder)
+        except GamayError as error:
+            yield SegmentReport(Outcome.FAILED.value, message=str(error))
+
+    def _parts(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+        ids = batch.column(PARTITION).to_numpy()
+        starts = [0, *(np.flatnonzero(np.diff(ids)) + 1).tolist(), len(ids)] if len(ids) else [0]
+        for start, stop in pairwise(starts):
+            yield int(ids[start]), batch.slice(start, stop - start)
+
+    def _is_full(self, builder: SegmentBuilder) -> bool:
+        # ranges come out uneven: a few rows too many are better in this segment than in one of their own
+        return builder.num_docs >= 2 * self._layout.rows_per_segment
+
+    def _finish(self, builder: SegmentBuilder) -> SegmentReport:
+        folder = builder.build()
+        metadata = read_metadata(folder)
+        check_times(metadata, self._config)
+        facts = facts_of(metadata, self._next_id, "")
+        self._next_id += self._id_step
+        published = publish(folder, self._target, self._target.name_generator(), facts, "")
+        outcome = Outcome.KEPT if published.is_kept else Outcome.BUILT
+        return SegmentReport(outcome.value, published.name, published.uri, "", metadata.num_docs, published.size_bytes)
