@@ -182,7 +182,8 @@ class Totals:
     def _folded(self) -> Array:
         """The cells of all lanes together: [num_groups, width]."""
         lanes = self._cells.reshape(self._lanes, self.num_groups, self._width)
-        folded: Array = lanes[0] if self._lanes == 1 else lanes.sum(axis=0)
+        with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs make NaN
+            folded: Array = lanes[0] if self._lanes == 1 else lanes.sum(axis=0)
         return folded
 
     def _count(self, groups: GroupIds | None, num_rows: int) -> None:
@@ -217,7 +218,9 @@ class Totals:
             # The bound of a type is known; only 64-bit values are worth looking at.
             self._watch_magnitude(largest_magnitude(values) if values.dtype.itemsize == 8 else 1 << 31, len(values))
         if groups is None:
-            self._add_to_one(len(values), values.sum(dtype=self._cells.dtype) if Needs.SUM in self.needs else 0)
+            with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs make NaN
+                total = values.sum(dtype=self._cells.dtype) if Needs.SUM in self.needs else 0
+            self._add_to_one(len(values), total)
             if len(values):
                 self._bound_one(values.min, values.max)
             return
