@@ -1,0 +1,78 @@
+"""The counters of a response say exactly what was read."""
+
+from typing import Any
+
+import pytest
+
+from gamay.base.clock import ManualClock
+from gamay.base.errors import ErrorCode, QueryError
+
+
+def counters(trips: Any, sql: str) -> tuple[int, int, int]:
+    """Return documents scanned, and entries scanned in the filter and after it."""
+    stats = trips.answer(sql).stats
+    return stats.num_docs_scanned, stats.num_entries_scanned_in_filter, stats.num_entries_scanned_post_filter
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT COUNT(*) FROM trips", (100, 0, 0)),
+        ("SELECT MIN(day), DISTINCTCOUNT(city), SUM(kind) FROM trips", (100, 0, 0)),
+        ("SELECT COUNT(*) FROM trips WHERE kind = 2", (25, 0, 0)),  # inverted index
+        ("SELECT COUNT(*) FROM trips WHERE day < 2", (20, 0, 0)),  # sorted index; the second segment is pruned
+        ("SELECT SUM(day) FROM trips WHERE kind <> 2", (75, 0, 75)),
+        ("SELECT SUM(day), MAX(day) FROM trips WHERE city = 'Oslo'", (28, 100, 28)),  # scan
+        ("SELECT SUM(day) FROM trips WHERE city = 'Oslo' AND day = 3", (3, 10, 3)),  # scan of what the index leaves
+        ("SELECT SUM(day) FROM trips WHERE price < 10", (20, 40, 20)),  # raw scan; the second segment is pruned
+        ("SELECT COUNT(*) FROM trips WHERE tags = 't4'", (20, 200, 0)),  # two values in each row
+        ("SELECT city, SUM(day) FROM trips WHERE kind = 0 GROUP BY city", (25, 0, 50)),
+        ("SELECT SUM(day) FROM trips WHERE kind + day > 11", (3, 200, 3)),  # documents times columns
+        ("SELECT day, city FROM trips WHERE kind = 3 ORDER BY day DESC LIMIT 2", (25, 0, 25 + 2 * 2)),
+        ("SELECT COUNT(*) FROM trips WHERE city = 'nowhere'", (0, 0, 0)),
+    ],
+)
+def test_counters_are_exact(trips: Any, sql: str, expected: tuple[int, int, int]) -> None:
+    assert counters(trips, sql) == expected
+
+
+def test_segments_are_counted_by_what_became_of_them(trips: Any) -> None:
+    stats = trips.answer("SELECT COUNT(*) FROM trips WHERE day >= 4").stats
+    assert (stats.num_segments_queried, stats.num_segments_processed, stats.num_segments_matched) == (2, 1, 1)
+    assert (stats.num_segments_pruned_by_server, stats.num_segments_pruned_by_value) == (1, 1)
+    assert stats.total_docs == 100
+
+
+def test_selection_reads_no_more_segments_than_its_limit_needs(trips: Any) -> None:
+    stats = trips.answer("SELECT day FROM trips LIMIT 5").stats
+    assert (stats.num_segments_pruned_by_limit, stats.num_segments_processed, stats.num_docs_scanned) == (1, 1, 5)
+    assert trips.answer("SELECT day FROM trips LIMIT 0").stats.num_segments_processed == 1
+
+
+def test_empty_segments_are_pruned(build_table: Any) -> None:
+    table = build_table((0, 5, 0))
+    assert table.rows("SELECT COUNT(*) FROM trips") == [(5,)]
+    assert table.answer("SELECT COUNT(*) FROM trips").stats.num_segments_pruned_by_server == 2
+
+
+def test_no_segments_give_an_empty_answer(build_table: Any) -> None:
+    table = build_table((0,))
+    assert table.rows("SELECT COUNT(*), SUM(day), DISTINCTCOUNT(city) FROM trips") == [(0, 0.0, 0)]
+    assert table.rows("SELECT city, COUNT(*) FROM trips GROUP BY city") == []
+    assert table.rows("SELECT DISTINCT city FROM trips") == []
+    answer = table.answer("SELECT * FROM trips ORDER BY day")
+    assert answer.table is not None
+    assert answer.table.types == ("TIMESTAMP", "STRING", "INT", "INT", "DOUBLE", "STRING_ARRAY")
+
+
+def test_a_passed_deadline_ends_the_query(trips: Any) -> None:
+    with pytest.raises(QueryError, match="timeoutMs") as raised:
+        trips.answer("SELECT city, SUM(price) FROM trips GROUP BY city", timeout_ms=0, clock=ManualClock())
+    assert raised.value.code is ErrorCode.EXECUTION_TIMEOUT
+
+
+def test_group_limit_is_flagged(trips: Any) -> None:
+    stats = trips.answer("SET numGroupsLimit = 2; SELECT city, COUNT(*) FROM trips GROUP BY city").stats
+    assert stats.num_groups_limit_reached
+    with pytest.raises(QueryError, match="numGroupsLimit"):
+        trips.answer("SET numGroupsLimit = 'many'; SELECT city, COUNT(*) FROM trips GROUP BY city")
