@@ -103,6 +103,8 @@ def test_total(kernel: Any, n: int) -> None:
     for dtype in (np.int64, np.float64):
         lut = (np.arange(1000) - 500).astype(dtype)
         assert kernel(ids, lut) == lut[ids].sum()
+    # An infinite entry that does not occur has no say.
+    assert kernel(np.ones(n, np.uint8), np.array([-np.inf, 2.0])) == 2 * n
 
 
 def test_marks_and_tallies() -> None:

@@ -166,7 +166,7 @@ def bound_values(groups: Array, values: Array, lows: Array, highs: Array) -> Non
 @kernel
 def total_coded(ids: Array, lut: Array) -> Any:
     """Return the sum of `lut[id]` over all rows; four running sums, so that additions overlap."""
-    first = lut[0] - lut[0]
+    first = np.zeros(1, lut.dtype)[0]
     second = first
     third = first
     fourth = first
