@@ -20,9 +20,12 @@ import numpy as np
 import pyarrow as pa
 
 from gamay.functions.expression import LiteralValue
+from gamay.kernels.gather import gather
 from gamay.model.types import DataType
 
 Values: TypeAlias = Any  # np.ndarray | pa.Array, by data type as in the table above
+
+_COMPILED_TAKE_MIN = 1024
 
 _NUMPY_DTYPES: dict[DataType, np.dtype[Any]] = {
     DataType.INT: np.dtype(np.int32),

@@ -18,7 +18,7 @@ import numpy as np
 
 from gamay.kernels.masks import compress, masked_docs
 
-BLOCK_ROWS = 1 << 17
+BLOCK_ROWS = 1 << 16
 
 DocIds: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]

@@ -90,6 +90,10 @@ def convert(operand: Operand, to: DataType) -> Operand:
         if operand.value is None:
             return Scalar(None, to)
         return Scalar(convert_value(operand.value, operand.type, to), to)
+    if isinstance(operand, EncodedVector) and len(operand.dictionary) <= len(operand.ids):
+        # Each distinct value is converted once.
+        distinct = convert_values(operand.dictionary.values, operand.type, to)
+        return Vector(to, take(distinct, operand.ids), operand.offsets, operand.nulls)
     vector = operand.decode() if isinstance(operand, EncodedVector) else operand
     return Vector(to, convert_values(vector.values, vector.type, to), vector.offsets, vector.nulls)
 
