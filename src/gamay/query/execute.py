@@ -11,11 +11,11 @@ from gamay.query.bind import BoundQuery, QueryKind
 from gamay.query.deadline import Deadline
 from gamay.query.execute_groups import distinct_groups, execute_aggregation, execute_group_by
 from gamay.query.execute_rows import execute_ordered_selection, execute_selection
+from gamay.query.explain import SegmentPlans, explain_segments
 from gamay.query.groupby.table import GroupTable
 from gamay.query.pool import WorkPool
-from gamay.query.predicate import EVERYTHING
 from gamay.query.selection import Rows
-from gamay.query.server_prune import may_match
+from gamay.query.server_prune import prune_segments
 from gamay.query.stats import QueryStats
 from gamay.query.virtual import QuerySegment
 from gamay.query.work import Work
@@ -29,11 +29,13 @@ class ServerResult:
     rows: of selections: a column for each of `BoundQuery.rows`, at most LIMIT + OFFSET rows, in order; None without rows.
     groups: of the other kinds: keys are `BoundQuery.rows`; an aggregation has one group without keys; None when no segment
         was left to look at.
+    plans: of EXPLAIN: how the query would be executed.
     """
 
     stats: QueryStats = field(default_factory=QueryStats)
     rows: Rows | None = None
     groups: GroupTable | None = None
+    plans: SegmentPlans | None = None
 
 
 def execute(
@@ -43,6 +45,8 @@ def execute(
     stats = QueryStats(total_docs=sum(segment.num_docs for segment in segments), num_segments_queried=len(segments))
     views = [QuerySegment(segment, bound.fields, host_name) for segment in segments]
     kept = prune_segments(bound, views, stats)
+    if bound.query.explain:
+        return ServerResult(stats, plans=explain_segments(bound, kept))
     stats.num_segments_processed = len(kept)
     work = Work(bound, pool, deadline, stats)
     if bound.kind is QueryKind.SELECTION:
@@ -57,35 +61,3 @@ _GROUPED: dict[QueryKind, Callable[[Work, Sequence[QuerySegment]], GroupTable | 
     QueryKind.GROUP_BY: execute_group_by,
     QueryKind.DISTINCT: distinct_groups,
 }
-
-
-def prune_segments(bound: BoundQuery, segments: Sequence[QuerySegment], stats: QueryStats) -> list[QuerySegment]:
-    """Return the segments that may hold a matching row and are needed; counts the others."""
-    kept = []
-    for segment in segments:
-        if segment.num_docs == 0:
-            stats.num_segments_pruned_by_server += 1
-        elif not may_match(bound.filter, segment):
-            stats.num_segments_pruned_by_server += 1
-            stats.num_segments_pruned_by_value += 1
-        else:
-            kept.append(segment)
-    if bound.kind in (QueryKind.SELECTION, QueryKind.SELECTION_ORDER_BY):
-        needed = _needed_by_limit(bound, kept)
-        stats.num_segments_pruned_by_server += len(kept) - len(needed)
-        stats.num_segments_pruned_by_limit += len(kept) - len(needed)
-        return needed
-    return kept
-
-
-def _needed_by_limit(bound: BoundQuery, segments: Sequence[QuerySegment]) -> list[QuerySegment]:
-    """Return the first segments that hold enough rows; one is kept when LIMIT is 0, so that something was processed."""
-    if bound.limit == 0:
-        return list(segments[:1])
-    if bound.kind is not QueryKind.SELECTION or bound.filter != EVERYTHING:
-        return list(segments)
-    enough, rows = 0, 0
-    while enough < len(segments) and rows < bound.limit_with_offset:
-        rows += segments[enough].num_docs
-        enough += 1
-    return list(segments[:enough])

@@ -13,16 +13,13 @@ from gamay.functions.vector import Vector
 from gamay.model.types import DataType
 from gamay.query.bind import BoundQuery, QueryKind, physical_columns
 from gamay.query.constants import values_of
-from gamay.query.execute import prune_segments
 from gamay.query.execute_groups import known_partials
 from gamay.query.filter.apply import apply_filter
 from gamay.query.filter.resolve import Indexed, Resolver
 from gamay.query.filter.scan import EntryCounter
 from gamay.query.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Not, Or, Range, Test
 from gamay.query.response import ResultTable
-from gamay.query.stats import QueryStats
 from gamay.query.virtual import QuerySegment
-from gamay.segment.spi import Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +52,20 @@ _INDEX_OPERATORS = {
 }
 
 
-def explain_segments(bound: BoundQuery, segments: Sequence[Segment], host_name: str = "") -> SegmentPlans:
-    """Return how the segments of a server would be read, after pruning."""
-    views = [QuerySegment(segment, bound.fields, host_name) for segment in segments]
+def explain_segments(bound: BoundQuery, segments: Sequence[QuerySegment]) -> SegmentPlans:
+    """Return how the segments of a server that pruning has left would be read."""
     counted: dict[Operator, int] = {}
-    for segment in prune_segments(bound, views, QueryStats()):
+    for segment in segments:
         plan = _plan(bound, segment)
         counted[plan] = counted.get(plan, 0) + 1
     return SegmentPlans(tuple(counted.items()))
 
 
-def explain_table(bound: BoundQuery, servers: Sequence[SegmentPlans], verbose: bool = False) -> ResultTable:
-    """Return the answer to EXPLAIN: one plan, that of the deepest; all of them when `verbose`."""
+def explain_table(bound: BoundQuery, servers: Sequence[SegmentPlans]) -> ResultTable:
+    """Return the answer to EXPLAIN: the deepest plan, or all of them with the option `explainPlanVerbose`."""
+    if bound.query.table is None:
+        return _table([("BROKER_EVALUATE", 0, -1)])
+    verbose = bound.query.options.get("explainPlanVerbose", "false").lower() == "true"
     counted: dict[Operator, int] = {}
     for server in servers:
         for plan, count in server.plans:

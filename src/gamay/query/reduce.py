@@ -10,6 +10,7 @@ from gamay.query.bind import BoundQuery, QueryKind
 from gamay.query.columns import take_rows
 from gamay.query.constants import empty
 from gamay.query.execute import ServerResult
+from gamay.query.explain import explain_table
 from gamay.query.group_order import finished_rows
 from gamay.query.groupby.merge import merge_group_tables, merge_partials
 from gamay.query.groupby.table import GroupTable
@@ -31,6 +32,8 @@ def reduce(bound: BoundQuery, results: Sequence[ServerResult]) -> Answer:
     stats = QueryStats()
     for result in results:
         stats.add(result.stats)
+    if bound.query.explain:
+        return Answer(explain_table(bound, [result.plans for result in results if result.plans is not None]), stats)
     if bound.query.options.get("dropResults", "false").lower() == "true":
         return Answer(None, stats)
     if bound.kind in (QueryKind.SELECTION, QueryKind.SELECTION_ORDER_BY):

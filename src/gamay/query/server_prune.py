@@ -1,8 +1,13 @@
 """Pruning at the server: which segments can hold a matching row, by bounds, partitions and bloom filters."""
 
+from collections.abc import Sequence
+
 from gamay.model.types import DataType
+from gamay.query.bind import BoundQuery, QueryKind
 from gamay.query.partition import partition_of, scheme_of
-from gamay.query.predicate import And, Constant, Filter, In, Not, Or, Range
+from gamay.query.predicate import EVERYTHING, And, Constant, Filter, In, Not, Or, Range
+from gamay.query.stats import QueryStats
+from gamay.query.virtual import QuerySegment
 from gamay.segment.spi import Column, Segment
 
 # more values than these are not looked up in bloom filters and partitions one by one
@@ -66,3 +71,35 @@ def _in(predicate: In, column: Column) -> tuple[bool, bool]:
 
 def _held(partition: int | None, held: set[int]) -> bool:
     return partition is None or partition in held
+
+
+def prune_segments(bound: BoundQuery, segments: Sequence[QuerySegment], stats: QueryStats) -> list[QuerySegment]:
+    """Return the segments that may hold a matching row and are needed; counts the others."""
+    kept = []
+    for segment in segments:
+        if segment.num_docs == 0:
+            stats.num_segments_pruned_by_server += 1
+        elif not may_match(bound.filter, segment):
+            stats.num_segments_pruned_by_server += 1
+            stats.num_segments_pruned_by_value += 1
+        else:
+            kept.append(segment)
+    if bound.kind in (QueryKind.SELECTION, QueryKind.SELECTION_ORDER_BY):
+        needed = _needed_by_limit(bound, kept)
+        stats.num_segments_pruned_by_server += len(kept) - len(needed)
+        stats.num_segments_pruned_by_limit += len(kept) - len(needed)
+        return needed
+    return kept
+
+
+def _needed_by_limit(bound: BoundQuery, segments: Sequence[QuerySegment]) -> list[QuerySegment]:
+    """Return the first segments that hold enough rows; one is kept when LIMIT is 0, so that something was processed."""
+    if bound.limit == 0:
+        return list(segments[:1])
+    if bound.kind is not QueryKind.SELECTION or bound.filter != EVERYTHING:
+        return list(segments)
+    enough, rows = 0, 0
+    while enough < len(segments) and rows < bound.limit_with_offset:
+        rows += segments[enough].num_docs
+        enough += 1
+    return list(segments[:enough])

@@ -35,6 +35,7 @@ IdSet: TypeAlias = tuple[int, int] | np.ndarray[Any, np.dtype[Any]]
 
 # Uniting the bitmaps of so many ids costs about as much as scanning that many rows (measured with CRoaring).
 _ROWS_PER_BITMAP = 1000
+_FEW_BITMAPS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,7 @@ class Resolver:
             return self.everything()
         if column.sorted_index is not None:
             return Indexed(_sorted_docs(column.sorted_index.starts, ids), "sorted_index")
-        if column.inverted_index is not None and count * _ROWS_PER_BITMAP <= max(self._num_docs, _ROWS_PER_BITMAP):
+        if column.inverted_index is not None and count <= max(_FEW_BITMAPS, self._num_docs // _ROWS_PER_BITMAP):
             listed = np.arange(*ids, dtype=np.int32) if isinstance(ids, tuple) else ids
             docs = column.inverted_index.docs(int(listed[0])) if count == 1 else column.inverted_index.docs_of_any(listed)
             return Indexed(docs, "inverted_index")

@@ -1,0 +1,74 @@
+"""EXPLAIN PLAN FOR: the operators, their ids and parents."""
+
+from typing import Any
+
+import pytest
+
+
+def plan(trips: Any, sql: str) -> list[tuple[str, int, int]]:
+    """Return the rows of the plan of a query."""
+    answer = trips.answer(f"EXPLAIN PLAN FOR {sql}")
+    assert answer.table is not None
+    assert (answer.table.names, answer.table.types) == (("Operator", "Operator_Id", "Parent_Id"), ("STRING", "INT", "INT"))
+    rows: list[tuple[str, int, int]] = answer.table.rows()
+    return rows
+
+
+def test_group_by_with_a_scan(trips: Any) -> None:
+    assert plan(trips, "SELECT city, MAX(day) FROM trips WHERE price > 1 GROUP BY city ORDER BY MAX(day) DESC") == [
+        ("BROKER_REDUCE(sort:[max(day) DESC],limit:10)", 1, 0),
+        ("COMBINE_GROUP_BY", 2, 1),
+        ("PLAN_START(numSegmentsForThisPlan:2)", -1, -1),
+        ("GROUP_BY(groupKeys:city, aggregations:max(day))", 3, 2),
+        ("PROJECT(city, day)", 4, 3),
+        ("DOC_ID_SET", 5, 4),
+        ("FILTER_FULL_SCAN(operator:RANGE,predicate:price > '1.0')", 6, 5),
+    ]
+
+
+def test_indexes_are_named(trips: Any) -> None:
+    rows = plan(trips, "SELECT day, price * 2 FROM trips WHERE kind = 1 AND day < 3 AND NOT (city LIKE 'O%') LIMIT 3")
+    assert [text for text, _, _ in rows][3:] == [
+        "SELECT(selectList:day, times(price,'2'))",
+        "TRANSFORM(day, times(price,'2'))",
+        "PROJECT(day, price)",
+        "DOC_ID_SET",
+        "FILTER_AND",
+        "FILTER_INVERTED_INDEX(indexLookUp:inverted_index,operator:EQ,predicate:kind = '1')",
+        "FILTER_SORTED_INDEX(indexLookUp:sorted_index,operator:RANGE,predicate:day < '3')",
+        "FILTER_NOT",
+        "FILTER_FULL_SCAN(operator:REGEXP_LIKE,predicate:like(city,'O%'))",
+    ]
+    assert [(own, parent) for _, own, parent in rows][-5:] == [(7, 6), (8, 7), (9, 7), (10, 7), (11, 10)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "operator"),
+    [
+        ("SELECT COUNT(*) FROM trips", "AGGREGATE_NO_SCAN(aggregations:count(*))"),
+        ("SELECT SUM(price) FROM trips WHERE kind = 1", "AGGREGATE(aggregations:sum(price))"),
+        ("SELECT DISTINCT city FROM trips", "DISTINCT(keyColumns:city)"),
+        ("SELECT day FROM trips ORDER BY city", "SELECT_ORDERBY(selectList:day)"),
+        ("SELECT day FROM trips WHERE day = 77", "ALL_SEGMENTS_PRUNED_ON_SERVER"),
+        ("SELECT day FROM trips WHERE tags <> 't1'", "FILTER_FULL_SCAN(operator:NOT_EQ,predicate:tags != 't1')"),
+        (
+            "SELECT day FROM trips WHERE city IS NULL",
+            "FILTER_BITMAP(indexLookUp:bitmap,operator:IS_NULL,predicate:city IS NULL)",
+        ),
+        (
+            "SELECT day FROM trips WHERE kind IN (1, 2)",
+            "FILTER_INVERTED_INDEX(indexLookUp:inverted_index,operator:IN,predicate:kind IN ('1','2'))",
+        ),
+        ("SELECT day FROM trips WHERE day = kind", "FILTER_EXPRESSION(operator:EQ,predicate:equals(day,kind) = 'true')"),
+    ],
+)
+def test_operators(trips: Any, sql: str, operator: str) -> None:
+    assert operator in [text for text, _, _ in plan(trips, sql)]
+
+
+def test_all_plans_when_verbose(trips: Any) -> None:
+    sql = "SELECT day FROM trips WHERE day < 5"
+    assert sum(text.startswith("PLAN_START") for text, _, _ in plan(trips, sql)) == 1
+    answer = trips.answer(f"SET explainPlanVerbose = true; EXPLAIN PLAN FOR {sql}")
+    assert answer.table is not None
+    assert sum(row[0].startswith("PLAN_START") for row in answer.table.rows()) == 2
