@@ -103,7 +103,12 @@ Operand: TypeAlias = Vector | EncodedVector | Scalar
 def take(values: Values, indices: "np.ndarray[Any, np.dtype[Any]]") -> Values:
     """Gather `values[indices]` for either kind of storage."""
     if isinstance(values, np.ndarray):
-        return values[indices]
+        # A compiled loop pays from some size on, and for objects there is none.
+        if len(indices) < _COMPILED_TAKE_MIN or values.dtype.hasobject or indices.dtype == np.bool_:
+            return values[indices]
+        out = np.empty(len(indices), values.dtype)
+        gather(values, indices, out)
+        return out
     # Not pa.array(indices): that imports pandas, wherever it is installed, which takes longer than most queries.
     indices = np.ascontiguousarray(indices)
     return values.take(
