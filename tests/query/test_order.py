@@ -1,0 +1,61 @@
+"""Sorting: the order of each type, and the first rows against Python's sort."""
+
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gamay.functions.vector import EncodedVector, Vector
+from gamay.model.types import DataType as D
+from gamay.query.order import bound_of, sort_array, top_rows
+
+
+@pytest.mark.parametrize(
+    "ascending",
+    [
+        Vector(D.DOUBLE, np.array([-np.inf, -1.5, 0.0, 1e-300, 2.0, np.inf, np.nan])),
+        Vector(D.FLOAT, np.array([-np.inf, -1.5, 2.0, np.nan], np.float32)),
+        Vector(D.LONG, np.array([-(2**63), -1, 0, 2**63 - 1])),
+        Vector(D.BOOLEAN, np.array([False, True])),
+        Vector(D.STRING, pa.array(["", "A", "a", "é", "\ufffd", "😀"])),
+        Vector(D.BYTES, pa.array([b"", b"\x00", b"a", b"\xff"])),
+        Vector(D.BIG_DECIMAL, np.array([Decimal("-1"), Decimal("0.5"), Decimal("1E+3")], object)),
+        EncodedVector(np.array([0, 1, 2], np.uint8), Vector(D.STRING, pa.array(["a", "b", "c"]))),
+    ],
+)
+def test_each_type_has_its_order(ascending: Vector | EncodedVector) -> None:
+    up = sort_array(ascending, False, True)
+    assert (np.diff(up) > 0).all()
+    assert (np.diff(sort_array(ascending, True, False)) < 0).all()
+
+
+def test_zeros_are_equal_and_nulls_stand_where_they_are_wanted() -> None:
+    assert len(set(sort_array(Vector(D.DOUBLE, np.array([0.0, -0.0])), False, True))) == 1
+    key = Vector(D.INT, np.array([5, 0, -5], np.int32), nulls=np.array([False, True, False]))
+    assert top_rows([sort_array(key, False, True)], 3).tolist() == [2, 0, 1]
+    assert top_rows([sort_array(key, True, False)], 3).tolist() == [1, 0, 2]
+
+
+KEYS = st.lists(st.tuples(st.integers(-3, 3), st.integers(-2, 2)), max_size=60)
+
+
+@given(KEYS, st.integers(0, 70))
+def test_first_rows_are_those_of_a_stable_sort(rows: list[tuple[int, int]], limit: int) -> None:
+    keys: list[Any] = [np.array([row[k] for row in rows], np.int64) for k in (0, 1)]
+    expected = sorted(range(len(rows)), key=lambda i: rows[i])[:limit]
+    assert top_rows(keys, limit).tolist() == expected
+
+
+@given(st.lists(st.floats(width=32), min_size=1, max_size=30), st.booleans(), st.integers(1, 30))
+def test_a_bound_drops_only_rows_that_come_later(values: list[float], descending: bool, limit: int) -> None:
+    key = Vector(D.DOUBLE, np.array(values))
+    order = sort_array(key, descending, True)
+    first = top_rows([order], limit)
+    bound = bound_of(Vector(D.DOUBLE, key.values[first]), descending)
+    if bound is not None:
+        assert set(first.tolist()) <= set(bound.candidates(key).tolist())
+        assert (order[bound.candidates(key)] <= order[first].max()).all()
