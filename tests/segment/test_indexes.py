@@ -10,7 +10,6 @@ from pyroaring import BitMap
 
 from gamay.base.errors import InvalidConfigError
 from gamay.model.types import DataType
-from gamay.segment.index import bitmaps
 from gamay.segment.index import range as range_index
 from gamay.segment.index.bloom import bloom_size
 
@@ -72,7 +71,6 @@ def in_range(lower, upper, lower_inclusive, upper_inclusive):
 )
 def test_range_is_a_scan(kit, monkeypatch, multi, data_type, raw, size, cardinality, seed, bounds, inclusive):
     monkeypatch.setattr(range_index, "_DOCS_PER_BUCKET_MIN", 16)
-    monkeypatch.setattr(bitmaps, "LIST_DOCS_MAX", 8)
     rows = rows_of(size, cardinality, seed, multi)
     schema = kit.schema(kit.field("x", data_type, not multi))
     config = kit.config(rangeIndexColumns=["x"], noDictionaryColumns=["x"] if raw else [])

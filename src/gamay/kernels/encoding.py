@@ -70,3 +70,29 @@ def mark_lists(holds: Array, offsets: Array, out: Array) -> None:
             if holds[j]:
                 out[i] = True
                 break
+
+
+@kernel
+def first_of_repeats(starts: Array, docs: Array, out: Array) -> None:
+    """Set out[i] to whether docs[i] is the first of its kind in its group docs[starts[k]:starts[k + 1]], which ascends."""
+    for k in range(starts.size - 1):
+        for i in range(starts[k], starts[k + 1]):
+            out[i] = i == starts[k] or docs[i] != docs[i - 1]
+
+
+@kernel
+def roaring_sizes(starts: Array, docs: Array, out: Array) -> None:
+    """Estimate the bytes of a serialised roaring bitmap of each group of docs, into int64 out [number of groups].
+
+    Group k is docs[starts[k]:starts[k + 1]] and ascends.
+    """
+    for k in range(starts.size - 1):
+        containers = 0
+        runs = 0
+        for i in range(starts[k], starts[k + 1]):
+            doc = np.int64(docs[i])
+            before = np.int64(docs[i - 1]) if i > starts[k] else np.int64(-1 << 16)
+            containers += doc >> 16 != before >> 16
+            runs += doc != before + 1
+        count = starts[k + 1] - starts[k]
+        out[k] = 8 + 8 * containers + min(2 * count, 4 * runs + 2 * containers, 8192 * containers)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gamay.base.errors import InvalidConfigError
 from gamay.functions.arrow import arrow_type
 from gamay.functions.expression import LiteralValue
 from gamay.model.types import DataType
@@ -17,6 +18,8 @@ from gamay.segment.dictionary import sort_distinct
 from gamay.segment.forward import id_dtype
 from gamay.segment.spi import Ids
 from gamay.segment.storage_form import Stored, concat_stored, empty_stored, from_arrow
+
+_VALUES_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,10 @@ class ColumnAccumulator:
         offsets = np.zeros(self._num_docs + 1, np.int64)
         if self._lengths:
             np.cumsum(np.concatenate(self._lengths), out=offsets[1:])
+        if offsets[-1] > _VALUES_MAX:
+            raise InvalidConfigError(
+                f"a column has {offsets[-1]:,} values in one segment, more than {_VALUES_MAX:,}: make segments smaller"
+            )
         return offsets.astype(np.int32)
 
     def _nulls(self) -> Ids:

@@ -57,8 +57,10 @@ class Dictionary(Protocol):
     values and `is_sorted` is true; in a consuming segment ids are in order of arrival.
     """
 
-    data_type: DataType
-    is_sorted: bool
+    @property
+    def data_type(self) -> DataType: ...
+    @property
+    def is_sorted(self) -> bool: ...
 
     def __len__(self) -> int: ...
 
@@ -122,17 +124,28 @@ class BloomFilter(Protocol):
 class Column(Protocol):
     """One column of a segment. Absent indexes are None."""
 
-    name: str
-    data_type: DataType
-    single_value: bool
-    num_docs: int
-    stats: ColumnStats
-    dictionary: Dictionary | None
-    sorted_index: SortedIndex | None
-    inverted_index: InvertedIndex | None
-    range_index: RangeIndex | None
-    bloom_filter: BloomFilter | None
-    null_docs: BitMap | None
+    @property
+    def name(self) -> str: ...
+    @property
+    def data_type(self) -> DataType: ...
+    @property
+    def single_value(self) -> bool: ...
+    @property
+    def num_docs(self) -> int: ...
+    @property
+    def stats(self) -> ColumnStats: ...
+    @property
+    def dictionary(self) -> Dictionary | None: ...
+    @property
+    def sorted_index(self) -> SortedIndex | None: ...
+    @property
+    def inverted_index(self) -> InvertedIndex | None: ...
+    @property
+    def range_index(self) -> RangeIndex | None: ...
+    @property
+    def bloom_filter(self) -> BloomFilter | None: ...
+    @property
+    def null_docs(self) -> BitMap | None: ...
 
     def ids(self, start: int, stop: int) -> Ids:
         """Return the dictionary ids of the rows of a range: uint8, uint16 or uint32, the narrowest for the cardinality.
@@ -161,10 +174,14 @@ class Column(Protocol):
 class Segment(Protocol):
     """A horizontal part of a table."""
 
-    name: str
-    num_docs: int
-    column_names: tuple[str, ...]
-    metadata: Mapping[str, Any]
+    @property
+    def name(self) -> str: ...
+    @property
+    def num_docs(self) -> int: ...
+    @property
+    def column_names(self) -> tuple[str, ...]: ...
+    @property
+    def metadata(self) -> Mapping[str, Any]: ...
 
     def column(self, name: str) -> Column:
         """Return a column; raises KeyError when the segment does not have it."""

@@ -15,7 +15,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from gamay.base.errors import InvalidConfigError
 from gamay.functions.expression import LiteralValue
 from gamay.model.types import DataType
 
@@ -29,6 +31,9 @@ _FIXED: dict[DataType, np.dtype[Any]] = {
     DataType.DOUBLE: np.dtype("<f8"),
     DataType.BOOLEAN: np.dtype("u1"),
 }
+
+
+_OFFSET_MAX = 2**31 - 1
 
 
 def fixed_dtype(data_type: DataType) -> "np.dtype[Any] | None":
@@ -77,8 +82,18 @@ def from_python(value: LiteralValue, data_type: DataType) -> Any:
 
 
 def concat_stored(parts: list[Stored]) -> Stored:
-    """Join stored forms of one type end to end; `parts` must not be empty. Raises pa.ArrowInvalid beyond 2 GiB of bytes."""
-    return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else pa.concat_arrays(parts)
+    """Join stored forms of one type end to end; `parts` must not be empty.
+
+    Raises InvalidConfigError when the bytes of all values, or of all distinct ones, exceed what int32 offsets reach.
+    """
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    size = sum(part.nbytes for part in parts)
+    if size > _OFFSET_MAX and sum(pc.sum(pc.binary_length(part)).as_py() or 0 for part in parts) > _OFFSET_MAX:
+        raise InvalidConfigError(
+            f"a column has {size:,} bytes of values in one segment, more than {_OFFSET_MAX:,}: make segments smaller"
+        )
+    return pa.concat_arrays(parts)
 
 
 def empty_stored(data_type: DataType) -> Stored:

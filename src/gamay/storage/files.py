@@ -4,6 +4,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import urlsplit
 
 import fsspec
@@ -11,6 +12,9 @@ import fsspec
 from gamay.base.errors import InvalidConfigError, NotFoundError, nearest
 
 _COPY_BYTES = 1 << 20
+_HTTP = ("http", "https")
+_AS_IT_IS = {"Accept-Encoding": "identity"}
+_HTTP_TIMEOUT_S = 60  # without a byte
 
 
 def fsync_file(path: Path) -> None:
@@ -63,8 +67,12 @@ def fetch(uri: str, destination: Path) -> None:
     """
     descriptor, temporary = tempfile.mkstemp(prefix=f".{destination.name}.", dir=destination.parent)
     try:
-        with os.fdopen(descriptor, "wb") as target, _open(uri, "rb") as source:
-            shutil.copyfileobj(source, target, _COPY_BYTES)
+        with os.fdopen(descriptor, "wb") as target:
+            if scheme_of(uri) in _HTTP:
+                _download(uri, target)
+            else:
+                with _open(uri, "rb") as source:
+                    shutil.copyfileobj(source, target, _COPY_BYTES)
             target.flush()
             os.fsync(target.fileno())
         os.replace(temporary, destination)
@@ -88,6 +96,10 @@ def put(source: Path, uri: str) -> None:
         local.parent.mkdir(parents=True, exist_ok=True)
         fetch(str(source), local)
         return
+    if scheme_of(uri) in _HTTP:
+        raise InvalidConfigError(
+            f"cannot write to {uri}: a web server only gives files; use file, s3 or another file system"
+        )
     with source.open("rb") as data, _open(uri, "wb") as target:
         shutil.copyfileobj(data, target, _COPY_BYTES)
 
@@ -108,6 +120,24 @@ def scheme_of(uri: str) -> str | None:
     """
     scheme = urlsplit(uri).scheme
     return scheme if len(scheme) > 1 else None
+
+
+def _download(uri: str, target: BinaryIO) -> None:
+    """Copy what a web server gives; httpx raises when the answer ends too early."""
+    import httpx
+
+    try:
+        with httpx.stream("GET", uri, headers=_AS_IT_IS, follow_redirects=True, timeout=_HTTP_TIMEOUT_S) as answer:
+            if answer.status_code in (404, 410):
+                raise FileNotFoundError
+            if answer.status_code != 200:
+                raise OSError(f"{uri} was answered with HTTP status {answer.status_code}")
+            for part in answer.iter_raw(_COPY_BYTES):
+                target.write(part)
+    except httpx.HTTPError as reason:
+        raise OSError(f"cannot fetch {uri}: {reason}") from reason
+    except httpx.InvalidURL as reason:
+        raise InvalidConfigError(f"cannot use {uri}: {reason}") from None
 
 
 def _open(uri: str, mode: str) -> "fsspec.core.OpenFile":

@@ -1,10 +1,10 @@
-"""Roaring bitmaps in buffers, one or many, and docs grouped by a key.
+"""Sets of docs in buffers, one or many, and docs grouped by a key.
 
-bitmaps of a kind K:   K.starts := i64[n + 1]: set i is K.sets[starts[i]:starts[i + 1]]
-                       K.sets   := set*, each padded with zeros to a multiple of 4 bytes
-set                    := u32 doc id*, when it has at most LIST_DOCS_MAX docs: K.counts[i] of them
-                        | serialised roaring bitmap (portable format)
-                       K.counts := i32[n]: number of docs in each set
+sets of a kind K:   K.starts := i64[n + 1]: set i is K.sets[starts[i]:starts[i + 1]]
+                    K.counts := i32[n]: number of docs in each set
+                    K.sets   := set*, each padded with zeros to a multiple of 4 bytes
+set                 := u32 doc id*, ascending, which takes 4 * counts[i] bytes
+                     | serialised roaring bitmap (portable format), only where that takes fewer bytes
 """
 
 from typing import cast
@@ -13,13 +13,9 @@ import numpy as np
 from pyroaring import BitMap
 
 from gamay.base.errors import CorruptSegmentError
-from gamay.kernels.encoding import group_positions, list_indices
+from gamay.kernels.encoding import first_of_repeats, group_positions, list_indices, roaring_sizes
 from gamay.segment.format import BufferFile, BufferMeta, BufferWriter
 from gamay.segment.spi import Ids
-
-# A bitmap of few docs costs more in its header, and in the making, than the list.
-LIST_DOCS_MAX = 32
-
 
 # Build
 
@@ -35,9 +31,9 @@ def serialise(docs: "Ids | BitMap") -> bytes:
 def docs_by_key(keys: Ids, num_keys: int, offsets: "Ids | None") -> "tuple[Ids, Ids]":
     """Sort docs by key, stably.
 
-    keys: [num_values] below `num_keys`; offsets: int32 [num_docs + 1] where each row's values begin, None for one
-    value a row. Returns int64 starts [num_keys + 1] and uint32 docs [num_values]: key k holds docs[starts[k]:starts[k
-    + 1]], ascending, repeated where a row repeats the key.
+    keys: [num_values] below `num_keys`; offsets: int32 [num_docs + 1] where each row's values begin, None for one value
+    a row. Returns int64 starts [num_keys + 1] and uint32 docs: key k holds docs[starts[k]:starts[k + 1]],
+    ascending.
     """
     starts = np.zeros(num_keys + 1, np.int64)
     positions = np.empty(len(keys), np.uint32)
@@ -45,22 +41,27 @@ def docs_by_key(keys: Ids, num_keys: int, offsets: "Ids | None") -> "tuple[Ids, 
     if offsets is None:
         return starts, positions
     rows = np.repeat(np.arange(len(offsets) - 1, dtype=np.uint32), np.diff(offsets))
-    return starts, rows[positions]
+    docs = rows[positions]
+    is_first = np.empty(len(docs), np.bool_)
+    first_of_repeats(starts, docs, is_first)
+    return np.concatenate(([0], np.cumsum(is_first)))[starts], docs[is_first]
 
 
 def write_sets(writer: BufferWriter, kind: str, starts: Ids, docs: Ids) -> list[BufferMeta]:
     """Write the set of docs of each key; `starts` and `docs` as from `docs_by_key`."""
     counts = np.diff(starts).astype(np.int32)
-    parts: list[bytes | Ids] = []
     sizes = 4 * counts.astype(np.int64)
+    likely_sizes = np.empty_like(sizes)
+    roaring_sizes(starts, docs, likely_sizes)
+    parts: list[bytes | Ids] = []
     pending = 0  # first key of the lists that were not yet added: neighbours are written in one piece
-    for key in np.flatnonzero(counts > LIST_DOCS_MAX).tolist():
-        parts.append(docs[starts[pending] : starts[key]])
+    for key in np.flatnonzero(likely_sizes < sizes).tolist():
         raw = serialise(docs[starts[key] : starts[key + 1]])
         raw += bytes(-len(raw) % 4)
-        parts.append(raw)
-        sizes[key] = len(raw)
-        pending = key + 1
+        if len(raw) < sizes[key]:
+            parts += [docs[starts[pending] : starts[key]], raw]
+            sizes[key] = len(raw)
+            pending = key + 1
     parts.append(docs[starts[pending] :])
     byte_starts = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(sizes, out=byte_starts[1:])
@@ -98,7 +99,7 @@ class DocSets:
     def get(self, key: int) -> BitMap:
         """Return a set of docs, which the caller may change."""
         raw = self._sets[self._starts[key] : self._starts[key + 1]]
-        if self._counts[key] <= LIST_DOCS_MAX:
+        if len(raw) == 4 * self._counts[key]:
             return BitMap(raw.view(np.uint32))
         return deserialise(self._file, self._kind, raw)
 
@@ -107,13 +108,12 @@ class DocSets:
         if len(keys) == 1:
             return self.get(int(keys[0]))
         keys = np.asarray(keys, np.int64)
-        is_list = self._counts[keys] <= LIST_DOCS_MAX
+        is_list = self._starts[keys + 1] - self._starts[keys] == 4 * self._counts[keys].astype(np.int64)
         bitmaps = [self.get(key) for key in keys[~is_list].tolist()]
         listed = keys[is_list]
         if len(listed):
             starts, ends = self._starts[listed] >> 2, self._starts[listed + 1] >> 2
             positions = np.empty(int((ends - starts).sum()), np.int64)
             list_indices(starts, ends, positions)
-            words = self._sets[: len(self._sets) & ~3].view(np.uint32)
-            bitmaps.append(BitMap(words[positions]))
+            bitmaps.append(BitMap(np.sort(self._sets.view(np.uint32)[positions])))
         return BitMap.union(*bitmaps) if bitmaps else BitMap()
