@@ -1,8 +1,10 @@
 """Constants are computed once, when the query is compiled: `ts > ago('P1D')` compares with a number."""
 
+from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import evaluate_constant
 from gamay.functions.expression import Call, Expression, Literal
 from gamay.functions.registry import scalar_function
+from gamay.functions.text import to_text
 from gamay.sql.slots import Slot
 from gamay.sql.translate import FALSE, TRUE, oriented
 
@@ -38,7 +40,12 @@ class Folder:
         if function is None or not function.can_fold or not (function.is_deterministic or self._volatile):
             return call
         self.has_computed = True
-        return evaluate_constant(call)
+        try:
+            return evaluate_constant(call)
+        except QueryError as error:
+            if error.code is ErrorCode.QUERY_EXECUTION:
+                raise QueryError(ErrorCode.QUERY_VALIDATION, f"{to_text(call)} has no value: {error}") from error
+            raise
 
 
 def _same(left: tuple[Expression, ...], right: tuple[Expression, ...]) -> bool:

@@ -19,7 +19,7 @@ COMMENT = r"--[^\n]*|/\*(?:[^*]|\*(?!/))*+\*/"
 
 _LEXEME = re.compile(
     rf"(?P<space>\s+|{COMMENT})|(?P<string>{STRING})|(?P<quoted>{QUOTED})|(?P<number>{NUMBER})"
-    rf"|(?P<word>{_WORD_CHAR}+)|(?P<op><>|!=|<=|>=|\|\||[-+*/%=<>(),.;\[\]])"
+    rf"|(?P<word>{_WORD_CHAR}+)|(?P<op><>|!=|<=|>=|\|\||/(?!\*)|[-+*%=<>(),.;\[\]])"
 )
 _NAME_MAX = 1024
 

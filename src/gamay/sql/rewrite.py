@@ -75,13 +75,10 @@ def _fold(statement: Statement, folder: Folder) -> Statement:
 # -- ordinals and aliases
 
 
-def _is_ordinal(expression: Expression) -> bool:
-    return isinstance(expression, Literal) and type(expression.value) is int
-
-
 def _ordinal_slots(statement: Statement) -> frozenset[int]:
+    """Whole numbers among the keys are ordinals, other constants are dropped: either way the plan depends on them."""
     keys = (*statement.group_by, *(key.expression for key in statement.order_by))
-    return frozenset(key.index for key in keys if isinstance(key, Slot) and _is_ordinal(key))
+    return frozenset(key.index for key in keys if isinstance(key, Slot))
 
 
 def _resolve_ordinals(statement: Statement) -> Statement:

@@ -15,12 +15,12 @@ from gamay.sql.errors import syntax_error
 from gamay.sql.lexer import Kind, Lexeme, lex
 from gamay.sql.options import option_name
 from gamay.sql.query import OrderBy
-from gamay.sql.tokens import is_keyword, to_tokens
+from gamay.sql.tokens import quoting_hint, to_tokens
 from gamay.sql.translate import Translator, position_of
 
 _SET_OPERATIONS = ("JOIN", "UNION", "INTERSECT", "EXCEPT", "MINUS")
 _OTHER_STATEMENTS = ("INSERT", "CREATE", "DROP", "SHOW", "UPDATE", "DELETE", "ALTER", "MERGE")
-_SINGLE_TABLE = "a query reads a single table: joins, subqueries, window functions and set operations are not supported"
+_SINGLE_TABLE = "a query reads a single table, without joins, subqueries, window functions or set operations"
 _CLAUSES = ("LIMIT", "OFFSET", "FETCH")
 
 
@@ -64,7 +64,7 @@ def parse_single_expression(text: str, literals: Sequence[Literal]) -> Expressio
     lexemes = lex(text)
     if lexemes[0].kind is Kind.END:
         raise syntax_error(text, 0, "the expression is empty")
-    _refuse_other_tables(text, lexemes)
+    _refuse_unsupported(text, lexemes)
     node = _run_parser(text, lexemes, into_select=False)
     return Translator(text, literals).expression(node)
 
@@ -98,7 +98,7 @@ class _Reader:
         end = self._end()
         body, limit, offset = self._tail(self.lexemes[self.position : end])
         body, nulls_last = _cut_null_orders(self.text, body)
-        _refuse_other_tables(self.text, body)
+        _refuse_unsupported(self.text, body)
         node = _run_parser(self.text, body, into_select=True)
         statement = self._select(node, limit, offset, explain, set_options)
         order_by = tuple(replace(key, nulls_last=nulls_last.get(i)) for i, key in enumerate(statement.order_by))
@@ -222,6 +222,9 @@ class _Reader:
         parts = [part.name for part in (table.args.get("catalog"), table.args.get("db"), table.this) if part is not None]
         if len(parts) > 2:
             raise syntax_error(self.text, position_of(table), "a table name has at most one dot: database.table")
+        alias = table.args.get("alias")
+        if alias is not None and alias.args.get("columns"):
+            raise syntax_error(self.text, position_of(alias), f"unexpected '{table.alias}' after the table name")
         name = ".".join(parts)
         raw = parts[-1].removesuffix("_OFFLINE").removesuffix("_REALTIME")
         names = {name, parts[-1], raw, ".".join([*parts[:-1], raw])}
@@ -318,8 +321,8 @@ def _cut_null_orders(text: str, lexemes: Sequence[Lexeme]) -> tuple[list[Lexeme]
     return kept, nulls_last
 
 
-def _refuse_other_tables(text: str, lexemes: Sequence[Lexeme]) -> None:
-    """Refuse what reads more than one table, before the parser makes something else of it."""
+def _refuse_unsupported(text: str, lexemes: Sequence[Lexeme]) -> None:
+    """Refuse what the dialect does not have, such as a second table, before the parser makes something else of it."""
     for i, lexeme in enumerate(lexemes):
         following = lexemes[i + 1] if i + 1 < len(lexemes) else None
         called = following is not None and following.is_op("(")
@@ -328,6 +331,16 @@ def _refuse_other_tables(text: str, lexemes: Sequence[Lexeme]) -> None:
             raise syntax_error(text, lexeme.start, "a request holds one statement, with SET before it; expected the end")
         if lexeme.is_word("FILTER", "WITHIN") and after_parenthesis and (called or lexeme.text == "WITHIN"):
             raise syntax_error(text, lexeme.start, f"{lexeme.text} after an aggregate is not supported")
+        if lexeme.literal >= 0 and following is not None and following.literal >= 0:
+            raise syntax_error(text, following.start, f"unexpected {following.shown}")
+        if lexeme.is_word("INTERVAL") and following is not None and following.literal >= 0:
+            raise syntax_error(
+                text, lexeme.start, "INTERVAL is not supported; write ago('P1D') or timestampAdd('DAY', 1, x)"
+            )
+        if lexeme.is_word("ESCAPE") and following is not None and following.literal >= 0:
+            raise syntax_error(text, lexeme.start, "ESCAPE is not supported: in LIKE a backslash escapes % and _")
+        if lexeme.is_word("AT") and following is not None and following.is_word("TIME"):
+            raise syntax_error(text, lexeme.start, "AT TIME ZONE is not supported; write toDateTime(x, 'pattern', 'zone')")
         if lexeme.is_word("ROLLUP", "CUBE", "SETS") and called:
             raise syntax_error(text, lexeme.start, "GROUPING SETS, ROLLUP and CUBE are not supported")
         if (
@@ -335,7 +348,7 @@ def _refuse_other_tables(text: str, lexemes: Sequence[Lexeme]) -> None:
             or (lexeme.is_word(*_SET_OPERATIONS) and not called)
             or (lexeme.is_word("OVER") and called and after_parenthesis)
         ):
-            raise syntax_error(text, lexeme.start, f"{lexeme.text} is not supported here: {_SINGLE_TABLE}")
+            raise syntax_error(text, lexeme.start, f"{lexeme.text} is not supported: {_SINGLE_TABLE}")
 
 
 def _run_parser(text: str, lexemes: Sequence[Lexeme], *, into_select: bool) -> exp.Expr:
@@ -362,12 +375,14 @@ def _explained(text: str, lexemes: Sequence[Lexeme], error: ParseError) -> Query
     start = int(detail.get("col") or 0)
     description = str(detail.get("description") or error)
     at = next((lexeme for lexeme in lexemes if lexeme.start >= start), lexemes[-1])
-    if description.startswith(("Expecting", "Expected")):
+    if "CASE" in description:
+        message = "this CASE is not complete; write CASE WHEN condition THEN value ... ELSE value END"
+    elif description.startswith(("Expecting", "Expected")):
         message = f"{description[0].lower()}{description[1:]}, found {at.shown}"
     elif description.startswith("Required keyword"):
         message = f"an operand is missing at {at.shown}"
     else:
         message = f"unexpected {at.shown}"
-    if is_keyword(at):
-        message += f'; a column of this name is written "{at.source}"'
-    return syntax_error(text, at.start, message)
+        if not any(lexeme.is_word("FROM") for lexeme in lexemes):
+            message += "; FROM is missing"
+    return syntax_error(text, at.start, message + quoting_hint(at))

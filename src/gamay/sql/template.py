@@ -33,6 +33,9 @@ class Template:
     fill_options: Callable[[Literals], dict[str, str]] | None
 
     def fits(self, literals: Literals) -> bool:
+        """Whether the plan holds for these literals; numbers beyond 64 bits are checked by compiling anew."""
+        if any([literal.type is DataType.BIG_DECIMAL for literal in literals]):
+            return False
         return len(literals) == self.num_literals and all(literals[i] == value for i, value in self.ordinals)
 
 

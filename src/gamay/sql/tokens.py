@@ -78,12 +78,20 @@ _OPERATORS = {
 _BEFORE_OPERAND = frozenset(KEYWORDS) - {"CASE", "END", "NULL", "TRUE", "FALSE", "AS", "ASC", "DESC", "IN", "IS", "FROM"}
 _NO_OPERAND = frozenset(KEYWORDS) - {"CASE", "NULL", "TRUE", "FALSE", "NOT", "DISTINCT", "SELECT"} | frozenset(_TAIL)
 _TEXT_PREFIXES = ("DATE", "TIME", "TIMESTAMP")
+_DEEPER = ("NOT", "CASE", "IN", "LIKE", "BETWEEN", "IS")
+_SEPARATORS = ("AND", "OR", "WHEN", "THEN", "ELSE", "SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER")
+_LIKELY_NAMES = ("GROUP", "ORDER", "DESC", "ASC", "LIMIT", "OFFSET", "FETCH", "END", "CASE")
 DEPTH_MAX = 200
 
 
 def to_tokens(text: str, lexemes: Sequence[Lexeme]) -> list[Token]:
     """Return the tokens of a statement or expression, `lexemes` up to END; raises QueryError where an operand is missing."""
     return _Converter(text, lexemes).run()
+
+
+def quoting_hint(lexeme: Lexeme) -> str:
+    """Say how to write a column of this name, where a keyword is likely to be one."""
+    return f'; a column of this name is written "{lexeme.source}"' if lexeme.is_word(*_LIKELY_NAMES) else ""
 
 
 def is_keyword(lexeme: Lexeme) -> bool:
@@ -99,6 +107,7 @@ class _Converter:
         self.lexemes = lexemes
         self.tokens: list[Token] = []
         self.open: list[tuple[Lexeme, str]] = []  # the parenthesis, and the form it belongs to
+        self.chains = [0]  # for each open level, the operators since the last comma or connector: the tree's depth
         self.position = 0
 
     def run(self) -> list[Token]:
@@ -148,6 +157,14 @@ class _Converter:
         if lexeme.text in ("FROM", "AS") and not following.is_name and not following.is_op("("):
             what = "a table name" if lexeme.text == "FROM" else "an alias"
             raise syntax_error(self.text, following.start, f"expected {what} after {lexeme.text}, found {following.shown}")
+        if lexeme.text in _DEEPER:
+            self._deepen(lexeme)
+        elif lexeme.text in _SEPARATORS:
+            self.chains[-1] = 0
+        if lexeme.text == "CASE":
+            self.chains.append(0)
+        elif lexeme.text == "END" and len(self.chains) > len(self.open) + 1:
+            self.chains.pop()
         self._emit(KEYWORDS[lexeme.text], lexeme.text, lexeme)
 
     def _function(self, lexeme: Lexeme) -> None:
@@ -170,10 +187,16 @@ class _Converter:
             self._emit(TokenType.STRING, CONSTANT_MARK + first.text, first)
             self.position += 1
 
+    def _deepen(self, lexeme: Lexeme) -> None:
+        """Count a level of the tree; the parser and all that walk its result recurse."""
+        self.chains[-1] += 1
+        if sum(self.chains) > DEPTH_MAX:
+            raise syntax_error(self.text, lexeme.start, f"the expression is nested deeper than {DEPTH_MAX}")
+
     def _open(self, lexeme: Lexeme, form: str) -> None:
-        if len(self.open) >= DEPTH_MAX:
-            raise syntax_error(self.text, lexeme.start, f"parentheses are nested deeper than {DEPTH_MAX}")
+        self._deepen(lexeme)
         self.open.append((lexeme, form))
+        self.chains.append(0)
         self._emit(TokenType.L_PAREN, "(", lexeme)
 
     def _has_from(self) -> bool:
@@ -214,6 +237,11 @@ class _Converter:
             if not self.open:
                 raise syntax_error(self.text, lexeme.start, "this parenthesis closes nothing")
             self.open.pop()
+            self.chains.pop()
+        elif lexeme.text == ",":
+            self.chains[-1] = 0
+        else:
+            self._deepen(lexeme)
         kind = _OPERATORS.get(lexeme.text)
         if kind is None:
             raise syntax_error(self.text, lexeme.start, f"unexpected {lexeme.shown}")
@@ -237,10 +265,7 @@ class _Converter:
         return lexeme.kind is Kind.WORD and lexeme.text in _BEFORE_OPERAND and lexeme.text not in ("GROUP", "ORDER")
 
     def _missing_operand(self, lexeme: Lexeme, following: Lexeme) -> QueryError:
-        hint = ""
-        if following.is_word("GROUP", "ORDER", "DESC", "ASC", "AS", "LIMIT", "OFFSET", "FETCH", "END"):
-            hint = f'; a column of this name is written "{following.source}"'
-        message = f"expected an expression after {lexeme.shown}, found {following.shown}{hint}"
+        message = f"expected an expression after {lexeme.shown}, found {following.shown}{quoting_hint(following)}"
         return syntax_error(self.text, following.start, message)
 
 

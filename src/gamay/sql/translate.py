@@ -1,6 +1,6 @@
 """sqlglot's tree to the expression tree of Gamay."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -51,11 +51,6 @@ _TAKES_UNIT = frozenset({"timestampadd", "timestampdiff", "dateadd", "datediff"}
 TRUE = Literal(True, DataType.BOOLEAN)
 FALSE = Literal(False, DataType.BOOLEAN)
 NULL = Literal(None, DataType.UNKNOWN)
-_UNSUPPORTED: Mapping[type[exp.Expr], str] = {
-    exp.Escape: "ESCAPE is not supported: in LIKE patterns a backslash escapes % and _",
-    exp.Interval: "INTERVAL is not supported; write ago('P1D') or timestampAdd('DAY', 1, x)",
-    exp.AtTimeZone: "AT TIME ZONE is not supported; write toDateTime(x, 'pattern', 'zone')",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +73,7 @@ class Translator:
             return self._connector(node)
         name = _BINARY.get(type(node))
         if name is None:
-            raise self.error(node, _UNSUPPORTED.get(type(node), f"{node.key.upper()} is not supported here"))
+            raise self.error(node, f"{node.key.upper()} is not supported here")
         return oriented(name, self.expression(node.args["this"]), self.expression(node.args["expression"]))
 
     def error(self, node: exp.Expr, message: str) -> QueryError:

@@ -1,0 +1,135 @@
+"""A plan filled with new literals is the plan that compiling the text anew gives."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gamay.base.errors import QueryError
+from gamay.functions.expression import Literal
+from gamay.model.types import DataType
+from gamay.sql.parser import PlanCache, parse_expression, parse_query
+from gamay.sql.query import Query
+from gamay.sql.slots import lift_literals
+
+TEMPLATES = [
+    "SELECT a FROM t WHERE a = {} AND b > {} AND c IN ({}, {}, {})",
+    "SELECT a + {}, count(*) FROM t GROUP BY a + {}",
+    "SELECT a, sum(x * {}) FROM t WHERE b BETWEEN {} AND {} GROUP BY a HAVING sum(x * {}) > {}",
+    "SELECT a FROM t WHERE b < -{} OR c = - - {}",
+    "SELECT a, b FROM t ORDER BY {}, b LIMIT {}",
+    "SELECT a, count(*) FROM t GROUP BY {} ORDER BY {} DESC LIMIT {}",
+    "SELECT a FROM t WHERE b > {} + {} AND c = {}",
+    "SELECT DISTINCT f(a, {}) FROM t ORDER BY f(a, {})",
+    "SELECT percentile(a, {}), case when b > {} then {} else {} end FROM t",
+    "SET timeoutMs = {}; SELECT a FROM t LIMIT {} OFFSET {}",
+    "SELECT {}, {} AS x",
+    "SELECT a FROM t WHERE {} < a AND {} = {} LIMIT {}, {}",
+    'SELECT "{}" FROM t /* {} */ WHERE a = {} -- {}',
+    "SELECT CAST(a AS INT) FROM t WHERE b = {} AND c = {}",
+]
+literals = st.one_of(
+    st.integers(0, 3).map(str),
+    st.integers(0, 2**63).map(str),
+    st.sampled_from(
+        ["1.5", "1e3", ".5", "2.", "'INT'", "'a'", "'it''s'", "''", "'-- x'", "'\"'", "007", "9223372036854775808"]
+    ),
+)
+
+
+def compiled(sql: str, plans: PlanCache) -> Query | str:
+    try:
+        return parse_query(sql, plans=plans)
+    except QueryError as error:
+        return f"{error.code.code} {error}"
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.sampled_from(TEMPLATES), st.data())
+def test_cached_and_fresh_plans_agree(template: str, data: st.DataObject) -> None:
+    plans = PlanCache()
+    for _ in range(3):
+        values = [data.draw(literals) for _ in range(template.count("{}"))]
+        sql = template.format(*values)
+        assert compiled(sql, plans) == compiled(sql, PlanCache())
+
+
+@given(st.text(alphabet="a1.'\"-/* \n$e+,;()x=<", max_size=40))
+def test_any_text_gives_a_query_or_an_error_and_the_same_again(text: str) -> None:
+    plans = PlanCache()
+    sql = f"SELECT a FROM t WHERE {text}"
+    assert compiled(sql, plans) == compiled(sql, plans)
+
+
+def test_templates_are_shared_between_literals_only() -> None:
+    plans = PlanCache()
+    for sql in ("SELECT a FROM t WHERE b = 1", "SELECT a FROM t WHERE b = 22", "select a from t where b = 1"):
+        parse_query(sql, plans=plans)
+    assert len(plans) == 2
+
+
+def test_equal_literals_are_another_template() -> None:
+    plans = PlanCache()
+    parse_query("SELECT a + 1, count(*) FROM t GROUP BY a + 1", plans=plans)
+    with pytest.raises(QueryError, match="neither in GROUP BY"):
+        parse_query("SELECT a + 1, count(*) FROM t GROUP BY a + 2", plans=plans)
+
+
+def test_an_ordinal_belongs_to_the_plan() -> None:
+    plans = PlanCache()
+    first = parse_query("SELECT a, b FROM t ORDER BY 1 LIMIT 5", plans=plans)
+    second = parse_query("SELECT a, b FROM t ORDER BY 2 LIMIT 5", plans=plans)
+    assert first.order_by != second.order_by
+    with pytest.raises(QueryError, match="out of range"):
+        parse_query("SELECT a, b FROM t ORDER BY 3 LIMIT 5", plans=plans)
+
+
+def test_the_oldest_template_leaves_first() -> None:
+    plans = PlanCache(templates_max=2)
+    for column in "abc":
+        parse_query(f"SELECT {column} FROM t", plans=plans)
+    assert len(plans) == 2
+
+
+def test_a_text_that_imitates_a_template_does_not_get_its_plan() -> None:
+    plans = PlanCache()
+    parse_query("SELECT a FROM t WHERE b = 1", plans=plans)
+    with pytest.raises(QueryError, match="unexpected character"):
+        parse_query("SELECT a FROM t WHERE b = \0n", plans=plans)
+
+
+def test_now_is_computed_for_each_query() -> None:
+    plans = PlanCache()
+    values = [parse_query("SELECT now()", plans=plans).select[0].expression for _ in range(2)]
+    assert all(isinstance(value, Literal) and value.type is DataType.LONG for value in values)
+    assert values[0].value <= values[1].value  # type: ignore[union-attr, operator]
+
+
+def test_lifting_keeps_comments_and_quoted_names() -> None:
+    lifted = lift_literals("SELECT \"1 'x'\", a1, 1a FROM t -- 5 'y'\nWHERE b = 1 AND c = 'x' AND d = 1 /* 6 */")
+    assert lifted.sources == ("1", "'x'")
+    assert lifted.pattern == (0, 1, 0)
+
+
+def test_request_options_yield_to_those_of_the_text() -> None:
+    query = parse_query("SET timeoutMs = 1; SELECT a FROM t OPTION(numGroupsLimit=2)", {"timeoutMs": "9", "trace": "true"})
+    assert query.options == {"timeoutMs": "1", "numGroupsLimit": "2", "trace": "true"}
+
+
+def test_parse_expression() -> None:
+    assert parse_expression("a > 1 + 1") == parse_expression("a > CAST(2 AS LONG)")
+    for bad in ("", "a,", "a b", "SELECT 1", "a = "):
+        with pytest.raises(QueryError):
+            parse_expression(bad)
+
+
+def test_deep_nesting_is_an_error_and_long_chains_are_not() -> None:
+    with pytest.raises(QueryError, match="nested"):
+        parse_query("SELECT " + "(" * 1000 + "a" + ")" * 1000 + " FROM t")
+    conditions = " AND ".join(f"c{i} = {i}" for i in range(3000))
+    assert len(parse_query(f"SELECT a FROM t WHERE {conditions}").where.args) == 3000  # type: ignore[union-attr]
+    assert len(parse_query(f"SELECT a FROM t WHERE b IN ({','.join(map(str, range(5000)))})").where.args) == 5001  # type: ignore[union-attr]
+
+
+def test_a_long_sum_is_an_error_rather_than_a_crash() -> None:
+    with pytest.raises(QueryError, match="nested"):
+        parse_query("SELECT " + " + ".join(["a"] * 50_000) + " FROM t")
