@@ -74,7 +74,8 @@ class Translator:
         name = _BINARY.get(type(node))
         if name is None:
             raise self.error(node, f"{node.key.upper()} is not supported here")
-        return oriented(name, self.expression(node.args["this"]), self.expression(node.args["expression"]))
+        call = oriented(name, self.expression(node.args["this"]), self.expression(node.args["expression"]))
+        return Call("not", (call,)) if node.args.get("negate") else call  # NOT LIKE arrives as LIKE with a flag
 
     def error(self, node: exp.Expr, message: str) -> QueryError:
         return syntax_error(self.text, position_of(node), message)
