@@ -20,7 +20,7 @@ from gamay.model.schema import Schema
 from gamay.model.types import DataType
 from gamay.query.bind_filter import FilterBinder, fold
 from gamay.query.predicate import EVERYTHING, Filter, filter_columns
-from gamay.query.scope import Scope, ValueType
+from gamay.query.scope import Scope, ValueType, with_null_flags
 from gamay.sql.query import OrderBy, Query, SelectItem
 
 
@@ -118,7 +118,7 @@ class _Binder:
         query = self._query
         items = self._select_items()
         order_by = [(self._row_expression(key.expression), key) for key in query.order_by]
-        having = None if query.having is None else fold(self._scope.bind(query.having))
+        having = None if query.having is None else self._row_expression(query.having)
         group_by = [self._row_expression(expression) for expression in query.group_by]
         written = (
             [item.expression for item in items] + [expression for expression, _ in order_by] + ([having] if having else [])
@@ -149,7 +149,7 @@ class _Binder:
         return items
 
     def _row_expression(self, expression: Expression) -> Expression:
-        return fold(self._scope.bind(expression))
+        return with_null_flags(fold(self._scope.bind(expression)))
 
     def _filter(self) -> Filter:
         if self._query.where is None:

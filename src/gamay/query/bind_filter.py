@@ -22,7 +22,7 @@ from gamay.query.predicate import (
     disjunction,
     negation,
 )
-from gamay.query.scope import ValueType
+from gamay.query.scope import ValueType, with_null_flags
 
 _MIRRORED = {
     "equals": "equals",
@@ -103,7 +103,9 @@ class FilterBinder:
         return self._test(Call(name, args))
 
     def _test(self, expression: Call) -> Filter:
-        columns = tuple(column_names(expression))
+        flagged = with_null_flags(expression)
+        assert isinstance(flagged, Call)
+        expression, columns = flagged, tuple(column_names(flagged))
         if expression.name in _BY_VALUE and isinstance(expression.args[0], Column) and len(columns) == 1:
             result_type(expression, lambda name: (self._column_type(name)[0], False))
             return Match(columns[0], expression)

@@ -13,6 +13,7 @@ ValueType = tuple[DataType, bool]
 VIRTUAL_COLUMNS: Mapping[str, ValueType] = {
     name: (spec.data_type, not spec.single_value) for name, spec in BUILT_IN_COLUMNS.items()
 }
+NULL_FLAG_PREFIX = "$isNull:"
 _VIRTUAL_BY_FOLDED = {name.lower(): name for name in VIRTUAL_COLUMNS}
 
 
@@ -42,12 +43,15 @@ class Scope:
         """Return the type of a resolved column."""
         if name in VIRTUAL_COLUMNS:
             return VIRTUAL_COLUMNS[name]
+        if name.startswith(NULL_FLAG_PREFIX):
+            return DataType.BOOLEAN, False
         spec = self._schema.field(name)
         return spec.data_type, not spec.single_value
 
     def fields(self, names: Iterable[str]) -> dict[str, FieldSpec]:
         """Return the schema's fields of resolved columns, without the virtual ones."""
-        return {name: self._schema.field(name) for name in names if name not in VIRTUAL_COLUMNS}
+        stored = dict.fromkeys(name.removeprefix(NULL_FLAG_PREFIX) for name in names)
+        return {name: self._schema.field(name) for name in stored if name not in VIRTUAL_COLUMNS}
 
     def star(self) -> list[str]:
         """Return what `*` stands for: all columns in alphabetical order, without the virtual ones."""
@@ -62,3 +66,17 @@ class Scope:
             args = tuple(self.bind(arg) for arg in expression.args)
             return expression if args == expression.args else Call(expression.name, args)
         return expression
+
+
+def with_null_flags(expression: Expression) -> Expression:
+    """Return a computed expression with `column IS NULL` read from the column's null vector.
+
+    Without null handling the values of null rows are the column's default, so the values cannot tell.
+    """
+    if not isinstance(expression, Call):
+        return expression
+    if expression.name in ("isnull", "isnotnull") and isinstance(expression.args[0], Column):
+        flag = Column(NULL_FLAG_PREFIX + expression.args[0].name)
+        return flag if expression.name == "isnull" else Call("not", (flag,))
+    args = tuple(with_null_flags(arg) for arg in expression.args)
+    return expression if args == expression.args else Call(expression.name, args)

@@ -4,6 +4,7 @@ A column that the segment does not have reads as the schema's default value in e
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from gamay.functions.vector import Vector
 from gamay.model.field_spec import FieldSpec
 from gamay.model.types import DataType
 from gamay.query.constants import repeated, values_of
-from gamay.query.scope import VIRTUAL_COLUMNS
+from gamay.query.filter.docset import doc_mask
+from gamay.query.scope import NULL_FLAG_PREFIX, VIRTUAL_COLUMNS
 from gamay.segment.spi import (
     BloomFilter,
     Column,
@@ -196,6 +198,48 @@ class ConstantListColumn(_IndexFree):
         return self.values(0, len(docs))
 
 
+class NullFlagColumn(_IndexFree):
+    """For each row of a column whether it is null."""
+
+    data_type = DataType.BOOLEAN
+    single_value = True
+
+    def __init__(self, name: str, column: Column) -> None:
+        self.name = name
+        self.num_docs = column.num_docs
+        self._null_docs = column.null_docs or BitMap()
+        self.stats = ColumnStats(
+            cardinality=None,
+            minimum=None,
+            maximum=None,
+            total=None,
+            is_sorted=False,
+            num_values=column.num_docs,
+            max_values_per_row=1,
+            num_nulls=0,
+            partition=None,
+        )
+
+    @cached_property
+    def _flags(self) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+        return doc_mask(self._null_docs, self.num_docs)
+
+    def ids(self, start: int, stop: int) -> Ids:
+        raise KeyError(f"{self.name} has no dictionary")
+
+    def offsets(self, start: int, stop: int) -> "np.ndarray[Any, np.dtype[np.int32]]":
+        raise KeyError(f"{self.name} is single-value")
+
+    def values(self, start: int, stop: int) -> Vector:
+        return Vector(self.data_type, self._flags[start:stop])
+
+    def ids_at(self, docs: DocIds) -> Ids:
+        raise KeyError(f"{self.name} has no dictionary")
+
+    def values_at(self, docs: DocIds) -> Vector:
+        return Vector(self.data_type, self._flags[docs])
+
+
 class QuerySegment:
     """A segment with the columns that queries may name beside the stored ones.
 
@@ -210,38 +254,33 @@ class QuerySegment:
         self._segment = segment
         self._fields = fields
         self._host_name = host_name
+        self._stored = frozenset(segment.column_names)
+        self._made: dict[str, Column] = {}
 
     def column(self, name: str) -> Column:
         """Return a column; raises KeyError when neither the segment nor the query's fields have it."""
-        if name in VIRTUAL_COLUMNS:
-            return self._virtual(name)
-        if name in self._fields and name not in self.column_names:
-            field = self._fields[name]
-            return ConstantColumn(
-                name,
-                field.data_type,
-                field.default_null_value,
-                self.num_docs,
-                single_value=field.single_value,
-                all_null=True,
-            )
-        return self._segment.column(name)
+        if name in self._stored:
+            return self._segment.column(name)
+        if name not in self._made:
+            # two threads may both make it; either is as good
+            self._made[name] = self._make(name)
+        return self._made[name]
 
-    def _virtual(self, name: str) -> Column:
+    def _make(self, name: str) -> Column:
         if name == "$docId":
             return DocIdColumn(self.num_docs)
-        data_type, multi_value = VIRTUAL_COLUMNS[name]
         if name == "$partitionId":
             return ConstantListColumn(name, self._partition_ids(), self.num_docs)
-        value = _VALUES[name](self)
-        return ConstantColumn(
-            name,
-            data_type,
-            _UNKNOWN[data_type] if value is None else value,
-            self.num_docs,
-            single_value=not multi_value,
-            all_null=value is None,
-        )
+        if name in _VALUES:
+            value = _VALUES[name](self)
+            data_type, _ = VIRTUAL_COLUMNS[name]
+            known = _UNKNOWN[data_type] if value is None else value
+            return ConstantColumn(name, data_type, known, self.num_docs, single_value=True, all_null=value is None)
+        if name.startswith(NULL_FLAG_PREFIX):
+            return NullFlagColumn(name, self.column(name.removeprefix(NULL_FLAG_PREFIX)))
+        field = self._fields[name]
+        default = field.default_null_value
+        return ConstantColumn(name, field.data_type, default, self.num_docs, single_value=field.single_value, all_null=True)
 
     @property
     def host_name(self) -> str:
