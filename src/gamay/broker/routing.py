@@ -9,7 +9,7 @@ from typing import Any
 from gamay.base.errors import GamayError
 from gamay.broker.segment_stats import stats_of
 from gamay.cluster import paths
-from gamay.cluster.records import Assignment
+from gamay.cluster.records import ERROR, Assignment
 from gamay.cluster.registry import Registry
 from gamay.cluster.views import servers_of
 from gamay.model.schema import Schema
@@ -19,13 +19,16 @@ from gamay.query.prune import PruningTable, SegmentRecordStats
 
 _log = logging.getLogger(__name__)
 
+_NEW_SEGMENT_MS = 300_000
+
 
 @dataclass(frozen=True, slots=True)
 class TableRoute:
     """One typed table at one moment.
 
     segments: those that queries must read, ascending; servers: for each of them the instances that can answer, ascending.
-    unavailable: segments that queries should read but no server can answer for.
+    unavailable: segments that queries should read but no server can answer for. A new segment is given time to be loaded: it
+    counts only from the moment, in milliseconds, that stands beside it (0: at once, because it could not be loaded).
     """
 
     table: str
@@ -34,7 +37,7 @@ class TableRoute:
     config: TableConfig
     segments: tuple[str, ...]
     servers: tuple[tuple[str, ...], ...]
-    unavailable: tuple[str, ...]
+    unavailable: tuple[tuple[str, int], ...]
     pruning: PruningTable
 
     def by_server(self, request: int = 0) -> dict[str, list[str]]:
@@ -53,6 +56,7 @@ class RoutingTables:
         self._routes: Mapping[str, TableRoute] = {}
         self._stats: dict[str, dict[str, SegmentRecordStats]] = {}
         self._condition = threading.Condition()
+        self._rebuilding = threading.Lock()
         self._dirty: set[str] = set()
         self._changed_segments: dict[str, set[str]] = {}
         self._stopping = False
@@ -93,6 +97,10 @@ class RoutingTables:
         """Return the raw names of all tables."""
         return sorted({raw_table_name(table) for table in self._routes})
 
+    def refresh(self, table: str) -> None:
+        """Rebuild a typed table's route now, from what the records say at this moment."""
+        self._rebuild(table, set())
+
     def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         """Wait until a condition on the routes holds; return whether it does."""
         with self._condition:
@@ -129,6 +137,10 @@ class RoutingTables:
 
     def _rebuild(self, table: str, changed: set[str] | None) -> None:
         """Replace a table's route; `changed` None forgets what was known of its segments."""
+        with self._rebuilding:
+            self._rebuild_alone(table, changed)
+
+    def _rebuild_alone(self, table: str, changed: set[str] | None) -> None:
         cache = {} if changed is None else self._stats.get(table, {})
         for segment in changed or ():
             cache.pop(segment, None)
@@ -152,7 +164,7 @@ class RoutingTables:
             return None
         view = registry.get_external_view(table)
         hidden = registry.get_lineage(table).hidden_segments()
-        segments, servers, unavailable = _split(ideal, view, hidden)
+        segments, servers, unready = _split(ideal, view, hidden)
         for segment in list(segments):
             if segment not in cache:
                 record = registry.get_segment(table, segment)
@@ -166,9 +178,16 @@ class RoutingTables:
             TableConfig.from_json(config).value,
             tuple(segments),
             tuple(servers),
-            tuple(unavailable),
+            tuple((segment, self._missed_from(table, segment, view)) for segment in unready),
             PruningTable.build([cache[segment] for segment in segments]),
         )
+
+    def _missed_from(self, table: str, segment: str, view: Assignment | None) -> int:
+        """Return when the absence of a segment begins to be a failure: milliseconds, 0 for at once."""
+        if view is not None and ERROR in view.states.get(segment, {}).values():
+            return 0
+        record = self._registry.get_segment(table, segment)
+        return 0 if record is None else record.push_time_ms + _NEW_SEGMENT_MS
 
 
 def _split(
@@ -176,7 +195,7 @@ def _split(
 ) -> tuple[list[str], list[tuple[str, ...]], list[str]]:
     segments: list[str] = []
     servers: list[tuple[str, ...]] = []
-    unavailable: list[str] = []
+    unready: list[str] = []
     for segment in sorted(ideal.states):
         if segment in hidden:
             continue
@@ -185,8 +204,8 @@ def _split(
             segments.append(segment)
             servers.append(candidates)
         elif not _is_switched_off(ideal.states[segment]):
-            unavailable.append(segment)
-    return segments, servers, unavailable
+            unready.append(segment)
+    return segments, servers, unready
 
 
 def _is_switched_off(states: Mapping[str, str]) -> bool:

@@ -113,7 +113,8 @@ class QueryRunner:
         bound = bind(query, _NO_TABLE if route is None else route.schema)
         routed = _Routed([], 0, 0, [], []) if route is None else self._ask(route, bound, number, deadline)
         if route is not None and routed.missing:
-            # A segment was swapped or dropped between routing and execution: the next snapshot knows.
+            # A server was quicker than this broker to learn that segments were dropped or moved.
+            self.routing.refresh(route.table)
             route = self._route(route.table, None)
             routed = self._ask(route, bound, number, deadline)
         results = routed.results if route is not None else [literal_row(bound, deadline)]
@@ -126,7 +127,8 @@ class QueryRunner:
         if route is not None:
             response.tables_queried = [raw_table_name(route.table)]
             response.stats.num_segments_pruned_by_broker = routed.num_pruned
-            unavailable = [*route.unavailable, *routed.missing]
+            now_ms = self._clock.now_ms()
+            unavailable = [segment for segment, since_ms in route.unavailable if since_ms <= now_ms] + routed.missing
             if unavailable and not is_on(query.options, "ignoreMissingSegments"):
                 response.exceptions.append(_unavailable(unavailable))
         return response

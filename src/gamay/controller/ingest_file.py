@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from gamay.base.errors import InvalidConfigError
+from gamay.base.errors import InvalidConfigError, RecordError
 from gamay.controller.writer import TableWriter
 from gamay.ingest.pipeline import Pipeline
 from gamay.ingest.readers import open_reader
@@ -44,11 +44,13 @@ def ingest_file(writer: TableWriter, table: str, path: Path, shown_name: str, co
     name = _segment_name(writer, table, config)
 
     def rows(pipeline: Pipeline) -> Iterator[pa.RecordBatch]:
-        reader = open_reader(str(path), data_format, settings)
-        reader.file = shown_name or reader.file
-        return conformed_batches(reader, pipeline)
+        return conformed_batches(open_reader(str(path), data_format, settings), pipeline)
 
-    records = writer.write(table, rows, lambda _: name, _ONE_SEGMENT)
+    try:
+        records = writer.write(table, rows, lambda _: name, _ONE_SEGMENT)
+    except RecordError as error:
+        # The user knows the file by the name it had there, not by where it lies here.
+        raise RecordError(str(error).replace(str(path), shown_name)) from error
     if not records:
         raise InvalidConfigError(f"the file '{shown_name}' has no rows, so there is no segment to add")
     return records[0].name

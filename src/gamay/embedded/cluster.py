@@ -107,6 +107,8 @@ class EmbeddedCluster:
             return
         self._stopped.set()
         for http in self._http:
+            http.begin_stop()
+        for http in self._http:
             http.stop()
         self._queries.shutdown(wait=False, cancel_futures=True)
         self._core.stop()

@@ -39,9 +39,14 @@ class HttpServer:
         )
         self._thread.start()
 
+    def begin_stop(self) -> None:
+        """Take no more requests, and finish those under way."""
+        if self._server is not None:
+            self._server.should_exit = True
+
     def stop(self) -> None:
         """Finish the requests under way, then close the port."""
-        if self._server is not None and self._thread is not None:
-            self._server.should_exit = True
+        self.begin_stop()
+        if self._thread is not None:
             self._thread.join(_STOP_S)
         self._socket.close()

@@ -1,0 +1,340 @@
+"""Segments over REST, from the push to the answer, and what must be left after a failure."""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from http.server import HTTPServer, SimpleHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+COUNT = "SELECT count(*), sum(n) FROM trips"
+
+
+def files_below(folder: Path) -> list[str]:
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+
+
+@pytest.mark.parametrize("suffix", [".tar.gz", ".tar.zst"])
+def test_a_pushed_archive_is_queried(trips: Any, make_segment: Callable[..., Path], suffix: str) -> None:
+    answer = trips.push(make_segment("trips_0", [1, 2, 3], suffix=suffix))
+    assert answer.status_code == 200
+    assert answer.json() == {"status": "Successfully uploaded segment: trips_0 of table: trips_OFFLINE"}
+    assert trips.rows(COUNT) == [[3, 6.0]]
+
+
+def test_metadata_push_leaves_the_data_where_it_is(trips: Any, make_segment: Callable[..., Path], tmp_path: Path) -> None:
+    archive = make_segment("trips_0", [1, 2, 3])
+    described = tmp_path / "described" / "trips_0"
+    described.mkdir(parents=True)
+    folder = make_segment("trips_0", [1, 2, 3, 4], suffix="")
+    for wrong in (False, True):
+        source = archive.parent / "trips_0" if not wrong else folder
+        (described / "metadata.json").write_bytes((source / "metadata.json").read_bytes())
+        from gamay.storage.archive import pack
+
+        packed = pack(described, tmp_path / f"metadata{wrong}.tar.gz")
+        with packed.open("rb") as file:
+            answer = trips.controller.post(
+                "/v2/segments",
+                params={"tableName": "trips"},
+                files={"file": file},
+                headers={
+                    "UPLOAD_TYPE": "METADATA",
+                    "DOWNLOAD_URI": archive.as_uri(),
+                    "COPY_SEGMENT_TO_DEEP_STORE": str(wrong).lower(),
+                },
+            )
+        if wrong:
+            assert answer.status_code == 400
+            assert "holds segment 'trips_0'" in answer.json()["error"]
+        else:
+            assert answer.status_code == 200, answer.text
+            trips.cluster.core.wait_until_visible("trips_OFFLINE", ["trips_0"], 20)
+    assert trips.rows(COUNT) == [[3, 6.0]]
+    assert files_below(trips.data_dir / "deepstore") == []
+    record = trips.controller.get("/segments/trips/trips_0/metadata").json()
+    assert record["segment.download.url"] == archive.as_uri()
+
+
+def test_metadata_push_can_copy_the_data(trips: Any, make_segment: Callable[..., Path], tmp_path: Path) -> None:
+    from gamay.storage.archive import pack
+
+    archive = make_segment("trips_0", [5])
+    described = tmp_path / "described"
+    described.mkdir()
+    (described / "metadata.json").write_bytes((archive.parent / "trips_0" / "metadata.json").read_bytes())
+    with pack(described, tmp_path / "metadata.tar.gz").open("rb") as file:
+        answer = trips.controller.post(
+            "/v2/segments",
+            params={"tableName": "trips"},
+            files={"file": file},
+            headers={
+                "UPLOAD_TYPE": "METADATA",
+                "DOWNLOAD_URI": archive.as_uri(),
+                "COPY_SEGMENT_TO_DEEP_STORE": "true",
+            },
+        )
+    assert answer.status_code == 200, answer.text
+    trips.cluster.core.wait_until_visible("trips_OFFLINE", ["trips_0"], 20)
+    assert trips.rows(COUNT) == [[1, 5.0]]
+    assert len(files_below(trips.data_dir / "deepstore")) == 1
+
+
+def test_batch_upload_of_metadata(trips: Any, make_segment: Callable[..., Path], tmp_path: Path) -> None:
+    from gamay.storage.archive import pack
+
+    folder = tmp_path / "batch"
+    folder.mkdir()
+    lines = []
+    for i in range(3):
+        archive = make_segment(f"trips_{i}", [i + 1])
+        lines += [f"trips_{i}", archive.as_uri()]
+        (folder / f"trips_{i}.metadata.json").write_bytes((archive.parent / f"trips_{i}" / "metadata.json").read_bytes())
+    (folder / "all_segments_metadata").write_text("\n".join(lines))
+    with pack(folder, tmp_path / "batch.tar.gz").open("rb") as file:
+        answer = trips.controller.post("/segments/batchUpload", params={"tableName": "trips"}, files={"file": file})
+    assert answer.status_code == 200, answer.text
+    trips.cluster.core.wait_until_visible("trips_OFFLINE", [f"trips_{i}" for i in range(3)], 20)
+    assert trips.rows(COUNT) == [[3, 6.0]]
+
+
+def test_uri_push_downloads(trips: Any, make_segment: Callable[..., Path]) -> None:
+    archive = make_segment("trips_0", [1, 2])
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None: ...
+
+    files = HTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(archive.parent)))
+    threading.Thread(target=files.serve_forever, daemon=True).start()
+    uri = f"http://127.0.0.1:{files.server_port}/{archive.name}"
+    headers = {"UPLOAD_TYPE": "URI", "DOWNLOAD_URI": uri}
+    answer = trips.controller.post("/v2/segments", params={"tableName": "trips"}, headers=headers)
+    assert answer.status_code == 200, answer.text
+    trips.cluster.core.wait_until_visible("trips_OFFLINE", ["trips_0"], 20)
+    assert trips.rows(COUNT) == [[2, 3.0]]
+    assert len(files_below(trips.data_dir / "deepstore")) == 1
+    headers["DOWNLOAD_URI"] = f"http://127.0.0.1:{files.server_port}/missing.tar.gz"
+    assert trips.controller.post("/v2/segments", params={"tableName": "trips"}, headers=headers).status_code == 404
+    headers["DOWNLOAD_URI"] = archive.as_uri()
+    assert trips.controller.post("/v2/segments", params={"tableName": "trips"}, headers=headers).status_code == 400
+    files.shutdown()
+    files.server_close()
+
+
+def corrupt_variants(archive: bytes) -> dict[str, bytes]:
+    flipped = bytearray(archive)
+    flipped[len(flipped) // 2] ^= 0x10
+    return {
+        "truncated": archive[: len(archive) // 2],
+        "bit-flipped": bytes(flipped),
+        "foreign": b"PK\x03\x04 not a tar at all",
+        "empty": b"",
+        "text": b"hello" * 1000,
+    }
+
+
+def test_damaged_uploads_are_refused_and_leave_nothing(
+    trips: Any, make_segment: Callable[..., Path], tmp_path: Path
+) -> None:
+    content = make_segment("trips_0", list(range(500))).read_bytes()
+    before = files_below(trips.data_dir / "deepstore")
+    for what, damaged in corrupt_variants(content).items():
+        path = tmp_path / f"{what}.tar.gz"
+        path.write_bytes(damaged)
+        answer = trips.push(path)
+        assert answer.status_code == 400, (what, answer.text)
+        assert answer.json()["code"] == 400
+        assert "Traceback" not in answer.text
+    assert trips.controller.get("/segments/trips").json() == [{"OFFLINE": []}]
+    assert files_below(trips.data_dir / "deepstore") == before
+    assert list((trips.data_dir / "tmp").iterdir()) == []
+
+
+def test_flags_of_a_push(trips: Any, make_segment: Callable[..., Path]) -> None:
+    archive = make_segment("trips_0", [1])
+    assert trips.push(archive, REFRESH_ONLY="true").status_code == 410
+    assert trips.push(archive).status_code == 200
+    with archive.open("rb") as file:
+        params = {"tableName": "trips", "allowRefresh": "false"}
+        assert trips.controller.post("/v2/segments", params=params, files={"file": file}).status_code == 409
+    newer = make_segment("trips_0", [1, 2])
+    assert trips.push(newer, **{"If-Match": "12345"}).status_code == 412
+    crc = trips.controller.get("/segments/trips/crc").json()["trips_0"]
+    modifier = json.dumps({"mapModifyMode": "UPDATE", "map": {"k": "v"}})
+    headers = {"If-Match": crc, "Pinot-SegmentZKMetadataCustomMapModifier": modifier}
+    assert trips.push(newer, **headers).status_code == 200
+    record = trips.controller.get("/segments/trips/trips_0/metadata").json()
+    assert json.loads(record["custom.map"]) == {"k": "v"}
+    assert int(record["segment.refresh.time"]) >= int(record["segment.push.time"])
+
+
+def test_refused_pushes(trips: Any, make_segment: Callable[..., Path]) -> None:
+    archive = make_segment("trips_0", [1])
+    with archive.open("rb") as file:
+        answer = trips.controller.post("/v2/segments", params={"tableName": "other"}, files={"file": file})
+    assert answer.status_code == 404
+    early = make_segment("trips_early", [1], first_ms=1000)
+    assert trips.push(early).status_code == 403
+    other_types = {
+        "schemaName": "trips",
+        "dimensionFieldSpecs": [{"name": "city", "dataType": "STRING"}, {"name": "n", "dataType": "STRING"}],
+        "dateTimeFieldSpecs": [
+            {"name": "ts", "dataType": "TIMESTAMP", "format": "1:MILLISECONDS:TIMESTAMP", "granularity": "1:MILLISECONDS"}
+        ],
+    }
+    answer = trips.push(make_segment("trips_other", [1], schema=other_types))
+    assert answer.status_code == 400
+    assert "column 'n' is STRING in the segment, LONG in the schema" in answer.json()["error"]
+
+
+def test_refresh_while_querying_never_mixes_versions(trips: Any, make_segment: Callable[..., Path]) -> None:
+    """Every answer is wholly of one version: version k has k rows of value k, in each of two segments pushed in turn."""
+    versions = {k: make_segment("trips_0", [k] * 50 * k) for k in range(1, 6)}
+    trips.push(versions[1])
+    wrong: list[Any] = []
+    answers = 0
+    stop = threading.Event()
+
+    def ask() -> None:
+        nonlocal answers
+        with httpx.Client(base_url=trips.cluster.broker_url) as client:
+            while not stop.is_set():
+                answer = client.post("/query/sql", json={"sql": "SELECT count(*), min(n), max(n) FROM trips"}).json()
+                if answer["exceptions"]:
+                    wrong.append(answer["exceptions"])
+                    continue
+                count, low, high = answer["resultTable"]["rows"][0]
+                if low != high or count != 50 * low:
+                    wrong.append((count, low, high))
+                answers += 1
+
+    askers = [threading.Thread(target=ask) for _ in range(3)]
+    for asker in askers:
+        asker.start()
+    for _ in range(3):
+        for archive in versions.values():
+            assert trips.push(archive).status_code == 200
+            time.sleep(0.02)
+    stop.set()
+    for asker in askers:
+        asker.join()
+    assert wrong == []
+    assert answers > 20
+    deadline = time.monotonic() + 10
+    while trips.rows(COUNT) != [[250, 1250.0]] and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert trips.rows(COUNT) == [[250, 1250.0]]
+    assert len(list((trips.data_dir / "server" / "trips_OFFLINE").iterdir())) == 1
+    assert len(list((trips.data_dir / "deepstore" / "trips_OFFLINE").iterdir())) == 1
+
+
+def test_dropping_while_querying_never_fails(trips: Any, make_segment: Callable[..., Path]) -> None:
+    archives = [make_segment(f"trips_{i}", [1] * 100) for i in range(3)]
+    trips.push(archives[0])
+    wrong: list[Any] = []
+    stop = threading.Event()
+
+    def ask() -> None:
+        with httpx.Client(base_url=trips.cluster.broker_url) as client:
+            while not stop.is_set():
+                answer = client.post("/query/sql", json={"sql": "SELECT count(*) FROM trips"}).json()
+                if answer["exceptions"] or answer["resultTable"]["rows"][0][0] % 100:
+                    wrong.append(answer)
+
+    asker = threading.Thread(target=ask)
+    asker.start()
+    for _ in range(10):
+        for archive in archives[1:]:
+            trips.push(archive)
+        assert trips.controller.delete("/segments/trips/trips_1").status_code == 200
+        assert trips.controller.delete("/segments/trips/trips_2").status_code == 200
+    stop.set()
+    asker.join()
+    assert wrong == []
+
+
+def test_replaced_segments_switch_at_once(trips: Any, make_segment: Callable[..., Path]) -> None:
+    trips.push(make_segment("old_0", [1]))
+    trips.push(make_segment("old_1", [2]))
+    params = {"type": "OFFLINE"}
+    body = {"segmentsFrom": ["old_0", "old_1"], "segmentsTo": ["new_0"]}
+    entry = trips.controller.post("/segments/trips/startReplaceSegments", params=params, json=body).json()
+    answer = trips.push(make_segment("new_0", [10, 20, 30]), wait=False)
+    assert answer.status_code == 200
+    time.sleep(0.2)
+    assert trips.rows(COUNT) == [[2, 3.0]]
+    end = {**params, "segmentLineageEntryId": entry["segmentLineageEntryId"]}
+    assert trips.controller.delete("/segments/trips/old_0").status_code == 409
+    assert trips.controller.post("/segments/trips/endReplaceSegments", params=end).status_code == 200
+    trips.cluster.core.wait_until_visible("trips_OFFLINE", ["new_0"], 10)
+    assert trips.rows(COUNT) == [[3, 60.0]]
+    shown = trips.controller.get("/segments/trips", params={"excludeReplacedSegments": "true"}).json()
+    assert shown == [{"OFFLINE": ["new_0"]}]
+    assert trips.controller.post("/segments/trips/revertReplaceSegments", params=end).status_code == 200
+    trips.cluster.core.wait_until_visible("trips_OFFLINE", ["old_0", "old_1"], 10)
+    assert trips.rows(COUNT) == [[2, 3.0]]
+    unknown = {**params, "segmentLineageEntryId": "nope"}
+    assert trips.controller.post("/segments/trips/endReplaceSegments", params=unknown).status_code == 500
+
+
+def test_a_segment_can_be_downloaded_and_pushed_again(trips: Any, make_segment: Callable[..., Path], tmp_path: Path) -> None:
+    trips.push(make_segment("trips 0 ü", [1, 2]))
+    answer = trips.controller.get("/segments/trips/trips%200%20%C3%BC")
+    assert answer.status_code == 200
+    path = tmp_path / "again.tar.gz"
+    path.write_bytes(answer.content)
+    assert trips.controller.delete("/segments/trips/trips%200%20%C3%BC").status_code == 200
+    assert trips.push(path).status_code == 200
+    assert trips.rows(COUNT) == [[2, 3.0]]
+
+
+def test_a_corrupt_local_copy_is_fetched_again(
+    tmp_path: Path, open_api: Callable[[Path], Any], make_segment: Callable[..., Path]
+) -> None:
+    first = open_api(tmp_path / "data")
+    first.create()
+    first.push(make_segment("trips_0", list(range(100))))
+    first.stop()
+    columns = next((tmp_path / "data" / "server").rglob("columns.bin"))
+    content = bytearray(columns.read_bytes())
+    content[len(content) // 2] ^= 1
+    columns.write_bytes(content)
+    second = open_api(tmp_path / "data")
+    assert second.rows(COUNT) == [[100, 4950.0]]
+
+
+def test_a_corrupt_deep_store_copy_is_an_error_state_and_heals(
+    tmp_path: Path, open_api: Callable[[Path], Any], make_segment: Callable[..., Path]
+) -> None:
+    first = open_api(tmp_path / "data")
+    first.create()
+    first.push(make_segment("trips_0", [1, 2]))
+    first.push(make_segment("trips_1", [3]))
+    first.stop()
+    import shutil
+
+    shutil.rmtree(tmp_path / "data" / "server")
+    copy = next((tmp_path / "data" / "deepstore" / "trips_OFFLINE").glob("trips_0__*"))
+    sound = copy.read_bytes()
+    copy.write_bytes(sound[: len(sound) // 2])
+    second = open_api(tmp_path / "data")
+    view = second.controller.get("/tables/trips/externalview").json()["OFFLINE"]
+    assert {name: set(states.values()) for name, states in view.items()} == {"trips_0": {"ERROR"}, "trips_1": {"ONLINE"}}
+    statuses = {s["segmentName"]: s["segmentStatus"] for s in second.controller.get("/tables/trips/segmentsStatus").json()}
+    assert statuses == {"trips_0": "BAD", "trips_1": "GOOD"}
+    answer = second.query(COUNT)
+    assert answer["resultTable"]["rows"] == [[1, 3.0]]
+    assert answer["exceptions"][0]["errorCode"] == 305
+    assert answer["partialResult"] is True
+    debug = second.controller.get("/debug/tables/trips").json()[0]["segmentDebugInfos"][0]
+    assert next(iter(debug["serverState"].values()))["errorInfo"]["errorMessage"]
+    copy.write_bytes(sound)
+    deadline = time.monotonic() + 15
+    while second.query(COUNT)["exceptions"] and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert second.rows(COUNT) == [[3, 6.0]]
