@@ -115,3 +115,10 @@ def rebuild_table(group_keys: Array, num_groups: int, table: Array) -> None:
         while table[slot] >= 0:
             slot = (slot + 1) & mask
         table[slot] = group
+
+
+@kernel
+def recode(ids: Array, codes: Array, out: Array) -> None:
+    """Write `codes[id]` of each row."""
+    for i in range(len(ids)):
+        out[i] = codes[np.uint64(ids[i])]

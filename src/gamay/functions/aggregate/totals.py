@@ -239,8 +239,8 @@ class Totals:
         lut = self._lut
         self._add_to_one(len(ids), total_coded(ids, lut) if Needs.SUM in self.needs else 0)
         if len(self._lows) or len(self._highs):
-            occurring = lut[np.bincount(ids, minlength=len(lut)).nonzero()[0]] if len(lut) <= len(ids) else lut[ids]
-            self._bound_one(occurring.min, occurring.max)
+            low, high = lut[ids.min()], lut[ids.max()]  # dictionaries ascend, NaN last
+            self._bound_one(lambda: high if np.isnan(high) else low, lambda: high)
 
     def _add_to_one(self, count: int, total: Any) -> None:
         if Needs.SUM in self.needs:

@@ -1,4 +1,4 @@
-"""Grouping by dictionary ids alone: every combination of ids is a group, so nothing has to be looked up.
+"""Grouping by codes of dictionaries alone: every combination of codes is a group, so nothing has to be looked up.
 
 The ids of a single key are the group numbers as they lie in the segment. Rows that a mask drops are not cut out but sent to
 spare groups behind the real ones: choosing a group costs a tenth of what compressing two columns costs.
@@ -12,11 +12,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gamay.functions.expression import Column, Expression
-from gamay.functions.vector import EncodedVector, Operand
+from gamay.functions.vector import EncodedVector
 from gamay.kernels.masks import mask_groups
 from gamay.kernels.tuning import DIRECT_GROUPS_MAX, DIRECT_GROUPS_MAX_WIDE, SPARE_GROUPS
 from gamay.query.groupby.numbering import DirectNumbering, unsigned_for
-from gamay.query.groupby.states import Reader, StatePlan, States, plan_states
+from gamay.query.groupby.recode import CodedKey, coded_key
+from gamay.query.groupby.states import Evaluate, Reader, StatePlan, States, plan_states
 from gamay.query.groupby.table import AggregateCall, GroupTable
 from gamay.query.matches import AllDocs, Block, DocList, DocMask, DocScan, Matches
 
@@ -25,34 +26,41 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, slots=True)
 class DirectPlan:
-    """keys, dictionaries: one for each GROUP BY expression. masked: whether blocks may come with a mask to apply."""
+    """keys: one for each GROUP BY expression. masked: whether blocks may come with a mask to apply."""
 
-    keys: tuple[Column, ...]
-    samples: tuple[EncodedVector, ...]
+    keys: tuple[CodedKey, ...]
     states: StatePlan
     masked: bool
 
     @property
     def cardinalities(self) -> tuple[int, ...]:
-        return tuple(len(sample.dictionary) for sample in self.samples)
+        return tuple(len(key.dictionary) for key in self.keys)
+
+    @property
+    def columns(self) -> tuple[Expression, ...]:
+        """Everything that is read for each row."""
+        return (*(key.column for key in self.keys), *self.states.arguments)
 
 
 def plan_direct(
-    keys: Sequence[Expression], samples: Sequence[Operand], aggregates: Sequence[AggregateCall], matches: Matches
+    keys: Sequence[Expression], probe: Evaluate, aggregates: Sequence[AggregateCall], matches: Matches
 ) -> DirectPlan | None:
-    """Return the plan when all keys are single-value columns with dictionaries and not too many combinations; else None."""
-    columns = tuple(key for key in keys if isinstance(key, Column))
-    encoded = tuple(sample for sample in samples if isinstance(sample, EncodedVector) and sample.offsets is None)
-    if len(columns) < len(keys) or len(encoded) < len(keys):
-        return None
+    """Return the plan when all keys come from single-value dictionaries and have not too many combinations; else None."""
+    rows = _span(matches)
+    coded: list[CodedKey] = []
+    for key in keys:
+        code = coded_key(key, probe, rows)
+        if code is None:
+            return None
+        coded.append(code)
     states = plan_states(aggregates, count_rows=True)
-    combinations = prod(len(sample.dictionary) for sample in encoded)
+    combinations = prod(len(key.dictionary) for key in coded)
     if combinations > (DIRECT_GROUPS_MAX if states.is_narrow else DIRECT_GROUPS_MAX_WIDE):
         return None
-    if combinations > max(DIRECT_GROUPS_MAX_WIDE, _span(matches)):
+    if combinations > max(DIRECT_GROUPS_MAX_WIDE, rows):
         return None
     masked = isinstance(matches, DocMask | DocScan) and all(isinstance(argument, Column) for argument in states.arguments)
-    return DirectPlan(columns, encoded, states, masked)
+    return DirectPlan(tuple(coded), states, masked)
 
 
 class DirectGroups:
@@ -84,21 +92,15 @@ class DirectGroups:
         occurring = np.flatnonzero(self._states.row_counts()[: self._numbering.num_groups])
         groups = occurring[:num_groups_limit]
         keys = tuple(
-            EncodedVector(codes.astype(sample.ids.dtype), sample.dictionary)
-            for codes, sample in zip(self._numbering.codes(groups), self._plan.samples, strict=True)
+            EncodedVector(codes.astype(unsigned_for(len(key.dictionary))), key.dictionary)
+            for codes, key in zip(self._numbering.codes(groups), self._plan.keys, strict=True)
         )
         partials = self._states.seal(groups)
         return GroupTable(keys, partials, len(groups), len(groups) < len(occurring))
 
     def _groups(self, block: Block, reader: Reader) -> Array:
         operand = reader(block)
-        codes: list[Array] = []
-        for key in self._plan.keys:
-            ids = operand(key)
-            if not isinstance(ids, EncodedVector):
-                raise TypeError(f"column '{key.name}' was read without its dictionary")
-            codes.append(ids.ids)
-        return self._numbering.number(codes)
+        return self._numbering.number([key.of(operand(key.column)) for key in self._plan.keys])
 
 
 def _span(matches: Matches) -> int:

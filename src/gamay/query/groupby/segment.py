@@ -72,10 +72,9 @@ def group_segment(
 ) -> GroupTable:
     """Return the groups of the matching rows; `limit_reached` when there were more than the limit and some are missing."""
     probe = reader(AllDocs(0, 0))
-    samples = [probe(key) for key in keys]
-    direct = plan_direct(keys, samples, aggregates, matches)
+    direct = plan_direct(keys, probe, aggregates, matches)
     if direct is not None:
-        rows = _block_rows(matches, (*keys, *direct.states.arguments))
+        rows = _block_rows(matches, direct.columns)
 
         def add_direct(piece: Matches) -> DirectGroups:
             groups = DirectGroups(direct)
@@ -85,6 +84,7 @@ def group_segment(
             return groups
 
         return _combined(_in_threads(add_direct, matches, pool)).table(options.num_groups_limit)
+    samples = [probe(key) for key in keys]
     plan = plan_states(aggregates, count_rows=False)
     rows = _block_rows(matches, (*keys, *plan.arguments))
 

@@ -1,0 +1,95 @@
+"""Keys computed from one dictionary column: `GROUP BY year(ts)` computes each year once for each day in the dictionary.
+
+The result is a column with a smaller dictionary: each id of the column stands for a code of the result.
+"""
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.evaluate import evaluate
+from gamay.functions.expression import Call, Column, Expression, column_names, walk
+from gamay.functions.registry import scalar_function
+from gamay.functions.vector import EncodedVector, Operand, Vector
+from gamay.kernels.grouping import recode
+from gamay.query.groupby.numbering import unsigned_for
+from gamay.query.groupby.states import Evaluate
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CodedKey:
+    """A key by codes of a sorted dictionary. codes: the code of each id of `column`; None when the ids are the codes."""
+
+    column: Column
+    dictionary: Vector
+    codes: Array | None
+
+    def of(self, operand: Operand) -> Array:
+        """Return the code of each row, given the column's operand."""
+        if not isinstance(operand, EncodedVector):
+            raise TypeError(f"column '{self.column.name}' was read without its dictionary")
+        if self.codes is None:
+            return operand.ids
+        out = np.empty(len(operand.ids), self.codes.dtype)
+        recode(operand.ids, self.codes, out)
+        return out
+
+
+def coded_key(key: Expression, probe: Evaluate, rows: int) -> CodedKey | None:
+    """Return a key as codes when it is, or is computed from, one single-value dictionary column; else None.
+
+    probe: evaluates at no rows, which shows how a column is stored. rows: about how many rows there are; a dictionary with
+    more entries than that is not worth computing.
+    """
+    names = column_names(key)
+    if len(names) != 1:
+        return None
+    column = Column(names[0])
+    operand = probe(column)
+    if not isinstance(operand, EncodedVector) or operand.offsets is not None:
+        return None
+    if isinstance(key, Column):
+        return CodedKey(column, operand.dictionary, None)
+    if len(operand.dictionary) > rows or not _is_deterministic(key):
+        return None
+    results = _results(key, operand.dictionary)
+    if results is None:
+        return None
+    distinct, codes = _sorted_distinct(results)
+    return CodedKey(column, Vector(results.type, distinct), codes.astype(unsigned_for(len(distinct))))
+
+
+def _results(key: Expression, dictionary: Vector) -> Vector | None:
+    """The key's value for each entry; None where that is not one value each, or some entry, perhaps of no row, fails."""
+    try:
+        results = evaluate(key, lambda name: dictionary, len(dictionary))
+    except QueryError as error:
+        if error.code is ErrorCode.QUERY_EXECUTION:
+            return None
+        raise
+    if not isinstance(results, Vector) or results.offsets is not None or results.nulls is not None:
+        return None
+    return results if isinstance(results.values, pa.Array) or results.type.is_fixed_width else None
+
+
+def _sorted_distinct(vector: Vector) -> tuple[Any, Array]:
+    """Return the distinct values, ascending, and the place of each value among them."""
+    if isinstance(vector.values, np.ndarray):
+        distinct, codes = np.unique(vector.values, return_inverse=True)
+        return distinct, codes
+    coded = vector.values.dictionary_encode()
+    order = pc.sort_indices(coded.dictionary).to_numpy()
+    places = np.empty(len(order), np.int64)
+    places[order] = np.arange(len(order))
+    return coded.dictionary.take(pa.array(order)), places[coded.indices.to_numpy()]
+
+
+def _is_deterministic(key: Expression) -> bool:
+    functions = [scalar_function(part.name) for part in walk(key) if isinstance(part, Call)]
+    return all(function is not None and function.is_deterministic for function in functions)
