@@ -1,0 +1,285 @@
+"""gamay.connect: tables from data in one line, SQL, and a folder that outlives the process."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.orc
+import pyarrow.parquet as pq
+import pytest
+
+import gamay
+from gamay.base.errors import (
+    ConflictError,
+    GamayError,
+    InUseError,
+    InvalidConfigError,
+    NotFoundError,
+    QueryError,
+    RecordError,
+)
+from gamay.embedded import Database, EmbeddedCluster
+
+ROWS = pa.table({"city": ["Oslo", "Lima", "Oslo"], "n": [1, 2, 3], "x": [1.5, 2.5, 4.0]})
+BY_CITY = "SELECT city, sum(n) FROM trips GROUP BY city ORDER BY city"
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    with gamay.connect(tmp_path / "data") as database:
+        yield database
+
+
+def as_files(folder: Path) -> dict[str, Path]:
+    folder.mkdir()
+    pq.write_table(ROWS, folder / "rows.parquet")
+    pa.orc.write_table(ROWS, folder / "rows.orc")
+    ROWS.to_pandas().to_csv(folder / "rows.csv", index=False)
+    pl.from_arrow(ROWS).write_ndjson(folder / "rows.jsonl")  # type: ignore[union-attr]
+    return {path.suffix: path for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    "kind", ["table", "batch", "reader", "pandas", "polars", ".parquet", ".orc", ".csv", ".jsonl", "glob", "folder"]
+)
+def test_any_kind_of_data_makes_a_table(db: Database, tmp_path: Path, kind: str) -> None:
+    files = as_files(tmp_path / "files")
+    only = tmp_path / "only"
+    only.mkdir()
+    pq.write_table(ROWS, only / "a.parquet")
+    data: dict[str, Any] = {
+        "table": ROWS,
+        "batch": ROWS.to_batches()[0],
+        "reader": ROWS.to_reader(),
+        "pandas": ROWS.to_pandas(),
+        "polars": pl.from_arrow(ROWS),
+        "glob": str(only / "*.parquet"),
+        "folder": only,
+        **files,
+    }
+    db.create_table("trips", data[kind])
+    assert db.sql(BY_CITY).rows() == [("Lima", 2.0), ("Oslo", 4.0)]
+    assert db.tables() == ["trips"]
+
+
+def test_append_and_reopen(tmp_path: Path) -> None:
+    with gamay.connect(tmp_path) as db:
+        db.create_table("trips", ROWS)
+        for _ in range(3):
+            db.append("trips", ROWS)
+        assert db.sql("SELECT count(*) FROM trips").rows() == [(12,)]
+    with gamay.connect(tmp_path) as db:
+        assert db.sql(BY_CITY).rows() == [("Lima", 8.0), ("Oslo", 16.0)]
+        db.append("trips", ROWS.to_pandas())
+        assert db.sql("SELECT count(*) FROM trips").rows() == [(15,)]
+
+
+def test_results(db: Database) -> None:
+    db.create_table("trips", ROWS)
+    result = db.sql("SELECT city, n, x FROM trips ORDER BY n LIMIT 2")
+    assert result.columns == ("city", "n", "x")
+    assert result.types == ("STRING", "LONG", "DOUBLE")
+    assert result.rows() == list(result) == [("Oslo", 1, 1.5), ("Lima", 2, 2.5)]
+    assert len(result) == 2
+    assert result.to_arrow().to_pydict() == {"city": ["Oslo", "Lima"], "n": [1, 2], "x": [1.5, 2.5]}
+    assert result.to_pandas().shape == (2, 3)
+    assert result.to_polars().rows() == result.rows()
+    assert result.stats.total_docs == 3
+    assert result.stats.num_servers_responded == 1
+    assert not result.partial
+    lines = repr(result).splitlines()
+    assert lines[:4] == ["city  n    x", "----  -  ---", "Oslo  1  1.5", "Lima  2  2.5"]
+    assert repr(db.sql("SELECT city FROM trips WHERE n > 100")).endswith("ms")
+
+
+def test_long_results_are_shown_in_part(db: Database) -> None:
+    db.create_table("many", pa.table({"n": list(range(100)), "s": ["x" * 100] * 100}))
+    lines = repr(db.sql("SELECT n, s FROM many ORDER BY n LIMIT 50")).splitlines()
+    assert len(lines) == 2 + 20 + 2
+    assert lines[-2] == "…"
+    assert lines[-1].startswith("50 rows")
+    assert max(len(line) for line in lines) < 60
+
+
+def test_types_travel_both_ways(db: Database) -> None:
+    when = datetime(2024, 5, 1, 10, 0)
+    db.create_table(
+        "types",
+        pa.table(
+            {
+                "flag": [True, False],
+                "when": pa.array([when, when], pa.timestamp("us")),
+                "tags": [["a", "b"], ["c"]],
+                "blob": [b"\x00\xff", b""],
+                "text": ["ü", "日本"],
+            }
+        ),
+    )
+    row = db.sql('SELECT flag, "when", tags, blob, text FROM types LIMIT 1').rows()[0]
+    assert row[0] is True
+    assert row[1].replace(tzinfo=None) == when
+    assert list(row[2]) == ["a", "b"]
+    assert row[3:] == (b"\x00\xff", "ü")
+
+
+def test_a_failing_append_adds_nothing(db: Database, tmp_path: Path) -> None:
+    db.create_table("trips", ROWS)
+    bad = tmp_path / "bad.csv"
+    bad.write_text("city,n,x\n" + "Oslo,1,1.0\n" * 70_000 + "Oslo,not a number,1.0\n")
+    with pytest.raises(RecordError, match=r"bad\.csv"):
+        db.append("trips", bad)
+    assert db.sql("SELECT count(*) FROM trips").rows() == [(3,)]
+    assert list((tmp_path / "data" / "tmp").iterdir()) == []
+
+
+def test_a_failing_creation_leaves_no_table(db: Database, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.csv"
+    bad.write_text("city,n\nOslo,1\nLima,x\n")
+    schema = {"dimensionFieldSpecs": [{"name": "city", "dataType": "STRING"}, {"name": "n", "dataType": "INT"}]}
+    with pytest.raises(RecordError):
+        db.create_table("trips", bad, schema=schema)
+    assert db.tables() == []
+    db.create_table("trips", ROWS)
+    assert db.sql("SELECT count(*) FROM trips").rows() == [(3,)]
+
+
+def test_mistakes_are_told(db: Database, tmp_path: Path) -> None:
+    db.create_table("trips", ROWS)
+    with pytest.raises(ConflictError, match="exists already"):
+        db.create_table("trips", ROWS)
+    with pytest.raises(NotFoundError, match="Did you mean 'trips'"):
+        db.append("trip", ROWS)
+    with pytest.raises(NotFoundError):
+        db.append("trips", str(tmp_path / "no*.csv"))
+    with pytest.raises(InvalidConfigError, match="cannot read rows from int"):
+        db.append("trips", 5)
+    with pytest.raises(InvalidConfigError, match="schema or data"):
+        db.create_table("other")
+    with pytest.raises(QueryError) as caught:
+        db.sql("SELECT nothing FROM trips")
+    assert caught.value.code.code == 710
+    with pytest.raises(QueryError, match="trips") as caught:
+        db.sql("SELECT * FROM trip")
+    assert caught.value.code.code == 190
+    with pytest.raises(NotFoundError):
+        db.drop_table("other")
+
+
+def test_drop_table_frees_the_space(db: Database, tmp_path: Path) -> None:
+    db.create_table("trips", ROWS)
+    db.drop_table("trips")
+    assert db.tables() == []
+    assert list((tmp_path / "data").rglob("columns.bin")) == []
+    with pytest.raises(QueryError):
+        db.sql("SELECT 1 FROM trips")
+    db.create_table("trips", ROWS)
+    assert db.sql("SELECT count(*) FROM trips").rows() == [(3,)]
+
+
+def test_an_empty_table_answers(db: Database) -> None:
+    db.create_table("empty", ROWS.slice(0, 0))
+    assert db.sql("SELECT count(*), sum(n) FROM empty").rows() == [(0, 0.0)]
+    assert db.sql("SELECT * FROM empty").rows() == []
+    db.append("empty", ROWS.slice(0, 0))
+    db.append("empty", ROWS)
+    assert db.sql("SELECT count(*) FROM empty").rows() == [(3,)]
+
+
+def test_config_and_options(db: Database) -> None:
+    config = {"tableIndexConfig": {"invertedIndexColumns": ["city"]}, "query": {"timeoutMs": 5000}}
+    db.create_table("trips", ROWS, config=config)
+    assert db.sql("SELECT n FROM trips WHERE city = 'Lima'", timeoutMs=500).rows() == [(2,)]
+    with pytest.raises(QueryError, match="timeoutMs"):
+        db.sql("SELECT n FROM trips", timeoutMs="soon")
+    assert db.sql("SELECT n FROM trips", dropResults="true").rows() == []
+
+
+def test_two_processes_cannot_share_a_folder(db: Database, tmp_path: Path) -> None:
+    import os
+
+    with pytest.raises(InUseError, match=str(os.getpid())):
+        gamay.connect(tmp_path / "data")
+    code = (
+        "import gamay, gamay.base.errors\n"
+        f"try:\n    gamay.connect({str(tmp_path / 'data')!r})\n"
+        "except gamay.base.errors.InUseError as e:\n    print(e)"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert f"in use by process {os.getpid()}" in told.stdout
+
+
+def test_the_folder_can_be_served_and_moved(tmp_path: Path) -> None:
+    with gamay.connect(tmp_path / "data") as db:
+        db.create_table("trips", ROWS)
+    (tmp_path / "data").rename(tmp_path / "moved")
+    import httpx
+
+    with EmbeddedCluster(tmp_path / "moved", 0, 0, 0, threads=1) as cluster:
+        answer = httpx.post(f"{cluster.broker_url}/query/sql", json={"sql": BY_CITY}).json()
+        assert answer["resultTable"]["rows"] == [["Lima", 2.0], ["Oslo", 4.0]]
+        download = httpx.get(f"{cluster.controller_url}/segments/trips").json()[0]["OFFLINE"][0]
+        assert httpx.get(f"{cluster.controller_url}/segments/trips/{download}").content[:2] == b"\x1f\x8b"
+        for _ in range(100):
+            left = list((tmp_path / "moved" / "tmp").iterdir())
+            if not left:
+                break
+            time.sleep(0.01)
+        assert left == []
+    with gamay.connect(tmp_path / "moved") as db:
+        assert db.sql("SELECT count(*) FROM trips").rows() == [(3,)]
+
+
+def test_a_taken_port_is_told(tmp_path: Path) -> None:
+    with EmbeddedCluster(tmp_path / "one", 0, 0, 0, threads=1) as cluster:
+        port = int(cluster.controller_url.rpartition(":")[2])
+        with pytest.raises(InUseError, match=str(port)):
+            EmbeddedCluster(tmp_path / "two", port, 0, 0)
+        EmbeddedCluster(tmp_path / "two", 0, 0, 0).stop()
+
+
+def test_connect_needs_no_web_framework(tmp_path: Path) -> None:
+    with gamay.connect(tmp_path / "data") as db:
+        db.create_table("t", pa.table({"a": [1, 2], "s": ["x", "y"]}))
+    code = (
+        "import sys, gamay\n"
+        f"db = gamay.connect({str(tmp_path / 'data')!r})\n"
+        "assert db.sql('SELECT s, sum(a) FROM t GROUP BY s ORDER BY s').rows() == [('x', 1.0), ('y', 2.0)]\n"
+        "heavy = ('fastapi', 'starlette', 'uvicorn', 'httpx', 'pyspark', 'pandas', 'polars', 'duckdb')\n"
+        "print([m for m in heavy if m in sys.modules])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert told.stdout.strip() == "[]", told.stderr
+
+
+def test_segments_of_limited_size_become_visible_together(db: Database) -> None:
+    db.create_table("trips", ROWS)
+    cluster = db._cluster
+    many = pa.table({"city": ["Oslo"] * 1000, "n": list(range(1000)), "x": [0.0] * 1000})
+    from gamay.embedded.sources import open_source
+
+    source = open_source(many)
+    records = db._writer.write("trips_OFFLINE", source.rows, lambda n: f"part_{n}", rows_per_segment=300)
+    cluster.wait_until_visible("trips_OFFLINE", [r.name for r in records])
+    assert [record.total_docs for record in records] == [300, 300, 300, 100]
+    assert db.sql("SELECT count(*) FROM trips").rows() == [(1003,)]
+    with pytest.raises(ConflictError):
+        db._writer.write("trips_OFFLINE", open_source(many).rows, lambda n: f"part_{n + 3}", rows_per_segment=300)
+    assert db.sql("SELECT count(*) FROM trips").rows() == [(1003,)]
+
+
+def test_pandas_missing_values_are_nulls(db: Database) -> None:
+    frame = pd.DataFrame({"s": ["a", None], "n": pd.array([1, None], dtype="Int64")})
+    db.create_table("gaps", frame)
+    assert db.sql("SELECT count(*) FROM gaps WHERE s IS NULL").rows() == [(1,)]
+    assert db.sql("SELECT count(*) FROM gaps WHERE n IS NOT NULL").rows() == [(1,)]
+
+
+def test_errors_are_gamay_errors() -> None:
+    assert issubclass(InUseError, GamayError)
