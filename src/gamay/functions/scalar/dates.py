@@ -191,8 +191,8 @@ def date_trunc(unit: str, values: Any, in_unit: str = "MILLISECONDS", zone: str 
     millis = rescale(np.atleast_1d(values), source, 1_000_000)
     kind = unit_named("dateTrunc", unit)
     local = to_local(millis, zone)
-    if kind in ("MILLISECOND", "SECOND", "MINUTE"):
-        # part of an hour: zones differ by whole minutes, and going through local time would jump at a change of offset
+    if kind in ("MILLISECOND", "SECOND", "MINUTE", "HOUR"):
+        # not through local time, which says the same of two hours when the offset changes
         start = millis - np.mod(local, UNIT_MS[kind])
     else:
         start = to_utc(truncate_local(local, kind), zone)
