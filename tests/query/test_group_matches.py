@@ -1,0 +1,63 @@
+"""Every kind of matches walks and splits into the same rows."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gamay.query.matches import BLOCK_ROWS, AllDocs, DocList, DocMask, DocScan, Matches
+
+ROWS = 3 * BLOCK_ROWS + 1234
+
+
+def flags(share: float, rows: int = ROWS) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+    return np.random.default_rng(1).random(rows) < share
+
+
+def kinds(share: float) -> list[Matches]:
+    mask = flags(share)
+    docs = np.flatnonzero(mask).astype(np.int32)
+    return [DocMask(0, mask), DocScan(0, ROWS, lambda first, last: mask[first:last]), DocList(docs)]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 1.0])
+@pytest.mark.parametrize("kind", range(3))
+def test_blocks_and_pieces_cover_the_rows_once(kind: int, share: float) -> None:
+    matches = kinds(share)[kind]
+    expected = np.flatnonzero(flags(share))
+    np.testing.assert_array_equal(matches.docs(), expected)
+    assert matches.docs().dtype == np.int32
+    assert len(matches) == len(expected)
+    for rows in (1000, BLOCK_ROWS):
+        blocks = list(matches.blocks(rows))
+        assert all(0 < len(block) <= rows for block in blocks)
+        np.testing.assert_array_equal(np.concatenate([np.empty(0, np.int32), *(block.docs() for block in blocks)]), expected)
+    for parts in (1, 2, 7):
+        pieces = matches.split(parts)
+        assert len(pieces) <= parts
+        np.testing.assert_array_equal(np.concatenate([np.empty(0, np.int32), *(piece.docs() for piece in pieces)]), expected)
+
+
+def test_a_block_takes_the_cheapest_form() -> None:
+    forms = {type(block) for block in DocScan(0, ROWS, lambda first, last: np.ones(last - first, np.bool_)).blocks()}
+    assert forms == {AllDocs}
+    assert {type(block) for block in DocMask(5, flags(0.01)).blocks()} == {DocList}
+    assert {type(block) for block in DocMask(5, flags(0.3)).blocks()} == {DocMask}
+    assert list(DocMask(5, np.zeros(100, np.bool_)).blocks()) == []
+
+
+def test_ranges() -> None:
+    matches = AllDocs(7, 7 + ROWS)
+    assert len(matches) == ROWS
+    assert [(b.start, b.stop) for b in AllDocs(3, 11).blocks(3)] == [(3, 6), (6, 9), (9, 11)]  # type: ignore[union-attr]
+    pieces = matches.split(2)
+    assert [pieces[0].start, pieces[0].stop, pieces[1].stop] == [7, pieces[1].start, 7 + ROWS]
+    assert AllDocs(4, 4).split(3) == []
+    assert AllDocs(4, 6).split(5) == [AllDocs(4, 5), AllDocs(5, 6)]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int32, np.float64])
+def test_compress(dtype: Any) -> None:
+    mask = flags(0.4, 1001)
+    values = np.arange(1001).astype(dtype)
+    np.testing.assert_array_equal(DocMask(3, mask).compress(values), values[mask])
