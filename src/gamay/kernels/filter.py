@@ -42,3 +42,10 @@ def mark_rows_of_values(marks: Array, offsets: Array, out: Array) -> None:
         for k in range(offsets[i], offsets[i + 1]):
             found |= marks[k]
         out[i] = found
+
+
+@kernel
+def mark_docs(docs: Array, out: Array) -> None:
+    """Set out[d] for each of the docs."""
+    for i in range(docs.size):
+        out[docs[i]] = True

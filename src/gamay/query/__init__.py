@@ -12,7 +12,8 @@
 7. Selections keep rows (`gamay.query.selection.first_rows`, `gamay.query.selection.top_docs`); aggregations and DISTINCT
    make groups (`gamay.query.groupby.segment.group_segment`), or know the answer beforehand
    (`gamay.query.groupby.metadata.answer_from_metadata`). `gamay.query.pool.WorkPool` runs the parts.
-8. Back at the broker, `gamay.query.reduce.reduce` merges the servers' results (`gamay.query.groupby.merge.merge_group_tables`)
-   and finishes them: HAVING, ORDER BY, the expressions of SELECT (`gamay.query.group_order.finished_rows`).
+8. Back at the broker, `gamay.query.reduce.reduce` merges the servers' results
+   (`gamay.query.groupby.merge.merge_group_tables`) and finishes them: HAVING, ORDER BY, the expressions of SELECT
+   (`gamay.query.group_order.finished_rows`).
 9. `gamay.query.response.encode` writes the response document.
 """

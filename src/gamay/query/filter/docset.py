@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from pyroaring import BitMap
 
+from gamay.kernels.filter import mark_docs
 from gamay.query.matches import AllDocs, DocList, DocMask, Matches
 
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
@@ -70,7 +71,7 @@ def doc_mask(docs: DocSet, num_docs: int) -> Mask:
     if isinstance(docs, DocRange):
         mask[docs.start : docs.stop] = True
     else:
-        mask[doc_ids(docs)] = True
+        mark_docs(doc_ids(docs), mask)
     return mask
 
 
