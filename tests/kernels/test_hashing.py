@@ -32,7 +32,7 @@ KERNELS = [
     (hashing.murmur2, ()),
     (hashing.murmur3_x86_32, (9001,)),
     (hashing.murmur3_x64_32, (9001,)),
-    (hashing.murmur3_x64_32, (-7,)),
+    (hashing.murmur3_x64_32, (np.int64(-7),)),
     (hashing.fnv, (True, True)),
     (hashing.fnv, (False, False)),
     (hashing.java_bytes_hash, ()),

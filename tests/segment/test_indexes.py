@@ -49,6 +49,18 @@ def test_inverted_is_a_scan(kit, multi, size, cardinality, seed):
     assert column.inverted_index.docs_of_any(several[:0]) == BitMap()
 
 
+@pytest.mark.parametrize("cardinality", [2, 50, 5000])
+def test_sets_take_the_smaller_of_list_and_bitmap(kit, cardinality):
+    n = 100_000
+    rows = np.random.default_rng(cardinality).integers(0, cardinality, n)
+    schema, config = kit.schema(kit.field("x", DataType.INT)), kit.config(invertedIndexColumns=["x"])
+    column = kit.open(schema, config, {"x": rows.tolist()}).column("x")
+    bitmaps_bytes = sum(len(BitMap(np.flatnonzero(rows == v).astype(np.uint32)).serialize()) for v in range(cardinality))
+    assert column.meta.buffers["inverted.sets"].size <= min(4 * n, bitmaps_bytes + 4 * cardinality)
+    for value in (0, cardinality - 1):
+        assert column.inverted_index.docs(value) == BitMap(np.flatnonzero(rows == value).astype(np.uint32))
+
+
 def in_range(lower, upper, lower_inclusive, upper_inclusive):
     def test(value):
         if lower is not None and (value < lower or (value == lower and not lower_inclusive)):

@@ -342,3 +342,27 @@ def test_metadata_survives_json(kit):
 def test_corrupt_error_is_raised_for_a_folder_that_is_no_segment(tmp_path):
     with pytest.raises(CorruptSegmentError, match=r"metadata\.json is missing"):
         open_segment(tmp_path)
+
+
+def test_threads_read_one_raw_column_at_once(kit):
+    from concurrent.futures import ThreadPoolExecutor
+
+    n = 20_000
+    rows = [f"row {i}" for i in range(n)]
+    config = kit.config(
+        [
+            {
+                "name": "s",
+                "encodingType": "RAW",
+                "indexes": {"forward": {"targetDocsPerChunk": 100, "compressionCodec": "GZIP"}},
+            }
+        ]
+    )
+    column = kit.open(kit.schema(kit.field("s", DataType.STRING)), config, {"s": rows}).column("s")
+
+    def read(seed):
+        docs = np.sort(np.random.default_rng(seed).integers(0, n, 200)).astype(np.int32)
+        return kit.plain(column.values_at(docs)) == [rows[doc] for doc in docs]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(read, range(100)))

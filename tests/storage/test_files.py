@@ -42,6 +42,16 @@ def test_put_and_fetch_local(tmp_path, form):
     assert (tmp_path / "back").read_bytes() == b"abc"
 
 
+def test_names_that_mean_something_elsewhere_are_plain_names_here(tmp_path):
+    source = tmp_path / "a::b*[1]#x?y=%41"
+    source.write_bytes(b"abc")
+    files.fetch(str(source), tmp_path / "1")
+    files.fetch(source.as_uri(), tmp_path / "2")
+    assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes() == b"abc"
+    files.put(source, (tmp_path / "c d").as_uri())
+    assert (tmp_path / "c d").read_bytes() == b"abc"
+
+
 def test_put_and_fetch_by_scheme(tmp_path):
     source = tmp_path / "source"
     source.write_bytes(b"abc")

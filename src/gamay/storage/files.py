@@ -4,8 +4,8 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import BinaryIO
-from urllib.parse import urlsplit
+from typing import Any, BinaryIO
+from urllib.parse import unquote, urlsplit
 
 import fsspec
 
@@ -105,10 +105,14 @@ def put(source: Path, uri: str) -> None:
 
 
 def local_path(uri: str) -> Path | None:
-    """Return the path that a `file:` URI or a plain path names; None for another scheme."""
+    """Return the path that a `file:` URI (percent-encoded) or a plain path names; None for another scheme.
+
+    >>> local_path("file:///data/a%20b"), local_path("/data/a%20b"), local_path("s3://bucket/key")
+    (PosixPath('/data/a b'), PosixPath('/data/a%20b'), None)
+    """
     scheme = scheme_of(uri)
     if scheme == "file":
-        return Path(fsspec.core.url_to_fs(uri)[1])
+        return Path(unquote(uri[len("file:") :].removeprefix("//").removeprefix("localhost")))
     return Path(uri) if scheme is None else None
 
 
@@ -140,10 +144,12 @@ def _download(uri: str, target: BinaryIO) -> None:
         raise InvalidConfigError(f"cannot use {uri}: {reason}") from None
 
 
-def _open(uri: str, mode: str) -> "fsspec.core.OpenFile":
+def _open(uri: str, mode: str) -> Any:
     local = local_path(uri)
+    if local is not None:
+        return local.open(mode)
     try:
-        return fsspec.open(uri if local is None else str(local), mode)
+        return fsspec.open(uri, mode)
     except ValueError as reason:
         known = fsspec.available_protocols()
         raise InvalidConfigError(f"cannot use {uri}: {reason}.{nearest(scheme_of(uri) or '', known)}") from None

@@ -39,11 +39,12 @@ def bloom_size(num_values: int, fpp: float, max_size_bytes: int) -> tuple[int, i
 # Build
 
 
-def write_bloom(writer: BufferWriter, distinct: Stored, data_type: DataType, fpp: float, max_size_bytes: int) -> BufferMeta:
-    """Write the filter of a column's values in stored form; repeats make it larger than need be."""
-    bits, probes = bloom_size(len(distinct), fpp, max_size_bytes)
+def write_bloom(writer: BufferWriter, values: Stored, data_type: DataType, fpp: float, max_size_bytes: int) -> BufferMeta:
+    """Write the filter of a column's values in stored form; repeats do no harm."""
+    hashes = np.unique(_hashes(values, data_type))
+    bits, probes = bloom_size(len(hashes), fpp, max_size_bytes)
     words = np.zeros(bits // 64, np.uint64)
-    bloom_add(_hashes(distinct, data_type), probes, words)
+    bloom_add(hashes, probes, words)
     return writer.add(KIND, [np.array([probes, bits], np.uint64), words])
 
 
