@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from gamay.functions.aggregate.totals import repeat
-from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, numpy_dtype, take
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, concat, numpy_dtype, take
 from gamay.kernels.grouping import number_by_hash, rebuild_table
 from gamay.model.types import DataType
 
@@ -145,6 +145,9 @@ class TextCoder:
     def _code_values(self, values: Values) -> Array:
         texts = decimal_texts(values) if self._type is DataType.BIG_DECIMAL else values
         block = texts.dictionary_encode()
+        if len(self._known) == 0:
+            self._known = block.dictionary
+            return np.asarray(block.indices.to_numpy())
         # What is known comes first and has no repeats, so its codes stay what they are.
         both = pa.concat_arrays([self._known, block.dictionary]).dictionary_encode()
         lookup = both.indices.to_numpy()[len(self._known) :]
@@ -215,8 +218,23 @@ def common_codes(keys: Sequence[Key]) -> tuple[Coder, list[Array]]:
     first = keys[0]
     if isinstance(first, EncodedVector) and all(_same_dictionary(first, key) for key in keys):
         return DictionaryCoder(first.dictionary), [key.ids for key in keys if isinstance(key, EncodedVector)]
+    # Everything is coded in one pass.
     coder = coder_of(first.type)
-    return coder, [coder.codes(key, len(key)) for key in keys]
+    sources = [_source(key) for key in keys]
+    every = Vector(first.type, concat([source.values for source in sources]))
+    parts = np.split(coder.codes(every, len(every)), np.cumsum([len(source) for source in sources])[:-1])
+    codes = [
+        part[key.ids] if isinstance(key, EncodedVector) and source is key.dictionary else part
+        for key, source, part in zip(keys, sources, parts, strict=True)
+    ]
+    return coder, codes
+
+
+def _source(key: Key) -> Vector:
+    """What has to be coded for a key: its dictionary where values repeat, else the values."""
+    if not isinstance(key, EncodedVector):
+        return key
+    return key.dictionary if len(key.dictionary) < len(key) else key.decode()
 
 
 def _same_dictionary(first: EncodedVector, other: Key) -> bool:
