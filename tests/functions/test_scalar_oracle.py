@@ -168,6 +168,7 @@ PAIRS = [
     ("s LIKE '%\\%'", "s ILIKE '%!%' ESCAPE '!'"),
     ("s LIKE 'a\\_b'", "s ILIKE 'a!_b' ESCAPE '!'"),
     ("s LIKE ''", "s ILIKE ''"),
+    ("s NOT LIKE '%b%'", "s NOT ILIKE '%b%'"),
     ("REGEXP_LIKE(s, '^[a-c]+')", "regexp_matches(s, '^[a-c]+')"),
     ("REGEXP_LIKE(s, 'ABC', 'i')", "regexp_matches(s, 'ABC', 'i')"),
     ("regexpExtract(s, '([a-c])(,?)', 1)", "regexp_extract(s, '([a-c])(,?)', 1)"),

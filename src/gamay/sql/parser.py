@@ -87,6 +87,6 @@ def parse_query(text: str, options: Mapping[str, str] | None = None, *, plans: P
 def parse_expression(text: str) -> Expression:
     """Parse a single expression, as in ingestion transforms and filters; raises QueryError."""
     slots = lift_literals(text).slots()
-    expression = without_slots(Folder().fold(parse_single_expression(text, slots)))
+    expression = Folder().fold(parse_single_expression(text, slots))
     check_number_range(expression)
-    return expression
+    return without_slots(expression)

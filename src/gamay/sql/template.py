@@ -34,7 +34,7 @@ class Template:
 
     def fits(self, literals: Literals) -> bool:
         """Whether the plan holds for these literals; numbers beyond 64 bits are checked by compiling anew."""
-        if any([literal.type is DataType.BIG_DECIMAL for literal in literals]):
+        if any(literal.type is DataType.BIG_DECIMAL for literal in literals):
             return False
         return len(literals) == self.num_literals and all(literals[i] == value for i, value in self.ordinals)
 
@@ -73,23 +73,23 @@ def _recompiler(statement: Statement) -> Callable[[Literals], Query]:
             having=None if statement.having is None else put(statement.having),
             order_by=tuple(replace(key, expression=put(key.expression)) for key in statement.order_by),
         )
-        query = _filler(rewrite(filled))(literals)
-        _check_numbers(query)
-        return query
+        rewritten = rewrite(filled)
+        _check_numbers(rewritten.statement)
+        return _filler(rewritten)(literals)
 
     return recompile
 
 
-def _check_numbers(query: Query) -> None:
-    conditions = [c for c in (query.where, query.having) if c is not None]
-    for expression in (*(item.expression for item in query.select), *conditions, *query.group_by):
+def _check_numbers(statement: Statement) -> None:
+    conditions = [c for c in (statement.where, statement.having) if c is not None]
+    for expression in (*(item.expression for item in statement.items), *conditions, *statement.group_by):
         check_number_range(expression)
 
 
 def check_number_range(expression: Expression) -> None:
-    """Raise QueryError for a whole number that 64 bits do not hold."""
+    """Raise QueryError for a whole number of the text that 64 bits do not hold."""
     for part in walk(expression):
-        if isinstance(part, Literal) and part.type is DataType.BIG_DECIMAL:
+        if isinstance(part, Slot) and part.type is DataType.BIG_DECIMAL:
             number = literal_text(part.value)
             raise QueryError(
                 ErrorCode.SQL_PARSING,

@@ -154,7 +154,8 @@ class _Converter:
             first = self.lexemes[self.position]
             if not _may_begin_operand(following, first):
                 raise self._missing_operand(following, first)
-        if lexeme.text in ("FROM", "AS") and not following.is_name and not following.is_op("("):
+        of_table = lexeme.text == "FROM" and self.tokens[-1].token_type is not TokenType.DISTINCT  # no IS DISTINCT FROM
+        if (of_table or lexeme.text == "AS") and not following.is_name and not following.is_op("("):
             what = "a table name" if lexeme.text == "FROM" else "an alias"
             raise syntax_error(self.text, following.start, f"expected {what} after {lexeme.text}, found {following.shown}")
         if lexeme.text in _DEEPER:

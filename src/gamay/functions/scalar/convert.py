@@ -91,11 +91,22 @@ def convert(operand: Operand, to: DataType) -> Operand:
             return Scalar(None, to)
         return Scalar(convert_value(operand.value, operand.type, to), to)
     if isinstance(operand, EncodedVector) and len(operand.dictionary) <= len(operand.ids):
-        # Each distinct value is converted once.
-        distinct = convert_values(operand.dictionary.values, operand.type, to)
-        return Vector(to, take(distinct, operand.ids), operand.offsets, operand.nulls)
+        converted = _convert_entries(operand, to)
+        if converted is not None:
+            return converted
     vector = operand.decode() if isinstance(operand, EncodedVector) else operand
     return Vector(to, convert_values(vector.values, vector.type, to), vector.offsets, vector.nulls)
+
+
+def _convert_entries(operand: EncodedVector, to: DataType) -> Vector | None:
+    """Convert each dictionary entry once; None when one cannot be read, for perhaps no row has it."""
+    try:
+        entries = convert_values(operand.dictionary.values, operand.type, to)
+    except QueryError as error:
+        if error.code is ErrorCode.QUERY_EXECUTION:
+            return None
+        raise
+    return Vector(to, take(entries, operand.ids), operand.offsets, operand.nulls)
 
 
 def convert_value(value: LiteralValue, source: DataType, to: DataType) -> LiteralValue:
