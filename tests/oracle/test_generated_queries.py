@@ -248,6 +248,19 @@ class Generator:
 
     # -- aggregates
 
+    def output(self) -> Both:
+        """Return an aggregate, or an expression of two."""
+        one = self.aggregate()
+        if self.rng.random() < 0.8:
+            return one
+        other = self.aggregate()
+        operator = self.rng.choice("+-*")
+        return Both(
+            f"({one.gamay} {operator} {other.gamay}) * 1",
+            f"(CAST({one.duck} AS DOUBLE) {operator} CAST({other.duck} AS DOUBLE)) * 1",
+            "number",
+        )
+
     def aggregate(self) -> Both:
         rng = self.rng
         if rng.random() < 0.25:
@@ -363,7 +376,7 @@ def _distinct(generator: Generator, rng: random.Random) -> Case:
 
 
 def _aggregation(generator: Generator, rng: random.Random) -> Case:
-    gamay, duck = _texts([generator.aggregate() for _ in range(rng.randrange(1, 5))])
+    gamay, duck = _texts([generator.output() for _ in range(rng.randrange(1, 5))])
     where, duck_where = generator.where()
     return Case(f"SELECT {gamay} FROM t1{where}", f"SELECT {duck} FROM t1{duck_where}", 10, 0, ())
 
@@ -380,11 +393,11 @@ def _group(generator: Generator, rng: random.Random) -> Case:
         source = f'(SELECT *, unnest("{name}") AS one FROM t1{duck_where})'
         duck_where = ""
         keys.append(Both(f'"{name}"', "one", "number"))
-    aggregates = [generator.aggregate() for _ in range(rng.randrange(1, 4))]
+    aggregates = [generator.output() for _ in range(rng.randrange(1, 4))]
     key_texts, duck_keys = _texts(keys)
     having = duck_having = ""
     if rng.random() < 0.25:
-        tested = generator.aggregate()
+        tested = generator.output()
         operator, value = rng.choice(("<", ">", ">=")), rng.randrange(-5, 40)
         having, duck_having = f" HAVING {tested.gamay} {operator} {value}", f" HAVING {tested.duck} {operator} {value}"
     order, duck_order, descending = ("", "", ())

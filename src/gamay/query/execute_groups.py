@@ -23,6 +23,7 @@ from gamay.query.virtual import QuerySegment
 from gamay.query.work import Work
 
 DEFAULT_NUM_GROUPS_LIMIT = 100_000
+GROUPS_WARNING_LIMIT = 150_000
 
 # a DISTINCT that stops early looks at so many rows first, and at so many times more in each further step
 _FIRST_STEP_ROWS = 1 << 14
@@ -101,6 +102,8 @@ def _merged(work: Work, tables: Sequence[GroupTable]) -> GroupTable | None:
         return None
     if any(table.limit_reached for table in tables):
         work.stats.num_groups_limit_reached = True
+    if any(table.num_groups >= GROUPS_WARNING_LIMIT for table in tables):
+        work.stats.num_groups_warning_limit_reached = True
     return merge_group_tables(tables, work.bound.aggregates)
 
 

@@ -1,6 +1,7 @@
 """Selections over the segments of a server."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -22,6 +23,10 @@ from gamay.query.spans import span_of
 from gamay.query.virtual import QuerySegment
 from gamay.query.work import Work
 
+T = TypeVar("T")
+Part: TypeAlias = tuple[Rows | None, int]
+"""Rows, and their number."""
+
 # rows of a segment that one task walks, so that a selection that finds its rows early stops early
 _PIECE_ROWS = 8 * BLOCK_ROWS
 
@@ -29,47 +34,79 @@ _PIECE_ROWS = 8 * BLOCK_ROWS
 def execute_selection(work: Work, segments: Sequence[QuerySegment]) -> Rows | None:
     """Return the first rows that match, in the order of the segments and of their docs.
 
-    Pieces of segments are walked in waves that double in size, until there are enough rows.
+    Many segments are walked several at a time, in waves that double in size until there are enough rows; few segments one
+    after the other, each in such waves of its pieces.
     """
-    bound, limit = work.bound, work.bound.limit_with_offset
-    if bound.limit == 0:
+    if work.bound.limit == 0:
         return None
-    parts: list[Rows] = []
-    missing = limit
-    waves = _Waves(work)
-    for segment in segments:
-        filtered = apply_filter(bound.filter, segment)
-        matches = filtered.matches()
-        pieces = matches.split(max(1, -(-span_of(matches) // _PIECE_ROWS)))
-        found = 0
-        while pieces and missing > 0:
-            wave, pieces = pieces[: waves.size], pieces[waves.size :]
-            for rows, count in work.pool.run([_first(work, segment, piece, missing) for piece in wave]):
-                taken = min(count, missing)
-                if rows is not None and taken:
-                    parts.append(rows if taken == count else tuple(take_rows(column, np.arange(taken)) for column in rows))
-                found += taken
-                missing -= taken
-            waves.grow()
-        work.count(filtered, found, found * work.columns_read())
-        if missing == 0:
-            break
-    return concat_rows(parts) if parts else None
+    found = _Found(work.bound.limit_with_offset)
+    if len(segments) >= 2 * work.pool.threads:
+        for wave in _waves(segments, work):
+            answers = work.pool.run([_whole(work, segment, found.missing) for segment in wave])
+            for filtered, part in answers:
+                _count(work, filtered, found.add(part))
+            if not found.missing:
+                break
+    else:
+        for segment in segments:
+            filtered = apply_filter(work.bound.filter, segment)
+            matches = filtered.matches()
+            pieces = matches.split(max(1, -(-span_of(matches) // _PIECE_ROWS)))
+            taken = 0
+            for some in _waves(pieces, work):
+                for part in work.pool.run([_piece(work, segment, piece, found.missing) for piece in some]):
+                    taken += found.add(part)
+                if not found.missing:
+                    break
+            _count(work, filtered, taken)
+            if not found.missing:
+                break
+    return found.rows()
 
 
-class _Waves:
-    """The number of pieces that are walked at once."""
+class _Found:
+    """The rows of a selection that have been found so far."""
 
-    def __init__(self, work: Work) -> None:
-        self.size = 1
-        self._most = 4 * work.pool.threads
+    def __init__(self, limit: int) -> None:
+        self.missing = limit
+        self._parts: list[Rows] = []
 
-    def grow(self) -> None:
-        self.size = min(2 * self.size, self._most)
+    def add(self, part: Part) -> int:
+        """Take those rows of a part that are still missing; returns their number."""
+        rows, count = part
+        taken = min(count, self.missing)
+        if rows is not None and taken:
+            self._parts.append(rows if taken == count else tuple(take_rows(column, np.arange(taken)) for column in rows))
+        self.missing -= taken
+        return taken
+
+    def rows(self) -> Rows | None:
+        return concat_rows(self._parts) if self._parts else None
 
 
-def _first(work: Work, segment: QuerySegment, piece: Matches, limit: int) -> Callable[[], tuple[Rows | None, int]]:
+def _waves(items: Sequence[T], work: Work) -> Iterator[Sequence[T]]:
+    """Cut a list in parts that double in size, up to a few for each thread."""
+    start, size = 0, 1
+    while start < len(items):
+        yield items[start : start + size]
+        start += size
+        size = min(2 * size, 4 * work.pool.threads)
+
+
+def _piece(work: Work, segment: QuerySegment, piece: Matches, limit: int) -> Callable[[], Part]:
     return lambda: first_rows(segment, piece, work.bound.rows, limit, work.deadline)
+
+
+def _whole(work: Work, segment: QuerySegment, limit: int) -> Callable[[], tuple[FilterResult, Part]]:
+    def task() -> tuple[FilterResult, Part]:
+        filtered = apply_filter(work.bound.filter, segment)
+        return filtered, first_rows(segment, filtered.matches(), work.bound.rows, limit, work.deadline)
+
+    return task
+
+
+def _count(work: Work, filtered: FilterResult, taken: int) -> None:
+    work.count(filtered, taken, taken * work.columns_read())
 
 
 def execute_ordered_selection(work: Work, segments: Sequence[QuerySegment]) -> Rows | None:
@@ -82,7 +119,7 @@ def execute_ordered_selection(work: Work, segments: Sequence[QuerySegment]) -> R
 
 def _ordered(work: Work, segment: QuerySegment) -> Rows | None:
     bound, limit = work.bound, work.bound.limit_with_offset
-    filtered: FilterResult = apply_filter(bound.filter, segment)
+    filtered = apply_filter(bound.filter, segment)
     matches = filtered.matches()
     pieces = matches.split(min(work.pool.usable_threads, max(1, span_of(matches) // BLOCK_ROWS)))
 

@@ -49,9 +49,9 @@ def _json_scalars(data_type: DataType, values: Any) -> list[Any]:
     if data_type is DataType.BIG_DECIMAL:
         return [format(value, "f") for value in values]
     if data_type is DataType.BYTES:
-        return [value.hex() for value in values.to_pylist()]
+        return [value.hex() for value in _plain(values)]
     if data_type is DataType.UUID:
-        return [str(uuid.UUID(bytes=value)) for value in values.to_pylist()]
+        return [str(uuid.UUID(bytes=value)) for value in _plain(values)]
     return _plain(values)
 
 
@@ -61,12 +61,14 @@ def _python_scalars(data_type: DataType, values: Any) -> list[Any]:
     if data_type is DataType.TIMESTAMP:
         return [_EPOCH + timedelta(milliseconds=ms) if _FIRST_MS <= ms <= _LAST_MS else ms for ms in values.tolist()]
     if data_type is DataType.UUID:
-        return [uuid.UUID(bytes=value) for value in values.to_pylist()]
+        return [uuid.UUID(bytes=value) for value in _plain(values)]
     return _plain(values)
 
 
 def _plain(values: Any) -> list[Any]:
-    listed: list[Any] = values.tolist() if isinstance(values, np.ndarray) else values.to_pylist()
+    # through NumPy, Arrow makes Python objects several times faster than by to_pylist
+    array = values if isinstance(values, np.ndarray) else values.to_numpy(zero_copy_only=False)
+    listed: list[Any] = array.tolist()
     return listed
 
 
