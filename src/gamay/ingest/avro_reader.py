@@ -13,7 +13,16 @@ from gamay.ingest.records import BadRecord, ErrorLog, Positions
 from gamay.ingest.sources import open_bytes
 
 _BATCH_ROWS = 16_384
-_TIME_TYPES = ("timestamp-", "local-timestamp-", "time-", "date")
+_TIME_TYPES = {
+    "timestamp-millis": pa.timestamp("ms"),
+    "timestamp-micros": pa.timestamp("us"),
+    "timestamp-nanos": pa.timestamp("ns"),
+    "local-timestamp-millis": pa.timestamp("ms"),
+    "local-timestamp-micros": pa.timestamp("us"),
+    "date": pa.date32(),
+    "time-millis": pa.time32("ms"),
+    "time-micros": pa.time64("us"),
+}
 
 
 class AvroReader:
@@ -44,15 +53,14 @@ class AvroReader:
         with open_bytes(self.file) as stream:
             try:
                 records = fastavro.reader(stream)
-                if self._raw_times:
-                    stream.seek(0)
-                    records = fastavro.reader(stream, reader_schema=_without_times(records.writer_schema))
             except (ValueError, KeyError, EOFError, OSError, fastavro.schema.SchemaParseException) as error:
                 raise RecordError(f"{self.file} is not an Avro file: {error}") from error
             names = _field_names(records.writer_schema, self.file)
+            raw_types = _time_types(records.writer_schema) if self._raw_times else {}
             rows = 0
             while batch := self._next_records(records, rows):
-                yield pa.RecordBatch.from_arrays([values_to_array([r.get(n) for r in batch]) for n in names], names)
+                columns = [_column(batch, name, raw_types.get(name)) for name in names]
+                yield pa.RecordBatch.from_arrays(columns, names)
                 rows += len(batch)
 
     def _next_records(self, records: Any, rows_before: int) -> list[dict[str, Any]]:
@@ -72,15 +80,23 @@ def _field_names(schema: Any, file: str) -> list[str]:
     return [field["name"] for field in schema["fields"]]
 
 
-def _without_times(schema: Any) -> Any:
-    """Return an Avro schema whose dates and times are plain numbers."""
-    if isinstance(schema, list):
-        return [_without_times(part) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if str(schema.get("logicalType", "")).startswith(_TIME_TYPES):
-        return schema["type"]
-    return {
-        key: _without_times(value) if key in ("type", "fields", "items", "values") else value
-        for key, value in schema.items()
-    }
+def _column(records: list[dict[str, Any]], name: str, time_type: pa.DataType | None) -> pa.Array:
+    """Return a field's values; times as the numbers in which they are stored where `time_type` tells their unit."""
+    values = values_to_array([record.get(name) for record in records])
+    if time_type is None:
+        return values
+    if pa.types.is_timestamp(values.type):
+        values = values.cast(pa.timestamp(values.type.unit))
+    return values.cast(time_type).cast(pa.int32() if time_type.bit_width == 32 else pa.int64())
+
+
+def _time_types(schema: Any) -> dict[str, pa.DataType]:
+    """Return the type of each field that is a date or time, by name."""
+    found = {}
+    for field in schema["fields"]:
+        branches = field["type"] if isinstance(field["type"], list) else [field["type"]]
+        for branch in branches:
+            logical = branch.get("logicalType") if isinstance(branch, dict) else None
+            if logical in _TIME_TYPES:
+                found[field["name"]] = _TIME_TYPES[logical]
+    return found

@@ -163,7 +163,7 @@ def _to_boolean(array: pa.Array) -> pa.Array:
         folded = pc.utf8_lower(pc.utf8_trim_whitespace(array))
         is_true = pc.is_in(folded, pa.array(_TRUE))
         known = pc.or_(is_true, pc.is_in(folded, pa.array(_FALSE)))
-        if not pc.all(pc.or_(known, pc.is_null(array))).as_py():
+        if not pc.all(pc.or_(known, pc.is_null(array)), min_count=0).as_py():
             raise ValueError("neither true nor false")
         return null_where(is_true, pc.is_null(array))
     if pa.types.is_decimal(array.type) or pa.types.is_integer(array.type) or pa.types.is_floating(array.type):

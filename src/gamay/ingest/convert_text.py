@@ -80,7 +80,7 @@ def to_decimal_text(array: pa.Array, strip_zeros: bool) -> pa.Array:
         if not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type) or pa.types.is_decimal(array.type)):
             raise ValueError(f"{kind} has no decimal form")
         array = array.cast(pa.string())
-    if not pc.all(pc.match_substring_regex(array, _PLAIN_NUMBER)).as_py():
+    if not pc.all(pc.match_substring_regex(array, _PLAIN_NUMBER), min_count=0).as_py():
         array = pa.array([None if v is None else _plain_decimal(v) for v in array.to_pylist()], pa.string())
     array = pc.replace_substring_regex(array, r"^(-?)0+(\d)", r"\1\2")
     if strip_zeros:
@@ -125,11 +125,11 @@ def to_uuid(array: pa.Array) -> pa.Array:
     """Return 16 bytes each, from 16 bytes or the usual text."""
     if pa.types.is_string(array.type):
         array = pc.utf8_trim_whitespace(array)
-        if not pc.all(pc.match_substring_regex(array, _UUID)).as_py():
+        if not pc.all(pc.match_substring_regex(array, _UUID), min_count=0).as_py():
             raise ValueError("not a UUID")
         return to_bytes(pc.replace_substring(array, "-", ""))
     if not pa.types.is_binary(array.type):
         raise ValueError(f"{array.type} has no UUID form")
-    if not pc.all(pc.equal(pc.binary_length(array), 16)).as_py():
+    if not pc.all(pc.equal(pc.binary_length(array), 16), min_count=0).as_py():
         raise ValueError("a UUID has 16 bytes")
     return array

@@ -37,9 +37,9 @@ def _text_to_timestamp(array: pa.Array) -> pa.Array:
         return array.cast(_MILLIS)
     except pa.ArrowInvalid:
         array = pc.utf8_trim_whitespace(array)
-    if pc.all(pc.match_substring_regex(array, _NUMBER)).as_py():
+    if pc.all(pc.match_substring_regex(array, _NUMBER), min_count=0).as_py():
         return array.cast(pa.int64()).cast(_MILLIS)
-    if pc.all(pc.match_substring_regex(array, _ZONED)).as_py():
+    if pc.all(pc.match_substring_regex(array, _ZONED), min_count=0).as_py():
         return _to_millis(_parsed(array, "UTC"))
     return _to_millis(_parsed(array, None))
 

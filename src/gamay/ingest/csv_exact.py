@@ -106,7 +106,10 @@ class FieldSplitter:
 
 
 class ExactParser:
-    """Iterates the records of a stream as (line number from `first_line`, fields or MalformedRecordError)."""
+    """Iterates the records of a stream as (line number from `first_line`, fields or MalformedRecordError).
+
+    line: of the next record; bytes_taken: up to there from where the stream stood.
+    """
 
     def __init__(self, stream: ByteLines, csv_format: CsvFormat, first_line: int = 1) -> None:
         self._ends = (
@@ -117,12 +120,13 @@ class ExactParser:
         self._split = FieldSplitter(csv_format).split
         self._completing = "".join(c for c in (csv_format.quote, csv_format.escape) if c).encode()
         self._pushed_back: list[bytes] = []
-        self._line = first_line
+        self.line = first_line
+        self.bytes_taken = 0
 
     def __iter__(self) -> Iterator[tuple[int, Fields | MalformedRecordError]]:
         comment = self._format.comment.encode() if self._format.comment else None
         while (line := self._next_line()) is not None:
-            number = self._line - 1
+            number = self.line - 1
             if comment is not None and line.lstrip(b" \t").startswith(comment):
                 continue
             if self._format.ignore_empty_lines and not self._content(line):
@@ -161,24 +165,27 @@ class ExactParser:
 
     def _next_line(self) -> bytes | None:
         line = self._pushed_back.pop() if self._pushed_back else next(self._lines, None)
-        self._line += line is not None
+        if line is not None:
+            self.line += 1
+            self.bytes_taken += len(line)
         return line
 
     def _push_back(self, lines: list[bytes]) -> None:
         self._pushed_back.extend(reversed(lines))
-        self._line -= len(lines)
+        self.line -= len(lines)
+        self.bytes_taken -= sum(map(len, lines))
 
     def _content(self, line: bytes) -> bytes:
         for end in self._ends:
             line = line.removesuffix(end)
-        return line
+        return line if len(self._ends) == 2 else line.strip(b"\r\n")
 
 
 def _split_lines(stream: ByteLines, separator: bytes) -> Iterator[bytes]:
-    """Yield the records of a file whose record separator is of its own; a line end after it belongs to nothing."""
+    """Yield the records, with their ends, of a file whose record separator is one of its own."""
     rest = b""
     while block := stream.read(1 << 20):
         *lines, rest = (rest + block).split(separator)
-        yield from (line.lstrip(b"\r\n") for line in lines)
-    if rest.strip(b"\r\n"):
-        yield rest.strip(b"\r\n")
+        yield from (line + separator for line in lines)
+    if rest:
+        yield rest

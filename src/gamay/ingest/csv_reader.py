@@ -78,24 +78,23 @@ class CsvReader:
             stream.seek(0)
         if self._format.header is not None and not self._format.skip_header:
             return self._checked(self._format.header), stream.tell(), 1
-        lines = _TrackedLines(stream)
-        first = next(iter(ExactParser(lines, self._format)), None)
+        begin = stream.tell()
+        parser = ExactParser(stream, self._format)
+        records = iter(parser)
+        _, first = next(records, (1, None))
+        start, first_line = begin + parser.bytes_taken, parser.line
         if first is None:
-            return (self._format.header or ()), stream.tell(), 1
-        if isinstance(first[1], MalformedRecordError):
-            raise RecordError(f"{self.file}, header line: {first[1]}")
-        start, first_line = lines.position, lines.count + 1
-        names = self._format.header or tuple(name or "" for name in first[1])
-        self._check_delimiter(names, stream)
-        return self._checked(names), start, first_line
-
-    def _check_delimiter(self, names: tuple[str, ...], stream: BinaryIO) -> None:
-        following = stream.readline().decode(errors="replace")
-        if len(names) == 1 and self._format.delimiter in following:
+            return (self._format.header or ()), start, first_line
+        if isinstance(first, MalformedRecordError):
+            raise RecordError(f"{self.file}, header line: {first}")
+        names = self._format.header or tuple(name or "" for name in first)
+        _, second = next(records, (1, None))
+        if isinstance(second, list) and len(names) == 1 < len(second):
             raise InvalidConfigError(
                 f"{self.file}: the header line {names[0]!r} does not contain the delimiter {self._format.delimiter!r}, "
                 f"but the next line does; set 'delimiter' or 'header' in the reader config"
             )
+        return self._checked(names), start, first_line
 
     def _checked(self, names: tuple[str, ...]) -> tuple[str, ...]:
         repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
@@ -292,28 +291,3 @@ class _WatchedStream:
 
     def close(self) -> None:
         """The stream is closed by whoever opened it."""
-
-
-class _TrackedLines:
-    """The lines of a stream, and how far they have been taken."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self.count = 0
-
-    def __iter__(self) -> "_TrackedLines":
-        return self
-
-    def __next__(self) -> bytes:
-        line = self._stream.readline()
-        if not line:
-            raise StopIteration
-        self.count += 1
-        return line
-
-    def read(self, size: int, /) -> bytes:
-        return self._stream.read(size)
-
-    @property
-    def position(self) -> int:
-        return self._stream.tell()

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gamay.base.errors import GamayError, InvalidConfigError, RecordError
 from gamay.ingest.pipeline import Pipeline
@@ -98,7 +99,7 @@ def build_segments(
     files = (InputFiles(inputs) if isinstance(inputs, str) else inputs).tasks()
     started = time.monotonic()
     if partition_and_sort:
-        frame = _converted_files(spark, files, target, schema, parallelism)
+        frame = _converted_files(spark, files, target, parallelism)
         layout = shuffle.Layout.of(table_config, rows_per_segment, sort_column)
         reading, reports = _build_ranges(spark, frame, target, layout, progress)
     else:
@@ -138,7 +139,8 @@ def write_dataframe(
     layout = shuffle.Layout.of(table_config, rows_per_segment, sort_column)
     if not partition_and_sort:
         layout = replace(layout, range_column=None, sort_column=None, partition_column=None)
-    converted = frame.mapInArrow(_frame_converter(target, layout), _spark_schema(shuffle.wire_schema(schema)))
+    wire = _spark_schema(shuffle.wire_schema(target.schema()))
+    converted = frame.mapInArrow(_frame_converter(target, layout), wire)
     spark = frame.sparkSession
     if partition_and_sort:
         reading, reports = _build_ranges(spark, converted, target, layout, progress)
@@ -150,7 +152,7 @@ def write_dataframe(
 # -- what runs on executors
 
 
-def _converted_files(spark: Any, files: Sequence[FileTask], target: SegmentTarget, schema: Schema, parallelism: int) -> Any:
+def _converted_files(spark: Any, files: Sequence[FileTask], target: SegmentTarget, parallelism: int) -> Any:
     """Return the rows of all files, converted, in the form in which they travel."""
     shipped = list(files)
 
@@ -163,7 +165,7 @@ def _converted_files(spark: Any, files: Sequence[FileTask], target: SegmentTarge
                 yield from _converted_file(shipped[index], schema, table_config, partitions)
 
     groups = min(len(files), parallelism) if parallelism else len(files)
-    wire = _spark_schema(shuffle.wire_schema(schema))
+    wire = _spark_schema(shuffle.wire_schema(target.schema()))
     return spark.range(0, len(files), 1, groups).mapInArrow(convert, wire)
 
 
@@ -240,10 +242,10 @@ def _build_partitions(
 
         def rows() -> Batches:
             for batch in batches:
-                if batch.num_rows == 1 and batch.column(shuffle.PARTITION)[0].as_py() == shuffle.REPORT_PARTITION:
-                    passed.append(batch.column(shuffle.REPORT)[0].as_py())
-                else:
-                    yield batch
+                # Spark cuts batches anew, so that a report may stand among rows
+                is_report = pc.equal(batch.column(shuffle.PARTITION), shuffle.REPORT_PARTITION)
+                passed.extend(batch.column(shuffle.REPORT).filter(is_report).to_pylist())
+                yield batch.filter(pc.invert(is_report))
 
         # the reports of reading come after the last row, so they are all there once the segments are written
         yield from write(rows())

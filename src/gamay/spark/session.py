@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,6 +41,8 @@ def local_session(
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise InvalidConfigError("the pipeline needs PySpark: pip install 'gamay[spark]'") from error
+    # said at every call of a function that takes Arrow data, which none of ours turns into pandas
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     # executors of local mode are processes of this interpreter, whatever `python3` is on the path
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)

@@ -46,7 +46,7 @@ class SegmentTarget:
         return cls(json.dumps(schema.to_json()), json.dumps(table_config.to_json()), output_dir)
 
     def schema(self) -> Schema:
-        """Return the schema."""
+        """Return the schema; its columns stand in the order of the document, by role, on driver and executors alike."""
         return Schema.from_json(json.loads(self.schema_json)).value
 
     def table_config(self) -> TableConfig:

@@ -1,0 +1,260 @@
+"""The ingestion config applied: order, conversions, failures, nested input."""
+
+import datetime as dt
+import json
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gamay.base.errors import InvalidConfigError, RecordError
+from gamay.ingest.pipeline import Pipeline
+from gamay.ingest.readers import open_reader
+from gamay.ingest.run import conformed_batches
+from gamay.model.schema import Schema
+from gamay.model.table_config import TableConfig
+
+
+def apply(schema, table, rows, kind=None):
+    pipeline = Pipeline(schema, table)
+    batch = pa.RecordBatch.from_pylist(rows, kind) if isinstance(rows, list) else rows
+    return pipeline.apply(batch).to_pylist(), pipeline
+
+
+def transforms(**functions):
+    return [{"columnName": c, "transformFunction": f} for c, f in functions.items()]
+
+
+def test_columns_of_the_schema_in_its_order(schema, table):
+    rows, pipeline = apply(schema(b="INT", a="STRING", gone="LONG"), table(), [{"extra": 1, "a": 5, "b": "7"}])
+    assert rows == [{"b": 7, "a": "5", "gone": None}]
+    assert pipeline.stats.rows_written == 1
+
+
+def test_transforms_fill_what_is_missing_in_order_of_dependency(schema, table):
+    config = table(transformConfigs=transforms(c="b + 1", b="a * 2"))
+    rows, _ = apply(schema(a="INT", b="LONG", c="LONG"), config, [{"a": "1"}, {"a": "2"}])
+    assert [r["c"] for r in rows] == [3, 5]
+    rows, _ = apply(schema(a="INT", b="LONG", c="LONG"), config, [{"a": "1", "b": "10"}, {"a": "2", "b": None}])
+    assert [(r["b"], r["c"]) for r in rows] == [(10, 11), (4, 5)]
+
+
+def test_intermediate_columns_are_dropped(schema, table):
+    config = table(transformConfigs=transforms(tmp="a + 1", b="tmp * 10"))
+    rows, _ = apply(schema(a="INT", b="LONG"), config, [{"a": 1}])
+    assert rows == [{"a": 1, "b": 20}]
+
+
+def test_transform_of_the_schema(table):
+    document = {"schemaName": "t", "dimensionFieldSpecs": [{"name": "b", "dataType": "LONG", "transformFunction": "a + 1"}]}
+    assert apply(Schema.from_json(document).value, table(), [{"a": 1}])[0] == [{"b": 2}]
+
+
+def test_filter_drops_what_it_is_true_for_and_sees_transformed_columns(schema, table):
+    config = table(filterConfig={"filterFunction": "b > 10"}, transformConfigs=transforms(b="a * 2"))
+    rows, pipeline = apply(schema(a="INT", b="LONG"), config, [{"a": "1"}, {"a": "6"}, {"a": None}])
+    assert [r["a"] for r in rows] == [1, None]
+    assert (pipeline.stats.rows_read, pipeline.stats.rows_filtered, pipeline.stats.rows_written) == (3, 1, 2)
+
+
+def test_filtered_rows_need_not_be_convertible(schema, table):
+    config = table(filterConfig={"filterFunction": "kind = 'x'"})
+    rows, _ = apply(schema(a="INT"), config, [{"a": "bad", "kind": "x"}, {"a": "1", "kind": "y"}])
+    assert rows == [{"a": 1}]
+
+
+def test_a_value_that_does_not_fit_is_named(schema, table):
+    with pytest.raises(RecordError, match="input, row 2: column 'a': 'x' is not a valid INT"):
+        apply(schema(a="INT"), table(), [{"a": "1"}, {"a": "x"}])
+
+
+def test_continue_on_error_makes_it_null_and_counts(schema, table):
+    rows, pipeline = apply(
+        schema(a="INT", b="INT"), table(continueOnError=True), [{"a": "x", "b": "y"}, {"a": "1", "b": "2"}]
+    )
+    assert rows == [{"a": None, "b": None}, {"a": 1, "b": 2}]
+    assert (pipeline.stats.values_failed, pipeline.stats.rows_incomplete) == (2, 1)
+    assert [str(e) for e in pipeline.errors] == [
+        "input, row 1: column 'a': 'x' is not a valid INT",
+        "input, row 1: column 'b': 'y' is not a valid INT",
+    ]
+
+
+def test_positions_survive_batches_filters_and_bad_lines(schema, table, tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text("a,b\n1,1\nbroken\n2,2\n3,x\n")
+    config = table(continueOnError=True, filterConfig={"filterFunction": "a = 1"})
+    pipeline = Pipeline(schema(a="INT", b="INT"), config)
+    reader = open_reader(str(path), "csv", continue_on_error=True)
+    rows = [row for batch in conformed_batches(reader, pipeline) for row in batch.to_pylist()]
+    assert rows == [{"a": 2, "b": 2}, {"a": 3, "b": None}]
+    assert [e.position for e in reader.errors] == ["record 2"]
+    assert [e.position for e in pipeline.errors] == ["record 4"]
+
+
+def test_multi_value_text_is_cut_only_for_multi_value_columns(schema, table, tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text("a,b\nx;y,x;y\n")
+    pipeline = Pipeline(schema(a="STRING[]", b="STRING"), table())
+    assert next(conformed_batches(open_reader(str(path), "csv"), pipeline)).to_pylist() == [{"a": ["x", "y"], "b": "x;y"}]
+
+
+def test_text_is_cut_at_nul_and_maximum_length(schema, table):
+    columns = {
+        "cut": {"dataType": "STRING", "maxLength": 3},
+        "kept": {"dataType": "STRING", "maxLength": 3, "maxLengthExceedStrategy": "NO_ACTION"},
+        "none": {"dataType": "STRING", "maxLength": 3, "maxLengthExceedStrategy": "SUBSTITUTE_DEFAULT_VALUE"},
+        "many": {"dataType": "STRING", "maxLength": 3, "singleValueField": False},
+    }
+    row = {"cut": "äöüß", "kept": "abcd\0e", "none": "abcd", "many": ["abcde", "x"]}
+    rows, pipeline = apply(schema(**columns), table(), [row, {"cut": "äöü"}])
+    assert rows[0] == {"cut": "äöü", "kept": "abcd", "none": None, "many": ["abc", "x"]}
+    assert rows[1]["cut"] == "äöü"
+    assert pipeline.stats.values_trimmed == 4
+    strict = schema(a={"dataType": "STRING", "maxLength": 3, "maxLengthExceedStrategy": "ERROR"})
+    with pytest.raises(RecordError, match="row 2: column 'a': the value is longer than 3"):
+        apply(strict, table(), [{"a": "abc"}, {"a": "abcd"}])
+
+
+def test_row_time_check(schema, table):
+    columns = schema(ts={"dataType": "LONG", "format": "1:MILLISECONDS:EPOCH"})
+    rows = [{"ts": 1706783400000}, {"ts": 5}, {"ts": None}]
+    assert [r["ts"] for r in apply(columns, table("ts"), rows)[0]] == [1706783400000, 5, None]
+    with pytest.raises(RecordError, match="row 2: column 'ts': the time 5 is not in 1971 to 2071"):
+        apply(columns, table("ts", rowTimeValueCheck=True), rows)
+    lenient = table("ts", rowTimeValueCheck=True, continueOnError=True)
+    assert [r["ts"] for r in apply(columns, lenient, rows)[0]] == [1706783400000, None, None]
+
+
+def test_older_time_field_with_conversion(table):
+    document = {
+        "schemaName": "t",
+        "timeFieldSpec": {
+            "incomingGranularitySpec": {"name": "secs", "dataType": "LONG", "timeType": "SECONDS"},
+            "outgoingGranularitySpec": {"name": "days", "dataType": "INT", "timeType": "DAYS"},
+        },
+    }
+    rows, _ = apply(Schema.from_json(document).value, table(), [{"secs": "1706783400"}])
+    assert rows == [{"days": 19754}]
+
+
+def test_nested_input_made_flat(schema, table):
+    config = table(complexTypeConfig={"fieldsToUnnest": ["items"], "prefixesToRename": {"user.": "u_"}})
+    columns = schema(id="INT", u_name="STRING", **{"items.k": "STRING", "items.tags": "STRING", "list": "INT[]"})
+    rows = [
+        {
+            "id": 1,
+            "user": {"name": "a"},
+            "items": [{"k": "x", "tags": [{"z": 1}]}, {"k": "y", "tags": None}],
+            "list": [1, 2],
+        },
+        {"id": 2, "user": {"name": "b"}, "items": [], "list": None},
+    ]
+    out, _ = apply(columns, config, rows)
+    assert [(r["id"], r["u_name"], r["items.k"], r["items.tags"], r["list"]) for r in out] == [
+        (1, "a", "x", '[{"z":1}]', [1, 2]),
+        (1, "a", "y", None, [1, 2]),
+        (2, "b", None, None, None),
+    ]
+
+
+def test_nested_json_files_made_flat(schema, table, tmp_path):
+    path = tmp_path / "data.json"
+    path.write_text('{"a": {"b": {"c": 1}}, "l": [{"x": 1}, {"x": 2}]}\n{"a": {"b": {"c": 2}}, "l": []}\n')
+    config = table(complexTypeConfig={"fieldsToUnnest": ["l"], "delimiter": "_"})
+    pipeline = Pipeline(schema(a_b_c="INT", l_x="INT"), config)
+    rows = next(conformed_batches(open_reader(str(path), "json"), pipeline)).to_pylist()
+    assert rows == [{"a_b_c": 1, "l_x": 1}, {"a_b_c": 1, "l_x": 2}, {"a_b_c": 2, "l_x": None}]
+
+
+def test_source_types_and_generated_columns(schema, table):
+    config = table(
+        sourceFieldConfigs=[{"name": "n", "dataType": "LONG"}],
+        enrichmentConfigs=[{"enricherType": "generateColumn", "properties": {"fieldToFunctionMap": {"g": "n + 1"}}}],
+        transformConfigs=transforms(a="g * 10"),
+    )
+    assert apply(schema(a="LONG"), config, [{"n": "4"}])[0] == [{"a": 50}]
+
+
+@pytest.mark.parametrize(
+    ("ingestion", "message"),
+    [
+        ({"transformConfigs": transforms(a="b", b="a")}, "depend on each other in a circle: a -> b -> a"),
+        ({"transformConfigs": transforms(a="a + 1")}, "takes its own result 'a' as an argument"),
+        ({"transformConfigs": transforms(a="Groovy({x}, x)")}, "Groovy scripts are not run"),
+        ({"transformConfigs": transforms(a="1 +")}, "the transform of column 'a'"),
+        ({"enrichmentConfigs": [{"enricherType": "clpEnricher"}]}, "'clpEnricher' is not supported"),
+        ({"sourceFieldConfigs": [{"name": "a", "dataType": "LNG"}]}, "Did you mean 'LONG'"),
+        ({"schemaConformingTransformerConfig": {"x": 1}}, "is not supported"),
+    ],
+)
+def test_configs_that_cannot_be_applied(schema, table, ingestion, message):
+    with pytest.raises(InvalidConfigError, match=message):
+        Pipeline(schema(a="INT"), table(**ingestion))
+
+
+def test_unknown_function(schema, table):
+    with pytest.raises(InvalidConfigError, match="the transform of column 'a'"):
+        apply(schema(a="INT"), table(transformConfigs=transforms(a="noSuchFunction(b)")), [{"b": 1}])
+
+
+def test_empty_batch(schema, table):
+    columns = schema(a="INT", b="STRING[]", c="JSON")
+    config = table(transformConfigs=transforms(a="x + 1"), filterConfig={"filterFunction": "a > 5"})
+    assert apply(columns, config, pa.RecordBatch.from_pydict({"x": pa.array([], pa.int32())}))[0] == []
+
+
+# -- a naive pipeline, row by row
+
+values = st.none() | st.integers(-5, 15).map(str) | st.sampled_from(["x", " 3 ", "2.0", "2.5"])
+rows_of_values = st.lists(
+    st.fixed_dictionaries({"a": values, "b": values, "t": st.none() | st.text("ab\0", max_size=6)}), max_size=25
+)
+
+
+def whole(text):
+    try:
+        number = float(text)
+    except (TypeError, ValueError):
+        return None
+    return int(number) if number.is_integer() else None
+
+
+def naive(row):
+    a, b = whole(row["a"]), whole(row["b"])
+    filled = row["b"] if row["b"] is not None else a + 100 if a is not None else None
+    b = whole(filled) if isinstance(filled, str) else filled
+    if a is not None and a > 8:
+        return None
+    text = row["t"]
+    return {"a": a, "b": b, "t": None if text is None else text.split("\0")[0][:3]}
+
+
+@settings(max_examples=150, deadline=None)
+@given(rows_of_values)
+def test_like_a_naive_pipeline(rows):
+    document = {
+        "schemaName": "t",
+        "dimensionFieldSpecs": [
+            {"name": "a", "dataType": "INT"},
+            {"name": "b", "dataType": "LONG"},
+            {"name": "t", "dataType": "STRING", "maxLength": 3},
+        ],
+    }
+    config = TableConfig.offline("t").to_json()
+    config["ingestionConfig"] = {
+        "continueOnError": True,
+        "filterConfig": {"filterFunction": "a > 8"},
+        "transformConfigs": transforms(b="a + 100"),
+    }
+    kind = pa.schema([("a", pa.string()), ("b", pa.string()), ("t", pa.string())])
+    out, pipeline = apply(Schema.from_json(document).value, TableConfig.from_json(config).value, rows, kind)
+    expected = [row for row in map(naive, rows) if row is not None]
+    assert out == expected
+    assert pipeline.stats.rows_filtered == len(rows) - len(expected)
+
+
+def test_json_output_is_json(schema, table):
+    rows, _ = apply(schema(j="JSON"), table(), [{"j": {"a": [dt.date(2024, 1, 1)], "b": b"\x01"}}])
+    assert json.loads(rows[0]["j"]) == {"a": ["2024-01-01"], "b": "01"}
