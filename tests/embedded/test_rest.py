@@ -1,6 +1,7 @@
 """The controller's REST interface over a real cluster: texts and status codes that clients know."""
 
 import json
+import time
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
@@ -286,3 +287,36 @@ def test_debug_routing(trips: Any, make_segment: Callable[..., Path]) -> None:
     assert trips.broker.get("/debug/routingTable/sql", params={"query": "SELECT FROM"}).status_code == 400
     assert trips.broker.get("/debug/routingTable/nope").status_code == 404
     assert trips.broker.get("/debug/timeBoundary/trips").status_code == 404
+
+
+def test_reload_builds_what_the_config_asks_for_now(trips: Any, make_segment: Callable[..., Path]) -> None:
+    http = trips.controller
+    values = [(i * 7919) % 1000 for i in range(2000)]
+    trips.push(make_segment("trips_0", values))
+    query = "SELECT count(*) FROM trips WHERE city = 'city1'"
+    before = trips.query(query)
+    changed = deepcopy(TABLE)
+    changed["tableIndexConfig"] = {
+        "invertedIndexColumns": ["city"],
+        "bloomFilterColumns": ["city"],
+        "rangeIndexColumns": ["n"],
+        "noDictionaryColumns": ["ts"],
+    }
+    http.put("/tables/trips", json=changed)
+    schema = deepcopy(SCHEMA)
+    schema["dimensionFieldSpecs"].append({"name": "added", "dataType": "STRING", "defaultNullValue": "none"})  # type: ignore[attr-defined]
+    assert http.put("/schemas/trips", json=schema, params={"reload": "true"}).status_code == 200
+    for _ in range(500):
+        flags = http.get("/segments/trips/trips_0/metadata", params={"columns": "*"}).json()["indexes"]
+        if flags["city"]["inverted-index"] == "YES":
+            break
+        time.sleep(0.01)
+    assert (flags["city"]["bloom-filter"], flags["n"]["range-index"], flags["ts"]["dictionary"]) == ("YES", "YES", "NO")
+    after = trips.query(query)
+    assert after["resultTable"] == before["resultTable"]
+    assert after["numEntriesScannedInFilter"] == 0 < before["numEntriesScannedInFilter"]
+    assert trips.rows("SELECT added, count(*), sum(n) FROM trips GROUP BY added") == [["none", 2000, float(sum(values))]]
+    assert len(list((trips.data_dir / "server" / "trips_OFFLINE").iterdir())) == 1
+    # the record still tells the CRC of what was pushed, and a restart finds the rebuilt copy
+    crc = http.get("/segments/trips/crc").json()["trips_0"]
+    assert next((trips.data_dir / "server" / "trips_OFFLINE").iterdir()).name.startswith(f"trips_0__{crc}__")

@@ -23,10 +23,14 @@ from gamay.controller.tables import DEFAULT_TENANT, TableManager
 from gamay.controller.view_builder import ViewBuilder
 from gamay.embedded.layout import Layout
 from gamay.embedded.lock import FolderLock
+from gamay.model.schema import Schema
+from gamay.model.table_config import TableConfig
+from gamay.model.table_name import raw_table_name
 from gamay.server.describe import describe_segment
 from gamay.server.executor import QueryExecutor
 from gamay.server.instance import ServerInstance
 from gamay.server.loader import SegmentLoader
+from gamay.server.rebuild import TableLayout
 
 HOST = "localhost"
 
@@ -74,7 +78,7 @@ class LocalCluster:
         self.tables = TableManager(self.context, self.schemas)
         self.segments = SegmentManager(self.context, self.tables)
         self.replacements = ReplaceManager(self.context, self.segments)
-        loader = SegmentLoader(self.layout.server, self._locate, clock, ids)
+        loader = SegmentLoader(self.layout.server, self._locate, self._layout_of, clock, ids)
         self.server = ServerInstance(server, Registry(self._server_session), loader, clock)
         self._executor = QueryExecutor(self.server, threads or os.cpu_count() or 1)
         self.routing = RoutingTables(self.registry)
@@ -141,6 +145,13 @@ class LocalCluster:
     def _locate(self, url: str) -> str:
         deep_store = self.context.deep_store
         return str(deep_store.path_of(url)) if deep_store.owns(url) else url
+
+    def _layout_of(self, table: str) -> TableLayout | None:
+        config = self.registry.get_table_config(table)
+        schema = self.registry.get_schema(raw_table_name(table))
+        if config is None or schema is None:
+            return None
+        return TableLayout(Schema.from_json(schema).value, TableConfig.from_json(config).value)
 
     def _register_server(self, port: int | None) -> str:
         """Return the id of this folder's server: it stays the same whatever its port is, for ideal states name it."""

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gamay.base.clock import Clock
-from gamay.base.errors import CorruptSegmentError
+from gamay.base.errors import CorruptSegmentError, InvalidConfigError
 from gamay.base.ids import Ids
 from gamay.cluster.records import SegmentRecord
 from gamay.segment.reader import open_segment
+from gamay.server.rebuild import TableLayout, rebuild
 from gamay.server.table import LoadedSegment
 from gamay.storage.archive import unpack
 from gamay.storage.files import fetch, publish_folder
@@ -23,23 +24,44 @@ _TEMPORARY = ".tmp-"
 class SegmentLoader:
     """Keeps a server's copies under `root/<typed table>/<segment>__<crc>/`.
 
-    locate: turns the download URL of a record into one that this process can read.
+    locate: turns the download URL of a record into one that this process can read. layout_of: tells how the segments of a
+    typed table should be stored, None when the table is gone. A copy whose indexes had to be built anew lies in
+    `<segment>__<crc>__<fingerprint of the layout>/`.
     """
 
     root: Path
     locate: Callable[[str], str]
+    layout_of: Callable[[str], TableLayout | None]
     clock: Clock
     ids: Ids
 
     def load(self, table: str, record: SegmentRecord, *, force_download: bool = False) -> LoadedSegment:
         """Return the segment, ready for queries: from the copy on disk when it is sound, else downloaded.
 
+        Its indexes are brought in line with the table config; where that fails, they stay as they were.
         Raises CorruptSegmentError when the download is not what the record says, NotFoundError, OSError.
         """
+        layout = self.layout_of(table)
+        rebuilt = None if layout is None else self._folder(table, record, layout.fingerprint())
+        if rebuilt is not None and rebuilt.exists() and not force_download:
+            try:
+                return self._open(rebuilt, record, owned=True, rebuilt=True)
+            except CorruptSegmentError as error:
+                _log.warning("the copy of segment %s of %s is damaged, it is made again: %s", record.name, table, error)
+        loaded = self._load_as_pushed(table, record, force_download)
+        if layout is None or rebuilt is None or layout.matches(loaded.segment.info):
+            return loaded
+        try:
+            return self._rebuild(loaded, layout, rebuilt, record)
+        except InvalidConfigError as error:
+            _log.error("segment %s of %s keeps its indexes, they cannot be built anew: %s", record.name, table, error)
+            return loaded
+
+    def _load_as_pushed(self, table: str, record: SegmentRecord, force_download: bool) -> LoadedSegment:
         source = self.locate(record.download_url)
         if Path(source).is_dir():
             return self._open(Path(source), record, owned=False)
-        folder = self.root / table / f"{record.name}__{record.crc}"
+        folder = self._folder(table, record)
         if folder.exists() and not force_download:
             try:
                 return self._open(folder, record, owned=True)
@@ -86,9 +108,27 @@ class SegmentLoader:
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
-    def _open(self, folder: Path, record: SegmentRecord, *, owned: bool) -> LoadedSegment:
+    def _rebuild(self, pushed: LoadedSegment, layout: TableLayout, folder: Path, record: SegmentRecord) -> LoadedSegment:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        scratch = folder.parent / f"{_TEMPORARY}{self.ids.new()}"
+        scratch.mkdir()
+        try:
+            fresh = rebuild(pushed.segment, layout, scratch)
+            if folder.exists():
+                shutil.rmtree(folder)
+            publish_folder(fresh, folder)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+        self.remove(pushed)
+        return self._open(folder, record, owned=True, rebuilt=True)
+
+    def _folder(self, table: str, record: SegmentRecord, fingerprint: str = "") -> Path:
+        return self.root / table / f"{record.name}__{record.crc}{'__' if fingerprint else ''}{fingerprint}"
+
+    def _open(self, folder: Path, record: SegmentRecord, *, owned: bool, rebuilt: bool = False) -> LoadedSegment:
         segment = open_segment(folder, verify=True)
-        if (segment.name, segment.info.crc) != (record.name, record.crc):
+        # Other indexes make another CRC; the folder's name says from which copy they were built.
+        if segment.name != record.name or (segment.info.crc != record.crc and not rebuilt):
             segment.close()
             raise CorruptSegmentError(
                 f"the copy of segment '{record.name}' (CRC {record.crc}) holds '{segment.name}' (CRC {segment.info.crc})"

@@ -1,0 +1,102 @@
+"""Bringing a segment's encodings and indexes in line with what the table config says now."""
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pyarrow as pa
+from pyroaring import BitMap
+
+from gamay.base.clock import ManualClock
+from gamay.functions.arrow import arrow_type
+from gamay.functions.vector import Vector
+from gamay.model.schema import FieldSpec, Schema
+from gamay.model.table_config import TableConfig
+from gamay.query.response import arrow_array
+from gamay.segment.builder import SegmentBuilder
+from gamay.segment.metadata import ColumnMeta, Encoding, SegmentMetadata
+from gamay.segment.reader import ImmutableSegment
+
+_BATCH_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class TableLayout:
+    """How the segments of a table should be stored."""
+
+    schema: Schema
+    config: TableConfig
+
+    def fingerprint(self) -> str:
+        """Return a short text that changes whenever encodings or indexes might."""
+        document = self.config.to_json()
+        parts = [self.schema.to_json(), document.get("tableIndexConfig"), document.get("fieldConfigList")]
+        return f"{zlib.crc32(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)):08x}"
+
+    def matches(self, info: SegmentMetadata) -> bool:
+        """Whether a segment is stored like this already; columns of other types than the schema's cannot be helped."""
+        for spec in self.schema.stored_fields:
+            column = info.columns.get(spec.name)
+            if column is None:
+                continue
+            if (column.data_type, column.single_value) != (spec.data_type, spec.single_value):
+                return True
+            if not self._matches_column(spec, column):
+                return False
+        return True
+
+    def _matches_column(self, spec: FieldSpec, column: ColumnMeta) -> bool:
+        wanted = self.config.column_index(self.schema, spec.name)
+        has_dictionary = column.encoding is Encoding.DICTIONARY
+        if has_dictionary != wanted.dictionary and not wanted.optimize_dictionary:
+            return False
+        if not has_dictionary and wanted.codec is not None and column.codec != wanted.codec:
+            return False
+        present = set(column.index_sizes())
+        # The order of the rows of a sorted column answers what these two would, so they are never built for one.
+        is_sorted = has_dictionary and column.stats.is_sorted
+        wants = {
+            "inverted": wanted.inverted and not is_sorted,
+            "range": wanted.range and not is_sorted,
+            "bloom": wanted.bloom is not None,
+        }
+        return all((index in present) == wish for index, wish in wants.items())
+
+
+def rebuild(segment: ImmutableSegment, layout: TableLayout, out_dir: Path) -> Path:
+    """Write the rows of a segment again, stored as the layout says, as `out_dir/<name>`; return that folder.
+
+    Raises InvalidConfigError when an index cannot be built.
+    """
+    clock = ManualClock(segment.info.creation_time_ms)
+    builder = SegmentBuilder(layout.schema, layout.config, segment.name, out_dir, clock=clock)
+    for batch in _batches(segment, layout.schema):
+        builder.append(batch)
+    return builder.build()
+
+
+def _batches(segment: ImmutableSegment, schema: Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the rows as conformed batches; columns that the segment does not have are null."""
+    names = [spec.name for spec in schema.stored_fields]
+    for start in range(0, segment.num_docs, _BATCH_ROWS):
+        stop = min(start + _BATCH_ROWS, segment.num_docs)
+        arrays = [_array(segment, spec, start, stop) for spec in schema.stored_fields]
+        yield pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _array(segment: ImmutableSegment, spec: FieldSpec, start: int, stop: int) -> pa.Array:
+    kind = arrow_type(spec.data_type, spec.single_value)
+    if spec.name not in segment.column_names:
+        return pa.nulls(stop - start, kind)
+    column = segment.column(spec.name)
+    values = column.values(start, stop)
+    if column.null_docs is not None:
+        nulls = np.zeros(stop - start, np.bool_)
+        inside = column.null_docs & BitMap(range(start, stop))
+        nulls[np.array(inside, np.int64) - start] = True
+        values = Vector(values.type, values.values, values.offsets, nulls)
+    array = arrow_array(values)
+    return array if array.type == kind else array.cast(kind)
