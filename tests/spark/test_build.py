@@ -1,0 +1,167 @@
+"""Files through Spark into segments: the rows are those that DuckDB reads from the same files."""
+
+from itertools import pairwise
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from gamay.base.errors import ConflictError, InvalidConfigError, RecordError
+from gamay.ingest.operands import to_arrow
+from gamay.segment.reader import open_segment
+from gamay.spark import build_segments, write_dataframe
+from gamay.spark.build import InputFiles
+from gamay.spark.target import SegmentTarget
+from gamay.storage.archive import unpack
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def open_archives(tmp_path):
+    """Unpack and open the segments of a report."""
+    opened = []
+
+    def open_all(report):
+        for segment in report.segments:
+            opened.append(open_segment(unpack(segment.uri, tmp_path / f"unpacked{len(opened)}")))
+        return opened[-len(report.segments) :] if report.segments else []
+
+    yield open_all
+    for segment in opened:
+        segment.close()
+
+
+def rows_of(segments):
+    tables = []
+    for segment in segments:
+        columns = {}
+        for name in ("day", "city", "fare", "tags"):
+            vector = segment.column(name).values(0, segment.num_docs)
+            columns[name] = to_arrow(vector, segment.num_docs).to_pylist()
+        tables.append(pa.table(columns))
+    table = pa.concat_tables(tables)
+    return sorted(map(tuple, zip(*(table[c].to_pylist() for c in table.column_names), strict=True)))
+
+
+def expected(folder, where="true"):
+    query = f"""SELECT day::INT, city, coalesce(fare::DOUBLE, 0), string_split(tags, ';')
+                FROM read_csv('{folder}/**/*.csv', all_varchar=true) WHERE {where}"""
+    return sorted(duckdb.sql(query).fetchall())
+
+
+GLOBAL = {"global_sequence": True}
+
+
+def test_one_file_one_segment(spark, schema, table_config, files, tmp_path, open_archives):
+    steps = []
+
+    class Progress:
+        def update(self, what, done, total):
+            steps.append((what, done, total))
+
+    inputs = InputFiles(str(files), **GLOBAL)
+    report = build_segments(spark, schema, table_config(), inputs, str(tmp_path / "out"), progress=Progress())
+    assert [s.name for s in report.segments] == [f"trips_OFFLINE_19000_19059_{i}" for i in range(3)]
+    assert [s.uri.removeprefix(str(tmp_path)) for s in report.segments][2] == "/out/more/trips_OFFLINE_19000_19059_2.tar.zst"
+    assert (report.rows_read, report.rows_written, report.num_files) == (600, 600, 3)
+    assert rows_of(open_archives(report)) == expected(files)
+    assert "3 segments, 600 rows" in report.lines()[1]
+    assert steps[-1] == ("building segments", 1, 1)
+
+
+def test_partitioned_and_sorted(spark, schema, table_config, files, tmp_path, open_archives):
+    partitioning = {"columnPartitionMap": {"city": {"functionName": "Murmur", "numPartitions": 3}}}
+    config = table_config(segmentPartitionConfig=partitioning, sortedColumn=["city"])
+    report = build_segments(
+        spark, schema, config, InputFiles(str(files)), str(tmp_path / "out"), partition_and_sort=True, rows_per_segment=150
+    )
+    segments = open_archives(report)
+    assert rows_of(segments) == expected(files)
+    assert (report.rows_read, report.rows_written) == (600, 600)
+    for segment in segments:
+        assert len(segment.column("city").stats.partition.partitions) == 1
+        assert segment.column("city").stats.is_sorted
+        assert segment.num_docs <= 300
+
+
+def test_time_ranges(spark, schema, table_config, files, tmp_path, open_archives):
+    report = build_segments(
+        spark, schema, table_config(), str(files), str(tmp_path / "out"), partition_and_sort=True, rows_per_segment=100
+    )
+    segments = open_archives(report)
+    assert rows_of(segments) == expected(files)
+    ranges = sorted((s.column("day").stats.minimum, s.column("day").stats.maximum) for s in segments)
+    assert len(ranges) > 3
+    assert all(before[1] < after[0] for before, after in pairwise(ranges))
+    assert all(s.column("day").stats.is_sorted for s in segments)
+
+
+def test_filter_and_errors_are_counted(spark, schema, table_config, files, tmp_path, open_archives):
+    (files / "a.csv").open("a").write("broken\n19000,x,notanumber,t\n")
+    ingestion = {"continueOnError": True, "filterConfig": {"filterFunction": "city = 'city1'"}}
+    inputs = InputFiles(str(files), **GLOBAL)
+    report = build_segments(spark, schema, table_config(ingestion), inputs, str(tmp_path / "out"))
+    assert (report.rows_read, report.rows_filtered, report.rows_written, report.num_errors) == (602, 86, 515, 2)
+    rows = [r for r in rows_of(open_archives(report)) if r[1] != "x"]
+    (files / "a.csv").write_text("\n".join((files / "a.csv").read_text().split("\n")[:201]))
+    assert rows == expected(files, "city <> 'city1'")
+    assert any("a.csv, record 201: 1 values where the header has 4" in line for line in report.lines())
+    assert any("a.csv, record 202: column 'fare': 'notanumber' is not a valid DOUBLE" in line for line in report.lines())
+
+
+@pytest.mark.parametrize("partition_and_sort", [False, True])
+def test_a_bad_record_fails_the_job(spark, schema, table_config, files, tmp_path, partition_and_sort):
+    (files / "b.csv").open("a").write("19000,x,notanumber,t\n")
+    with pytest.raises(RecordError, match=r"b\.csv, record 201: column 'fare': 'notanumber' is not a valid DOUBLE"):
+        build_segments(
+            spark, schema, table_config(), str(files), str(tmp_path / "out"), partition_and_sort=partition_and_sort
+        )
+
+
+def test_times_that_cannot_be(spark, schema, table_config, files, tmp_path):
+    (files / "a.csv").write_text("day,city\n5,x\n")
+    with pytest.raises(RecordError, match=r"a\.csv: the time column 'day' has the value 5, not in 1971 to 2071"):
+        build_segments(spark, schema, table_config(), str(files), str(tmp_path / "out"))
+
+
+def test_two_segments_of_one_name_are_refused(spark, schema, table_config, files, tmp_path):
+    target = SegmentTarget(
+        *_documents(schema, table_config()), str(tmp_path / "out"), "normalizedDate", {"exclude.sequence.id": "true"}
+    )
+    with pytest.raises(ConflictError, match="several segments of the job are named"):
+        build_segments(spark, schema, table_config(), str(files), str(tmp_path / "out"), target=target)
+
+
+def _documents(schema, config):
+    target = SegmentTarget.of(schema, config, "")
+    return target.schema_json, target.table_config_json
+
+
+def test_existing_output_is_kept_unless_told(spark, schema, table_config, files, tmp_path):
+    inputs = InputFiles(str(files / "a.csv"))
+    first = build_segments(spark, schema, table_config(), inputs, str(tmp_path / "out"))
+    second = build_segments(spark, schema, table_config(), inputs, str(tmp_path / "out"))
+    assert second.segments[0].outcome == "KEPT"
+    assert "were kept" in second.lines()[2]
+    assert first.segments[0].uri == second.segments[0].uri
+
+
+def test_empty_input(spark, schema, table_config, tmp_path):
+    path = tmp_path / "empty.csv"
+    path.write_text("day,city\n")
+    report = build_segments(spark, schema, table_config(), str(path), str(tmp_path / "out"))
+    assert (report.segments, report.rows_read) == ([], 0)
+    with pytest.raises(InvalidConfigError, match=r"no row of .*empty\.csv is left"):
+        build_segments(spark, schema, table_config(), str(path), str(tmp_path / "out"), fail_on_empty=True)
+
+
+@pytest.mark.parametrize("partition_and_sort", [False, True])
+def test_dataframe(spark, schema, table_config, files, tmp_path, open_archives, partition_and_sort):
+    frame = spark.read.csv(str(files), header=True, recursiveFileLookup=True)
+    frame = frame.selectExpr("day", "city", "fare", "split(tags, ';') AS tags").repartition(3)
+    report = write_dataframe(
+        frame, schema, table_config(), str(tmp_path / "out"), partition_and_sort=partition_and_sort, rows_per_segment=200
+    )
+    assert (report.rows_read, report.rows_written, len(report.segments)) == (600, 600, 3)
+    assert rows_of(open_archives(report)) == expected(files)

@@ -1,0 +1,99 @@
+"""Whole jobs from their specs."""
+
+import json
+
+import pytest
+
+from gamay.base.errors import InvalidConfigError, NotFoundError
+from gamay.spark import run_job
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def job(controller, schema, table_config, files, tmp_path):
+    controller.documents = {
+        "/tables/trips": {"OFFLINE": table_config().to_json()},
+        "/tables/trips/schema": schema.to_json(),
+    }
+
+    def make(job_type, **changes):
+        return {
+            "jobType": job_type,
+            "inputDirURI": str(files),
+            "includeFileNamePattern": "glob:**/[ab].csv",
+            "outputDirURI": str(tmp_path / "out"),
+            "recordReaderSpec": {"dataFormat": "csv"},
+            "tableSpec": {"tableName": "trips"},
+            "pinotClusterSpecs": [{"controllerURI": controller.url}],
+            **changes,
+        }
+
+    return make
+
+
+def test_create_and_push(spark, job, controller, tmp_path):
+    report = run_job(job("SegmentCreationAndTarPush", cleanUpOutputDir=True, createMetadataTarGz=True), spark)
+    assert report.push.segments == ("trips_OFFLINE_19000_19059_0", "trips_OFFLINE_19000_19059_1")
+    assert len(controller.uploads) == 2
+    assert [p for p in (tmp_path / "out").rglob("*") if p.is_file()] == []
+    assert "2 segments pushed" in report.lines()[-1]
+
+
+def test_create_then_push_by_metadata(spark, job, controller, tmp_path):
+    run_job(job("SegmentCreation", createMetadataTarGz=True), spark)
+    assert controller.uploads == []
+    assert len(list((tmp_path / "out").glob("*.metadata.tar.gz"))) == 2
+    report = run_job(job("SegmentMetadataPush", pushJobSpec={"pushFileNamePattern": "glob:**/*_1.tar.zst"}))
+    assert report.push.segments == ("trips_OFFLINE_19000_19059_1",)
+    assert controller.uploads[0][1]["upload_type"] == "METADATA"
+
+
+def test_consistent_push(spark, job, controller, table_config):
+    ingestion = {"batchIngestionConfig": {"segmentIngestionType": "REFRESH", "consistentDataPush": True}}
+    controller.documents["/tables/trips"] = {"OFFLINE": table_config(ingestion).to_json()}
+    report = run_job(job("SegmentCreationAndUriPush"), spark)
+    start = next(json.loads(body) for _, path, _, body in controller.requests if path.endswith("startReplaceSegments"))
+    assert start == {"segmentsFrom": ["old_1"], "segmentsTo": list(report.push.segments)}
+    assert report.push.segments[0].startswith("trips_OFFLINE_19000_19059_1")
+
+
+def test_documents_from_files_and_global_order(spark, job, controller, schema, table_config, tmp_path):
+    (tmp_path / "schema.json").write_text(json.dumps(schema.to_json()))
+    (tmp_path / "table.json").write_text(json.dumps(table_config().to_json()))
+    spec = job(
+        "SegmentCreation",
+        pinotClusterSpecs=[],
+        tableSpec={
+            "tableName": "trips",
+            "schemaURI": str(tmp_path / "schema.json"),
+            "tableConfigURI": f"file://{tmp_path}/table.json",
+        },
+        executionFrameworkSpec={"name": "spark", "extraConfigs": {"partitionAndSort": "true", "rowsPerSegment": "100"}},
+    )
+    report = run_job(spec, spark)
+    assert len(report.build.segments) == 4
+    assert controller.requests == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"inputDirURI": "/nowhere"}, NotFoundError, "/nowhere does not exist"),
+        ({"includeFileNamePattern": "glob:**/*.avro"}, InvalidConfigError, "no file in"),
+        ({"recordReaderSpec": {"dataFormat": "thrift"}}, InvalidConfigError, "unknown data format 'thrift'"),
+        ({"tableSpec": {"tableName": "other"}}, NotFoundError, "no /tables/other"),
+        ({"pinotClusterSpecs": []}, InvalidConfigError, "schemaURI is missing"),
+        ({"executionFrameworkSpec": {"extraConfigs": {"rowsPerSegmnt": "5"}}}, InvalidConfigError, "Did you mean"),
+        ({"segmentNameGeneratorSpec": {"type": "simpl"}}, InvalidConfigError, "Did you mean 'simple'"),
+    ],
+)
+def test_mistakes(spark, job, changes, error, message):
+    with pytest.raises(error, match=message):
+        run_job(job("SegmentCreation", **changes), spark)
+
+
+def test_nothing_to_push(job, tmp_path):
+    (tmp_path / "out").mkdir()
+    with pytest.raises(NotFoundError, match="no segment archive to push"):
+        run_job(job("SegmentTarPush"))
