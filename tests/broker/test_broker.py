@@ -1,0 +1,234 @@
+"""The broker over records in a store, with servers that are made up."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from gamay.base.clock import SYSTEM_CLOCK
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.broker.app import BrokerApp
+from gamay.broker.routing import RoutingTables
+from gamay.broker.runner import QueryRunner
+from gamay.cluster.column_stats import ColumnSummary, encode_columns
+from gamay.cluster.embedded_store import EmbeddedStore
+from gamay.cluster.records import ONLINE, Assignment, Lineage, LineageEntry, LineageState, SegmentRecord
+from gamay.cluster.registry import Registry
+from gamay.model.table_config import TableConfig
+from gamay.model.types import DataType
+from gamay.query.bind import BoundQuery
+from gamay.query.deadline import Deadline
+from gamay.query.execute import ServerResult, execute
+from gamay.query.pool import WorkPool
+from gamay.query.stats import QueryStats
+
+SCHEMA = {"schemaName": "t", "dimensionFieldSpecs": [{"name": "n", "dataType": "INT"}]}
+
+
+class FakeServer:
+    """Finds no rows, remembers what it was asked, and fails or lacks segments when told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, ...]] = []
+        self.fails: QueryError | None = None
+        self.lacks: set[str] = set()
+        self.blocked: threading.Event | None = None
+
+    def execute(
+        self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline
+    ) -> tuple[ServerResult, Sequence[str]]:
+        self.asked.append(tuple(segments))
+        if self.blocked is not None:
+            while not self.blocked.wait(0.005):
+                deadline.check()
+        if self.fails is not None:
+            raise self.fails
+        result = execute(query, [], WorkPool(1), deadline)
+        result.stats = QueryStats(num_segments_queried=len(segments))
+        return result, [s for s in segments if s in self.lacks]
+
+
+class World:
+    """A table `t` with segments 0 … 3, where segment i holds n from 10 i to 10 i + 9, on two servers."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = EmbeddedStore.open(folder / "metadata.db", SYSTEM_CLOCK)
+        self.registry = Registry(self.store)
+        self.servers = {"Server_a_1": FakeServer(), "Server_b_1": FakeServer()}
+        self.registry.put_schema("t", SCHEMA)
+        self.registry.create_ideal_state(Assignment.new_table("t_OFFLINE", 1))
+        states = {f"s{i}": {f"Server_{'ab'[i % 2]}_1": ONLINE} for i in range(4)}
+        for i in range(4):
+            n = ColumnSummary(DataType.INT, 10, 10 * i, 10 * i + 9, True, 10, 0, None)
+            self.registry.create_segment("t_OFFLINE", SegmentRecord(
+                f"s{i}", crc=1, total_docs=10, push_time_ms=SYSTEM_CLOCK.now_ms(), download_url="u",
+                column_stats=encode_columns({"n": n}),
+            ))  # fmt: skip
+        self.registry.update_ideal_state("t_OFFLINE", lambda ideal: ideal.with_segments(states))
+        self.registry.put_external_view(Assignment("t_OFFLINE", states))
+        self.registry.create_table_config("t_OFFLINE", TableConfig.offline("t").to_json())
+        self.routing = RoutingTables(self.registry)
+        self.routing.start()
+        self.runner = QueryRunner("Broker_x_1", self.routing, self.servers, SYSTEM_CLOCK, request_base=7)
+        self.executor = ThreadPoolExecutor(4)
+        self.http = TestClient(BrokerApp(self.runner, self.executor, lambda: True).asgi())
+
+    def close(self) -> None:
+        self.http.close()
+        self.runner.close()
+        self.routing.stop()
+        self.store.close()
+        self.executor.shutdown()
+
+    def ask(self, sql: str, **headers: str) -> Any:
+        return self.http.post("/query/sql", json={"sql": sql}, headers=headers)
+
+    def asked(self) -> set[str]:
+        found = {s for server in self.servers.values() for segments in server.asked for s in segments}
+        for server in self.servers.values():
+            server.asked.clear()
+        return found
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.close()
+
+
+def test_segments_are_pruned_and_sent_to_their_servers(world: World) -> None:
+    answer = world.ask("SELECT count(*) FROM t WHERE n BETWEEN 15 AND 25").json()
+    assert world.servers["Server_a_1"].asked == [("s2",)]
+    assert world.servers["Server_b_1"].asked == [("s1",)]
+    assert answer["numSegmentsPrunedByBroker"] == 2
+    assert answer["numServersQueried"] == answer["numServersResponded"] == 2
+    assert answer["numSegmentsQueried"] == 2
+    assert answer["tablesQueried"] == ["t"]
+    assert answer["requestId"].startswith("7")
+    assert answer["brokerId"] == "Broker_x_1"
+
+
+def test_nothing_left_after_pruning_still_answers(world: World) -> None:
+    answer = world.ask("SELECT count(*) FROM t WHERE n > 1000").json()
+    assert answer["resultTable"]["rows"] == [[0]]
+    assert answer["numServersQueried"] == 0
+    assert world.asked() == set()
+    grouped = world.ask("SELECT n, count(*) FROM t WHERE n > 1000 GROUP BY n").json()
+    assert grouped["resultTable"]["dataSchema"]["columnDataTypes"] == ["INT", "LONG"]
+    assert grouped["resultTable"]["rows"] == []
+
+
+@pytest.mark.parametrize("name", ["t", "T", "t_OFFLINE", "T_offline"])
+def test_table_names_in_any_case(world: World, name: str) -> None:
+    assert world.ask(f"SELECT count(*) FROM {name}").json()["exceptions"] == []
+
+
+def test_routes_follow_the_records(world: World) -> None:
+    entry = LineageEntry("e", ("s0",), ("s1",), LineageState.COMPLETED, 1)
+    world.registry.update_lineage("t_OFFLINE", lambda lineage: Lineage.with_entry(lineage, entry))
+    world.routing.wait_until(lambda: world.routing.find("t")[0].segments == ("s1", "s2", "s3"), 5)
+    world.ask("SELECT count(*) FROM t")
+    assert world.asked() == {"s1", "s2", "s3"}
+    world.registry.delete_table_config("t_OFFLINE")
+    world.routing.wait_until(lambda: not world.routing.find("t"), 5)
+    assert world.ask("SELECT count(*) FROM t").json()["exceptions"][0]["errorCode"] == 190
+
+
+def test_a_failing_server_makes_the_answer_partial(world: World) -> None:
+    world.servers["Server_b_1"].fails = QueryError(ErrorCode.SERVER_OUT_OF_CAPACITY, "busy")
+    answer = world.ask("SELECT count(*) FROM t").json()
+    assert answer["exceptions"] == [{"errorCode": 211, "message": "ServerOutOfCapacity: busy"}]
+    assert (answer["numServersQueried"], answer["numServersResponded"], answer["partialResult"]) == (2, 1, True)
+    assert answer["resultTable"]["rows"] == [[0]]
+
+
+def test_segments_that_are_nowhere_are_told(world: World) -> None:
+    world.servers["Server_a_1"].lacks = {"s0"}
+    answer = world.ask("SELECT count(*) FROM t").json()
+    assert answer["exceptions"][0]["errorCode"] == 305
+    assert "s0" in answer["exceptions"][0]["message"]
+    # asked again after the routes were refreshed
+    assert len(world.servers["Server_a_1"].asked) == 2
+
+
+def test_a_new_segment_has_time_to_be_loaded(world: World) -> None:
+    view = world.registry.get_external_view("t_OFFLINE")
+    assert view is not None
+    without = Assignment("t_OFFLINE", {s: states for s, states in view.states.items() if s != "s0"})
+    world.registry.put_external_view(without)
+    world.routing.wait_until(lambda: "s0" not in world.routing.find("t")[0].segments, 5)
+    assert world.ask("SELECT count(*) FROM t").json()["exceptions"] == []
+    failed = Assignment("t_OFFLINE", {**without.states, "s0": {"Server_a_1": "ERROR"}})
+    world.registry.put_external_view(failed)
+    world.routing.wait_until(lambda: world.routing.find("t")[0].unavailable == (("s0", 0),), 5)
+    assert world.ask("SELECT count(*) FROM t").json()["exceptions"][0]["errorCode"] == 305
+
+
+def test_running_queries_are_listed_and_cancelled(world: World) -> None:
+    for server in world.servers.values():
+        server.blocked = threading.Event()
+    with ThreadPoolExecutor(1) as executor:
+        options = {"sql": "SELECT count(*) FROM t", "queryOptions": "clientQueryId=mine;timeoutMs=20000"}
+        waiting = executor.submit(lambda: world.http.post("/query/sql", json=options).json())
+        while not (listed := world.http.get("/queries").json()):
+            pass
+        (request_id,) = listed
+        assert world.http.delete("/query/x").status_code == 400
+        assert world.http.delete("/query/123").status_code == 404
+        assert world.http.delete("/query/other", params={"client": "true"}).status_code == 404
+        assert world.http.delete(f"/query/{request_id}").text == f"Cancelled query: {request_id}"
+        answer = waiting.result(10)
+    assert answer["exceptions"][0]["errorCode"] == 503
+    assert answer["requestId"] == request_id
+    assert world.http.get("/queries").json() == {}
+
+
+def test_timeouts_are_told(world: World) -> None:
+    for server in world.servers.values():
+        server.blocked = threading.Event()
+    body = {"sql": "SELECT count(*) FROM t", "queryOptions": "timeoutMs=30"}
+    assert world.http.post("/query/sql", json=body).json()["exceptions"][0]["errorCode"] == 250
+
+
+def test_a_defect_is_answered_not_raised(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.servers["Server_a_1"].fails = RuntimeError("boom")  # type: ignore[assignment]
+    answer = world.ask("SELECT count(*) FROM t").json()
+    assert answer["exceptions"][0]["errorCode"] == 450
+    assert "Traceback" not in answer["exceptions"][0]["message"]
+
+
+def test_http(world: World) -> None:
+    ok = world.ask("SELECT 1 AS test_column LIMIT 1")
+    assert ok.headers["X-Pinot-Error-Code"] == "-1"
+    assert ok.json()["resultTable"] == {
+        "dataSchema": {"columnNames": ["test_column"], "columnDataTypes": ["INT"]},
+        "rows": [[1]],
+    }
+    bad = world.ask("SELECT nothing FROM t")
+    assert (bad.status_code, bad.headers["X-Pinot-Error-Code"]) == (200, "710")
+    assert {"numServersQueried", "numServersResponded", "exceptions"} <= bad.json().keys()
+    strict = world.ask("SELECT count(*) FROM nowhere", **{"Pinot-Use-Http-Status-For-Errors": "true"})
+    assert strict.status_code == 404
+    assert world.http.get("/query/sql", params={"sql": "SELECT count(*) FROM t"}).json()["resultTable"]["rows"] == [[0]]
+    assert world.http.post("/query", json={"sql": "SELECT count(*) FROM t"}).status_code == 200
+    missing = world.http.post("/query/sql", json={"query": "x"})
+    assert (missing.status_code, missing.json()["error"]) == (400, "Payload is missing the query string field 'sql'")
+    assert world.http.post("/query/sql", content=b"{").json()["error"].startswith("Invalid JSON")
+    assert world.http.post("/query/sql", content=b"[]").status_code == 400
+    assert world.http.get("/nowhere").json()["code"] == 404
+    assert world.http.get("/health").text == "OK"
+    options = world.http.post("/query/sql", json={"sql": "SELECT 1 FROM t", "queryOptions": "nonsense"})
+    assert options.headers["X-Pinot-Error-Code"] == "150"
+    starting = TestClient(BrokerApp(world.runner, world.executor, lambda: False).asgi())
+    assert starting.get("/health").status_code == 503
+
+
+def test_a_table_of_a_database(world: World) -> None:
+    answer = world.http.post("/query/sql", json={"sql": "SELECT count(*) FROM t"}, headers={"database": "sales"}).json()
+    assert "sales.t" in answer["exceptions"][0]["message"]
+    assert world.ask("SELECT count(*) FROM t", database="default").json()["exceptions"] == []

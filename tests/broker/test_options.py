@@ -1,0 +1,49 @@
+import pytest
+
+from gamay.base.errors import QueryError
+from gamay.broker.options import is_on, parse_option_text, request_options, timeout_ms
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("", {}),
+        (";timeoutMs=5", {"timeoutMs": "5"}),
+        (" a = 1 ; ; b=2;", {"a": "1", "b": "2"}),
+        ("timeoutMs=5;timeoutMs=5", {"timeoutMs": "5"}),
+        ("a=b=c", {"a": "b=c"}),
+        ("skipIndexes=", {"skipIndexes": ""}),
+    ],
+)
+def test_option_texts(text: str, options: dict[str, str]) -> None:
+    assert parse_option_text(text) == options
+
+
+@pytest.mark.parametrize("text", ["nonsense", "=1", "a=1;a=2"])
+def test_bad_option_texts(text: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        parse_option_text(text)
+    assert caught.value.code.code == 150
+
+
+def test_request_options() -> None:
+    assert request_options({"sql": "x", "trace": True, "queryOptions": "a=1"}) == {"a": "1", "trace": "true"}
+    assert request_options({"trace": "true", "queryOptions": "trace=false"}) == {"trace": "false"}
+    assert request_options({"trace": False, "queryOptions": None}) == {}
+    with pytest.raises(QueryError):
+        request_options({"queryOptions": {"a": 1}})
+
+
+def test_timeouts() -> None:
+    assert timeout_ms({}, None) == 10_000
+    assert timeout_ms({}, 77) == 77
+    assert timeout_ms({"timeoutMs": "5"}, 77) == 5
+    for bad in ("0", "-1", "soon", ""):
+        with pytest.raises(QueryError):
+            timeout_ms({"timeoutMs": bad}, None)
+
+
+def test_switches() -> None:
+    assert is_on({"x": " TRUE "}, "x")
+    assert not is_on({"x": "1"}, "x")
+    assert not is_on({}, "x")
