@@ -25,8 +25,10 @@ SCAN_BLOCK_ROWS = 1 << 18
 # Groups behind the real ones, for rows that a mask drops; `mask_groups` spreads rows over so many.
 SPARE_GROUPS = 8
 
-# A table with a cell for each pair of group and dictionary id, of 1 or 8 bytes, instead of a hash table of pairs.
+# Tables with a cell for each pair of group and dictionary id, of 8 bytes or of 1, instead of a hash table of pairs: 4
+# million rows with 3.6 million pairs take 280 ms by hash, 85 ms by 20 million flags. Memory is taken only where it is touched.
 TALLY_CELLS_MAX = 1 << 22
+FLAG_CELLS_MAX = 1 << 25
 
 # Values that wait before they are sorted into digests; 16 MB with their groups.
 DIGEST_BUFFER_ROWS = 1 << 20

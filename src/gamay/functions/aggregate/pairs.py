@@ -24,7 +24,7 @@ from gamay.functions.aggregate.spi import GroupIds
 from gamay.functions.aggregate.totals import flatten, unsigned
 from gamay.functions.vector import EncodedVector, Operand, Vector, take
 from gamay.kernels.aggregation import count_groups, mark_coded, mark_ids, tally_coded
-from gamay.kernels.tuning import TALLY_CELLS_MAX
+from gamay.kernels.tuning import FLAG_CELLS_MAX, TALLY_CELLS_MAX
 from gamay.model.types import DataType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -54,6 +54,7 @@ class Pairs:
         self.num_groups = num_groups
         self._type = data_type
         self._counted = counted
+        self._cells_max = TALLY_CELLS_MAX if counted else FLAG_CELLS_MAX
         self._coder: Coder | None = None
         self._tally: Array | None = None
         self._numbers = HashNumbers()
@@ -63,7 +64,7 @@ class Pairs:
         """Make room for more groups."""
         if self._tally is not None:
             width = len(self._tally) // self.num_groups if self.num_groups else 0
-            if width * num_groups > TALLY_CELLS_MAX:
+            if width * num_groups > self._cells_max:
                 keys, counts = self._tallied(width)
                 self._tally = None
                 self._add_pairs(keys, counts)
@@ -113,7 +114,7 @@ class Pairs:
         if isinstance(values, EncodedVector):
             self._coder = DictionaryCoder(values.dictionary)
             cells = self.num_groups * len(values.dictionary)
-            if cells <= TALLY_CELLS_MAX:
+            if cells <= self._cells_max:
                 self._tally = np.zeros(cells, np.int64 if self._counted else np.uint8)
         else:
             self._coder = coder_of(self._type)
