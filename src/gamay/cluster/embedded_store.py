@@ -127,9 +127,9 @@ class EmbeddedStore:
 
     def close(self) -> None:
         self._events.close()
+        if self._file.sessions.pop(self._session_id, None) is None:
+            return
         with self._file.change() as changed:
-            if self._file.sessions.pop(self._session_id, None) is None:
-                return
             owned = self._file.db.execute("SELECT path FROM node WHERE owner = ?", (self._session_id,))
             changed.extend(row[0] for row in owned)
             self._file.db.execute("DELETE FROM node WHERE owner = ?", (self._session_id,))

@@ -166,9 +166,10 @@ class TableManager:
         registry.delete_ideal_state(table)
         registry.delete_external_view(table)
         registry.delete_lineage(table)
-        registry.delete_segments(table)
         for url in list(self.context.deep_store.urls(table)):
             self.context.deep_store.discard(url, until_ms)
+        # Last, because they are what tells that files may be left when a crash comes in between.
+        registry.delete_segments(table)
 
     def _check_tenant(self, config: TableConfig) -> None:
         tag = server_tag(config)

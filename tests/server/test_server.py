@@ -1,0 +1,227 @@
+"""A server over records in a store: what it loads, swaps, reports and tries again."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from gamay.base.clock import SYSTEM_CLOCK
+from gamay.base.ids import RANDOM_IDS
+from gamay.cluster import paths
+from gamay.cluster.embedded_store import EmbeddedStore
+from gamay.cluster.records import ONLINE, Assignment, SegmentRecord
+from gamay.cluster.registry import Registry
+from gamay.cluster.znrecord import decode
+from gamay.ingest.pipeline import Pipeline
+from gamay.model.schema import Schema
+from gamay.model.table_config import TableConfig
+from gamay.segment.builder import SegmentBuilder
+from gamay.segment.metadata import read_metadata
+from gamay.segment.reader import open_segment
+from gamay.server.instance import ServerInstance
+from gamay.server.loader import SegmentLoader
+from gamay.server.rebuild import TableLayout, rebuild
+from gamay.server.table import TableData
+from gamay.storage.archive import pack
+
+ME = "Server_a_1"
+SCHEMA = Schema.from_json(
+    {
+        "schemaName": "t",
+        "dimensionFieldSpecs": [
+            {"name": "s", "dataType": "STRING"},
+            {"name": "tags", "dataType": "STRING", "singleValueField": False},
+        ],
+        "metricFieldSpecs": [{"name": "n", "dataType": "LONG"}, {"name": "d", "dataType": "BIG_DECIMAL"}],
+        "enableColumnBasedNullHandling": True,
+    }
+).value
+CONFIG = TableConfig.offline("t")
+
+
+def eventually(condition: Callable[[], bool], timeout_s: float = 10) -> None:
+    give_up = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < give_up
+        time.sleep(0.005)
+
+
+class World:
+    """A store, a folder of archives, and a server that watches."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.store = EmbeddedStore.open(folder / "metadata.db", SYSTEM_CLOCK)
+        self.registry = Registry(self.store)
+        self.registry.create_ideal_state(Assignment.new_table("t_OFFLINE", 1))
+        self.server = self.new_server()
+
+    def new_server(self) -> ServerInstance:
+        loader = SegmentLoader(
+            self.folder / "server", lambda url: url, lambda _: TableLayout(SCHEMA, CONFIG), SYSTEM_CLOCK, RANDOM_IDS
+        )
+        return ServerInstance(ME, Registry(self.store.new_session()), loader, SYSTEM_CLOCK)
+
+    def archive(self, name: str, rows: int) -> tuple[Path, SegmentRecord]:
+        out = self.folder / "built" / RANDOM_IDS.new()
+        builder = SegmentBuilder(SCHEMA, CONFIG, name, out)
+        table = {
+            "s": [f"v{i % 7}" for i in range(rows)],
+            "n": list(range(rows)),
+            "tags": [["a", "b"]] * rows,
+            "d": ["1.5"] * rows,
+        }
+        builder.append(Pipeline(SCHEMA, CONFIG).apply(pa.record_batch(table)))
+        folder = builder.build()
+        info = read_metadata(folder)
+        path = pack(folder, out / f"{name}.tar.gz")
+        return path, SegmentRecord(name, crc=info.crc, total_docs=rows, download_url=str(path))
+
+    def add(self, name: str, rows: int = 10) -> Path:
+        path, record = self.archive(name, rows)
+        self.registry.update_segment("t_OFFLINE", name, lambda _: record)
+        self.registry.update_ideal_state("t_OFFLINE", lambda i: i.with_segments({name: {ME: ONLINE}}))
+        return path
+
+    def rows(self) -> dict[str, int]:
+        data = self.server.table("t_OFFLINE")
+        return {} if data is None else {name: loaded.segment.num_docs for name, loaded in data.snapshot().items()}
+
+    def reported(self) -> dict[str, str]:
+        node = self.store.get(paths.current_state(ME, "t_OFFLINE"))
+        return {} if node is None else {name: s[ME] for name, s in Assignment.from_record(decode(node.value)).states.items()}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.server.stop()
+    made.store.close()
+
+
+def test_a_server_follows_its_ideal_state(world: World) -> None:
+    world.add("before", 5)
+    assert not world.server.ready
+    world.server.start()
+    assert world.server.ready
+    assert world.rows() == {"before": 5}
+    world.add("after", 6)
+    eventually(lambda: world.rows() == {"before": 5, "after": 6})
+    eventually(lambda: world.reported() == {"before": ONLINE, "after": ONLINE})
+    world.add("after", 7)
+    eventually(lambda: world.rows()["after"] == 7)
+    world.registry.update_ideal_state("t_OFFLINE", lambda i: i.with_segments({}, frozenset({"before"})))
+    eventually(lambda: world.rows() == {"after": 7})
+    eventually(lambda: len(list((world.folder / "server" / "t_OFFLINE").iterdir())) == 1)
+    world.registry.delete_ideal_state("t_OFFLINE")
+    eventually(lambda: world.rows() == {})
+    eventually(lambda: world.store.get(paths.current_state(ME, "t_OFFLINE")) is None)
+
+
+def test_a_snapshot_outlives_swap_and_drop(world: World) -> None:
+    world.add("x", 100)
+    world.server.start()
+    data = world.server.table("t_OFFLINE")
+    assert data is not None
+    held = data.snapshot()
+    world.registry.delete_ideal_state("t_OFFLINE")
+    eventually(lambda: not list((world.folder / "server").rglob("columns.bin")))
+    column = held["x"].segment.column("n")
+    assert column.values(0, 100).values.tolist() == list(range(100))
+
+
+def test_a_broken_download_is_an_error_until_it_is_whole(world: World) -> None:
+    path = world.add("good", 5)
+    broken, record = world.archive("broken", 8)
+    content = broken.read_bytes()
+    broken.write_bytes(content[: len(content) // 2])
+    world.registry.update_segment("t_OFFLINE", "broken", lambda _: record)
+    world.registry.update_ideal_state("t_OFFLINE", lambda i: i.with_segments({"broken": {ME: ONLINE}}))
+    world.server.start()
+    assert world.rows() == {"good": 5}
+    assert world.reported() == {"good": ONLINE, "broken": "ERROR"}
+    assert world.server.failures("t_OFFLINE")["broken"].reason
+    broken.write_bytes(content)
+    eventually(lambda: world.rows() == {"good": 5, "broken": 8})
+    eventually(lambda: world.reported() == {"good": ONLINE, "broken": ONLINE})
+    assert world.server.failures("t_OFFLINE") == {}
+    assert path.exists()
+
+
+def test_a_foreign_segment_is_never_served(world: World) -> None:
+    path, _ = world.archive("other", 5)
+    record = SegmentRecord("mine", crc=123, total_docs=5, download_url=str(path))
+    world.registry.update_segment("t_OFFLINE", "mine", lambda _: record)
+    world.registry.update_ideal_state("t_OFFLINE", lambda i: i.with_segments({"mine": {ME: ONLINE}}))
+    world.server.start()
+    assert world.rows() == {}
+    assert "other" in world.server.failures("t_OFFLINE")["mine"].reason
+    assert [p for p in (world.folder / "server").rglob("*") if p.is_file()] == []
+
+
+def test_a_restart_uses_what_is_on_disk_and_sweeps_the_rest(world: World) -> None:
+    path = world.add("x", 5)
+    world.server.start()
+    world.server.stop()
+    path.unlink()
+    table = world.folder / "server" / "t_OFFLINE"
+    (table / ".tmp-left-over").mkdir()
+    (table / "y__1").mkdir()
+    (world.folder / "server" / "gone_OFFLINE" / "z__1").mkdir(parents=True)
+    world.store.delete(paths.live_instance(ME))
+    world.server = world.new_server()
+    world.server.start()
+    assert world.rows() == {"x": 5}
+    assert [p.name.partition("__")[0] for p in table.iterdir()] == ["x"]
+    assert not (world.folder / "server" / "gone_OFFLINE").exists()
+
+
+def test_swapping_is_one_step() -> None:
+    data = TableData("t")
+    loaded: Any = object()
+    assert data.swap({"a": loaded}) == []
+    before = data.snapshot()
+    assert data.swap({"b": loaded}, ["a", "missing"]) == [loaded]
+    assert (set(before), set(data.snapshot())) == ({"a"}, {"b"})
+
+
+def test_a_rebuilt_segment_holds_the_same_rows(tmp_path: Path) -> None:
+    rows = 70_000
+    builder = SegmentBuilder(SCHEMA, CONFIG, "x", tmp_path / "a")
+    table = pa.table(
+        {
+            "s": [None if i % 5 == 0 else f"v{i % 11}" for i in range(rows)],
+            "n": pa.array([None if i % 3 == 0 else (i * 31) % 1000 for i in range(rows)], pa.int64()),
+            "tags": [["a"] * (i % 3) or None for i in range(rows)],
+            "d": ["1.50"] * rows,
+        }
+    )
+    pipeline = Pipeline(SCHEMA, CONFIG)
+    for batch in table.to_batches(max_chunksize=30_000):
+        builder.append(pipeline.apply(batch))
+    first = open_segment(builder.build())
+    document = CONFIG.to_json()
+    document["tableIndexConfig"] = {
+        "invertedIndexColumns": ["s", "tags"],
+        "noDictionaryColumns": ["d"],
+        "rangeIndexColumns": ["n"],
+    }
+    layout = TableLayout(SCHEMA, TableConfig.from_json(document).value)
+    assert TableLayout(SCHEMA, CONFIG).matches(first.info)
+    assert not layout.matches(first.info)
+    assert layout.fingerprint() != TableLayout(SCHEMA, CONFIG).fingerprint()
+    second = open_segment(rebuild(first, layout, tmp_path / "b"))
+    assert layout.matches(second.info)
+    assert second.info.creation_time_ms == first.info.creation_time_ms
+    for name in first.column_names:
+        one, two = first.column(name), second.column(name)
+        assert (one.null_docs or set()) == (two.null_docs or set())
+        a, b = one.values(0, rows), two.values(0, rows)
+        assert list(a.values) == list(b.values) if not hasattr(a.values, "equals") else a.values.equals(b.values)
+        assert (a.offsets is None) == (b.offsets is None)
+        if a.offsets is not None and b.offsets is not None:
+            assert a.offsets.tolist() == b.offsets.tolist()
