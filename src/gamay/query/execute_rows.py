@@ -51,7 +51,7 @@ def execute_selection(work: Work, segments: Sequence[QuerySegment]) -> Rows | No
         for segment in segments:
             filtered = apply_filter(work.bound.filter, segment)
             matches = filtered.matches()
-            pieces = matches.split(max(1, -(-span_of(matches) // _PIECE_ROWS)))
+            pieces: Sequence[Matches] = matches.split(max(1, -(-span_of(matches) // _PIECE_ROWS)))
             taken = 0
             for some in _waves(pieces, work):
                 for part in work.pool.run([_piece(work, segment, piece, found.missing) for piece in some]):
