@@ -6,7 +6,7 @@ import time
 import pytest
 import uvicorn
 from starlette.applications import Starlette
-from starlette.responses import JSONResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from gamay.model.schema import Schema
@@ -75,6 +75,7 @@ class FakeController:
         self.refusal = None
         self.segments = ["old_1"]
         self.documents = {}
+        self.files = {}
 
     async def upload(self, request):
         if self.failures > 0:
@@ -92,6 +93,8 @@ class FakeController:
     async def other(self, request):
         self.requests.append((request.method, request.url.path, dict(request.query_params), await request.body()))
         path = request.url.path
+        if path in self.files:
+            return FileResponse(self.files[path])
         if path in self.documents:
             return JSONResponse(self.documents[path])
         if path.endswith("/startReplaceSegments"):

@@ -162,6 +162,11 @@ class JobSpec:
         raise_problems("the job spec", problems + _missing(parsed.value))
         return parsed.value
 
+    @classmethod
+    def load(cls, path: str | Path, **options: Any) -> "JobSpec":
+        """Read a job file; options as for `load_job_spec`."""
+        return load_job_spec(path, **options)
+
     def to_document(self) -> dict[str, Any]:
         """Return the job spec as a dict that `from_document` reads."""
         return write_section(self)

@@ -1,6 +1,6 @@
 """The batch pipeline as functions of a SparkSession, for notebooks, `spark-submit` and the command line.
 
-A job: `gamay.ingest.job_spec.load_job_spec` reads its file and `gamay.spark.job.run_job` runs it. `gamay.spark.build` has
+A job: `gamay.ingest.job_spec.load_job_spec` reads its file and `gamay.spark.jobs.run_job` runs it. `gamay.spark.build` has
 executors turn input files, or a DataFrame, into segment archives (`gamay.spark.segment_task.build_segment` runs there), and
 `gamay.spark.push.push_segments` hands these to controllers. `gamay.spark.read.read_table` gives a table as a DataFrame.
 """
@@ -13,7 +13,7 @@ _EXPORTS = {
     "local_session": "gamay.spark.session",
     "push_segments": "gamay.spark.push",
     "read_table": "gamay.spark.read",
-    "run_job": "gamay.spark.job",
+    "run_job": "gamay.spark.jobs",
     "write_dataframe": "gamay.spark.build",
 }
 

@@ -132,6 +132,9 @@ class JobReport:
     build: BuildReport | None = None
     push: PushReport | None = None
 
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
     def lines(self) -> list[str]:
         """Return the report for people."""
         parts = [part.lines() for part in (self.build, self.push) if part is not None]

@@ -14,7 +14,7 @@ from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.validation import validate_schema, validate_table_config
 from gamay.spark.build import ROWS_PER_SEGMENT, InputFiles, build_segments
-from gamay.spark.progress import Progress, SilentProgress
+from gamay.spark.progress import Progress, terminal_progress
 from gamay.spark.push import Destination, controller_client, list_archives, push_segments
 from gamay.spark.report import BuildReport, JobReport, PushReport
 from gamay.spark.target import METADATA_SUFFIX, SegmentTarget
@@ -28,12 +28,19 @@ def run_job(
 ) -> JobReport:
     """Run a job and return what it did.
 
-    spark: None starts a local session for the job when it builds segments, and stops it.
+    spark: None takes the session that is there, or starts a local one for the job and stops it. progress: None shows a bar on a
+    terminal and logs elsewhere.
     Raises InvalidConfigError, NotFoundError, RecordError, ConflictError, ServiceError; then nothing is left half-pushed
     that the table's config protects (`consistentDataPush`).
     """
     job = spec if isinstance(spec, JobSpec) else JobSpec.from_document(dict(spec))
-    progress = progress or SilentProgress()
+    if progress is not None:
+        return _run(job, spark, progress, clock)
+    with terminal_progress() as shown:
+        return _run(job, spark, shown, clock)
+
+
+def _run(job: JobSpec, spark: Any, progress: Progress, clock: Clock) -> JobReport:
     table_config, schema = _documents(job)
     built: BuildReport | None = None
     if job.creates:

@@ -1,0 +1,35 @@
+"""`python -m gamay.spark JOB`, and what to hand to `spark-submit`: runs a job spec and reports what it did."""
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+
+from gamay.base.errors import GamayError
+from gamay.ingest.job_spec import JobSpec
+from gamay.spark.jobs import run_job
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the job; return the exit status: 0 when all of it is done."""
+    parser = argparse.ArgumentParser(prog="gamay.spark", description="Runs a batch ingestion job on Spark.")
+    parser.add_argument("job", help="the job spec: YAML, JSON or .properties")
+    parser.add_argument("--values", nargs="*", default=[], metavar="NAME=VALUE", help="for ${NAME} in the job spec")
+    parser.add_argument("--property-file", help="a properties file for ${NAME} in the job spec")
+    parser.add_argument("--job-type", help="what a .properties job does")
+    given = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    try:
+        values = dict(value.split("=", 1) for value in given.values if "=" in value)
+        job = JobSpec.load(given.job, values=values, property_file=given.property_file, job_type=given.job_type)
+        report = run_job(job)
+    except GamayError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    sys.stdout.write(f"{report}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
