@@ -177,7 +177,7 @@ def _to_text(values: Values, source: DataType) -> Values:
     if source is DataType.TIMESTAMP:
         return timestamp_text(values)
     if source is DataType.DOUBLE:
-        return by_distinct(values, java_double_text, DataType.STRING)
+        return _double_text(values)
     if source is DataType.FLOAT:
         return by_distinct(values, lambda v: java_float_text(np.float32(v)), DataType.STRING)
     if source is DataType.BIG_DECIMAL:
@@ -187,6 +187,20 @@ def _to_text(values: Values, source: DataType) -> Values:
     if source is DataType.UUID:
         return by_distinct(values, lambda v: str(uuid.UUID(bytes=v)), DataType.STRING)
     return pc.cast(pa.array(values), pa.string())
+
+
+def _double_text(values: Values) -> Values:
+    """Print doubles as Java does; Arrow's text is the same for those without exponent, but for `.0`."""
+    sizes = np.abs(values)
+    plain = (sizes >= 1e-3) & (sizes < 1e7)
+    if not plain.all():
+        out = np.empty(len(values), dtype=object)
+        out[plain] = _double_text(values[plain]).to_pylist()
+        out[~plain] = by_distinct(values[~plain], java_double_text, DataType.STRING).to_pylist()
+        return pa.array(out, pa.string())
+    text = pc.cast(pa.array(values), pa.string())
+    whole = np.asarray(pc.find_substring(text, ".")) < 0
+    return pc.binary_join_element_wise(text, pa.array(np.where(whole, ".0", "")), "")
 
 
 def timestamp_text(millis: Values) -> Values:

@@ -9,7 +9,7 @@ import numpy as np
 from gamay.base.errors import ErrorCode, InvalidConfigError, QueryError
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
-from gamay.functions.scalar.convert import by_distinct, convert, to_vector
+from gamay.functions.scalar.convert import array_of, by_distinct, convert, to_vector
 from gamay.functions.scalar.dates import (
     UNIT_MS,
     java_unit,
@@ -20,6 +20,7 @@ from gamay.functions.scalar.dates import (
 from gamay.functions.scalar.define import (
     by_value,
     check_count,
+    const,
     each,
     fixed,
     result_vector,
@@ -28,7 +29,7 @@ from gamay.functions.scalar.define import (
     wrong,
 )
 from gamay.functions.scalar.zones import to_local, to_utc
-from gamay.functions.vector import Operand, Scalar
+from gamay.functions.vector import Operand, Scalar, take
 from gamay.model.datetime_format import DateTimeFormat, DateTimeKind, Granularity, JodaPattern, joda_pattern, time_zone
 from gamay.model.types import DataType
 
@@ -91,9 +92,38 @@ def _zone(name: str) -> Any:
         raise QueryError(ErrorCode.QUERY_VALIDATION, str(error)) from None
 
 
-@by_value("toDateTime", params=(TIMESTAMP, STRING, STRING), returns=STRING, optional=1)
-def to_date_time(millis: int, pattern: str, zone: str = "UTC") -> str:
-    return _pattern(pattern).print(millis, _zone(zone))
+def _guarded(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Make a ValueError of a function one of the query, with the name of the SQL function."""
+
+    def run(value: Any) -> Any:
+        try:
+            return function(value)
+        except ValueError as error:
+            raise QueryError(ErrorCode.QUERY_EXECUTION, f"Function '{name}': {error}") from None
+
+    return run
+
+
+_PRINTED_UNITS = (("S", 1), ("s", 1000), ("m", 60_000), ("HkKha", 3_600_000))
+
+
+def _printed_unit(pattern: JodaPattern) -> int:
+    """Return the milliseconds of local time within which a pattern prints the same; 1 when it prints the offset."""
+    letters = {token.letter for token in pattern.tokens}
+    if letters & set("zZ"):
+        return 1
+    return next((size for used, size in _PRINTED_UNITS if letters & set(used)), UNIT_MS["DAY"])
+
+
+@scalar("toDateTime", params=(each(TIMESTAMP), const(STRING), const(STRING)), returns=STRING, optional=1)
+def to_date_time(times: Any, pattern: str, zone: str = "UTC") -> Any:
+    """Printed once for each distinct unit that the pattern shows."""
+    compiled, info = _pattern(pattern), _zone(zone)
+    millis = np.atleast_1d(times)
+    units = np.floor_divide(to_local(millis, zone), _printed_unit(compiled))
+    _, first, back = np.unique(units, return_index=True, return_inverse=True)
+    texts = [_guarded("toDateTime", lambda ms: compiled.print(ms, info))(ms) for ms in millis[first].tolist()]
+    return take(array_of(texts, STRING), back)
 
 
 @by_value("fromDateTime", params=(STRING, STRING, STRING, LONG), returns=LONG, optional=2)
@@ -105,9 +135,6 @@ def from_date_time(text: str, pattern: str, zone: str = "UTC", default: int | No
         if default is None:
             raise
         return default
-
-
-_ISO = "yyyy-MM-dd'T'HH:mm:ss.SSSZZ"
 
 
 @by_value("toIso8601", params=(TIMESTAMP,), returns=STRING)
@@ -178,17 +205,7 @@ def _to_millis(operand: Operand, source: DateTimeFormat, num_rows: int) -> Any:
     if source.kind is DateTimeKind.TIMESTAMP:
         return to_vector(convert(operand, TIMESTAMP), num_rows).values
     texts = to_vector(convert(operand, STRING), num_rows).values
-    return by_distinct(texts, _guarded(source.to_millis), LONG)
-
-
-def _guarded(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def run(value: Any) -> Any:
-        try:
-            return function(value)
-        except ValueError as error:
-            raise QueryError(ErrorCode.QUERY_EXECUTION, f"Function 'dateTimeConvert': {error}") from None
-
-    return run
+    return by_distinct(texts, _guarded("dateTimeConvert", source.to_millis), LONG)
 
 
 _NEXT_LARGER = {"MILLISECOND": "SECOND", "SECOND": "MINUTE", "MINUTE": "HOUR", "HOUR": "DAY"}
@@ -224,10 +241,10 @@ def _date_time_convert(call: Call, args: Sequence[Operand], num_rows: int) -> Op
         unit = granularity.unit.name.removesuffix("S")
         name = str(getattr(target.time_zone, "key", "")) or "UTC"
         bucketed = to_utc(truncate_local(to_local(millis, name), unit if unit in UNIT_MS else "MILLISECOND"), name)
-        values = by_distinct(bucketed, _guarded(target.from_millis), STRING)
+        values = by_distinct(bucketed, _guarded("dateTimeConvert", target.from_millis), STRING)
         result = result_vector(values, STRING, rows, union_nulls(args))
     elif target.kind is DateTimeKind.SIMPLE_DATE_FORMAT:
-        values = by_distinct(_bucketed(millis, granularity, zone), _guarded(target.from_millis), STRING)
+        values = by_distinct(_bucketed(millis, granularity, zone), _guarded("dateTimeConvert", target.from_millis), STRING)
         result = result_vector(values, STRING, rows, union_nulls(args))
     else:
         bucketed = _bucketed(millis, granularity, zone)

@@ -1,6 +1,7 @@
 """Local time of a zone and back, for whole arrays of epoch milliseconds."""
 
-from datetime import UTC, timedelta
+from datetime import UTC, timedelta, tzinfo
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,11 +11,11 @@ from gamay.model.zones import EPOCH, time_zone
 
 Millis: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
-# Since 1972 zones change their offset at whole quarters of an hour only, so one look-up serves a quarter; before, offsets
-# such as the mean solar time of a city changed at any second.
-_QUARTER_MS = 15 * 60 * 1000
-_REGULAR_FROM_MS = 63_072_000_000
 _MIN_MS, _MAX_MS = -62_135_510_400_000, 253_402_214_400_000  # years 1 to 9999, less a day for the offset
+_DAY_MS = 86_400_000
+# Where the changes of offset are tabulated, 1970 to 2100; other times are looked up second by second.
+_TABLE_FROM_MS, _TABLE_TO_MS = 0, 4_102_444_800_000
+_STEP_MS = 2 * _DAY_MS
 
 
 def is_utc(zone: str) -> bool:
@@ -22,11 +23,34 @@ def is_utc(zone: str) -> bool:
     return _zone(zone) is UTC
 
 
-def _zone(zone: str) -> Any:
+def _zone(zone: str) -> tzinfo:
     try:
         return time_zone(zone)
     except InvalidConfigError as error:
         raise QueryError(ErrorCode.QUERY_VALIDATION, str(error)) from None
+
+
+def _offset_at(info: tzinfo, point: int) -> int:
+    offset = (EPOCH + timedelta(milliseconds=min(max(point, _MIN_MS), _MAX_MS))).astimezone(info).utcoffset()
+    return 0 if offset is None else round(offset.total_seconds() * 1000)
+
+
+@lru_cache(maxsize=64)
+def _changes(zone: str) -> tuple[Millis, Millis]:
+    """Return the times from which offsets apply, ascending from the start of the table, and these offsets."""
+    info = _zone(zone)
+    starts, found = [_TABLE_FROM_MS], [_offset_at(info, _TABLE_FROM_MS)]
+    for point in range(_TABLE_FROM_MS, _TABLE_TO_MS, _STEP_MS):
+        low, high = point, point + _STEP_MS
+        offset = _offset_at(info, high)
+        if offset == found[-1]:
+            continue
+        while high - low > 1000:
+            middle = (low + high) // 2000 * 1000
+            low, high = (low, middle) if _offset_at(info, middle) != found[-1] else (middle, high)
+        starts.append(high)
+        found.append(offset)
+    return np.array(starts, np.int64), np.array(found, np.int64)
 
 
 def offsets(millis: Millis, zone: str) -> Millis:
@@ -34,13 +58,13 @@ def offsets(millis: Millis, zone: str) -> Millis:
     info = _zone(zone)
     if info is UTC:
         return np.zeros(len(millis), np.int64)
-    points = np.where(millis >= _REGULAR_FROM_MS, millis // _QUARTER_MS * _QUARTER_MS, millis // 1000 * 1000)
-    distinct, back = np.unique(points, return_inverse=True)
-    found = np.empty(len(distinct), np.int64)
-    for i, point in enumerate(np.clip(distinct, _MIN_MS, _MAX_MS).tolist()):
-        offset = (EPOCH + timedelta(milliseconds=point)).astimezone(info).utcoffset()
-        found[i] = 0 if offset is None else round(offset.total_seconds() * 1000)
-    return found[back]
+    starts, tabulated = _changes(zone)
+    result = tabulated[np.maximum(np.searchsorted(starts, millis, side="right") - 1, 0)]
+    outside = (millis < _TABLE_FROM_MS) | (millis >= _TABLE_TO_MS)
+    if outside.any():
+        seconds, back = np.unique(millis[outside] // 1000, return_inverse=True)
+        result[outside] = np.array([_offset_at(info, s * 1000) for s in seconds.tolist()], np.int64)[back]
+    return result
 
 
 def to_local(millis: Millis, zone: str) -> Millis:
@@ -52,8 +76,7 @@ def to_utc(local: Millis, zone: str) -> Millis:
     """Return the points in time of local times; one that occurs twice is the earlier, one that is skipped moves forward."""
     if is_utc(zone):
         return local
-    day = 86_400_000
-    before, after = offsets(local - day, zone), offsets(local + day, zone)
+    before, after = offsets(local - _DAY_MS, zone), offsets(local + _DAY_MS, zone)
     # the offset before a change applies up to the change: in an overlap that gives the earlier, in a gap the later time
     early, late = local - before, local - after
     early_fits = offsets(early, zone) == before
