@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gamay.kernels.masks import compress, masked_docs
+from gamay.kernels.tuning import SPARSE_MASK
 
 BLOCK_ROWS = 1 << 16
 
@@ -136,16 +137,13 @@ class DocScan:
 Block: TypeAlias = AllDocs | DocList | DocMask
 Matches: TypeAlias = AllDocs | DocList | DocMask | DocScan
 
-# Below one row in eight, gathering by doc id is quicker than reading the whole range and compressing it.
-_SPARSE = 8
-
 
 def _block_of_mask(start: int, mask: Mask) -> "Iterator[Block]":
     matching = int(np.count_nonzero(mask))
     if matching == len(mask):
         if matching:
             yield AllDocs(start, start + matching)
-    elif matching * _SPARSE < len(mask):
+    elif matching * SPARSE_MASK < len(mask):
         if matching:
             docs = np.empty(matching + 1, np.int32)
             flags = mask.view(np.uint8)
