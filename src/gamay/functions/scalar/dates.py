@@ -12,7 +12,7 @@ from gamay.base.errors import ErrorCode, QueryError, nearest
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar, scalar_function
 from gamay.functions.scalar.define import check_count, const, each, fixed, scalar, wrong
-from gamay.functions.scalar.zones import Millis, offsets, to_local, to_utc
+from gamay.functions.scalar.zones import Millis, is_utc, offsets, to_local, to_utc
 from gamay.functions.vector import Operand
 from gamay.model.types import DataType
 
@@ -195,7 +195,10 @@ def date_trunc(unit: str, values: Any, in_unit: str = "MILLISECONDS", zone: str 
         # not through local time, which says the same of two hours when the offset changes
         start = millis - np.mod(local, UNIT_MS[kind])
     else:
-        start = to_utc(truncate_local(local, kind), zone)
+        start = truncate_local(local, kind)
+        if not is_utc(zone):
+            distinct, back = np.unique(start, return_inverse=True)  # few, and costly to convert
+            start = to_utc(distinct, zone)[back]
     return rescale(start, 1_000_000, target)
 
 
