@@ -28,8 +28,8 @@ def run_job(
 ) -> JobReport:
     """Run a job and return what it did.
 
-    spark: None takes the session that is there, or starts a local one for the job and stops it. progress: None shows a bar on a
-    terminal and logs elsewhere.
+    spark: None takes the session that is there, or starts a local one for the job and stops it.
+    progress: None shows a bar on a terminal and logs elsewhere.
     Raises InvalidConfigError, NotFoundError, RecordError, ConflictError, ServiceError; then nothing is left half-pushed
     that the table's config protects (`consistentDataPush`).
     """
