@@ -10,7 +10,7 @@ LANES = 4
 LANED_GROUPS_MAX = 1024
 
 # Totals indexed by the packed key itself, without a table in between. At 2 ** 16 cells always quicker (1.3 ns a row, 1.9 by
-# lookup, 7 by hash); at 2 ** 20 when most cells are used (6, 10 and 27 ns), slower when one in a hundred is (4.0 and 2.1); at
+# lookup, 7 by hash); at 2 ** 20 when most cells are used (6, 10 and 27 ns), slower when one in a hundred is (4.0, 2.1); at
 # 2 ** 22 never (12 to 18 ns, 5 to 17 by lookup).
 DIRECT_GROUPS_MAX = 1 << 20
 # The same for aggregates whose state is more than a number or two for each group.
