@@ -6,8 +6,7 @@ ideal state. Whatever a crash leaves behind without the last step was never ackn
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -152,12 +151,6 @@ class SegmentManager:
             for record in records:
                 if self.context.deep_store.owns(record.download_url):
                     self.context.deep_store.discard(record.download_url, until_ms)
-
-    @contextmanager
-    def exclusive(self) -> Iterator[None]:
-        """Keep pushes and deletions of this controller out while a change of several records is under way."""
-        with self._lock:
-            yield
 
     def _check(self, table: str, info: SegmentMetadata, options: PushOptions) -> None:
         config = self.tables.get(table)

@@ -9,13 +9,13 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gamay import __version__
 from gamay.base.errors import GamayError
 from gamay.controller.api.cluster import cluster_router, instance_router, live_broker_router
 from gamay.controller.api.queries import query_router
 from gamay.controller.api.schemas import schema_router
-from gamay.controller.api.segments import segment_change_router, segment_read_router
-from gamay.controller.api.services import Services
+from gamay.controller.api.segment_changes import segment_change_router
+from gamay.controller.api.segments import segment_read_router
+from gamay.controller.api.services import VERSION, Services
 from gamay.controller.api.tables import table_documents_router, table_router
 from gamay.controller.api.uploads import ingest_router, upload_router
 from gamay.controller.api.views import view_router
@@ -27,7 +27,7 @@ def create_app(services: Services) -> FastAPI:
     """Return the application. Its page at `/help` (also `/api`) needs no internet."""
     app: FastAPI = FastAPIOffline(
         title="Gamay controller",
-        version=__version__,
+        version=VERSION,
         description="Schemas, tables, segments and the cluster. Errors are `{code, error}` with the HTTP status as code.",
         docs_url="/help",
         redoc_url=None,
@@ -68,7 +68,7 @@ class _Headers:
         self._app = app
         self._headers = [
             (b"pinot-controller-host", host.encode()),
-            (b"pinot-controller-version", __version__.encode()),
+            (b"pinot-controller-version", VERSION.encode()),
             (b"access-control-allow-origin", b"*"),
             (b"access-control-allow-methods", b"GET, POST, PUT, OPTIONS, DELETE"),
             (b"access-control-allow-headers", b"*"),

@@ -6,14 +6,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import PlainTextResponse, Response
 
-from gamay import __version__
 from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.cluster import paths
 from gamay.cluster.records import Instance, Role
 from gamay.cluster.registry import Registry
 from gamay.cluster.store import Node
 from gamay.cluster.znrecord import decode
-from gamay.controller.api.services import Services, json_body, status
+from gamay.controller.api.services import VERSION, Services, json_body, status
 from gamay.controller.tables import server_tag
 
 _COMPONENTS = (
@@ -44,7 +43,7 @@ def cluster_router(services: Services) -> APIRouter:
 
     @router.get("/version", summary="Tell the versions of all components")
     def version() -> dict[str, str]:
-        return dict.fromkeys(_COMPONENTS, __version__)
+        return dict.fromkeys(_COMPONENTS, VERSION)
 
     @router.get("/cluster/info", summary="Tell the cluster's name")
     def info() -> dict[str, str]:

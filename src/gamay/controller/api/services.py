@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 from fastapi import Request
@@ -17,6 +18,8 @@ from gamay.controller.tables import TableManager
 from gamay.controller.uploads import UploadManager
 from gamay.controller.writer import TableWriter
 from gamay.model.parse import Parsed, load_json
+
+VERSION = version("gamay")
 
 
 @dataclass(frozen=True, slots=True)
