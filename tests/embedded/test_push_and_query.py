@@ -85,7 +85,8 @@ def test_metadata_push_can_copy_the_data(trips: Any, make_segment: Callable[...,
     assert len(files_below(trips.data_dir / "deepstore")) == 1
 
 
-def test_batch_upload_of_metadata(trips: Any, make_segment: Callable[..., Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("copy", [False, True])
+def test_batch_upload_of_metadata(trips: Any, make_segment: Callable[..., Path], tmp_path: Path, copy: bool) -> None:
     from gamay.storage.archive import pack
 
     folder = tmp_path / "batch"
@@ -97,10 +98,16 @@ def test_batch_upload_of_metadata(trips: Any, make_segment: Callable[..., Path],
         (folder / f"trips_{i}.metadata.json").write_bytes((archive.parent / f"trips_{i}" / "metadata.json").read_bytes())
     (folder / "all_segments_metadata").write_text("\n".join(lines))
     with pack(folder, tmp_path / "batch.tar.gz").open("rb") as file:
-        answer = trips.controller.post("/segments/batchUpload", params={"tableName": "trips"}, files={"file": file})
+        answer = trips.controller.post(
+            "/segments/batchUpload",
+            params={"tableName": "trips"},
+            files={"file": file},
+            headers={"COPY_SEGMENT_TO_DEEP_STORE": str(copy).lower()},
+        )
     assert answer.status_code == 200, answer.text
     trips.cluster.core.wait_until_visible("trips_OFFLINE", [f"trips_{i}" for i in range(3)], 20)
     assert trips.rows(COUNT) == [[3, 6.0]]
+    assert len(files_below(trips.data_dir / "deepstore")) == (3 if copy else 0)
 
 
 def test_uri_push_downloads(trips: Any, make_segment: Callable[..., Path]) -> None:

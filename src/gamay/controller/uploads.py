@@ -67,10 +67,14 @@ class UploadManager:
         info = read_metadata_archive(_with_suffix(metadata_archive), scratch / "metadata")
         if not copy:
             return self.segments.push_metadata(table, info, uri, -1, options)
-        archive = scratch / _file_name(uri)
+        return self._copy(table, info, uri, scratch, options)
+
+    def _copy(self, table: str, info: SegmentMetadata, uri: str, folder: Path, options: PushOptions) -> SegmentRecord:
+        """Fetch the data of a segment into `folder`, check that it is what the metadata says, and add it."""
+        archive = folder / _file_name(uri)
         fetch(uri, archive)
         archive = _with_suffix(archive)
-        segment = verify_archive(archive, scratch / "unpacked")
+        segment = verify_archive(archive, folder / "unpacked")
         if (segment.info.name, segment.info.crc) != (info.name, info.crc):
             raise CorruptSegmentError(
                 f"'{uri}' holds segment '{segment.info.name}' (CRC {segment.info.crc}), but the metadata is that of "
@@ -78,10 +82,12 @@ class UploadManager:
             )
         return self.segments.push(table, segment, archive, options)
 
-    def metadata_batch(self, table: str, archive: Path, scratch: Path, options: PushOptions) -> list[SegmentRecord]:
+    def metadata_batch(
+        self, table: str, archive: Path, scratch: Path, options: PushOptions, *, copy: bool
+    ) -> list[SegmentRecord]:
         """Add many segments by their metadata: a list of names and URIs, and `<name>.metadata.json` for each.
 
-        Raises CorruptSegmentError, InvalidConfigError.
+        copy: as for a single one. Segments before one that fails stay. Raises CorruptSegmentError, InvalidConfigError.
         """
         folder = scratch / "batch"
         unpack(_with_suffix(archive), folder)
@@ -103,7 +109,9 @@ class UploadManager:
             if info.name != name:
                 raise CorruptSegmentError(f"'{source.name}' describes segment '{info.name}'")
             infos.append((info, uri))
-        return [self.segments.push_metadata(table, info, uri, -1, options) for info, uri in infos]
+        if not copy:
+            return [self.segments.push_metadata(table, info, uri, -1, options) for info, uri in infos]
+        return [self._copy(table, info, uri, scratch / f"segment-{i}", options) for i, (info, uri) in enumerate(infos)]
 
 
 def _new(scratch: Path, name: str) -> Path:

@@ -1,5 +1,6 @@
 """REST: uploading segments, and ingesting single files."""
 
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -50,7 +51,8 @@ def upload_router(services: Services) -> APIRouter:
             raise InvalidConfigError("batchUpload takes only UPLOAD_TYPE METADATA")
         with services.uploads.scratch() as scratch:
             part = await stream_single(request, scratch)
-            records = await run_in_threadpool(services.uploads.metadata_batch, table, part.path, scratch, options)
+            upload_all = partial(services.uploads.metadata_batch, copy=_copies(request))
+            records = await run_in_threadpool(upload_all, table, part.path, scratch, options)
         names = ", ".join(record.name for record in records)
         return status(f"Successfully uploaded segments: [{names}] of table: {table}")
 
@@ -102,8 +104,11 @@ async def _upload(
         part = await stream_single(request, scratch)
         if kind == "SEGMENT":
             return await run_in_threadpool(uploads.archive, table, part.path, scratch, options)
-        copy = request.headers.get("COPY_SEGMENT_TO_DEEP_STORE", "false").lower() == "true"
-        return await run_in_threadpool(uploads.metadata, table, part.path, scratch, uri, options, copy=copy)
+        return await run_in_threadpool(uploads.metadata, table, part.path, scratch, uri, options, copy=_copies(request))
+
+
+def _copies(request: Request) -> bool:
+    return request.headers.get("COPY_SEGMENT_TO_DEEP_STORE", "false").lower() == "true"
 
 
 def _table(services: Services, name: str, table_type: str) -> str:
