@@ -33,6 +33,7 @@ FIELDS = (
     FieldSpec("id", D.LONG),
     FieldSpec("i", D.INT),
     FieldSpec("l", D.LONG),
+    FieldSpec("big", D.LONG),
     FieldSpec("f", D.FLOAT, FieldRole.METRIC),
     FieldSpec("x", D.DOUBLE, FieldRole.METRIC),
     FieldSpec("dec", D.BIG_DECIMAL),
@@ -87,7 +88,9 @@ def _row(rng: random.Random, row: int) -> dict[str, Any]:
     values: dict[str, Any] = {
         "id": row,
         "i": rng.randrange(-8, 12),
-        "l": rng.randrange(-(10**12), 10**12) if rng.random() < 0.5 else rng.randrange(50),
+        # sums of products of l, f and x are exact in doubles, so that the order of addition does not show; big is not added
+        "l": rng.randrange(-(10**6), 10**6) if rng.random() < 0.5 else rng.randrange(50),
+        "big": rng.choice((rng.randrange(-(10**12), 10**12), 2**63 - 1, 2**53 + 1, 2**53, -(2**63))),
         "f": rng.randrange(-400, 400) / 8,
         "x": rng.randrange(-(10**6), 10**6) / 16 if rng.random() < 0.5 else float(rng.randrange(-4, 5)),
         "dec": Decimal(rng.randrange(-5000, 5000)) / 8,

@@ -39,7 +39,7 @@ WORDS = ("Oslo", "Lima", "Zürich", "a%b", "a_b", "", "null", "x'y", "oslo", "�
 PATTERNS = ("%o%", "O%", "%a_b%", "osl_", "%", "%é%", "", "%ü%", "new%york", "lim")
 REGEXES = ("^O", "o$", "[A-Z]\\\\.", "a.b", "^$", "s+l", "zzz", "York|Lima")
 NUMBERS = ("i", "l", "f", "x")
-SORTABLE = ("id", "i", "l", "f", "x", "dec", "b", "t", "s", "w", "by", "u")
+SORTABLE = ("id", "i", "l", "big", "f", "x", "dec", "b", "t", "s", "w", "by", "u")
 KEYS = ("i", "b", "s", "f", "dec", "by", "u", "j", "w")
 
 
@@ -115,9 +115,11 @@ class Generator:
         rng = self.rng
         if name == "i":
             return rng.choice((str(rng.randrange(-10, 14)), "2.5", "-2147483648", "3000000000", "-7.0"))
+        if name == "big":
+            return rng.choice((str(rng.randrange(-(10**12), 10**12)), "9007199254740993", "9007199254740992", "1e15"))
         if name == "l":
             return rng.choice(
-                (str(rng.randrange(-5, 55)), str(rng.randrange(-(10**12), 10**12)), "12.75", "-9223372036854775808")
+                (str(rng.randrange(-5, 55)), str(rng.randrange(-(10**6), 10**6)), "12.75", "-9223372036854775808")
             )
         if name == "f":
             return str(rng.randrange(-420, 420) / 8)
@@ -127,7 +129,7 @@ class Generator:
         return f'"{name}"' if name in ("f", "x") else f'CAST("{name}" AS DECIMAL(38,2))'
 
     def compare_number(self) -> Both:
-        name = self.rng.choice(NUMBERS)
+        name = self.rng.choice((*NUMBERS, "big"))
         operator = self.rng.choice(("=", "<>", "<", "<=", ">", ">="))
         value = self.constant(name)
         if self.rng.random() < 0.15:
@@ -156,7 +158,7 @@ class Generator:
         return Both(text, text)
 
     def between(self) -> Both:
-        name = self.rng.choice((*NUMBERS, "w", "id"))
+        name = self.rng.choice((*NUMBERS, "big", "w", "id"))
         if name == "w":
             low, high = sorted(self.rng.randrange(2500) for _ in range(2))
             text = f"\"w\" BETWEEN 'user_{low:04d}' AND 'user_{high:04d}'"
