@@ -1,0 +1,125 @@
+"""The documents as they are read: the reference is what the code says, links lead somewhere, and what is shown works."""
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from urllib.parse import unquote
+
+import pytest
+import yaml
+
+import gamay
+from gamay.ingest.job_spec import JobSpec, job_spec_from_properties
+from gamay.ingest.template import parse_properties
+from gamay.model.schema import Schema
+from gamay.model.table_config import TableConfig
+from gamay.model.validation import validate_schema, validate_table_config
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+GUIDES = sorted([*(DOCS / "guide").glob("*.md"), *(DOCS / "operate").glob("*.md")])
+SKIPPED_FOLDERS = {"build", "node_modules", "dist"}
+MARKDOWN = sorted(
+    path
+    for path in ROOT.rglob("*.md")
+    if not any(part.startswith(".") or part in SKIPPED_FOLDERS for part in path.relative_to(ROOT).parts)
+)
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    """Return the fenced blocks of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE))
+
+
+def anchors(path: Path) -> set[str]:
+    """Return the fragments that the headings of a document have on the usual hosts."""
+    headings = re.findall(r"^#+ +(.*)$", re.sub(r"(?ms)^```.*?^```", "", path.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+
+
+def load_generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("gen_reference", ROOT / "tools" / "gen_reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_reference_is_up_to_date() -> None:
+    made = load_generator().generate()
+    stored = {path.name: path.read_text(encoding="utf-8") for path in (DOCS / "reference").glob("*.md")}
+    assert made.keys() == stored.keys()
+    outdated = [name for name in made if made[name] != stored[name]]
+    assert not outdated, "run: python tools/gen_reference.py"
+
+
+@pytest.mark.parametrize("path", MARKDOWN, ids=lambda p: str(p.relative_to(ROOT)))
+def test_relative_links_lead_somewhere(path: Path) -> None:
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", without_code(path.read_text(encoding="utf-8"))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, fragment = target.partition("#")
+        file = (path.parent / unquote(name)).resolve() if name else path
+        if not file.exists() or (fragment and file.suffix == ".md" and fragment not in anchors(file)):
+            broken.append(target)
+    assert not broken
+
+
+def test_the_python_guide_runs(tmp_path: Path) -> None:
+    script = tmp_path / "guide.py"
+    script.write_text("\n".join(blocks(DOCS / "guide" / "python.md", "python")), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(script)], cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_schemas_and_table_configs_shown_are_valid() -> None:
+    found = 0
+    schema = None
+    for path in GUIDES:
+        for text in blocks(path, "json"):
+            document = json.loads(text)
+            if "schemaName" in document:
+                schema_read = Schema.from_json(document)
+                assert not schema_read.unrecognized
+                validate_schema(schema_read.value)
+                schema = schema_read.value if path.stem == "tables" else schema
+    assert schema is not None
+    for path in GUIDES:
+        for text in blocks(path, "json"):
+            document = json.loads(text)
+            if "tableName" in document:
+                config = TableConfig.from_json(document)
+                assert not config.unrecognized
+                validate_table_config(config.value, schema)
+                found += 1
+    assert found
+
+
+def test_the_job_specs_shown_are_valid() -> None:
+    path = DOCS / "guide" / "batch-ingestion.md"
+    assert [JobSpec.from_document(yaml.safe_load(text)).job_type for text in blocks(path, "yaml")]
+    assert [job_spec_from_properties(parse_properties(text)).job_type for text in blocks(path, "properties")]
+
+
+def test_the_queries_shown_are_answered(tmp_path: Path) -> None:
+    path = DOCS / "guide" / "sql.md"
+    names: dict[str, object] = {}
+    with gamay.connect(tmp_path / "data") as db:
+        exec("\n".join(blocks(path, "python")), {"db": db}, names)
+        queries = [query for text in blocks(path, "sql") for query in re.split(r"\n\s*\n", text.strip())]
+        assert queries
+        for query in queries:
+            assert db.sql(query).columns, query
