@@ -30,10 +30,9 @@ def run_batch(exit_after: bool, data_dir: Path | None, controller_port: int, bro
     folder = data_dir or Path(tempfile.mkdtemp(prefix="gamay-quickstart-"))
     try:
         console.rule("1. Start a cluster: controller, broker and server in this process")
-        with EmbeddedCluster(
-            folder, controller_port=controller_port, broker_port=broker_port, server_port=server_port
-        ) as cluster:
-            _load(console, cluster.controller_url, folder)
+        with EmbeddedCluster(folder, controller_port, broker_port, server_port) as cluster:
+            segments = _load(console, cluster.controller_url)
+            cluster.core.wait_until_visible(f"{TABLE}_OFFLINE", segments)
             _ask(console, cluster.broker_url)
             console.rule("Explore")
             console.print(
@@ -49,7 +48,7 @@ def run_batch(exit_after: bool, data_dir: Path | None, controller_port: int, bro
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _load(console: Console, controller_url: str, folder: Path) -> None:
+def _load(console: Console, controller_url: str) -> list[str]:
     from gamay.client.controller import ControllerClient
     from gamay.ingest.job_spec import JobSpec
     from gamay.spark.jobs import run_job
@@ -67,6 +66,7 @@ def _load(console: Console, controller_url: str, folder: Path) -> None:
         unpack_flights(Path(work) / "input")
         values = {"inputDir": f"{work}/input", "outputDir": f"{work}/output", "controller": controller_url}
         console.print(str(run_job(JobSpec.load(SAMPLES / "job.yaml", values=values))))
+    return client.list_segments(TABLE)
 
 
 def unpack_flights(folder: Path) -> Path:
