@@ -1,6 +1,6 @@
 """The reader that all documents share."""
 
-# ruff: noqa: RUF009 -- key() makes a dataclass field
+
 
 import json
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """One column of a schema."""
 
-# ruff: noqa: RUF009 -- key() makes a dataclass field
+
 
 import dataclasses
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """`tableIndexConfig` and `fieldConfigList`: what is declared about indexes, in the older and the newer way."""
 
-# ruff: noqa: RUF009 -- key() makes a dataclass field
+
 
 from collections.abc import Mapping
 from dataclasses import dataclass

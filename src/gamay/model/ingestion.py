@@ -1,6 +1,6 @@
 """`ingestionConfig`, `upsertConfig` and `dedupConfig`: from input records to rows."""
 
-# ruff: noqa: RUF009 -- key() makes a dataclass field
+
 
 from collections.abc import Mapping
 from dataclasses import dataclass

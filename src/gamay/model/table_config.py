@@ -1,6 +1,6 @@
 """What is declared about one table, beyond its columns."""
 
-# ruff: noqa: RUF009 -- key() makes a dataclass field
+
 
 import dataclasses
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """The small sections of a table config: retention, tenants, routing, query limits, quota, tiers, assignment."""
 
-# ruff: noqa: RUF009 -- key() makes a dataclass field
+
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """The older `timeFieldSpec`: a time column as it comes in, and as it is stored."""
 
-# ruff: noqa: RUF009 -- key() makes a dataclass field
+
 
 import dataclasses
 from dataclasses import dataclass
