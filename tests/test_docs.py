@@ -1,5 +1,7 @@
 """The documents as they are read: the reference is what the code says, links lead somewhere, and what is shown works."""
 
+import ast
+import importlib
 import importlib.util
 import json
 import os
@@ -83,6 +85,16 @@ def test_the_python_guide_runs(tmp_path: Path) -> None:
         [sys.executable, str(script)], cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=lambda p: p.name)
+def test_what_python_snippets_import_exists(path: Path) -> None:
+    for text in blocks(path, "python"):
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("gamay"):
+                module = importlib.import_module(node.module or "")
+                missing = [alias.name for alias in node.names if not hasattr(module, alias.name)]
+                assert not missing
 
 
 def test_the_schemas_and_table_configs_shown_are_valid() -> None:
