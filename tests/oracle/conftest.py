@@ -31,8 +31,8 @@ from gamay.sql.parser import parse_query
 D = DataType
 FIELDS = (
     FieldSpec("id", D.LONG),
-    FieldSpec("i", D.INT),
-    FieldSpec("l", D.LONG),
+    FieldSpec("i", D.INT, default_null_value=-1000),
+    FieldSpec("l", D.LONG, default_null_value=-77),
     FieldSpec("big", D.LONG),
     FieldSpec("f", D.FLOAT, FieldRole.METRIC),
     FieldSpec("x", D.DOUBLE, FieldRole.METRIC),

@@ -116,7 +116,9 @@ class Generator:
         if name == "i":
             return rng.choice((str(rng.randrange(-10, 14)), "2.5", "-2147483648", "3000000000", "-7.0"))
         if name == "big":
-            return rng.choice((str(rng.randrange(-(10**12), 10**12)), "9007199254740993", "9007199254740992", "1e15"))
+            return rng.choice(
+                (str(rng.randrange(-(10**12), 10**12)), "9007199254740993", "9007199254740992", "1000000000000000.5")
+            )
         if name == "l":
             return rng.choice(
                 (str(rng.randrange(-5, 55)), str(rng.randrange(-(10**6), 10**6)), "12.75", "-9223372036854775808")
