@@ -154,3 +154,18 @@ def test_compressed_centroids_keep_weight_and_mean(kernel: Any) -> None:
             values[of_points == group].mean()
         )
         assert (np.diff(means[:left][mine]) >= 0).all()
+
+
+def test_rows_of_lists_and_their_combinations() -> None:
+    lengths = np.random.default_rng(9).integers(0, 4, 200)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    for kernel in forms(grouping.rows_of_lists):
+        out = np.empty(offsets[-1], np.int32)
+        kernel(offsets, out)
+        assert out.tolist() == np.repeat(np.arange(200), lengths).tolist()
+    rows = np.array([5, 5, 0, 199, 7], np.int32)
+    expected = [(i, place) for i, row in enumerate(rows) for place in range(offsets[row], offsets[row + 1])]
+    for kernel in forms(grouping.combine_lists):
+        parents, places = np.empty(len(expected), np.int32), np.empty(len(expected), np.int32)
+        kernel(offsets, rows, parents, places)
+        assert list(zip(parents.tolist(), places.tolist(), strict=True)) == expected

@@ -30,6 +30,26 @@ def expand_groups(groups: Array, offsets: Array, out: Array) -> None:
 
 
 @kernel
+def rows_of_lists(offsets: Array, out: Array) -> None:
+    """Write the number of each row once for each of the row's values, which are [offsets[i], offsets[i + 1])."""
+    for i in range(len(offsets) - 1):
+        for position in range(np.int64(offsets[i]), np.int64(offsets[i + 1])):
+            out[position] = i
+
+
+@kernel
+def combine_lists(offsets: Array, rows: Array, parents: Array, positions: Array) -> None:
+    """For each of the rows and each value of its list write the number of the row in `rows`, and where the value lies."""
+    count = np.int64(0)
+    for i in range(len(rows)):
+        row = np.int64(rows[i])
+        for position in range(np.int64(offsets[row]), np.int64(offsets[row + 1])):
+            parents[count] = i
+            positions[count] = position
+            count += 1
+
+
+@kernel
 def number_by_lookup(keys: Array, lookup: Array, group_keys: Array, num_groups: int, limit: int, out: Array) -> Any:
     """Number keys by direct lookup; return the new number of groups, or -1 - that when a key beyond `limit` was dropped.
 

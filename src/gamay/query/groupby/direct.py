@@ -1,7 +1,7 @@
 """Grouping by codes of dictionaries alone: every combination of codes is a group, so nothing has to be looked up.
 
-The ids of a single key are the group numbers as they lie in the segment. Rows that a mask drops are not cut out but sent to
-spare groups behind the real ones, which costs 0.1 ns a row and spares the copies (see `SPARSE_MASK`).
+The ids of a single key, be it multi-value, are the group numbers as they lie in the segment. Rows that a mask drops are not
+cut out but sent to spare groups behind the real ones, which costs 0.1 ns a row and spares the copies (see `SPARSE_MASK`).
 """
 
 from collections.abc import Sequence
@@ -15,9 +15,10 @@ from gamay.functions.expression import Column, Expression
 from gamay.functions.vector import EncodedVector
 from gamay.kernels.masks import mask_groups
 from gamay.kernels.tuning import DIRECT_GROUPS_MAX, DIRECT_GROUPS_MAX_WIDE, SPARE_GROUPS
+from gamay.query.groupby.explode import Exploded
 from gamay.query.groupby.numbering import DirectNumbering, unsigned_for
 from gamay.query.groupby.recode import CodedKey, coded_key
-from gamay.query.groupby.states import Evaluate, Reader, StatePlan, States, plan_states
+from gamay.query.groupby.states import Evaluate, Reader, StatePlan, States, plan_states, take_rows
 from gamay.query.groupby.table import AggregateCall, GroupTable
 from gamay.query.matches import AllDocs, Block, DocList, DocMask, DocScan, Matches
 
@@ -26,11 +27,15 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, slots=True)
 class DirectPlan:
-    """keys: one for each GROUP BY expression. masked: whether blocks may come with a mask to apply."""
+    """keys: one for each GROUP BY expression. masked: whether blocks may come with a mask to apply.
+
+    exploded: whether rows stand in several groups because a key is multi-value.
+    """
 
     keys: tuple[CodedKey, ...]
     states: StatePlan
     masked: bool
+    exploded: bool
 
     @property
     def cardinalities(self) -> tuple[int, ...]:
@@ -45,7 +50,7 @@ class DirectPlan:
 def plan_direct(
     keys: Sequence[Expression], probe: Evaluate, aggregates: Sequence[AggregateCall], matches: Matches
 ) -> DirectPlan | None:
-    """Return the plan when all keys come from single-value dictionaries and have not too many combinations; else None."""
+    """Return the plan when all keys come from dictionaries and have not too many combinations; else None."""
     rows = _span(matches)
     coded: list[CodedKey] = []
     for key in keys:
@@ -59,8 +64,10 @@ def plan_direct(
         return None
     if combinations > max(DIRECT_GROUPS_MAX_WIDE, rows):
         return None
-    masked = isinstance(matches, DocMask | DocScan) and all(isinstance(argument, Column) for argument in states.arguments)
-    return DirectPlan(tuple(coded), states, masked)
+    exploded = any(key.is_multi_value for key in coded)
+    plain = all(isinstance(argument, Column) for argument in states.arguments)
+    masked = isinstance(matches, DocMask | DocScan) and plain and not exploded
+    return DirectPlan(tuple(coded), states, masked, exploded)
 
 
 class DirectGroups:
@@ -80,8 +87,16 @@ class DirectGroups:
             chosen = np.empty(len(groups), unsigned_for(num_groups + SPARE_GROUPS))
             mask_groups(groups, block.mask.view(np.uint8), num_groups, chosen)
             self._states.update(chosen, span, len(groups))
+        elif self._plan.exploded:
+            self._add_exploded(reader(block), len(block))
         else:
             self._states.update(self._groups(block, reader), reader(block), len(block))
+
+    def _add_exploded(self, operand: Evaluate, num_rows: int) -> None:
+        exploded = Exploded([operand(key.column) for key in self._plan.keys], num_rows)
+        codes = [key.of(values) for key, values in zip(self._plan.keys, exploded.keys, strict=True)]
+        groups = self._numbering.number(codes)
+        self._states.update(groups, lambda argument: take_rows(operand(argument), exploded.rows), exploded.num_rows)
 
     def combine(self, other: "DirectGroups") -> None:
         """Add the groups of another thread."""

@@ -8,8 +8,9 @@ import numpy as np
 
 from gamay.functions.aggregate.coding import Coder, DictionaryCoder, coder_of
 from gamay.functions.expression import Column, Expression
-from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector
+from gamay.functions.vector import EncodedVector, Operand
 from gamay.kernels.tuning import LOOKUP_CELLS_MAX
+from gamay.query.groupby.explode import Exploded, is_list
 from gamay.query.groupby.numbering import HashedNumbering, LookupNumbering, Numbering, SingleNumbering
 from gamay.query.groupby.states import Evaluate, StatePlan, States, take_rows
 from gamay.query.groupby.table import GroupTable
@@ -33,9 +34,9 @@ class GrowingGroups:
     def add(self, operand: Evaluate, num_rows: int) -> None:
         """Add the rows of a block, once for each combination of their keys' values."""
         keys = [operand(key) for key in self._keys]
-        if any(not isinstance(key, Scalar) and key.offsets is not None for key in keys):
-            keys, rows = _explode(keys, num_rows)
-            self._add(keys, lambda argument: take_rows(operand(argument), rows), len(rows))
+        if any(map(is_list, keys)):
+            exploded = Exploded(keys, num_rows)
+            self._add(exploded.keys, lambda argument: take_rows(operand(argument), exploded.rows), exploded.num_rows)
         else:
             self._add(keys, operand, num_rows)
 
@@ -67,33 +68,3 @@ def _coder(key: Expression, sample: Operand) -> Coder:
     if isinstance(key, Column) and isinstance(sample, EncodedVector) and sample.offsets is None:
         return DictionaryCoder(sample.dictionary)
     return coder_of(sample.type)
-
-
-def _explode(keys: Sequence[Operand], num_rows: int) -> tuple[list[Operand], Array]:
-    """Return single-value keys, a row for each combination of a row's values, and the original row of each."""
-    rows = np.arange(num_rows)
-    positions: list[Array | None] = []
-    for key in keys:
-        if isinstance(key, Scalar) or key.offsets is None:
-            positions.append(None)
-            continue
-        starts = key.offsets[:-1][rows].astype(np.int64)
-        lengths = key.offsets[1:][rows] - starts
-        parents = np.repeat(np.arange(len(rows)), lengths)
-        ends = np.cumsum(lengths)
-        within = np.arange(len(parents)) - np.repeat(ends - lengths, lengths)
-        positions = [None if earlier is None else earlier[parents] for earlier in positions]
-        positions.append(starts[parents] + within)
-        rows = rows[parents]
-    exploded = [
-        take_rows(key, rows) if place is None else take_rows(_values_of(key), place)
-        for key, place in zip(keys, positions, strict=True)
-    ]
-    return exploded, rows
-
-
-def _values_of(key: Operand) -> Operand:
-    """The values of all rows end to end."""
-    if isinstance(key, EncodedVector):
-        return EncodedVector(key.ids, key.dictionary)
-    return Vector(key.type, key.values) if isinstance(key, Vector) else key

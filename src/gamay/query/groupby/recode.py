@@ -24,11 +24,15 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CodedKey:
-    """A key by codes of a sorted dictionary. codes: the code of each id of `column`; None when the ids are the codes."""
+    """A key by codes of a sorted dictionary.
+
+    codes: the code of each id of `column`; None when the ids are the codes. is_multi_value: whether rows hold lists of ids.
+    """
 
     column: Column
     dictionary: Vector
     codes: Array | None
+    is_multi_value: bool = False
 
     def of(self, operand: Operand) -> Array:
         """Return the code of each row, given the column's operand."""
@@ -42,7 +46,7 @@ class CodedKey:
 
 
 def coded_key(key: Expression, probe: Evaluate, rows: int) -> CodedKey | None:
-    """Return a key as codes when it is, or is computed from, one single-value dictionary column; else None.
+    """Return a key as codes when it is a dictionary column, or computed from a single-value one; else None.
 
     probe: evaluates at no rows, which shows how a column is stored. rows: about how many rows there are; a dictionary with
     more entries than that is not worth computing.
@@ -52,10 +56,12 @@ def coded_key(key: Expression, probe: Evaluate, rows: int) -> CodedKey | None:
         return None
     column = Column(names[0])
     operand = probe(column)
-    if not isinstance(operand, EncodedVector) or operand.offsets is not None:
+    if not isinstance(operand, EncodedVector):
         return None
     if isinstance(key, Column):
-        return CodedKey(column, operand.dictionary, None)
+        return CodedKey(column, operand.dictionary, None, operand.offsets is not None)
+    if operand.offsets is not None:
+        return None
     if len(operand.dictionary) > rows or not _is_deterministic(key):
         return None
     results = _results(key, operand.dictionary)

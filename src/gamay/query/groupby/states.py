@@ -158,5 +158,5 @@ def take_rows(operand: Operand, rows: Array) -> Operand:
 
 def _take_values(operand: Vector | EncodedVector, positions: Array, offsets: Array | None) -> Operand:
     if isinstance(operand, EncodedVector):
-        return EncodedVector(operand.ids[positions], operand.dictionary, offsets)
+        return EncodedVector(take(operand.ids, positions), operand.dictionary, offsets)
     return Vector(operand.type, take(operand.values, positions), offsets)

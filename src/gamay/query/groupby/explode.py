@@ -1,0 +1,77 @@
+"""Rows of multi-value keys: a row stands in the group of each combination of its keys' values."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector
+from gamay.kernels.grouping import combine_lists, rows_of_lists
+from gamay.query.groupby.states import take_rows
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+def is_list(key: Operand) -> bool:
+    """Whether an operand holds a list for each row."""
+    return not isinstance(key, Scalar) and key.offsets is not None
+
+
+class Exploded:
+    """A block's rows, once for each combination of the values of their keys.
+
+    keys: single values [num_rows], in the order of the rows and, within a row, of its values.
+    """
+
+    def __init__(self, keys: Sequence[Operand], num_rows: int) -> None:
+        self._num_source_rows = num_rows
+        self._lists = [_Lists(key) for key in keys if is_list(key)]
+        if len(self._lists) == 1:
+            only = self._lists[0]
+            self.keys = [only.values if is_list(key) else take_rows(key, self.rows) for key in keys]
+            self.num_rows = only.num_values
+            return
+        rows, positions = self._combinations
+        places = iter(positions)
+        lists = iter(self._lists)
+        self.keys = [take_rows(next(lists).values, next(places)) if is_list(key) else take_rows(key, rows) for key in keys]
+        self.num_rows = len(rows)
+
+    @cached_property
+    def rows(self) -> Array:
+        """The original row of each: int32 [num_rows]; only computed where somebody asks."""
+        if len(self._lists) > 1:
+            return self._combinations[0]
+        rows = np.empty(self._lists[0].num_values, np.int32)
+        rows_of_lists(self._lists[0].offsets, rows)
+        return rows
+
+    @cached_property
+    def _combinations(self) -> tuple[Array, list[Array]]:
+        """The original row of each combination, and for each list the position of its value."""
+        rows = np.arange(self._num_source_rows, dtype=np.int32)
+        positions: list[Array] = []
+        for lists in self._lists:
+            parents = np.empty(int(np.diff(lists.offsets)[rows].sum(dtype=np.int64)), np.int32)
+            places = np.empty(len(parents), np.int32)
+            combine_lists(lists.offsets, rows, parents, places)
+            positions = [*(earlier[parents] for earlier in positions), places]
+            rows = rows[parents]
+        return rows, positions
+
+
+class _Lists:
+    """A multi-value operand: its values end to end, and offsets that begin with 0."""
+
+    def __init__(self, key: Operand) -> None:
+        assert not isinstance(key, Scalar)
+        assert key.offsets is not None
+        first, last = int(key.offsets[0]), int(key.offsets[-1])
+        self.offsets = key.offsets - key.offsets.dtype.type(first) if first else key.offsets
+        self.num_values = last - first
+        self.values: Operand = (
+            EncodedVector(key.ids[first:last], key.dictionary)
+            if isinstance(key, EncodedVector)
+            else Vector(key.type, key.values[first:last])
+        )
