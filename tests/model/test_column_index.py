@@ -47,11 +47,10 @@ RAW_WAYS: list[tuple[dict[str, Any] | None, dict[str, Any] | None]] = [
 @pytest.mark.parametrize(("indexing", "field"), RAW_WAYS)
 def test_every_way_to_say_raw(indexing: Any, field: Any) -> None:
     config = folded(indexing, field)
-    assert (config.dictionary, config.codec) == (False, "LZ4")
+    assert (config.dictionary, config.codec) == (False, None)
 
 
-def test_metrics_are_not_compressed_unless_asked() -> None:
-    assert folded({"noDictionaryColumns": ["m"]}, column="m").codec == "PASS_THROUGH"
+def test_a_declared_codec_is_kept_for_metrics_too() -> None:
     assert folded(None, {"encodingType": "RAW", "compressionCodec": "ZSTANDARD"}, column="m").codec == "ZSTANDARD"
 
 

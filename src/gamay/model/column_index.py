@@ -18,7 +18,7 @@ class ColumnIndexConfig:
     """How a column is stored and indexed.
 
     dictionary: distinct values and ids rather than raw values. optimize_dictionary: unless that takes more room.
-    codec: of raw values, one of RAW_CODECS; None with a dictionary. target_max_chunk_size: bytes.
+    codec: of raw values, one of RAW_CODECS; None where none is declared: then the rows decide. target_max_chunk_size: bytes.
     """
 
     dictionary: bool = True
@@ -109,11 +109,11 @@ def declared_codec(declared: FieldConfig | None) -> str | None:
     return (declared.indexes.forward and declared.indexes.forward.compression_codec) or declared.compression_codec
 
 
-def raw_codec(declared: FieldConfig | None, spec: FieldSpec) -> str:
-    """Return the codec of the column's raw values; raises InvalidConfigError naming the accepted ones."""
+def raw_codec(declared: FieldConfig | None, spec: FieldSpec) -> str | None:
+    """Return the declared codec of the column's raw values; raises InvalidConfigError naming the accepted ones."""
     codec = declared_codec(declared)
     if codec is None:
-        return "PASS_THROUGH" if spec.role is FieldRole.METRIC else "LZ4"
+        return None
     if codec.upper() not in RAW_CODECS:
         raise InvalidConfigError(
             f"the compressionCodec '{codec}' of column '{spec.name}' is not one of {', '.join(RAW_CODECS)}."

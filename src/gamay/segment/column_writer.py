@@ -53,10 +53,11 @@ class ColumnPlan:
         if config.partition is not None and not spec.single_value:
             raise InvalidConfigError(f"column '{spec.name}' is multi-value, so the table cannot be partitioned by it")
 
-    @property
-    def codec(self) -> str:
-        """Compression of the raw form: metrics are read whole and stay plain."""
-        return self.config.codec or (PASS_THROUGH if self.spec.role is FieldRole.METRIC else "LZ4")
+    def codec(self, is_sorted: bool) -> str:
+        """Return the compression of the raw form: metrics are read whole, sorted rows are searched, both in place."""
+        if self.config.codec is not None:
+            return self.config.codec
+        return PASS_THROUGH if is_sorted or self.spec.role is FieldRole.METRIC else "LZ4"
 
     @property
     def packed(self) -> bool:
@@ -123,12 +124,13 @@ def _write_encoded(writer: BufferWriter, plan: ColumnPlan, column: EncodedColumn
 def _write_raw(writer: BufferWriter, plan: ColumnPlan, column: RawColumn, cardinality: int | None) -> ColumnMeta:
     config, values = plan.config, column.values
     stats = replace(raw_stats(column, plan.spec.data_type, _partition(plan, values)), cardinality=cardinality)
-    buffers = write_raw(writer, values, plan.codec, config.target_docs_per_chunk, config.target_max_chunk_size)
+    codec = plan.codec(stats.is_sorted and plan.spec.single_value)
+    buffers = write_raw(writer, values, codec, config.target_docs_per_chunk, config.target_max_chunk_size)
     buffers += _write_rows(writer, plan, column)
     if config.range and isinstance(values, np.ndarray):
         buffers += write_range_of_values(writer, values, column.offsets)
     buffers += _write_bloom(writer, plan, values)
-    return _describe(plan, Encoding.RAW, None, plan.codec, stats, buffers)
+    return _describe(plan, Encoding.RAW, None, codec, stats, buffers)
 
 
 def _write_rows(writer: BufferWriter, plan: ColumnPlan, column: EncodedColumn | RawColumn) -> list[BufferMeta]:

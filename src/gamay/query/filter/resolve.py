@@ -26,6 +26,7 @@ from gamay.query.filter.scan import (
     ValueScan,
     truth,
 )
+from gamay.query.filter.sorted_values import searched_docs
 from gamay.query.filter.values import in_test, range_test
 from gamay.query.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Not, Or, Range, Test
 from gamay.segment.spi import Column, Dictionary, Segment
@@ -172,6 +173,8 @@ class Resolver:
     def _raw(self, leaf: In | Range | Match, column: Column) -> Resolved:
         if isinstance(leaf, Match):
             return self._by_value(leaf, column)
+        if (docs := searched_docs(leaf, column)) is not None:
+            return Indexed(docs, "sorted_index")
         if column.range_index is not None:
             if isinstance(leaf, Range):
                 return self._range_index(leaf, column)
