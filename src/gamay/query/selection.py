@@ -8,7 +8,7 @@ import numpy as np
 
 from gamay.functions.expression import Column as ColumnExpression
 from gamay.functions.expression import Expression
-from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector
+from gamay.functions.vector import EncodedVector, Scalar, Vector
 from gamay.query.bind import BoundQuery, SortKey
 from gamay.query.columns import concat_encoded, concat_vectors, take_rows
 from gamay.query.deadline import Deadline
@@ -21,8 +21,8 @@ from gamay.segment.spi import Segment
 Rows: TypeAlias = tuple[Vector, ...]
 Key: TypeAlias = Vector | EncodedVector
 
-# rows that are collected before the best of them are picked out
-_PENDING_ROWS = 1 << 14
+# rows that are collected at least before the best of them are picked out: picking early tightens the bound
+_PENDING_ROWS = 32
 
 # rows of the first blocks of a selection with LIMIT: most are answered by the first few
 _FIRST_BLOCK_ROWS = 1 << 12
@@ -89,8 +89,14 @@ def top_docs(segment: Segment, matches: Matches, order_by: Sequence[SortKey], li
     for block in _growing_blocks(matches, limit) if ascends else matches.blocks():
         deadline.check()
         num_rows = len(block)
-        column = column_reader(segment, block)
-        best.add([_key(compute(key.expression, column, num_rows), num_rows) for key in order_by], block)
+        first = _read_key(segment, block, order_by[0])
+        rows = best.candidates(first)
+        if rows is None:
+            best.add([first, *(_read_key(segment, block, key) for key in order_by[1:])], block)
+        elif len(rows):
+            # The other keys are read only where the first leaves a row a chance.
+            chosen = DocList(_docs_at(block, rows))
+            best.add([take_key(first, rows), *(_read_key(segment, chosen, key) for key in order_by[1:])], chosen)
         scanned += num_rows
         if ascends and best.is_full:
             break
@@ -115,7 +121,9 @@ def merge_ordered(parts: Sequence[Ordered], order_by: Sequence[SortKey], limit: 
     return Ordered(keys, docs, sum(part.num_scanned for part in parts))
 
 
-def _key(operand: Operand, num_rows: int) -> Key:
+def _read_key(segment: Segment, block: Block, key: SortKey) -> Key:
+    num_rows = len(block)
+    operand = compute(key.expression, column_reader(segment, block), num_rows)
     return as_vector(operand, num_rows) if isinstance(operand, Scalar) else operand
 
 
@@ -135,12 +143,13 @@ class _Best:
         """Whether there are as many rows as are wanted."""
         return self._pending >= self._limit
 
+    def candidates(self, first: Key) -> Indices | None:
+        """Return which rows of a block may be among the first, by its first key; None when all may."""
+        return None if self._bound is None else self._bound.candidates(first)
+
     def add(self, keys: Sequence[Key], block: Block) -> None:
         """Take the rows of a block; blocks come in the order of the docs."""
-        rows = np.arange(len(block)) if self._bound is None else self._bound.candidates(keys[0])
-        if len(rows) == 0:
-            return
-        keys = [take_key(key, rows) for key in keys] if len(rows) < len(block) else keys
+        rows = np.arange(len(block))
         if len(rows) > self._limit:
             first = self._first(keys)
             keys, rows = [take_key(key, first) for key in keys], rows[first]
