@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from gamay.kernels import aggregation as kernels
+from gamay.kernels.filter import mark_id_range
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -121,3 +122,40 @@ def test_marks_and_tallies() -> None:
         np.testing.assert_array_equal(counts.reshape(30, 40), expected)
         np.testing.assert_array_equal(seen.reshape(30, 40), expected > 0)
         np.testing.assert_array_equal(np.flatnonzero(some), np.unique(ids))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32])
+@pytest.mark.parametrize("size", [0, 1, 7, 1000])
+def test_totals_of_kept_rows(dtype: Any, size: int) -> None:
+    rng = np.random.default_rng(size)
+    ids = rng.integers(0, 50, size).astype(dtype)
+    mask = rng.integers(0, 2, size).astype(np.uint8)
+    kept = ids[mask == 1]
+    for kernel in forms(kernels.total_ids):
+        assert int(kernel(ids)) == int(ids.sum())
+    for kernel in forms(kernels.total_ids_kept):
+        assert int(kernel(ids, mask)) == int(kept.sum())
+    for lut in (rng.integers(-(1 << 40), 1 << 40, 50), rng.integers(-(1 << 40), 1 << 40, 50) / 4):
+        for kernel in forms(kernels.total_coded_kept):
+            assert kernel(ids, mask, np.concatenate([np.zeros(1, lut.dtype), lut])) == lut[kept].sum()
+        for kernel in forms(kernels.total_values_kept):
+            assert kernel(lut[ids], mask, lut.dtype.type(0)) == lut[kept].sum()
+
+
+def test_totals_of_kept_rows_leave_infinities_of_others_out() -> None:
+    ids, mask = np.array([0, 1, 2, 1, 2], np.uint8), np.array([1, 0, 1, 0, 1], np.uint8)
+    values = np.array([1.0, np.inf, 2.0])
+    for kernel in forms(kernels.total_coded_kept):
+        assert kernel(ids, mask, np.concatenate([np.zeros(1), values])) == 5
+    for kernel in forms(kernels.total_values_kept):
+        assert kernel(values[ids], mask, 0.0) == 5
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32, np.int32])
+def test_mark_id_range(dtype: Any) -> None:
+    largest = min(int(np.iinfo(dtype).max), 1 << 20)
+    ids = np.random.default_rng(2).integers(0, largest + 1, 500).astype(dtype)
+    for first, last in [(0, 1), (0, largest), (1, largest + 1), (largest // 3, largest // 2), (5, 5)]:
+        out = np.empty(500, np.bool_)
+        mark_id_range(ids, first, last, out)
+        assert out.tolist() == ((ids >= first) & (ids < last)).tolist()

@@ -182,6 +182,66 @@ def total_coded(ids: Array, lut: Array) -> Any:
 
 
 @kernel
+def total_coded_kept(ids: Array, mask: Array, lut: Array) -> Any:
+    """Return the sum of `lut[id + 1]` over the rows with `mask[i]` 1, not 0; `lut[0]` is 0 and stands for the others.
+
+    Without a branch, which would be mispredicted.
+    """
+    first = np.zeros(1, lut.dtype)[0]
+    second = first
+    third = first
+    fourth = first
+    one = np.uint64(1)
+    whole = len(ids) // 4 * 4
+    for i in range(0, whole, 4):
+        first += lut[(np.uint64(ids[i]) + one) * np.uint64(mask[i])]
+        second += lut[(np.uint64(ids[i + 1]) + one) * np.uint64(mask[i + 1])]
+        third += lut[(np.uint64(ids[i + 2]) + one) * np.uint64(mask[i + 2])]
+        fourth += lut[(np.uint64(ids[i + 3]) + one) * np.uint64(mask[i + 3])]
+    for i in range(whole, len(ids)):
+        first += lut[(np.uint64(ids[i]) + one) * np.uint64(mask[i])]
+    return first + second + third + fourth
+
+
+@kernel
+def total_values_kept(values: Array, mask: Array, zero: Any) -> Any:
+    """Return the sum of the values with `mask[i]` 1, not 0, in the type of `zero`."""
+    first = zero
+    second = zero
+    third = zero
+    fourth = zero
+    whole = len(values) // 4 * 4
+    for i in range(0, whole, 4):
+        a, b, c, d = values[i], values[i + 1], values[i + 2], values[i + 3]
+        first += a if mask[i] != 0 else zero
+        second += b if mask[i + 1] != 0 else zero
+        third += c if mask[i + 2] != 0 else zero
+        fourth += d if mask[i + 3] != 0 else zero
+    for i in range(whole, len(values)):
+        if mask[i] != 0:
+            first += values[i]
+    return first + second + third + fourth
+
+
+@kernel
+def total_ids(ids: Array) -> Any:
+    """Return the sum of ids: uint64."""
+    total = np.uint64(0)
+    for i in range(len(ids)):
+        total += np.uint64(ids[i])
+    return total
+
+
+@kernel
+def total_ids_kept(ids: Array, mask: Array) -> Any:
+    """Return the sum of the ids with `mask[i]` 1, not 0: uint64."""
+    total = np.uint64(0)
+    for i in range(len(ids)):
+        total += np.uint64(ids[i]) * np.uint64(mask[i])
+    return total
+
+
+@kernel
 def mark_coded(groups: Array, ids: Array, cardinality: int, seen: Array) -> None:
     """Set `seen[group * cardinality + id]` for each row: uint8."""
     width = np.uint64(cardinality)

@@ -74,14 +74,20 @@ class DocList:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DocMask:
-    """The rows `start + i` where `mask[i]`: bool [n]."""
+    """The rows `start + i` where `mask[i]`: bool [n]. kept: how many these are, if that is known."""
 
     start: int
     mask: Mask
+    kept: int | None = None
 
     def __len__(self) -> int:
-        """Return the number of matching rows; counts the flags."""
-        return int(np.count_nonzero(self.mask))
+        """Return the number of matching rows; counts the flags where it is not known."""
+        return int(np.count_nonzero(self.mask)) if self.kept is None else self.kept
+
+    @property
+    def flags(self) -> "np.ndarray[Any, np.dtype[np.uint8]]":
+        """The mask as numbers, 0 or 1."""
+        return self.mask.view(np.uint8)
 
     @property
     def span(self) -> AllDocs:
@@ -91,7 +97,7 @@ class DocMask:
     def compress(self, values: "np.ndarray[Any, np.dtype[Any]]") -> "np.ndarray[Any, np.dtype[Any]]":
         """Return those of `values` [n] (numbers) whose flag is set."""
         out = np.empty(len(self) + 1, values.dtype)
-        return out[: compress(values, self.mask.view(np.uint8), out)]
+        return out[: compress(values, self.flags, out)]
 
     def blocks(self, rows: int = BLOCK_ROWS) -> "Iterator[Block]":
         """Yield blocks that cover at most `rows` flags each and hold at least one match, in ascending order."""
@@ -150,7 +156,7 @@ def _block_of_mask(start: int, mask: Mask) -> "Iterator[Block]":
             masked_docs(flags, flags[: len(flags) // 8 * 8].view(np.uint64), start, docs)
             yield DocList(docs[:matching])
     else:
-        yield DocMask(start, mask)
+        yield DocMask(start, mask, matching)
 
 
 def _even_ranges(start: int, stop: int, parts: int) -> list[tuple[int, int]]:

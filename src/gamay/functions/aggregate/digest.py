@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.distinct import percentile_of
+from gamay.functions.aggregate.lookup import lookup_values, numbers
 from gamay.functions.aggregate.numeric import require_number
 from gamay.functions.aggregate.spi import GroupIds
-from gamay.functions.aggregate.totals import flatten, lookup_values, numbers, unsigned
+from gamay.functions.aggregate.totals import flatten, unsigned
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.vector import EncodedVector, Operand, Values, Vector

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.aggregate.lookup import numbers
 from gamay.functions.aggregate.numeric import require_number, require_one_argument
 from gamay.functions.aggregate.pairs import Pairs, PairsPartial, decode_pairs, encode_pairs, merge_pairs, select_pairs
 from gamay.functions.aggregate.spi import GroupIds
-from gamay.functions.aggregate.totals import numbers
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.vector import EncodedVector, Operand, Vector

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.aggregate.lookup import INTEGERS
 from gamay.functions.aggregate.spi import GroupIds
-from gamay.functions.aggregate.totals import INTEGERS, Needs, Totals, TotalsPartial, unsigned
+from gamay.functions.aggregate.totals import Needs, Totals, TotalsPartial, unsigned
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.vector import Operand, Vector

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from gamay.functions.aggregate.lookup import INTEGERS, Lookup, largest_magnitude, numbers
 from gamay.functions.aggregate.spi import GroupIds
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, numpy_dtype
 from gamay.kernels.aggregation import (
@@ -20,7 +21,7 @@ from gamay.kernels.aggregation import (
     count_add_coded,
     count_add_values,
     count_groups,
-    total_coded,
+    total_values_kept,
 )
 from gamay.kernels.grouping import expand_groups
 from gamay.kernels.tuning import LANED_GROUPS_MAX, LANES
@@ -30,7 +31,6 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 # Integers are summed exactly as long as this cannot be passed; then the sums go on as doubles.
 _EXACT_SUM_MAX = 1 << 62
-INTEGERS = frozenset({DataType.INT, DataType.LONG, DataType.BOOLEAN, DataType.TIMESTAMP})
 _NOTHING = np.empty(0)
 
 
@@ -90,27 +90,6 @@ def repeat(scalar: Scalar, count: int) -> Values:
     return np.full(count, scalar.value, dtype)
 
 
-def numbers(data_type: DataType, values: Values) -> Array:
-    """Return values of a type with an order of numbers as an ndarray that compiled loops take."""
-    array: Array = values
-    if data_type is DataType.BIG_DECIMAL:
-        return array.astype(np.float64)
-    if data_type is DataType.BOOLEAN:
-        return array.view(np.uint8)
-    return array
-
-
-def lookup_values(dictionary: Vector) -> Array:
-    """Return the value of each id as int64 or float64."""
-    integers = dictionary.type in INTEGERS
-    return numbers(dictionary.type, dictionary.values).astype(np.int64 if integers else np.float64)
-
-
-def largest_magnitude(values: Array) -> int:
-    """Return the largest absolute value of integers; 0 when there are none."""
-    return max(-int(values.min()), int(values.max())) if len(values) else 0
-
-
 class Totals:
     """Counts, sums and bounds of groups, of values of one type."""
 
@@ -120,9 +99,7 @@ class Totals:
         self._integers = data_type in INTEGERS
         self._exact = self._integers
         self._magnitude = 0  # no sum can be larger
-        self._dictionary: Values = None
-        self._lut: Array = _NOTHING
-        self._lut_magnitude = 0
+        self._lookup: Lookup | None = None
         self._width = int(Needs.COUNT in needs) + int(Needs.SUM in needs)
         self._lanes = LANES if 1 < num_groups <= LANED_GROUPS_MAX else 1
         dtype = np.int64 if self._exact or Needs.SUM not in needs else np.float64
@@ -159,6 +136,23 @@ class Totals:
         else:
             self._update_values(groups, numbers(values.type, values.values))
 
+    def update_kept(self, mask: Array, kept: int, operand: Operand | None) -> None:
+        """Add those rows of a batch of single values whose `mask` (uint8) is 1, not 0, to the only group.
+
+        kept: how many these are. Only where nothing but COUNT and SUM is needed.
+        """
+        if operand is None or Needs.SUM not in self.needs:
+            self._add_to_one(kept, 0)
+            return
+        if isinstance(operand, EncodedVector):
+            lookup = self._look_up(operand.dictionary, kept)
+            self._add_to_one(kept, lookup.total_kept(operand.ids, mask, kept))
+            return
+        assert isinstance(operand, Vector)
+        values = numbers(operand.type, operand.values)
+        self._watch_values(values)
+        self._add_to_one(kept, total_values_kept(values, mask, self._cells.dtype.type(0)))
+
     def add(self, other: "Totals") -> None:
         """Add totals of the same kind over the same groups."""
         if self._exact and (not other._exact or self._magnitude + other._magnitude > _EXACT_SUM_MAX):
@@ -193,30 +187,33 @@ class Totals:
             count_groups(groups, self._cells, self._stride)
 
     def _update_coded(self, groups: GroupIds | None, values: EncodedVector) -> None:
-        if values.dictionary.values is not self._dictionary:
-            self._dictionary = values.dictionary.values
-            lut = lookup_values(values.dictionary)
-            self._lut_magnitude = largest_magnitude(lut) if self._integers else 0
-            self._lut = lut if self._exact else lut.astype(np.float64)
         ids = values.ids
-        if Needs.SUM in self.needs:
-            self._watch_magnitude(self._lut_magnitude, len(ids))
+        lookup = self._look_up(values.dictionary, len(ids))
         if groups is None:
-            self._update_one_coded(ids)
+            self._update_one_coded(ids, lookup)
             return
         if self._width == 2:
-            count_add_coded(groups, ids, self._lut, self._cells, self._stride)
+            count_add_coded(groups, ids, lookup.values, self._cells, self._stride)
         elif Needs.SUM in self.needs:
-            add_coded(groups, ids, self._lut, self._cells, self._stride)
+            add_coded(groups, ids, lookup.values, self._cells, self._stride)
         elif self._width:
             self._count(groups, len(ids))
         if len(self._lows) or len(self._highs):
-            bound_coded(groups, ids, self._lut, self._lows, self._highs)
+            bound_coded(groups, ids, lookup.values, self._lows, self._highs)
+
+    def _look_up(self, dictionary: Vector, count: int) -> Lookup:
+        """Return the values of a dictionary's ids, in the type of the sums once `count` of them are added."""
+        if self._lookup is None or dictionary.values is not self._lookup.dictionary:
+            self._lookup = Lookup.of(dictionary)
+        if Needs.SUM in self.needs:
+            self._watch_magnitude(self._lookup.magnitude, count)
+        if not self._exact:
+            self._lookup = self._lookup.as_doubles()
+        return self._lookup
 
     def _update_values(self, groups: GroupIds | None, values: Array) -> None:
-        if Needs.SUM in self.needs and self._integers:
-            # The bound of a type is known; only 64-bit values are worth looking at.
-            self._watch_magnitude(largest_magnitude(values) if values.dtype.itemsize == 8 else 1 << 31, len(values))
+        if Needs.SUM in self.needs:
+            self._watch_values(values)
         if groups is None:
             with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs make NaN
                 total = values.sum(dtype=self._cells.dtype) if Needs.SUM in self.needs else 0
@@ -233,12 +230,12 @@ class Totals:
         if len(self._lows) or len(self._highs):
             bound_values(groups, values, self._lows, self._highs)
 
-    def _update_one_coded(self, ids: Array) -> None:
+    def _update_one_coded(self, ids: Array, lookup: Lookup) -> None:
         if len(ids) == 0:
             return
-        lut = self._lut
-        self._add_to_one(len(ids), total_coded(ids, lut) if Needs.SUM in self.needs else 0)
+        self._add_to_one(len(ids), lookup.total(ids) if Needs.SUM in self.needs else 0)
         if len(self._lows) or len(self._highs):
+            lut = lookup.values
             low, high = lut[ids.min()], lut[ids.max()]  # dictionaries ascend, NaN last
             self._bound_one(lambda: high if np.isnan(high) else low, lambda: high)
 
@@ -260,10 +257,14 @@ class Totals:
         if self._exact and self._magnitude > _EXACT_SUM_MAX:
             self._give_up_exactness()
 
+    def _watch_values(self, values: Array) -> None:
+        if self._integers:
+            # The bound of a type is known; only 64-bit values are worth looking at.
+            self._watch_magnitude(largest_magnitude(values) if values.dtype.itemsize == 8 else 1 << 31, len(values))
+
     def _give_up_exactness(self) -> None:
         self._exact = False
         self._cells = self._cells.astype(np.float64)
-        self._lut = self._lut.astype(np.float64)
 
 
 def _extended(array: Array, length: int, fill: float) -> Array:

@@ -85,7 +85,7 @@ class DirectGroups:
             groups = self._groups(block.span, reader)
             num_groups = self._numbering.num_groups
             chosen = np.empty(len(groups), unsigned_for(num_groups + SPARE_GROUPS))
-            mask_groups(groups, block.mask.view(np.uint8), num_groups, chosen)
+            mask_groups(groups, block.flags, num_groups, chosen)
             self._states.update(chosen, span, len(groups))
         elif self._plan.exploded:
             self._add_exploded(reader(block), len(block))

@@ -51,12 +51,16 @@ def aggregate_segment(
     """Return the partial of each aggregate over all matching rows, as of one group."""
     plan = plan_states(aggregates, count_rows=False)
     rows = _block_rows(matches, plan.arguments)
+    only_adds = plan.only_adds
 
     def work(piece: Matches) -> States:
         states = States(plan, 1)
         for block in piece.blocks(rows):
             options.check()
-            states.update(None, reader(block), len(block))
+            if only_adds and isinstance(block, DocMask):
+                states.update_kept(block, reader(block.span))
+            else:
+                states.update(None, reader(block), len(block))
         return states
 
     return _combined(_in_threads(work, matches, pool)).seal()

@@ -9,16 +9,17 @@ import numpy as np
 from gamay.functions.aggregate.numeric import COUNT_ROWS, Numeric
 from gamay.functions.aggregate.spi import Aggregate, GroupIds, Partial, State
 from gamay.functions.aggregate.totals import Needs, Totals
-from gamay.functions.expression import Expression
+from gamay.functions.expression import Column, Expression
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, take
 from gamay.query.groupby.table import AggregateCall
-from gamay.query.matches import Block
+from gamay.query.matches import Block, DocMask
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Evaluate: TypeAlias = Callable[[Expression], Operand]
 Reader: TypeAlias = Callable[[Block], Evaluate]
 
 _NO_NEEDS = Needs(0)
+_ADDING = Needs.COUNT | Needs.SUM
 
 
 @dataclass(slots=True)
@@ -46,6 +47,17 @@ class StatePlan:
     def is_narrow(self) -> bool:
         """Whether every state is a few numbers for each group."""
         return all(isinstance(aggregate, Numeric) for aggregate in self.aggregates)
+
+    @property
+    def only_adds(self) -> bool:
+        """Whether plain single-value columns are only counted and summed, so that a mask can be applied on the way."""
+        return all(
+            isinstance(slot.owner, Numeric)
+            and not slot.owner.is_multi_value
+            and slot.needs in _ADDING
+            and all(isinstance(argument, Column) for argument in slot.arguments)
+            for slot in self.slots
+        )
 
     @property
     def arguments(self) -> tuple[Expression, ...]:
@@ -110,6 +122,11 @@ class States:
         """Add the rows of a block; `operand` gives the values of an expression at these rows."""
         for slot, state in zip(self._plan.slots, self._states, strict=True):
             slot.owner.update(state, groups, [operand(argument) for argument in slot.arguments], num_rows)
+
+    def update_kept(self, block: DocMask, operand: Evaluate) -> None:
+        """Add the rows of a block to the only group; `operand` gives values at all rows of its span. See `only_adds`."""
+        for slot, state in zip(self._plan.slots, self._states, strict=True):
+            state.update_kept(block.flags, len(block), operand(slot.arguments[0]) if slot.arguments else None)
 
     def combine(self, other: "States") -> None:
         """Add the states of another thread over the same groups."""

@@ -1,0 +1,94 @@
+"""Numbers behind dictionary ids: the value of each id, and sums over rows of ids."""
+
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gamay.functions.vector import Values, Vector
+from gamay.kernels.aggregation import total_coded, total_coded_kept, total_ids, total_ids_kept
+from gamay.model.types import DataType
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+INTEGERS = frozenset({DataType.INT, DataType.LONG, DataType.BOOLEAN, DataType.TIMESTAMP})
+
+
+def numbers(data_type: DataType, values: Values) -> Array:
+    """Return values of a type with an order of numbers as an ndarray that compiled loops take."""
+    array: Array = values
+    if data_type is DataType.BIG_DECIMAL:
+        return array.astype(np.float64)
+    if data_type is DataType.BOOLEAN:
+        return array.view(np.uint8)
+    return array
+
+
+def lookup_values(dictionary: Vector) -> Array:
+    """Return the value of each id as int64 or float64."""
+    integers = dictionary.type in INTEGERS
+    return numbers(dictionary.type, dictionary.values).astype(np.int64 if integers else np.float64)
+
+
+def largest_magnitude(values: Array) -> int:
+    """Return the largest absolute value of integers; 0 when there are none."""
+    return max(-int(values.min()), int(values.max())) if len(values) else 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lookup:
+    """The numbers of one dictionary.
+
+    dictionary: the values that it was made of. padded: a zero, then the value of each id: int64 or float64. magnitude: the
+    largest absolute value of integers, else 0. step: what each value is above the one before, where that is always the
+    same (as in counts and ages that all occur); sums of values are then sums of ids, of which no value is looked up.
+    """
+
+    dictionary: Values
+    padded: Array
+    magnitude: int
+    step: int | None
+
+    @staticmethod
+    def of(dictionary: Vector) -> "Lookup":
+        """Look up the values of a dictionary of numbers."""
+        values = lookup_values(dictionary)
+        padded = np.concatenate([np.zeros(1, values.dtype), values])
+        if values.dtype != np.int64:
+            return Lookup(dictionary.values, padded, 0, None)
+        return Lookup(dictionary.values, padded, largest_magnitude(values), _common_step(values))
+
+    def as_doubles(self) -> "Lookup":
+        """Return the same numbers as float64."""
+        if self.padded.dtype == np.float64:
+            return self
+        return replace(self, padded=self.padded.astype(np.float64), step=None)
+
+    @property
+    def values(self) -> Array:
+        """The value of each id."""
+        return self.padded[1:]
+
+    def total(self, ids: Array) -> Any:
+        """Return the sum of the values of all ids."""
+        if self.step is None:
+            return total_coded(ids, self.values)
+        return len(ids) * int(self.padded[1]) + self.step * int(total_ids(ids))
+
+    def total_kept(self, ids: Array, mask: Array, kept: int) -> Any:
+        """Return the sum of the values of those ids whose `mask` (uint8) is 1, not 0; kept: how many they are."""
+        if self.step is None:
+            return total_coded_kept(ids, mask, self.padded)
+        return kept * int(self.padded[1]) + self.step * int(total_ids_kept(ids, mask))
+
+
+def _common_step(values: Array) -> int | None:
+    """Return the difference between neighbours in ascending integers, if there is but one."""
+    if len(values) == 0:
+        return None
+    if len(values) == 1:
+        return 0
+    step = int(values[1]) - int(values[0])
+    if int(values[-1]) - int(values[0]) != step * (len(values) - 1):
+        return None
+    return step if bool((np.diff(values) == step).all()) else None
