@@ -65,7 +65,7 @@ class Api:
 
     def __init__(self, data_dir: Path) -> None:
         self.data_dir = data_dir
-        self.cluster = EmbeddedCluster(data_dir, 0, 0, 0, threads=2).start()
+        self.cluster = EmbeddedCluster(data_dir, 0, 0, 0, threads=2, warm_up=False).start()
         self.controller = httpx.Client(base_url=self.cluster.controller_url, timeout=30)
         self.broker = httpx.Client(base_url=self.cluster.broker_url, timeout=30)
         self.server = httpx.Client(base_url=self.cluster.server_url, timeout=30)

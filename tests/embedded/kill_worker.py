@@ -11,7 +11,7 @@ from gamay.embedded import EmbeddedCluster
 
 
 def push(data_dir: str, archives: list[str], first: int) -> None:
-    cluster = EmbeddedCluster(data_dir, 0, 0, 0, threads=1).start()
+    cluster = EmbeddedCluster(data_dir, 0, 0, 0, threads=1, warm_up=False).start()
     print("ready", flush=True)
     with httpx.Client(base_url=cluster.controller_url, timeout=60) as client:
         for archive in archives[first:]:

@@ -1,5 +1,6 @@
 """A whole cluster with its HTTP interfaces in one process and one data folder."""
 
+import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,14 +20,15 @@ from gamay.embedded.http import HttpServer
 from gamay.server.app import ServerApp
 
 _QUERY_THREADS = 32
+_log = logging.getLogger(__name__)
 
 
 class EmbeddedCluster:
     """Controller, broker and server over one data folder.
 
     Ports may be 0 to take free ones; `controller_url`, `broker_url` and `server_url` tell where the roles are. Every role
-    answers 503 on `/health` until the segments that were there at the start are loaded.
-    Raises InUseError when the folder or a port is taken.
+    answers 503 on `/health` until the segments that were there at the start are loaded and, unless `warm_up` is off, what
+    queries run is compiled. Raises InUseError when the folder or a port is taken.
     """
 
     def __init__(
@@ -37,11 +39,15 @@ class EmbeddedCluster:
         server_port: int = 8098,
         *,
         threads: int | None = None,
+        warm_up: bool = True,
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = RANDOM_IDS,
     ) -> None:
+        self._warm_up = warm_up
         self._http: list[HttpServer] = []
         self._stopped = threading.Event()
+        self._started = False
+        self._warm = threading.Event()
         try:
             for name, port in (("controller", controller_port), ("broker", broker_port), ("server", server_port)):
                 self._http.append(HttpServer(name, port))
@@ -71,11 +77,17 @@ class EmbeddedCluster:
 
     @property
     def ready(self) -> bool:
-        """Whether `/health` answers 200."""
-        return self._core.ready and not self._stopped.is_set()
+        """Whether `/health` answers 200: all is loaded and compiled. Queries are answered before that, if need be slowly."""
+        return self._core.ready and self._warm.is_set() and not self._stopped.is_set()
 
     def start(self) -> "EmbeddedCluster":
-        """Open the ports, load what is there, and return when queries are answered."""
+        """Open the ports, load what is there, and return when queries are answered; a second call does nothing.
+
+        Kernels are compiled in the background, see `ready`.
+        """
+        if self._started:
+            return self
+        self._started = True
         core = self._core
         services = Services(
             context=core.context,
@@ -93,13 +105,33 @@ class EmbeddedCluster:
         apps = (
             create_app(services),
             BrokerApp(core.runner, self._queries, lambda: self.ready).asgi(),
-            ServerApp(core.server).asgi(),
+            ServerApp(core.server, lambda: self.ready).asgi(),
         )
         core.prepare()
         for http, app in zip(self._http, apps, strict=True):
             http.start(app)
         core.start()
+        if self._warm_up:
+            # A daemon: whoever stops the cluster does not wait for the compiler.
+            threading.Thread(target=self._compile, name="warm-up", daemon=True).start()
+        else:
+            self._warm.set()
         return self
+
+    def wait_until_ready(self, timeout_s: float = 600) -> bool:
+        """Wait until `/health` answers 200, or time is over; return whether it does."""
+        return self._warm.wait(timeout_s) and self.ready
+
+    def _compile(self) -> None:
+        from gamay.server.warmup import warm_up
+
+        try:
+            seconds = warm_up(threads=1)
+        except Exception:  # noqa: BLE001 - queries compile what they need, so without this they are slow at first, not broken
+            _log.exception("kernels could not be compiled ahead of the first queries")
+        else:
+            _log.info("kernels are ready after %.1f s", seconds)
+        self._warm.set()
 
     def stop(self) -> None:
         """Answer what is under way, then end all threads and release the folder. Nothing is lost by not calling it."""

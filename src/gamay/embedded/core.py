@@ -39,6 +39,7 @@ class LocalCluster:
     """A data folder, opened: controller, server and broker wired together by method calls.
 
     controller_port, broker_port, server_port: where HTTP interfaces will be, None when there will be none.
+    verify_on_use: compare the checksums of a column when it is first read, not those of all columns at the start.
     Raises InUseError when another process has the folder.
     """
 
@@ -50,12 +51,15 @@ class LocalCluster:
         broker_port: int | None = None,
         server_port: int | None = None,
         threads: int | None = None,
+        verify_on_use: bool = False,
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = RANDOM_IDS,
     ) -> None:
         self.layout = Layout(Path(data_dir).expanduser().absolute())
         self.clock = clock
         self._lock = FolderLock(self.layout.root)
+        if broker_port is not None:
+            self._lock.describe({"broker": f"http://{HOST}:{broker_port}", "controller": f"http://{HOST}:{controller_port}"})
         self._closed = False
         self._ready = False
         self._store = EmbeddedStore.open(self.layout.metadata, clock)
@@ -78,7 +82,7 @@ class LocalCluster:
         self.tables = TableManager(self.context, self.schemas)
         self.segments = SegmentManager(self.context, self.tables)
         self.replacements = ReplaceManager(self.context, self.segments)
-        loader = SegmentLoader(self.layout.server, self._locate, self._layout_of, clock, ids)
+        loader = SegmentLoader(self.layout.server, self._locate, self._layout_of, clock, ids, verify_on_use)
         self.server = ServerInstance(server, Registry(self._server_session), loader, clock)
         self._executor = QueryExecutor(self.server, threads or os.cpu_count() or 1)
         self.routing = RoutingTables(self.registry)

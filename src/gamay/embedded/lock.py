@@ -1,10 +1,12 @@
 """One process at a time may use a data folder."""
 
 import fcntl
+import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
-from gamay.base.errors import InUseError
+from gamay.base.errors import InUseError, InvalidConfigError
 
 _NAME = "gamay.lock"
 
@@ -13,23 +15,42 @@ class FolderLock:
     """Holds a data folder until `release`, or until the process dies."""
 
     def __init__(self, folder: Path) -> None:
-        """Take the lock. Raises InUseError that names the process which has it."""
-        folder.mkdir(parents=True, exist_ok=True)
+        """Take the lock, and make the folder if need be.
+
+        Raises InUseError that names the process which has it, and InvalidConfigError for a path where no folder can be.
+        """
         path = folder / _NAME
-        self._file = path.open("a+")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("a+")
+        except OSError as error:
+            raise InvalidConfigError(
+                f"cannot write to the data folder '{folder}': {error.strerror}; choose a folder that this user may write to"
+            ) from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._file.seek(0)
-            owner = self._file.read().strip() or "unknown"
+            owner, _, addresses = self._file.read().partition("\n")
             self._file.close()
-            raise InUseError(
-                f"the data folder '{folder}' is in use by process {owner}: stop it, or reach its cluster over HTTP"
-            ) from None
+            raise InUseError(_in_use(folder, owner, addresses)) from None
+        self.describe({})
+
+    def describe(self, addresses: Mapping[str, str]) -> None:
+        """Write down who has the folder, and where its roles can be reached, for the message that others get."""
         self._file.truncate(0)
-        self._file.write(f"{os.getpid()}\n")
+        self._file.write(f"{os.getpid()}\n{json.dumps(dict(addresses))}\n")
         self._file.flush()
 
     def release(self) -> None:
         """Let others have the folder."""
         self._file.close()
+
+
+def _in_use(folder: Path, owner: str, addresses: str) -> str:
+    text = f"the data folder '{folder}' is in use by process {owner.strip() or 'unknown'}"
+    try:
+        broker = json.loads(addresses)["broker"]
+    except (ValueError, KeyError):
+        return f"{text}, which has no HTTP interface: close it there, or run 'gamay start all' on the folder to share it"
+    return f"{text}: ask its cluster over HTTP instead, with gamay query --broker {broker} 'SELECT …', or stop it"

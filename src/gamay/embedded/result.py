@@ -1,6 +1,7 @@
 """The answer to a query in a form for people and notebooks."""
 
 from collections.abc import Iterator
+from html import escape
 from typing import Any
 
 import pyarrow as pa
@@ -49,6 +50,15 @@ class Result:
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         return iter(self.rows())
 
+    def _repr_html_(self) -> str:
+        """Show the first rows as a table; notebooks call this."""
+        rows = self.rows()[:_ROWS_SHOWN]
+        right = [bool(rows) and all(_is_number(row[i]) for row in rows) for i in range(len(self.columns))]
+        head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
+        body = "".join(f"<tr>{''.join(map(_html_cell, row, right))}</tr>" for row in rows)
+        foot = _summary(len(self), len(rows), self.time_used_ms)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{escape(foot)}</p>"
+
     def __repr__(self) -> str:
         return format_table(self.columns, self.rows()[:_ROWS_SHOWN], len(self), self.time_used_ms)
 
@@ -70,8 +80,17 @@ def format_table(columns: tuple[str, ...], rows: list[tuple[Any, ...]], num_rows
     lines += [_line(row, widths, right) for row in cells]
     if num_rows > len(rows):
         lines.append("…")
-    lines.append(f"{num_rows} row{'' if num_rows == 1 else 's'}, {time_used_ms} ms")
+    lines.append(_summary(num_rows, num_rows, time_used_ms))
     return "\n".join(lines)
+
+
+def _summary(num_rows: int, shown: int, time_used_ms: int) -> str:
+    first = f", the first {shown} shown" if shown < num_rows else ""
+    return f"{num_rows} row{'' if num_rows == 1 else 's'}{first}, {time_used_ms} ms"
+
+
+def _html_cell(value: Any, right: bool) -> str:
+    return f"<td style='text-align:{'right' if right else 'left'}'>{escape(_cell(value))}</td>"
 
 
 def _line(cells: list[str], widths: list[int], right: list[bool]) -> str:

@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,10 @@ from gamay.ingest.run import conformed_batches
 from gamay.model.schema import Schema
 
 _BATCH_ROWS = 1 << 18
+_CANNOT = "cannot read rows from"
+_EXPECTED = (
+    "give an Arrow table or reader, a pandas or Polars DataFrame, or paths or globs of csv, json, parquet, avro or orc files"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +35,18 @@ class Source:
 
 
 def open_source(data: Any) -> Source:
-    """Return the rows of an Arrow table, batch or reader, a pandas or Polars DataFrame, or of files by path or glob.
+    """Return the rows of an Arrow table, batch or reader, a pandas or Polars DataFrame, or of files by paths or globs.
 
     Raises NotFoundError when there is no such file, InvalidConfigError for anything else.
     """
     if isinstance(data, str | os.PathLike):
-        return _files(os.fspath(data))
+        return _files([os.fspath(data)])
+    if isinstance(data, list | tuple):
+        if not data or not all(isinstance(path, str | os.PathLike) for path in data):
+            raise InvalidConfigError(f"{_CANNOT} a list that is empty or holds other things than paths: {_EXPECTED}")
+        return _files([os.fspath(path) for path in data])
+    if _is_lazy_frame(data):
+        data = data.collect()
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     elif type(data).__module__.partition(".")[0] == "pandas":
@@ -47,10 +57,11 @@ def open_source(data: Any) -> Source:
     if hasattr(data, "__arrow_c_stream__"):
         reader = data if isinstance(data, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(data)
         return _arrow(reader.schema, reader)
-    raise InvalidConfigError(
-        f"cannot read rows from {type(data).__name__}: give an Arrow table or reader, a pandas or Polars DataFrame, "
-        "or a path or glob of csv, json, parquet, avro or orc files"
-    )
+    raise InvalidConfigError(f"{_CANNOT} {type(data).__name__}: {_EXPECTED}")
+
+
+def _is_lazy_frame(data: Any) -> bool:
+    return type(data).__module__.partition(".")[0] == "polars" and type(data).__name__ == "LazyFrame"
 
 
 def _arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Source:
@@ -62,8 +73,8 @@ def _arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Source:
     return Source(lambda name: infer_schema(name, schema), rows)
 
 
-def _files(pattern: str) -> Source:
-    paths = [pattern] if "://" in pattern else _expand(pattern)
+def _files(patterns: Sequence[str]) -> Source:
+    paths = [path for pattern in patterns for path in ([pattern] if "://" in pattern else _expand(pattern))]
 
     def rows(pipeline: Pipeline) -> Iterator[pa.RecordBatch]:
         for path in paths:

@@ -13,6 +13,7 @@ from gamay.functions.vector import Vector
 from gamay.model.types import DataType
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FEW = 10_000  # values
 # the span that datetime can express, in milliseconds
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 
@@ -66,7 +67,9 @@ def _python_scalars(data_type: DataType, values: Any) -> list[Any]:
 
 
 def _plain(values: Any) -> list[Any]:
-    # through NumPy, Arrow makes Python objects several times faster than by to_pylist
+    if not isinstance(values, np.ndarray) and len(values) < _FEW:
+        return list(values.to_pylist())
+    # through NumPy, Arrow makes Python objects several times faster, but imports pandas, where it is installed, to do so
     array = values if isinstance(values, np.ndarray) else values.to_numpy(zero_copy_only=False)
     listed: list[Any] = array.tolist()
     return listed

@@ -13,7 +13,7 @@ from gamay.segment.metadata import SegmentMetadata, read_metadata
 class ImmutableSegment:
     """A segment folder, memory-mapped; implements `segment.spi.Segment`. Made by `open_segment`."""
 
-    def __init__(self, path: Path, info: SegmentMetadata, file: BufferFile) -> None:
+    def __init__(self, path: Path, info: SegmentMetadata, file: BufferFile, *, verify_on_use: bool = False) -> None:
         self.path = path
         self.info = info
         self.name = info.name
@@ -22,9 +22,14 @@ class ImmutableSegment:
         self.metadata: Mapping[str, Any] = info.to_json()
         self._file = file
         self._columns = {name: ImmutableColumn(meta, file, info.num_docs) for name, meta in info.columns.items()}
+        self._unverified = set(info.columns) if verify_on_use else set()
 
     def column(self, name: str) -> ImmutableColumn:
-        """Return a column; raises KeyError when the segment does not have it."""
+        """Return a column; raises KeyError when the segment does not have it, CorruptSegmentError when it is damaged."""
+        if name in self._unverified:
+            for buffer in self.info.columns[name].buffers.values():
+                self._file.check_buffer(name, buffer)
+            self._unverified.discard(name)
         try:
             return self._columns[name]
         except KeyError:
@@ -41,18 +46,20 @@ class ImmutableSegment:
         self._file.close()
 
 
-def open_segment(path: str | Path, verify: bool = True) -> ImmutableSegment:
+def open_segment(path: str | Path, verify: bool = True, *, verify_on_use: bool = False) -> ImmutableSegment:
     """Open a segment folder.
 
     verify: compare the CRC of every buffer with the metadata's, which reads the whole file; without it only the metadata,
-    the header and the layout are checked. Raises CorruptSegmentError for a file that is truncated, damaged or foreign.
+    the header and the layout are checked. verify_on_use: compare those of a column when it is asked for, before any of it is
+    read: for opening what was verified once without reading all of it again. Raises CorruptSegmentError for a file that is
+    truncated, damaged or foreign.
     """
     folder = Path(path)
     info = read_metadata(folder)
     file = BufferFile(folder / COLUMNS_FILE)
     buffers = [(column.name, buffer) for column in info.columns.values() for buffer in column.buffers.values()]
     file.check_layout(buffers)
-    if verify:
+    if verify and not verify_on_use:
         for column_name, buffer in buffers:
             file.check_buffer(column_name, buffer)
-    return ImmutableSegment(folder, info, file)
+    return ImmutableSegment(folder, info, file, verify_on_use=verify_on_use)

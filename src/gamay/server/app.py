@@ -1,5 +1,7 @@
 """The server's HTTP interface for administrators."""
 
+from collections.abc import Callable
+
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -10,10 +12,11 @@ from gamay.server.instance import ServerInstance
 
 
 class ServerApp:
-    """The handlers."""
+    """The handlers. is_ready: whether everything assigned at the start is loaded, and what queries run is compiled."""
 
-    def __init__(self, instance: ServerInstance) -> None:
+    def __init__(self, instance: ServerInstance, is_ready: Callable[[], bool]) -> None:
         self._instance = instance
+        self._is_ready = is_ready
 
     def asgi(self) -> Starlette:
         """Return the application."""
@@ -35,8 +38,8 @@ class ServerApp:
         return PlainTextResponse("OK")
 
     async def readiness(self, request: Request) -> Response:
-        """Say whether everything assigned at the start is loaded."""
-        if self._instance.ready or request.query_params.get("checkType") == "liveness":
+        """Say whether the server is ready."""
+        if self._is_ready() or request.query_params.get("checkType") == "liveness":
             return PlainTextResponse("OK")
         return PlainTextResponse("Server is not ready, status: STARTING", status_code=503)
 

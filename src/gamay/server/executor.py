@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 
-from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.errors import CorruptSegmentError, ErrorCode, QueryError
 from gamay.query.bind import BoundQuery
 from gamay.query.deadline import Deadline
 from gamay.query.execute import ServerResult, execute
 from gamay.query.pool import WorkPool
+from gamay.segment.defaults import with_defaults
+from gamay.segment.reader import ImmutableSegment
+from gamay.segment.spi import Segment
 from gamay.server.instance import ServerInstance
 
 
@@ -34,4 +37,17 @@ class QueryExecutor:
         snapshot = data.snapshot()
         found = [snapshot[name].segment for name in segments if name in snapshot]
         missing = [name for name in segments if name not in snapshot]
-        return execute(query, found, self._pool, deadline), missing
+        try:
+            return execute(query, self._complete(table, query, found), self._pool, deadline), missing
+        except CorruptSegmentError as error:
+            self._instance.recheck(table)
+            raise QueryError(
+                ErrorCode.QUERY_EXECUTION, f"A segment of {table} is damaged, it is made again if possible: {error}"
+            ) from error
+
+    def _complete(self, table: str, query: BoundQuery, segments: Sequence[ImmutableSegment]) -> Sequence[Segment]:
+        """Give segments that are older than a column of the query its default value in every row."""
+        if all(name in segment.column_names for segment in segments for name in query.fields):
+            return segments
+        layout = self._instance.layout_of(table)
+        return segments if layout is None else [with_defaults(s, layout.schema, layout.config) for s in segments]

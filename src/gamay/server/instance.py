@@ -3,7 +3,7 @@
 import heapq
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,6 +15,7 @@ from gamay.cluster.records import CONSUMING, ERROR, ONLINE, Assignment, SegmentR
 from gamay.cluster.registry import Registry, announce
 from gamay.cluster.znrecord import decode, encode
 from gamay.server.loader import SegmentLoader
+from gamay.server.rebuild import TableLayout
 from gamay.server.table import LoadedSegment, TableData
 
 _log = logging.getLogger(__name__)
@@ -39,6 +40,7 @@ class _Work:
     tables: set[str] = field(default_factory=set)
     changed: dict[str, set[str]] = field(default_factory=dict)  # segments whose record changed, by table
     messages: bool = False
+    suspects: set[str] = field(default_factory=set)  # tables with a segment that a query found to be damaged
     retries: list[tuple[float, str, str]] = field(default_factory=list)  # heap of (when, table, segment)
 
 
@@ -79,6 +81,16 @@ class ServerInstance:
     def failures(self, table: str) -> dict[str, Failure]:
         """Return why segments of a table are in the ERROR state."""
         return {segment: failure for (name, segment), failure in list(self._failures.items()) if name == table}
+
+    def layout_of(self, table: str) -> TableLayout | None:
+        """Return how a typed table is stored now, None when it is gone."""
+        return self._loader.layout_of(table)
+
+    def recheck(self, table: str) -> None:
+        """Compare all checksums of a table soon: what is damaged is no longer served, and fetched again where possible."""
+        with self._wake:
+            self._work.suspects.add(table)
+            self._wake.notify_all()
 
     # life
 
@@ -137,6 +149,8 @@ class ServerInstance:
         while (work := self._next_work()) is not None:
             for table in sorted({*work.tables, *work.changed}):
                 self._guarded(table, partial(self._reconcile, table, work.changed.get(table, set())))
+            for table in sorted(work.suspects):
+                self._guarded(table, partial(self._recheck, table))
             if work.messages:
                 self._guarded("messages", self._handle_messages)
 
@@ -156,7 +170,7 @@ class ServerInstance:
                 while self._work.retries and self._work.retries[0][0] <= now:
                     _, table, segment = heapq.heappop(self._work.retries)
                     self._work.changed.setdefault(table, set()).add(segment)
-                if self._work.tables or self._work.changed or self._work.messages:
+                if self._work.tables or self._work.changed or self._work.messages or self._work.suspects:
                     work, self._work = self._work, _Work(retries=self._work.retries)
                     return work
                 self._wake.wait(self._work.retries[0][0] - now if self._work.retries else None)
@@ -186,23 +200,24 @@ class ServerInstance:
         dropped = loaded.keys() - wanted
         for segment in [s for (t, s) in list(self._failures) if t == table and s not in wanted]:
             self._failures.pop((table, segment), None)
-        gone = data.swap(fresh, dropped)
+        self._swap(data, fresh, dropped)
         self._report(table, wanted, ideal is not None)
-        in_use = {s.folder for s in data.snapshot().values()}
-        for old in gone:
-            if old.folder not in in_use:
-                self._loader.remove(old)
         if ideal is None and not data.snapshot():
             self._tables.pop(table, None)
 
     def _load_all(
-        self, table: str, records: Sequence[SegmentRecord], *, force_download: bool = False
+        self,
+        table: str,
+        records: Sequence[SegmentRecord],
+        *,
+        force_download: bool = False,
+        verify_on_use: bool | None = None,
     ) -> dict[str, LoadedSegment]:
         """Load segments in parallel; those that fail are noted and tried again later."""
 
         def load(record: SegmentRecord) -> LoadedSegment | None:
             try:
-                loaded = self._loader.load(table, record, force_download=force_download)
+                loaded = self._loader.load(table, record, force_download=force_download, verify_on_use=verify_on_use)
             except (GamayError, OSError, ValueError) as error:
                 self._note_failure(table, record.name, error)
                 return None
@@ -271,13 +286,27 @@ class ServerInstance:
         data = self._tables.get(table)
         if data is None:
             return
-        names = list(segments) or sorted(data.snapshot())
-        records = [
-            record
-            for name in names
-            if name in data.snapshot() and (record := self._registry.get_segment(table, name)) is not None
-        ]
-        gone = data.swap(self._load_all(table, records, force_download=force_download))
+        records = self._records(data, list(segments) or sorted(data.snapshot()))
+        self._swap(data, self._load_all(table, records, force_download=force_download))
+
+    def _recheck(self, table: str) -> None:
+        data = self._tables.get(table)
+        if data is None:
+            return
+        records = self._records(data, sorted(data.snapshot()))
+        sound = self._load_all(table, records, verify_on_use=False)
+        self._swap(data, sound, {record.name for record in records} - sound.keys())
+        ideal = self._registry.get_ideal_state(table)
+        if ideal is not None:
+            self._report(table, set(ideal.segments_of(self.id)), exists=True)
+
+    def _records(self, data: TableData, names: Sequence[str]) -> list[SegmentRecord]:
+        loaded = data.snapshot()
+        found = [self._registry.get_segment(data.name, name) for name in names if name in loaded]
+        return [record for record in found if record is not None]
+
+    def _swap(self, data: TableData, fresh: Mapping[str, LoadedSegment], dropped: Iterable[str] = ()) -> None:
+        gone = data.swap(fresh, dropped)
         in_use = {s.folder for s in data.snapshot().values()}
         for old in gone:
             if old.folder not in in_use:

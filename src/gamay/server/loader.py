@@ -34,21 +34,27 @@ class SegmentLoader:
     layout_of: Callable[[str], TableLayout | None]
     clock: Clock
     ids: Ids
+    verify_on_use: bool = False
 
-    def load(self, table: str, record: SegmentRecord, *, force_download: bool = False) -> LoadedSegment:
+    def load(
+        self, table: str, record: SegmentRecord, *, force_download: bool = False, verify_on_use: bool | None = None
+    ) -> LoadedSegment:
         """Return the segment, ready for queries: from the copy on disk when it is sound, else downloaded.
 
+        verify_on_use: whether the checksums of a copy that is here already are compared when a query first reads a column,
+        not now; by default what the loader was made with. What is downloaded is always compared at once.
         Its indexes are brought in line with the table config; where that fails, they stay as they were.
         Raises CorruptSegmentError when the download is not what the record says, NotFoundError, OSError.
         """
+        lazy = self.verify_on_use if verify_on_use is None else verify_on_use
         layout = self.layout_of(table)
         rebuilt = None if layout is None else self._folder(table, record, layout.fingerprint())
         if rebuilt is not None and rebuilt.exists() and not force_download:
             try:
-                return self._open(rebuilt, record, owned=True, rebuilt=True)
+                return self._open(rebuilt, record, owned=True, rebuilt=True, lazy=lazy)
             except CorruptSegmentError as error:
                 _log.warning("the copy of segment %s of %s is damaged, it is made again: %s", record.name, table, error)
-        loaded = self._load_as_pushed(table, record, force_download)
+        loaded = self._load_as_pushed(table, record, force_download, lazy)
         if layout is None or rebuilt is None or layout.matches(loaded.segment.info):
             return loaded
         try:
@@ -57,18 +63,18 @@ class SegmentLoader:
             _log.error("segment %s of %s keeps its indexes, they cannot be built anew: %s", record.name, table, error)
             return loaded
 
-    def _load_as_pushed(self, table: str, record: SegmentRecord, force_download: bool) -> LoadedSegment:
+    def _load_as_pushed(self, table: str, record: SegmentRecord, force_download: bool, lazy: bool) -> LoadedSegment:
         source = self.locate(record.download_url)
         if Path(source).is_dir():
-            return self._open(Path(source), record, owned=False)
+            return self._open(Path(source), record, owned=False, lazy=lazy)
         folder = self._folder(table, record)
         if folder.exists() and not force_download:
             try:
-                return self._open(folder, record, owned=True)
+                return self._open(folder, record, owned=True, lazy=lazy)
             except CorruptSegmentError as error:
                 _log.warning("the copy of segment %s of %s is damaged, it is fetched again: %s", record.name, table, error)
         self._download(source, folder, record)
-        return self._open(folder, record, owned=True)
+        return self._open(folder, record, owned=True, lazy=True)  # compared in `_download`
 
     def remove(self, loaded: LoadedSegment) -> None:
         """Remove this server's copy of a segment that is no longer visible."""
@@ -125,8 +131,10 @@ class SegmentLoader:
     def _folder(self, table: str, record: SegmentRecord, fingerprint: str = "") -> Path:
         return self.root / table / f"{record.name}__{record.crc}{'__' if fingerprint else ''}{fingerprint}"
 
-    def _open(self, folder: Path, record: SegmentRecord, *, owned: bool, rebuilt: bool = False) -> LoadedSegment:
-        segment = open_segment(folder, verify=True)
+    def _open(
+        self, folder: Path, record: SegmentRecord, *, owned: bool, rebuilt: bool = False, lazy: bool = False
+    ) -> LoadedSegment:
+        segment = open_segment(folder, verify_on_use=lazy)
         # Other indexes make another CRC; the folder's name says from which copy they were built.
         if segment.name != record.name or (segment.info.crc != record.crc and not rebuilt):
             segment.close()

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote, urlsplit
 
-import fsspec
-
 from gamay.base.errors import InvalidConfigError, NotFoundError, nearest
 
 _COPY_BYTES = 1 << 20
@@ -148,6 +146,8 @@ def _open(uri: str, mode: str) -> Any:
     local = local_path(uri)
     if local is not None:
         return local.open(mode)
+    import fsspec
+
     try:
         return fsspec.open(uri, mode)
     except ValueError as reason:
