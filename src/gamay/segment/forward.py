@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
+from gamay.functions.vector import take
 from gamay.kernels import bitpack
 from gamay.segment.format import BufferFile, BufferMeta, BufferWriter
 from gamay.segment.spi import Ids
@@ -57,7 +58,8 @@ class AlignedIds:
         return self._ids[start:stop]
 
     def at(self, positions: Ids) -> Ids:
-        return self._ids[positions]
+        ids: Ids = take(self._ids, positions)
+        return ids
 
 
 class PackedIds:

@@ -22,6 +22,9 @@ from gamay.segment.spi import Column, Ids, Segment
 
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
+# Scans up to this cost look at all rows of a range sooner (0.02 to 0.4 ns a row) than the few that are left are found (1.4).
+CHEAP = 1.5
+
 
 class EntryCounter:
     """Counts values read by scans, from any thread."""
@@ -184,7 +187,7 @@ class AndScan:
             left = np.count_nonzero(mask)
             if left == 0:
                 break
-            if left * SPARSE < len(mask):
+            if scan.cost > CHEAP and left * SPARSE < len(mask):
                 rows = np.flatnonzero(mask)
                 mask[rows] = scan.mask_at((rows + first).astype(np.int32))
             else:
@@ -214,7 +217,7 @@ class OrScan:
             left = len(mask) - np.count_nonzero(mask)
             if left == 0:
                 break
-            if left * SPARSE < len(mask):
+            if scan.cost > CHEAP and left * SPARSE < len(mask):
                 rows = np.flatnonzero(~mask)
                 mask[rows] = scan.mask_at((rows + first).astype(np.int32))
             else:
