@@ -36,7 +36,7 @@ def converted(values, data_type, arrow_type=None, **spec):
         ("INT", [2**31, 5], [FAILS, 5]),
         ("INT", [True, False, None], [1, 0, None]),
         ("LONG", ["9223372036854775807", "9223372036854775808"], [2**63 - 1, FAILS]),
-        ("LONG", ["9007199254740993", "9007199254740993.0"], [2**53 + 1, FAILS]),
+        ("LONG", ["9007199254740993", "9007199254740993.0"], [2**53 + 1, 2**53 + 1]),
         ("LONG", [Decimal("5.00"), Decimal("5.50")], [5, FAILS]),
         ("FLOAT", ["1.5", "NaN", "1e39", "x"], [1.5, None, math.inf, FAILS]),
         ("FLOAT", [1e300, 0.5], [FAILS, 0.5]),
@@ -134,8 +134,7 @@ def naive(text, data_type):
                 number = Decimal(text.strip())
                 bits = 31 if data_type == "INT" else 63
                 fits = number == number.to_integral_value() and -(2**bits) <= number < 2**bits
-                is_plain = not set("e.") & set(text)
-                return int(number) if fits and (is_plain or abs(number) < 2**53) else FAILS
+                return int(number) if fits else FAILS
             case "DOUBLE":
                 return None if math.isnan(float(text)) else float(text) + 0.0
             case "UUID":

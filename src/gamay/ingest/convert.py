@@ -14,7 +14,7 @@ from gamay.ingest.arrays import Mask, convert_each, is_json_text, list_array, nu
 from gamay.model.field_spec import FieldSpec
 from gamay.model.types import DataType
 
-_EXACT_DOUBLES_BELOW = float(2**53)
+_DECIMAL = pa.decimal128(38, 18)
 
 
 def convert(array: pa.Array, field: FieldSpec, multi_value_delimiter: str | None = None) -> tuple[pa.Array, Mask | None]:
@@ -128,11 +128,8 @@ def _text_to_integer(array: pa.Array, target: pa.DataType) -> pa.Array:
     try:
         return pc.replace_substring_regex(array, r"^\+", "").cast(target)
     except pa.ArrowInvalid:
-        doubles = array.cast(pa.float64())
-    extremes = pc.min_max(pc.abs(doubles)).as_py()
-    if extremes["max"] is not None and extremes["max"] >= _EXACT_DOUBLES_BELOW:
-        raise ValueError("too large to be told exactly from its neighbours")
-    return doubles.cast(target)
+        # Decimals are exact where doubles would round a fraction away; a cast that loses digits raises.
+        return array.cast(_DECIMAL).cast(pa.decimal128(_DECIMAL.precision, 0)).cast(target)
 
 
 def _to_floating(array: pa.Array, field: FieldSpec, target: pa.DataType) -> pa.Array:
