@@ -11,6 +11,7 @@ from gamay.functions.aggregate.spi import Aggregate, GroupIds, Partial, State
 from gamay.functions.aggregate.totals import Needs, Totals
 from gamay.functions.expression import Column, Expression
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, take
+from gamay.query.groupby.arithmetic import Arithmetic, is_arithmetic
 from gamay.query.groupby.table import AggregateCall
 from gamay.query.matches import Block, DocMask
 
@@ -30,6 +31,7 @@ class _Slot:
     arguments: tuple[Expression, ...]
     users: list[int] = field(default_factory=list)
     needs: Needs = _NO_NEEDS  # of all users, when they are totals
+    is_arithmetic: bool = False  # totals of sums and products of columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ def plan_states(calls: Sequence[AggregateCall], count_rows: bool) -> StatePlan:
         slot = by_argument.get((kind, call.arguments))
         if slot is None:
             slot = by_argument[kind, call.arguments] = _Slot(aggregate, call.arguments)
+            slot.is_arithmetic = kind == "totals" and any(map(is_arithmetic, call.arguments))
             slots.append(slot)
         slot.users.append(index)
         if isinstance(aggregate, Numeric):
@@ -108,6 +111,7 @@ class States:
         self._plan = plan
         self.num_groups = num_groups
         self._states: list[State] = [_allocate(slot, num_groups) for slot in plan.slots]
+        self._arithmetic = Arithmetic()
 
     def make_room(self, num_groups: int) -> None:
         """Grow to at least so many groups."""
@@ -121,7 +125,15 @@ class States:
     def update(self, groups: GroupIds | None, operand: Evaluate, num_rows: int) -> None:
         """Add the rows of a block; `operand` gives the values of an expression at these rows."""
         for slot, state in zip(self._plan.slots, self._states, strict=True):
-            slot.owner.update(state, groups, [operand(argument) for argument in slot.arguments], num_rows)
+            slot.owner.update(state, groups, self._arguments(slot, operand, num_rows), num_rows)
+
+    def _arguments(self, slot: _Slot, operand: Evaluate, num_rows: int) -> list[Operand]:
+        if slot.is_arithmetic:
+            # Totals do not hold on to what they are given, so it may lie in buffers.
+            values = self._arithmetic.compute(slot.arguments[0], operand, num_rows)
+            if values is not None:
+                return [values]
+        return [operand(argument) for argument in slot.arguments]
 
     def update_kept(self, block: DocMask, operand: Evaluate) -> None:
         """Add the rows of a block to the only group; `operand` gives values at all rows of its span. See `only_adds`."""

@@ -1,0 +1,82 @@
+"""Arithmetic in buffers against the general evaluation of expressions."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gamay.functions.evaluate import evaluate
+from gamay.functions.expression import Call, Column, Expression, Literal
+from gamay.functions.vector import EncodedVector, Operand, Vector
+from gamay.model.types import DataType
+from gamay.query.groupby.arithmetic import Arithmetic, is_arithmetic
+from gamay.sql.parser import parse_expression
+
+DICTIONARY = Vector(DataType.DOUBLE, np.array([-np.inf, -1.5, 0.0, 2.25, 1e300, np.nan]))
+COLUMNS = ["coded", "whole", "long", "float", "double"]
+
+
+def operands(num_rows: int, seed: int) -> dict[str, Operand]:
+    rng = np.random.default_rng(seed)
+    return {
+        "coded": EncodedVector(rng.integers(0, 6, num_rows).astype(np.uint8), DICTIONARY),
+        "whole": EncodedVector(
+            rng.integers(0, 3, num_rows).astype(np.uint16), Vector(DataType.INT, np.array([-5, 1, 7], np.int32))
+        ),
+        "long": Vector(DataType.LONG, rng.integers(-(1 << 62), 1 << 62, num_rows)),
+        "float": Vector(DataType.FLOAT, rng.normal(size=num_rows).astype(np.float32)),
+        "double": Vector(DataType.DOUBLE, rng.normal(size=num_rows)),
+    }
+
+
+leaves: st.SearchStrategy[Expression] = st.one_of(
+    st.sampled_from(COLUMNS).map(Column),
+    st.integers(-9, 9).map(lambda value: Literal(value, DataType.INT)),
+    st.just(Literal(0.1, DataType.DOUBLE)),
+)
+expressions = st.recursive(
+    leaves,
+    lambda inner: st.builds(Call, st.sampled_from(["plus", "minus", "times"]), st.tuples(inner, inner)),
+    max_leaves=8,
+)
+
+
+@given(expressions.filter(is_arithmetic), st.integers(0, 5))
+def test_values_are_those_of_the_evaluation(expression: Expression, seed: int) -> None:
+    arithmetic = Arithmetic()
+    for num_rows in (40, 7, 0):  # buffers of a larger block serve smaller ones
+        columns = operands(num_rows, seed)
+
+        def operand(part: Any, columns: dict[str, Operand] = columns) -> Operand:
+            return columns[part.name]
+
+        computed = arithmetic.compute(expression, operand, num_rows)
+        expected = evaluate(expression, columns.__getitem__, num_rows)
+        assert computed is not None
+        assert isinstance(expected, Vector)
+        np.testing.assert_array_equal(computed.values, expected.values)
+
+
+@pytest.mark.parametrize("text", ["a * 2", "2 * 3", "a / b", "abs(a) * b", "a * 'x' + b", "a"])
+def test_what_is_left_to_the_evaluation(text: str) -> None:
+    assert not is_arithmetic(parse_expression(text))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Vector(DataType.TIMESTAMP, np.arange(3)),
+        Vector(DataType.BOOLEAN, np.array([True, False, True])),
+        Vector(DataType.DOUBLE, np.arange(3.0), None, np.array([True, False, False])),
+        Vector(DataType.DOUBLE, np.arange(6.0), np.array([0, 2, 4, 6])),
+    ],
+)
+def test_columns_of_anything_but_plain_numbers_are_left_alone(other: Vector) -> None:
+    columns: dict[str, Operand] = {"a": Vector(DataType.DOUBLE, np.arange(3.0)), "b": other}
+
+    def operand(part: Any) -> Operand:
+        return columns[part.name]
+
+    assert Arithmetic().compute(parse_expression("a * b"), operand, 3) is None
