@@ -69,6 +69,7 @@ class RoutingTables:
         for path in (paths.IDEAL_STATES, paths.EXTERNAL_VIEWS, paths.LINEAGES, paths.TABLE_CONFIGS, paths.SCHEMAS):
             self._cancels.append(store.watch(path, self._on_table_change))
         self._cancels.append(store.watch(paths.SEGMENTS, self._on_segment_change))
+        self._cancels.append(store.watch(paths.PARTICIPANT_CONFIGS, self._on_instance_change))
         for table in self._registry.table_names():
             self._rebuild(table, None)
         self._thread = threading.Thread(target=self._run, name="broker-routing", daemon=True)
@@ -111,6 +112,11 @@ class RoutingTables:
         tables = _typed_names(name) if path.startswith(paths.SCHEMAS) else (name,)
         with self._condition:
             self._dirty.update(tables)
+            self._condition.notify_all()
+
+    def _on_instance_change(self, _: str) -> None:
+        with self._condition:
+            self._dirty.update(self._routes)
             self._condition.notify_all()
 
     def _on_segment_change(self, path: str) -> None:
@@ -164,7 +170,7 @@ class RoutingTables:
             return None
         view = registry.get_external_view(table)
         hidden = registry.get_lineage(table).hidden_segments()
-        segments, servers, unready = _split(ideal, view, hidden)
+        segments, servers, unready = _split(ideal, view, hidden, self._not_asked())
         for segment in list(segments):
             if segment not in cache:
                 record = registry.get_segment(table, segment)
@@ -182,6 +188,11 @@ class RoutingTables:
             PruningTable.build([cache[segment] for segment in segments]),
         )
 
+    def _not_asked(self) -> frozenset[str]:
+        """Return the instances that are switched off, wholly or for queries."""
+        found = [self._registry.get_instance(name) for name in self._registry.instance_ids()]
+        return frozenset(i.id for i in found if i is not None and (not i.enabled or i.queries_disabled))
+
     def _missed_from(self, table: str, segment: str, view: Assignment | None) -> int:
         """Return when the absence of a segment begins to be a failure: milliseconds, 0 for at once."""
         if view is not None and ERROR in view.states.get(segment, {}).values():
@@ -191,7 +202,7 @@ class RoutingTables:
 
 
 def _split(
-    ideal: Assignment, view: Assignment | None, hidden: frozenset[str]
+    ideal: Assignment, view: Assignment | None, hidden: frozenset[str], excluded: frozenset[str]
 ) -> tuple[list[str], list[tuple[str, ...]], list[str]]:
     segments: list[str] = []
     servers: list[tuple[str, ...]] = []
@@ -199,7 +210,7 @@ def _split(
     for segment in sorted(ideal.states):
         if segment in hidden:
             continue
-        candidates = tuple(servers_of(segment, ideal, view))
+        candidates = tuple(servers_of(segment, ideal, view, excluded))
         if candidates:
             segments.append(segment)
             servers.append(candidates)

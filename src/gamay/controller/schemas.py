@@ -7,10 +7,17 @@ from typing import Any
 from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError, nearest
 from gamay.cluster.invariants import name_problem
 from gamay.cluster.registry import Registry
+from gamay.functions.expression import column_names
 from gamay.model.parse import Parsed
 from gamay.model.schema import Schema, check_backward_compatible
 from gamay.model.table_name import raw_table_name
 from gamay.model.validation import validate_schema
+from gamay.sql.parser import parse_expression
+
+
+def columns_of(text: str) -> list[str]:
+    """Return the columns that the text of a transform or filter reads. Raises QueryError when it cannot be parsed."""
+    return column_names(parse_expression(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,7 @@ class SchemaManager:
         parsed = Schema.from_json(document)
         if problem := name_problem(parsed.value.name):
             raise InvalidConfigError(f"schemaName: {problem}")
-        validate_schema(parsed.value)
+        validate_schema(parsed.value, columns_of=columns_of)
         return parsed
 
     def add(self, document: Mapping[str, Any], *, override: bool = True, force: bool = False) -> Parsed[Schema]:

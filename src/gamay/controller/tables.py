@@ -13,7 +13,7 @@ from gamay.cluster.assignment import servers_tagged
 from gamay.cluster.invariants import name_problem
 from gamay.cluster.records import Assignment
 from gamay.controller.context import ControllerContext
-from gamay.controller.schemas import SchemaManager
+from gamay.controller.schemas import SchemaManager, columns_of
 from gamay.model.parse import Parsed
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
@@ -103,7 +103,7 @@ class TableManager:
                 )
             schema = Schema.from_json(schema_document).value
         if "ALL" not in skipped:
-            validate_table_config(config, schema)
+            validate_table_config(config, schema, columns_of=columns_of)
             if "TENANT" not in skipped:
                 self._check_tenant(config)
         return parsed

@@ -11,6 +11,8 @@ from gamay.base.ids import RANDOM_IDS, Ids
 from gamay.broker.app import BrokerApp
 from gamay.controller.api.app import create_app
 from gamay.controller.api.services import Services
+from gamay.controller.instances import InstanceManager
+from gamay.controller.periodic import PeriodicTask, PeriodicTasks
 from gamay.controller.reload import ReloadManager
 from gamay.controller.table_documents import TableDocuments
 from gamay.controller.uploads import UploadManager
@@ -20,6 +22,7 @@ from gamay.embedded.http import HttpServer
 from gamay.server.app import ServerApp
 
 _QUERY_THREADS = 32
+_PURGE_S = 3600  # between removals of deleted segments whose retention is over
 _log = logging.getLogger(__name__)
 
 
@@ -65,6 +68,9 @@ class EmbeddedCluster:
             for http in self._http:
                 http.stop()
             raise
+        context = self._core.context
+        purge = PeriodicTask("RetentionManager", _PURGE_S, lambda: context.deep_store.purge(context.clock.now_ms()))
+        self._periodic = PeriodicTasks([purge], clock)
         self.controller_url = f"http://{HOST}:{controller}"
         self.broker_url = f"http://{HOST}:{broker}"
         self.server_url = f"http://{HOST}:{server}"
@@ -99,6 +105,8 @@ class EmbeddedCluster:
             replacements=core.replacements,
             reloads=ReloadManager(core.context),
             writer=TableWriter(core.context, core.tables, core.segments),
+            instances=InstanceManager(core.context, core.tables),
+            periodic=self._periodic,
             is_ready=lambda: self.ready,
             sleep=self._stopped.wait,
         )
@@ -111,6 +119,7 @@ class EmbeddedCluster:
         for http, app in zip(self._http, apps, strict=True):
             http.start(app)
         core.start()
+        self._periodic.start()
         if self._warm_up:
             # A daemon: whoever stops the cluster does not wait for the compiler.
             threading.Thread(target=self._compile, name="warm-up", daemon=True).start()
@@ -142,6 +151,7 @@ class EmbeddedCluster:
             http.begin_stop()
         for http in self._http:
             http.stop()
+        self._periodic.stop()
         self._queries.shutdown(wait=False, cancel_futures=True)
         self._core.stop()
 

@@ -159,10 +159,9 @@ class LocalCluster:
 
     def _register_server(self, port: int | None) -> str:
         """Return the id of this folder's server: it stays the same whatever its port is, for ideal states name it."""
-        known = [name for name in self.registry.instance_ids() if name.startswith(f"{Role.SERVER.value}_")]
+        known = self._instances_here(Role.SERVER)
         if known:
-            instance = self.registry.get_instance(known[0])
-            assert instance is not None
+            instance = known[0]
             if port is not None and instance.port != port:
                 self.registry.put_instance(_moved(instance, port))
             return instance.id
@@ -172,14 +171,19 @@ class LocalCluster:
         self.registry.create_instance(new)
         return new.id
 
+    def _instances_here(self, role: Role) -> list[Instance]:
+        """Return the instances of a role that this folder's processes registered, not those that users added."""
+        found = [self.registry.get_instance(name) for name in self.registry.instance_ids()]
+        return [instance for instance in found if instance is not None and instance.role is role and instance.host == HOST]
+
     def _register(self, role: Role, port: int | None, tags: tuple[str, ...]) -> str:
         """Make the instance of a role known, if it can be reached, in place of those that ran at other ports before."""
         name = Instance.make_id(role, HOST, port or 0)
         if port is None:
             return name
-        for other in self.registry.instance_ids():
-            if other.startswith(f"{role.value}_") and other != name:
-                self.registry.delete_instance(other)
+        for other in self._instances_here(role):
+            if other.id != name:
+                self.registry.delete_instance(other.id)
         if self.registry.get_instance(name) is None:
             self.registry.create_instance(Instance(name, HOST, port, tags))
         announce(self._store, name)

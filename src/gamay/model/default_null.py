@@ -37,6 +37,7 @@ _METRIC: Mapping[DataType, NullValue] = {
 }
 
 COLUMN_TYPES = tuple(_DIMENSION)  # the types that a column can have
+METRIC_TYPES = tuple(_METRIC)  # the types that a metric can have
 
 
 def default_null_value(data_type: DataType, role: FieldRole) -> NullValue:

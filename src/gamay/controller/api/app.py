@@ -11,6 +11,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gamay.base.errors import GamayError
 from gamay.controller.api.cluster import cluster_router, instance_router, live_broker_router
+from gamay.controller.api.instance_changes import instance_change_router
+from gamay.controller.api.periodic import periodic_router
 from gamay.controller.api.queries import query_router
 from gamay.controller.api.schemas import schema_router
 from gamay.controller.api.segment_changes import segment_change_router
@@ -43,6 +45,8 @@ def create_app(services: Services) -> FastAPI:
         segment_change_router(services),
         segment_read_router(services),
         instance_router(services),
+        instance_change_router(services),
+        periodic_router(services),
         cluster_router(services),
         query_router(services),
         ingest_router(services),

@@ -1,6 +1,8 @@
 """REST: schemas."""
 
+import math
 from collections import Counter
+from decimal import Decimal
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
@@ -8,6 +10,7 @@ from fastapi import APIRouter, Depends, Request
 from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.controller.api.multipart import stream_single
 from gamay.controller.api.services import Services, body_docs, json_body, status, written
+from gamay.model.default_null import COLUMN_TYPES, METRIC_TYPES, default_null_value
 from gamay.model.parse import load_json
 from gamay.model.types import FieldRole
 
@@ -34,6 +37,10 @@ def schema_router(services: Services) -> APIRouter:
     @router.get("/schemas/info", summary="Count the columns of all schemas by role")
     def schemas_info() -> dict[str, Any]:
         return {"schemasInfo": [_info(services, name) for name in schemas.names()], "uncachedSchemas": []}
+
+    @router.get("/schemas/fieldSpec", summary="List the types that a column can have, with their default nulls by role")
+    def field_spec() -> dict[str, Any]:
+        return _field_spec()
 
     @router.post(
         "/schemas/validate", summary="Check a schema without storing it", openapi_extra=body_docs("A schema", _EXAMPLE)
@@ -93,6 +100,25 @@ def _reload_users(services: Services, name: str) -> None:
     for table in tables:
         if services.segments.names(table):
             services.reloads.submit(table)
+
+
+def _field_spec() -> dict[str, Any]:
+    """Return roles and types as editors of schemas need them."""
+    roles = {}
+    for role in (FieldRole.DIMENSION, FieldRole.METRIC, FieldRole.DATE_TIME):
+        allowed = METRIC_TYPES if role is FieldRole.METRIC else COLUMN_TYPES
+        defaults = {t.value: {"nullDefault": _shown(default_null_value(t, role))} for t in COLUMN_TYPES if t in allowed}
+        roles[role.value] = {"allowedDataTypes": defaults}
+    types = {t.value: {"isNumeric": t.is_numeric, "isFixedWidth": t.is_fixed_width} for t in COLUMN_TYPES}
+    return {"fieldTypes": roles, "dataTypes": types}
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, float) and math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return str(value) if isinstance(value, Decimal) else value
 
 
 def _info(services: Services, name: str) -> dict[str, Any]:

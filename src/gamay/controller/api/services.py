@@ -9,7 +9,9 @@ from fastapi import Request
 
 from gamay.base.errors import InvalidConfigError
 from gamay.controller.context import ControllerContext
+from gamay.controller.instances import InstanceManager
 from gamay.controller.lineage import ReplaceManager
+from gamay.controller.periodic import PeriodicTasks
 from gamay.controller.reload import ReloadManager
 from gamay.controller.schemas import SchemaManager
 from gamay.controller.segments import SegmentManager
@@ -35,6 +37,8 @@ class Services:
     replacements: ReplaceManager
     reloads: ReloadManager
     writer: TableWriter
+    instances: InstanceManager
+    periodic: PeriodicTasks
     is_ready: Callable[[], bool]
     sleep: Callable[[float], object]
 
@@ -64,8 +68,12 @@ def status(text: str) -> dict[str, Any]:
 
 
 def written(parsed: Parsed[Any], text: str) -> dict[str, Any]:
-    """Return the answer of a successful change of a config, with the keys that mean nothing to Gamay."""
-    return {"unrecognizedProperties": dict(parsed.unrecognized), "status": text}
+    """Return the answer of a successful change of a config, with the keys that mean nothing to Gamay.
+
+    Those that look like a slip come with the key that was probably meant, as `suggestions`: JSON pointer -> key.
+    """
+    answer: dict[str, Any] = {"unrecognizedProperties": dict(parsed.unrecognized), "status": text}
+    return answer | ({"suggestions": dict(parsed.suggestions)} if parsed.suggestions else {})
 
 
 def body_docs(description: str, example: Any = None) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """REST: how tables are assigned, loaded, and how large they are."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from gamay.base.errors import NotFoundError
+from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.cluster.records import Assignment, Role
 from gamay.cluster.views import segment_status
 from gamay.controller.api.services import Services
@@ -17,6 +17,7 @@ from gamay.model.table_name import TableType, table_type_of
 TypeParam = Annotated[str | None, Query(alias="type", description="OFFLINE or REALTIME")]
 TableTypeParam = Annotated[str | None, Query(alias="tableType", description="OFFLINE or REALTIME")]
 SegmentNames = Annotated[str, Query(alias="segmentNames", description="By commas")]
+Columns = Annotated[list[str], Query(alias="columns", default_factory=list, description="Names, or * for all")]
 
 
 def view_router(services: Services) -> APIRouter:
@@ -82,6 +83,14 @@ def view_router(services: Services) -> APIRouter:
                     known[index] += flag == "YES"
         return {"totalOnlineSegments": online, "columnToIndexesCount": counts}
 
+    @router.get("/tables/{table}/metadata", summary="Add up what servers tell of a table's segments")
+    @router.get("/tables/{table}/aggregateMetadata", summary="Add up what servers tell of a table's segments: the old name")
+    def metadata(table: str, columns: Columns, table_type: TypeParam = None) -> dict[str, Any]:
+        typed = tables.resolve(table, table_type)[0]
+        if typed.endswith("_REALTIME"):
+            raise InvalidConfigError(f"The metadata of a table is told for OFFLINE tables only, not for {typed}")
+        return _aggregate(services, typed, columns)
+
     @router.get("/debug/tables/{table}", tags=["Debug"], summary="Show the state of every segment, with errors")
     def debug(table: str, table_type: TypeParam = None) -> list[dict[str, Any]]:
         return [_debug(services, typed) for typed in tables.resolve(table, table_type)]
@@ -125,6 +134,42 @@ def _all_details(services: Services, table: str) -> Iterator[dict[str, Any]]:
             except NotFoundError:
                 continue
             break
+
+
+def _aggregate(services: Services, table: str, columns: list[str]) -> dict[str, Any]:
+    """Return the size and rows of a table, and means over its segments for the columns asked for (`*`: all)."""
+    size = rows = segments = 0
+    chosen: dict[str, list[dict[str, Any]]] = {}
+    sizes: dict[str, dict[str, int]] = {}
+    for details in _all_details(services, table):
+        segments += 1
+        rows += details["totalDocs"]
+        for column in details["columns"]:
+            name = column["columnName"]
+            if "*" not in columns and name not in columns:
+                continue
+            chosen.setdefault(name, []).append(column)
+            known = sizes.setdefault(name, {})
+            for index, num_bytes in column["indexSizeMap"].items():
+                known[index] = known.get(index, 0) + num_bytes
+    for server in _servers_of(services, table):
+        size += sum(services.context.servers.segment_sizes(server, table).values())
+
+    def mean(name: str, of: Callable[[dict[str, Any]], float]) -> float:
+        return sum(of(column) for column in chosen[name]) / len(chosen[name])
+
+    multi_value = [name for name, parts in chosen.items() if not parts[0]["singleValue"]]
+    return {
+        "tableName": table,
+        "diskSizeInBytes": size,
+        "numSegments": segments,
+        "numRows": rows,
+        "columnLengthMap": {name: sum(sizes[name].values()) / max(1, rows) for name in chosen},
+        "columnCardinalityMap": {name: mean(name, lambda c: c["cardinality"]) for name in chosen},
+        "maxNumMultiValuesMap": {name: mean(name, lambda c: c["maxNumberOfMultiValues"]) for name in multi_value},
+        "columnIndexSizeMap": {name: {k: v / segments for k, v in sizes[name].items()} for name in chosen},
+        "upsertPartitionToServerPrimaryKeyCountMap": {},
+    }
 
 
 def _debug(services: Services, table: str) -> dict[str, Any]:

@@ -1,0 +1,236 @@
+"""Instances and tenants: add, change, switch on and off, tag, drop.
+
+A tenant is a name in the tags of instances: `<tenant>_BROKER`, `<tenant>_OFFLINE`, `<tenant>_REALTIME`. An instance that
+belongs to none carries `broker_untagged` or `server_untagged`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError, nearest
+from gamay.cluster.records import Instance, Role
+from gamay.controller.context import ControllerContext
+from gamay.controller.tables import TableManager, server_tag
+
+_KEYS = (
+    "host",
+    "port",
+    "type",
+    "tags",
+    "pools",
+    "grpcPort",
+    "adminPort",
+    "queryServicePort",
+    "queryMailboxPort",
+    "queriesDisabled",
+)
+_STATES = ("enable", "disable", "drain", "queries_disable", "queries_enable")
+_UNTAGGED = {Role.BROKER: "broker_untagged", Role.SERVER: "server_untagged"}
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceManager:
+    """The instances of the cluster."""
+
+    context: ControllerContext
+    tables: TableManager
+
+    def all(self) -> list[Instance]:
+        """Return all instances, by id."""
+        registry = self.context.registry
+        return [i for name in registry.instance_ids() if (i := registry.get_instance(name)) is not None]
+
+    def get(self, name: str) -> Instance:
+        """Return an instance. Raises NotFoundError."""
+        found = self.context.registry.get_instance(name)
+        if found is None:
+            hint = nearest(name, self.context.registry.instance_ids())
+            raise NotFoundError(f"Failed to find instance config for instance: {name}.{hint}")
+        return found
+
+    def add(self, document: Mapping[str, Any]) -> Instance:
+        """Make an instance known that may start later. Raises ConflictError when it is, InvalidConfigError."""
+        added = _parse(document)
+        if self.context.registry.get_instance(added.id) is not None:
+            raise ConflictError(f"Instance: {added.id} already exists")
+        self.context.registry.create_instance(added)
+        return added
+
+    def update(self, name: str, document: Mapping[str, Any]) -> None:
+        """Replace what is known of an instance; its id stays. Raises NotFoundError, InvalidConfigError."""
+        before, after = self.get(name), _parse(document)
+        if after.role is not before.role:
+            raise InvalidConfigError(f"type: instance {name} is a {before.role.value}, it cannot become another")
+        self.context.registry.put_instance(replace(after, id=before.id, enabled=before.enabled, extra=before.extra))
+
+    def set_tags(self, name: str, tags: Sequence[str]) -> None:
+        """Replace the tags of an instance. Raises NotFoundError."""
+        self.context.registry.put_instance(replace(self.get(name), tags=tuple(tags)))
+
+    def set_state(self, name: str, state: str) -> None:
+        """Switch an instance on or off, wholly or for queries. Raises NotFoundError, InvalidConfigError."""
+        instance, wanted = self.get(name), state.lower()
+        if wanted not in _STATES:
+            raise InvalidConfigError(
+                f"Invalid state: '{state}', it must be one of {', '.join(_STATES)}.{nearest(wanted, _STATES)}"
+            )
+        if wanted == "drain" and instance.role is not Role.MINION:
+            raise InvalidConfigError(f"Only minions can be drained, and {name} is a {instance.role.value}")
+        if wanted.startswith("queries") and instance.role is not Role.SERVER:
+            raise InvalidConfigError(f"Queries can be switched off on servers only, and {name} is a {instance.role.value}")
+        if wanted.startswith("queries"):
+            changed = replace(instance, queries_disabled=wanted == "queries_disable")
+        else:
+            changed = replace(instance, enabled=wanted == "enable")
+        self.context.registry.put_instance(changed)
+
+    def drop(self, name: str) -> None:
+        """Forget an instance. Raises NotFoundError, ConflictError while it is alive or has segments."""
+        self.get(name)
+        registry = self.context.registry
+        if name in registry.live_instance_ids():
+            raise ConflictError(f"Failed to drop instance {name}: it is still live")
+        for table in self.tables.names():
+            if any(name in states for states in registry.must_get_ideal_state(table).states.values()):
+                raise ConflictError(f"Failed to drop instance {name}: segments of table {table} are assigned to it")
+        registry.delete_instance(name)
+
+    # tenants
+
+    def put_tenant(self, document: Mapping[str, Any], *, exists: bool) -> str:
+        """Create a tenant from untagged instances, or bring an existing one to so many; return its name.
+
+        Raises NotFoundError for an unknown one, InvalidConfigError for bad keys or when there are too few instances.
+        """
+        role, name, suffixes = _tenant_request(document)
+        members = self.of_tenant(role, name)
+        if exists and not members:
+            raise NotFoundError(f"Tenant {name} has no {role.value.lower()}s: create it with POST")
+        if not exists and members:
+            raise ConflictError(f"Tenant {name} exists already: change it with PUT")
+        wanted = max(suffixes.values())
+        free = [i for i in self.all() if i.role is role and _UNTAGGED[role] in i.tags]
+        if wanted > len(members) + len(free):
+            raise InvalidConfigError(
+                f"Tenant {name} needs {wanted} {role.value.lower()}s, but {len(members)} belong to it and {len(free)} are "
+                f"untagged: tag more of them '{_UNTAGGED[role]}' with PUT /instances/{{name}}/updateTags"
+            )
+        chosen = [*members, *free][:wanted]
+        for position, instance in enumerate(chosen):
+            ours = [f"{name}_{suffix}" for suffix, count in suffixes.items() if position < count]
+            others = [tag for tag in instance.tags if tag != _UNTAGGED[role] and tag.rpartition("_")[0] != name]
+            self.set_tags(instance.id, [*others, *ours])
+        for instance in members[wanted:]:
+            self._leave(instance, role, name)
+        return name
+
+    def delete_tenant(self, name: str, kind: str) -> None:
+        """Take a tenant's tags from its instances. Raises InvalidConfigError while a table uses it, NotFoundError."""
+        role = _tenant_role(kind)
+        members = self.of_tenant(role, name)
+        if not members:
+            raise NotFoundError(f"Failed to find {role.value.lower()}s of tenant: {name}")
+        users = [
+            table
+            for table in self.tables.names()
+            if name == (self._broker_tenant(table) if role is Role.BROKER else self._server_tenant(table))
+        ]
+        if users:
+            raise InvalidConfigError(f"Tenant {name} cannot be deleted, tables use it: {', '.join(users)}")
+        for instance in members:
+            self._leave(instance, role, name)
+
+    def set_tenant_state(self, name: str, kind: str | None, state: str) -> None:
+        """Switch all instances of a tenant on or off. Raises NotFoundError, InvalidConfigError."""
+        if state.lower() not in ("enable", "disable"):
+            raise InvalidConfigError(f"Invalid state: '{state}', it must be enable or disable")
+        roles = [_tenant_role(kind)] if kind else [Role.SERVER, Role.BROKER]
+        members = [instance for role in roles for instance in self.of_tenant(role, name)]
+        if not members:
+            raise NotFoundError(f"Failed to find instances for tenant: {name}")
+        for instance in members:
+            self.set_state(instance.id, state)
+
+    def of_tenant(self, role: Role, name: str) -> list[Instance]:
+        """Return the instances of a tenant."""
+        suffixes = ("BROKER",) if role is Role.BROKER else ("OFFLINE", "REALTIME")
+        tags = {f"{name}_{suffix}" for suffix in suffixes}
+        return [i for i in self.all() if i.role is role and tags & set(i.tags)]
+
+    def _leave(self, instance: Instance, role: Role, tenant: str) -> None:
+        kept = [tag for tag in instance.tags if tag.rpartition("_")[0] != tenant]
+        self.set_tags(instance.id, kept or [_UNTAGGED[role]])
+
+    def _broker_tenant(self, table: str) -> str:
+        return self.tables.get(table).tenants.broker
+
+    def _server_tenant(self, table: str) -> str:
+        return server_tag(self.tables.get(table)).rpartition("_")[0]
+
+
+def _parse(document: Mapping[str, Any]) -> Instance:
+    if unknown := [key for key in document if key not in _KEYS]:
+        raise InvalidConfigError(f"instance: unknown key '{unknown[0]}'.{nearest(unknown[0], _KEYS)}")
+    host, kind = document.get("host"), str(document.get("type", "")).upper()
+    roles = {role.name: role for role in Role}
+    if not isinstance(host, str) or not host:
+        raise InvalidConfigError("instance: the key 'host' is missing")
+    if kind not in roles:
+        raise InvalidConfigError(f"instance: 'type' is '{kind}', it must be one of {', '.join(roles)}")
+    tags = document.get("tags") or []
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        raise InvalidConfigError("instance: 'tags' must be a list of texts")
+    role, port = roles[kind], _port(document, "port", required=True)
+    untagged = [_UNTAGGED[role]] if role in _UNTAGGED else []
+    return Instance(
+        Instance.make_id(role, host, port),
+        host,
+        port,
+        tuple(tags or untagged),
+        admin_port=_port(document, "adminPort"),
+        grpc_port=_port(document, "grpcPort"),
+        queries_disabled=document.get("queriesDisabled") is True,
+        pools={str(tag): str(pool) for tag, pool in (document.get("pools") or {}).items()},
+    )
+
+
+def _port(document: Mapping[str, Any], key: str, *, required: bool = False) -> int:
+    try:
+        port = int(document[key]) if required or document.get(key) is not None else -1
+    except (KeyError, TypeError, ValueError):
+        port = 0
+    if port != -1 and not 1 <= port <= 65_535:
+        raise InvalidConfigError(f"instance: '{key}' must be a number from 1 to 65535, not {document.get(key)!r}")
+    return port
+
+
+def _tenant_role(kind: str) -> Role:
+    if kind.upper() not in ("SERVER", "BROKER"):
+        raise InvalidConfigError(f"Invalid tenant type: '{kind}', it must be SERVER or BROKER")
+    return Role[kind.upper()]
+
+
+def _tenant_request(document: Mapping[str, Any]) -> tuple[Role, str, dict[str, int]]:
+    """Return role, name, and how many instances carry the tag of each suffix."""
+    role, name = _tenant_role(str(document.get("tenantRole", ""))), document.get("tenantName")
+    if not isinstance(name, str) or not name:
+        raise InvalidConfigError("tenant: the key 'tenantName' is missing")
+    counts = {}
+    for key in ("numberOfInstances", "offlineInstances", "realtimeInstances"):
+        counts[key] = document.get(key, 0)
+        if not isinstance(counts[key], int) or counts[key] < 0:
+            raise InvalidConfigError(f"tenant: '{key}' must be a number of instances, not {counts[key]!r}")
+    total = counts["numberOfInstances"]
+    if total == 0:
+        raise InvalidConfigError("tenant: 'numberOfInstances' must be 1 at least")
+    if role is Role.BROKER:
+        return role, name, {"BROKER": total}
+    offline, realtime = counts["offlineInstances"], counts["realtimeInstances"]
+    if offline == realtime == 0:
+        offline = realtime = total
+    if max(offline, realtime) > total:
+        raise InvalidConfigError(
+            "tenant: 'offlineInstances' and 'realtimeInstances' cannot be more than 'numberOfInstances'"
+        )
+    return role, name, {"OFFLINE": offline, "REALTIME": realtime}

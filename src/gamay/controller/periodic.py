@@ -1,0 +1,66 @@
+"""What the controller does from time to time."""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gamay.base.clock import Clock
+from gamay.base.errors import NotFoundError, nearest
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodicTask:
+    """One kind of work. run: does it once; interval_s: from the end of one run to the start of the next."""
+
+    name: str
+    interval_s: float
+    run: Callable[[], object]
+
+
+class PeriodicTasks:
+    """Runs every task at its interval between `start` and `stop`, one at a time, and on demand."""
+
+    def __init__(self, tasks: Sequence[PeriodicTask], clock: Clock) -> None:
+        self._tasks = {task.name: task for task in tasks}
+        self._clock = clock
+        self._running = threading.Lock()
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def names(self) -> list[str]:
+        """Return the names of all tasks, ascending."""
+        return sorted(self._tasks)
+
+    def run(self, name: str) -> None:
+        """Run a task now and wait for its end. Raises NotFoundError, and what the task raises."""
+        task = self._tasks.get(name)
+        if task is None:
+            raise NotFoundError(f"Periodic task '{name}' not found.{nearest(name, self._tasks)}")
+        with self._running:
+            task.run()
+
+    def start(self) -> None:
+        """Begin; the first run of each task comes one interval from now."""
+        self._thread = threading.Thread(target=self._loop, name="periodic-tasks", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, once the task that runs is done."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _loop(self) -> None:
+        due = {name: self._clock.monotonic_s() + task.interval_s for name, task in self._tasks.items()}
+        while due:
+            name = min(due, key=lambda task: due[task])
+            if self._stopped.wait(max(0.0, due[name] - self._clock.monotonic_s())):
+                return
+            try:
+                self.run(name)
+            except Exception:  # noqa: BLE001 - it is tried again in the next interval, and the other tasks go on
+                _log.exception("periodic task %s failed", name)
+            due[name] = self._clock.monotonic_s() + self._tasks[name].interval_s
