@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from gamay.kernels.tuning import SMALL_WORK_S
 from gamay.query.bind import BoundQuery, physical_columns
 from gamay.query.deadline import Deadline
 from gamay.query.filter.apply import FilterResult
@@ -28,11 +29,19 @@ class Work:
     def over_segments(self, segments: Sequence[QuerySegment], task: Callable[[QuerySegment], T]) -> list[T]:
         """Return the task's result for each segment, in order.
 
-        Many segments are divided among the threads; few are taken one by one, and each divides its rows.
+        The first segments are taken one by one, each dividing its rows, until there is enough work for the threads to pay:
+        a look-up of a few rows is done before another thread has woken up. Then each thread takes whole segments, as many
+        as the others, and those that are over divide their rows again.
         """
-        if len(segments) >= 2 * self.pool.threads:
-            return self.pool.run([_bound(task, segment) for segment in segments])
-        return [task(segment) for segment in segments]
+        results: list[T] = []
+        clock = self.deadline.clock
+        until = clock.monotonic_s() + SMALL_WORK_S
+        while len(results) < len(segments) and clock.monotonic_s() <= until:
+            results.append(task(segments[len(results)]))
+        over = (len(segments) - len(results)) % self.pool.threads
+        shared, rest = segments[len(results) : len(segments) - over], segments[len(segments) - over :]
+        results += self.pool.run([_bound(task, segment) for segment in shared])
+        return [*results, *(task(segment) for segment in rest)]
 
     def count(self, filtered: FilterResult, scanned: int, read_entries: int) -> None:
         """Add what one segment contributed: matching rows that were consumed, and values read for them."""
