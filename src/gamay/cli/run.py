@@ -1,17 +1,13 @@
 """What the commands call: each function is one command, with its imports."""
 
-import csv
-import io
-import json
 import signal
-import sys
 import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from gamay.base.errors import InvalidConfigError
+from gamay.cli.output import print_answer, print_statistics
 
 OUTPUT_FORMATS = ("table", "csv", "json")
 
@@ -59,44 +55,16 @@ def run_query(sql: str, broker: str, data_dir: Path | None, output: str) -> None
 
         with gamay.connect(data_dir) as db:
             result = db.sql(sql)
-            print_answer(result.columns, result.rows(), output)
+            print_answer(result.columns, result.types, result.rows(), output)
+            if output == "table":
+                print(f"{result.time_used_ms} ms")
         return
     from gamay.client.broker import BrokerClient
 
     answer = BrokerClient(broker).query(sql)
-    print_answer(answer.column_names, answer.rows, output)
+    print_answer(answer.column_names, answer.column_types, answer.rows, output)
     if output == "table":
         print_statistics(answer.response)
-
-
-def print_answer(columns: Sequence[str], rows: Sequence[Sequence[Any]], output: str = "table") -> None:
-    """Print rows in one of the output formats."""
-    if output == "json":
-        print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str))
-    elif output == "csv":
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(rows)
-        print(text.getvalue(), end="")
-    else:
-        from rich.console import Console
-        from rich.table import Table
-
-        table = Table(*columns)
-        for row in rows:
-            table.add_row(*(f"{cell:,.2f}" if isinstance(cell, float) else str(cell) for cell in row))
-        Console(soft_wrap=not sys.stdout.isatty()).print(table)
-
-
-def print_statistics(stats: Any) -> None:
-    """Print in one line what an answer cost."""
-    pruned = stats.get("numSegmentsPrunedByBroker", 0) + stats.get("numSegmentsPrunedByServer", 0)
-    scanned = stats.get("numDocsScanned", 0)
-    print(
-        f"{stats.get('timeUsedMs', 0)} ms, {scanned:,} of {stats.get('totalDocs', 0):,} rows scanned, "
-        f"{stats.get('numSegmentsProcessed', 0)} segments read and {pruned} pruned"
-    )
 
 
 def show_segment(path: Path) -> None:

@@ -17,6 +17,7 @@ from gamay.spark.build import ROWS_PER_SEGMENT, InputFiles, build_segments
 from gamay.spark.progress import Progress, terminal_progress
 from gamay.spark.push import Destination, controller_client, list_archives, push_segments
 from gamay.spark.report import BuildReport, JobReport, PushReport
+from gamay.spark.session import active_session, ignore_pandas_warning, local_session
 from gamay.spark.target import METADATA_SUFFIX, SegmentTarget
 from gamay.storage.files import local_path
 
@@ -36,6 +37,7 @@ def run_job(
     job = spec if isinstance(spec, JobSpec) else JobSpec.from_document(dict(spec))
     if progress is not None:
         return _run(job, spark, progress, clock)
+    ignore_pandas_warning()
     with terminal_progress() as shown:
         return _run(job, spark, shown, clock)
 
@@ -44,7 +46,7 @@ def _run(job: JobSpec, spark: Any, progress: Progress, clock: Clock) -> JobRepor
     table_config, schema = _documents(job)
     built: BuildReport | None = None
     if job.creates:
-        with _session(job) if spark is None else nullcontext(spark) as session:
+        with _session(job, progress) if spark is None else nullcontext(spark) as session:
             built = _build(job, session, schema, table_config, progress, clock)
     pushed = None
     if job.push_mode is not None:
@@ -210,15 +212,17 @@ def _document(job: JobSpec, uri: str) -> Any:
 
 
 @contextmanager
-def _session(job: JobSpec) -> Iterator[Any]:
+def _session(job: JobSpec, progress: Progress) -> Iterator[Any]:
     """Yield the session that is there, or a local one that ends with the job."""
-    from gamay.spark.session import active_session, local_session
-
     running = active_session()
     if running is not None:
         yield running
         return
-    spark = local_session(configs={k: v for k, v in job.execution.extra_configs.items() if k.startswith("spark.")})
+    progress.update("starting Spark", 0, 1)
+    own = {k: v for k, v in job.execution.extra_configs.items() if k.startswith("spark.")}
+    # the plans of a job are known beforehand: adapting them only adds stages
+    spark = local_session(configs={"spark.sql.adaptive.enabled": "false", **own})
+    progress.update("starting Spark", 1, 1)
     try:
         yield spark
     finally:

@@ -12,15 +12,8 @@ from gamay.base.errors import InvalidConfigError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_QUIET = """\
-rootLogger.level = {level}
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n
-"""
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 
 def local_session(
@@ -31,9 +24,9 @@ def local_session(
     configs: Mapping[str, str] | None = None,
     log_level: str = "ERROR",
 ) -> "SparkSession":
-    """Return the running SparkSession, or start a local one.
+    """Return the running SparkSession, or start a local one; under `spark-submit`, the one that was submitted to.
 
-    cores: None for all. work_dir: where Spark may write (shuffles, its log settings); None for Spark's own choice.
+    cores: None for all. work_dir: where Spark may write (shuffles, tables); None for Spark's own choice.
     configs: further Spark settings, which win over the ones made here.
     Raises InvalidConfigError when PySpark is not installed, or Java cannot be started.
     """
@@ -41,40 +34,59 @@ def local_session(
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise InvalidConfigError("the pipeline needs PySpark: pip install 'gamay[spark]'") from error
-    # said at every call of a function that takes Arrow data, which none of ours turns into pandas
-    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
-    # executors of local mode are processes of this interpreter, whatever `python3` is on the path
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(app_name).master(f"local[{cores or '*'}]")
-    for name, value in {**_settings(work_dir, log_level), **(configs or {})}.items():
+    from gamay.spark.gateway import launch
+
+    ignore_pandas_warning()
+    builder = SparkSession.builder.appName(app_name)
+    if not is_submitted():
+        # executors of local mode are processes of this interpreter, whatever `python3` is on the path
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        settings = {"spark.master": f"local[{cores or '*'}]", **_settings(work_dir), **(configs or {})}
+        settings[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()} {settings.get(_JAVA_OPTIONS, '')}"
+        if settings["spark.master"].startswith("local"):
+            os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+            settings = {**_LOCAL_SETTINGS, **settings}
+        launch(settings)
+        configs = settings
+    for name, value in (configs or {}).items():
         builder = builder.config(name, value)
-    try:
-        session = builder.getOrCreate()
-    except Exception as error:
-        if type(error).__name__ in ("PySparkRuntimeError", "FileNotFoundError", "Py4JNetworkError", "Py4JJavaError"):
-            raise InvalidConfigError(
-                f"Spark cannot be started ({error}); it needs Java 17 or newer, on Debian: apt-get install "
-                f"openjdk-17-jre-headless"
-            ) from error
-        raise
+    session = builder.getOrCreate()
     session.sparkContext.setLogLevel(log_level)
     return session
 
 
+def ignore_pandas_warning() -> None:
+    """Silence what PySpark says at every call of a function that takes Arrow data, none of which we turn into pandas."""
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+
+
+def is_submitted() -> bool:
+    """Return whether `spark-submit` started this process: then master and settings are those it was given."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
 def active_session() -> "SparkSession | None":
     """Return the SparkSession of this process, if there is one."""
-    from pyspark.sql import SparkSession
-
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        return None
     return SparkSession.getActiveSession()
 
 
-def _settings(work_dir: str | Path | None, log_level: str) -> dict[str, str]:
+LOOPBACK = "127.0.0.1"
+_LOCAL_SETTINGS = {
+    "spark.driver.host": LOOPBACK,
+    "spark.driver.bindAddress": LOOPBACK,
+    "spark.python.daemon.module": "gamay.spark.daemon",
+}
+
+
+def _settings(work_dir: str | Path | None) -> dict[str, str]:
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "2g",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -85,9 +97,6 @@ def _settings(work_dir: str | Path | None, log_level: str) -> dict[str, str]:
     if work_dir is not None:
         folder = Path(work_dir).absolute()
         folder.mkdir(parents=True, exist_ok=True)
-        log_file = folder / "spark-log4j2.properties"
-        log_file.write_text(_QUIET.format(level=log_level.lower()))
         settings["spark.local.dir"] = str(folder)
         settings["spark.sql.warehouse.dir"] = str(folder / "warehouse")
-        settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile=file:{log_file}"
     return settings
