@@ -1,0 +1,1 @@
+"""Benchmarks of kernels and encodings on their own."""
