@@ -9,6 +9,10 @@ Measured on two cores of a Xeon with 48 KB L1, 2 MB L2 for each core, 20 million
 LANES = 4
 LANED_GROUPS_MAX = 1024
 
+# Count and sum of a group in one cell: 0.31 ns a row, 0.52 in two; the cells are taken apart every four million rows.
+PACKED_GROUPS_MAX = 1 << 16
+PACKED_ROWS_PER_GROUP = 4
+
 # Totals indexed by the packed key itself, without a table in between. At 2 ** 16 cells always quicker (1.3 ns a row, 1.9 by
 # lookup, 7 by hash); at 2 ** 20 when most cells are used (6, 10 and 27 ns), slower when one in a hundred is (4.0, 2.1); at
 # 2 ** 22 never (12 to 18 ns, 5 to 17 by lookup).

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from gamay.functions.aggregate.lookup import INTEGERS, Lookup, largest_magnitude, numbers
+from gamay.functions.aggregate.packed import Packed
 from gamay.functions.aggregate.spi import GroupIds
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, numpy_dtype
 from gamay.kernels.aggregation import (
@@ -24,7 +25,7 @@ from gamay.kernels.aggregation import (
     total_values_kept,
 )
 from gamay.kernels.grouping import expand_groups
-from gamay.kernels.tuning import LANED_GROUPS_MAX, LANES
+from gamay.kernels.tuning import LANED_GROUPS_MAX, LANES, PACKED_ROWS_PER_GROUP
 from gamay.model.types import DataType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -100,6 +101,8 @@ class Totals:
         self._exact = self._integers
         self._magnitude = 0  # no sum can be larger
         self._lookup: Lookup | None = None
+        self._packed: Packed | None = None
+        self._packed_of: Lookup | None = None
         self._width = int(Needs.COUNT in needs) + int(Needs.SUM in needs)
         self._lanes = LANES if 1 < num_groups <= LANED_GROUPS_MAX else 1
         dtype = np.int64 if self._exact or Needs.SUM not in needs else np.float64
@@ -117,6 +120,7 @@ class Totals:
         folded = self._folded()
         cells[: folded.size] = folded.reshape(-1)
         self._cells, self._lanes = cells, 1
+        self._packed = self._packed_of = None
         self._lows = _extended(self._lows, num_groups, np.inf)
         self._highs = _extended(self._highs, num_groups, -np.inf)
         self.num_groups = num_groups
@@ -175,6 +179,7 @@ class Totals:
 
     def _folded(self) -> Array:
         """The cells of all lanes together: [num_groups, width]."""
+        self._unpack()
         lanes = self._cells.reshape(self._lanes, self.num_groups, self._width)
         with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs make NaN
             folded: Array = lanes[0] if self._lanes == 1 else lanes.sum(axis=0)
@@ -193,13 +198,33 @@ class Totals:
             self._update_one_coded(ids, lookup)
             return
         if self._width == 2:
-            count_add_coded(groups, ids, lookup.values, self._cells, self._stride)
+            self._count_and_add(groups, ids, lookup)
         elif Needs.SUM in self.needs:
             add_coded(groups, ids, lookup.values, self._cells, self._stride)
         elif self._width:
             self._count(groups, len(ids))
         if len(self._lows) or len(self._highs):
             bound_coded(groups, ids, lookup.values, self._lows, self._highs)
+
+    def _count_and_add(self, groups: GroupIds, ids: Array, lookup: Lookup) -> None:
+        packed = self._packing(lookup) if len(ids) >= PACKED_ROWS_PER_GROUP * self.num_groups else None
+        if packed is not None and not packed.has_room(len(ids)):
+            self._unpack()
+        if packed is not None and packed.has_room(len(ids)):
+            packed.add(groups, ids)
+        else:
+            count_add_coded(groups, ids, lookup.values, self._cells, self._stride)
+
+    def _packing(self, lookup: Lookup) -> Packed | None:
+        if self._packed_of is not lookup:
+            self._unpack()
+            self._packed_of, self._packed = lookup, Packed.of(lookup, self.num_groups, self._lanes)
+        return self._packed
+
+    def _unpack(self) -> None:
+        """Move what is packed to the cells."""
+        if self._packed is not None and self._packed.rows:
+            self._cells.reshape(self._lanes, self.num_groups, 2)[0] += self._packed.take()
 
     def _look_up(self, dictionary: Vector, count: int) -> Lookup:
         """Return the values of a dictionary's ids, in the type of the sums once `count` of them are added."""
@@ -263,6 +288,7 @@ class Totals:
             self._watch_magnitude(largest_magnitude(values) if values.dtype.itemsize == 8 else 1 << 31, len(values))
 
     def _give_up_exactness(self) -> None:
+        self._unpack()
         self._exact = False
         self._cells = self._cells.astype(np.float64)
 
