@@ -4,14 +4,14 @@ SUM(price * quantity) needs each product for a moment only. A new array for each
 pages than the arithmetic itself: 20 million rows took 60 ms that way on two threads, they take 20 so.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from gamay.functions.expression import Call, Column, Expression, Literal, column_names
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector
-from gamay.kernels.gather import gather
+from gamay.kernels.gather import gather, gather_product
 from gamay.model.types import DataType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -62,10 +62,22 @@ class Arithmetic:
             return self._column(expression.name, columns[expression.name], num_rows, depth)
         assert isinstance(expression, Call)
         operation = _OPERATIONS[expression.name]
-        total = self._compute(expression.args[0], columns, num_rows, depth)
-        for arg in expression.args[1:]:
+        total, rest = self._first(expression, columns, num_rows, depth)
+        for arg in rest:
             total = operation(total, self._compute(arg, columns, num_rows, depth + 1), out=self._buffer(depth, num_rows))
         return total
+
+    def _first(self, call: Call, columns: dict[str, Operand], num_rows: int, depth: int) -> tuple[Any, Sequence[Expression]]:
+        """Return the value of the first arguments, and those that are left: products of two columns are found in one go."""
+        first, second = call.args[:2]
+        if call.name == "times" and isinstance(first, Column) and isinstance(second, Column):
+            left, right = columns[first.name], columns[second.name]
+            if isinstance(left, EncodedVector) and isinstance(right, EncodedVector):
+                lookups = self._lookup(first.name, left.dictionary), self._lookup(second.name, right.dictionary)
+                buffer = self._buffer(depth, num_rows)
+                gather_product(lookups[0], left.ids, lookups[1], right.ids, buffer)
+                return buffer, call.args[2:]
+        return self._compute(first, columns, num_rows, depth), call.args[1:]
 
     def _column(self, name: str, operand: Operand, num_rows: int, depth: int) -> Array:
         buffer = self._buffer(depth, num_rows)
