@@ -24,15 +24,21 @@ BrokerPort = Annotated[int, typer.Option(help="Port of the broker's query interf
 ServerPort = Annotated[int, typer.Option(help="Port of the server's admin interface.")]
 
 
-@app.callback()
-def _root(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.", is_eager=True)] = False,
-) -> None:
-    if version:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         import gamay
 
         typer.echo(gamay.__version__)
         raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Take the options that stand before any command."""
 
 
 @start_app.command("all")
