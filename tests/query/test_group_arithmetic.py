@@ -38,8 +38,9 @@ leaves: st.SearchStrategy[Expression] = st.one_of(
 )
 expressions = st.recursive(
     leaves,
-    lambda inner: st.builds(
-        Call, st.sampled_from(["plus", "minus", "times"]), st.lists(inner, min_size=2, max_size=3).map(tuple)
+    lambda inner: st.one_of(
+        st.builds(Call, st.sampled_from(["plus", "minus", "times"]), st.tuples(inner, inner)),
+        st.builds(Call, st.sampled_from(["plus", "times"]), st.tuples(inner, inner, inner)),
     ),
     max_leaves=8,
 )
