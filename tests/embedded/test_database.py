@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -283,3 +284,95 @@ def test_pandas_missing_values_are_nulls(db: Database) -> None:
 
 def test_errors_are_gamay_errors() -> None:
     assert issubclass(InUseError, GamayError)
+
+
+def test_segments_and_lists_of_files(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.csv").write_text(f"a,b\n{number},x\n")
+    with gamay.connect(tmp_path / "data", threads=1) as database:
+        database.create_table("t", [tmp_path / "0.csv", str(tmp_path / "1.csv")])
+        database.append("t", (tmp_path / "2.csv",))
+        assert sorted(database.segments("t").values()) == [1, 2]
+        assert database.sql("SELECT a FROM t ORDER BY a").rows() == [(0,), (1,), (2,)]
+
+
+def test_a_lazy_polars_frame_is_collected(tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars")
+    with gamay.connect(tmp_path, threads=1) as database:
+        database.create_table("t", polars.LazyFrame({"a": [1, 2]}))
+        assert database.sql("SELECT SUM(a) FROM t").rows() == [(3.0,)]
+
+
+@pytest.mark.parametrize("data", [[], [1, 2], 7, {"a": 1}])
+def test_what_is_no_data_is_refused(tmp_path: Path, data: Any) -> None:
+    with gamay.connect(tmp_path, threads=1) as database, pytest.raises(InvalidConfigError, match="cannot read rows from"):
+        database.create_table("t", data)
+
+
+def test_mistakes_are_told_with_what_would_be_right(tmp_path: Path) -> None:
+    database = gamay.connect(tmp_path, threads=1)
+    database.create_table("flights", pa.table({"a": [1]}))
+    with pytest.raises(NotFoundError, match="flights"):
+        database.segments("flihgts")
+    with pytest.raises(NotFoundError, match="There are: flights"):
+        database.append("zzz", pa.table({"a": [1]}))
+    with pytest.raises(InvalidConfigError, match="a query is a text"):
+        database.sql(7)  # type: ignore[arg-type]
+    with pytest.raises(InvalidConfigError, match="threads"):
+        gamay.connect(tmp_path / "other", threads=0)
+    with pytest.raises(InUseError, match="has no HTTP interface"):
+        gamay.connect(tmp_path)
+    database.close()
+    database.close()
+    assert "closed" in repr(database)
+    with pytest.raises(GamayError, match=r"open it again with gamay\.connect"):
+        database.sql("SELECT 1")
+
+
+def test_a_folder_with_a_running_cluster_tells_how_to_ask_it(tmp_path: Path) -> None:
+    with (
+        EmbeddedCluster(tmp_path, 0, 0, 0, threads=1, warm_up=False) as cluster,
+        pytest.raises(InUseError, match=f"--broker {cluster.broker_url}"),
+    ):
+        gamay.connect(tmp_path)
+
+
+def test_answers_show_themselves_in_notebooks(tmp_path: Path) -> None:
+    with gamay.connect(tmp_path, threads=1) as database:
+        database.create_table("t", pa.table({"name": ["<b>"] * 30, "n": range(30)}))
+        shown = database.sql("SELECT name, n FROM t ORDER BY n LIMIT 25")._repr_html_()
+    assert "&lt;b&gt;" in shown
+    assert "<b>" not in shown
+    assert shown.count("<tr>") == 21
+    assert "25 rows, the first 20 shown" in shown
+
+
+def test_a_damaged_segment_is_never_served(tmp_path: Path) -> None:
+    with gamay.connect(tmp_path, threads=1) as database:
+        database.create_table("t", pa.table({"n": range(1000)}))
+    (file,) = tmp_path.glob("deepstore/*/*/columns.bin")
+    content = bytearray(file.read_bytes())
+    content[300] ^= 1
+    file.write_bytes(content)
+    with gamay.connect(tmp_path, threads=1) as database:
+        for _ in range(3):
+            with pytest.raises(GamayError, match=r"damaged|unavailable"):
+                database.sql("SELECT SUM(n) FROM t WHERE n > 5")
+    file.write_bytes(bytes([*content[:300], content[300] ^ 1, *content[301:]]))
+    with gamay.connect(tmp_path, threads=1) as database:
+        assert database.sql("SELECT COUNT(*) FROM t WHERE n > 5").rows() == [(994,)]
+
+
+def test_a_damaged_metadata_store_is_told(tmp_path: Path) -> None:
+    gamay.connect(tmp_path, threads=1).close()
+    (tmp_path / "metadata.db").write_bytes(b"garbage" * 1000)
+    for _ in range(2):
+        with pytest.raises(GamayError, match="metadata store"):
+            gamay.connect(tmp_path, threads=1)
+
+
+def test_a_cluster_is_ready_once_its_kernels_are(tmp_path: Path) -> None:
+    with EmbeddedCluster(tmp_path, 0, 0, 0, threads=1) as cluster:
+        assert cluster.start() is cluster
+        assert cluster.wait_until_ready(120)
+        assert httpx.get(f"{cluster.server_url}/health").status_code == 200

@@ -118,8 +118,11 @@ class QueryRunner:
             route = self._route(route.table, None)
             routed = self._ask(route, bound, number, deadline)
         results = routed.results if route is not None else [literal_row(bound, deadline)]
+        deadline.check()
         reduce_started_s = self._clock.monotonic_s()
         answer = reduce(bound, results)
+        # Millions of groups take their time to reduce, so a cancellation may have come meanwhile.
+        deadline.check()
         response = BrokerResponse(table=answer.table, stats=answer.stats, exceptions=list(routed.problems))
         response.reduce_time_ms = round((self._clock.monotonic_s() - reduce_started_s) * 1000)
         response.stats.num_servers_queried = routed.num_queried

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gamay.base.clock import Clock
-from gamay.base.errors import ConflictError, NotFoundError
+from gamay.base.errors import ConflictError, GamayError, NotFoundError
 from gamay.cluster.store import Node, VersionConflictError, Watcher, check_path, check_value, parent_of
 
 _log = logging.getLogger(__name__)
@@ -41,6 +41,10 @@ _INSERT = "INSERT INTO node VALUES (?, ?, ?, 0, ?, ?, ?, 0)"
 _BELOW = "path > ? || '/' AND path < ? || '0'"
 
 
+class DamagedStoreError(GamayError):
+    """The file is not a metadata store, or cannot be read or written."""
+
+
 class EmbeddedStore:
     """One session; `EmbeddedStore.open` makes the first, whose `close` also closes the file."""
 
@@ -52,8 +56,14 @@ class EmbeddedStore:
 
     @classmethod
     def open(cls, path: Path, clock: Clock) -> "EmbeddedStore":
-        """Open or create the file. Raises sqlite3.DatabaseError when it is not a metadata store."""
-        return cls(_File(path, clock), session_id=1)
+        """Open or create the file. Raises DamagedStoreError when it is no metadata store, or cannot be read or written."""
+        try:
+            return cls(_File(path, clock), session_id=1)
+        except sqlite3.DatabaseError as error:
+            raise DamagedStoreError(
+                f"the metadata store '{path}' cannot be used: {error}. Put back a copy of it, with its -wal file if "
+                "there is one; without it, the segments in the folder 'deepstore' beside it can be pushed to a new cluster"
+            ) from error
 
     @property
     def session_id(self) -> int:

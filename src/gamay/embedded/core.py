@@ -62,7 +62,11 @@ class LocalCluster:
             self._lock.describe({"broker": f"http://{HOST}:{broker_port}", "controller": f"http://{HOST}:{controller_port}"})
         self._closed = False
         self._ready = False
-        self._store = EmbeddedStore.open(self.layout.metadata, clock)
+        try:
+            self._store = EmbeddedStore.open(self.layout.metadata, clock)
+        except BaseException:
+            self._lock.release()
+            raise
         self._server_session = self._store.new_session()
         self.registry = Registry(self._store)
         server = self._register_server(server_port)

@@ -34,6 +34,8 @@ class HttpServer:
             app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=_STOP_S, log_config=None
         )
         self._server = uvicorn.Server(config)
+        # From here on, clients that are quicker than the thread wait instead of being refused.
+        self._socket.listen(config.backlog)
         self._thread = threading.Thread(
             target=self._server.run, kwargs={"sockets": [self._socket]}, name=f"http-{self._name}", daemon=True
         )

@@ -60,6 +60,7 @@ def create_app(services: Services) -> FastAPI:
     app.add_exception_handler(GamayError, _gamay_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(OSError, _system_error)
     app.add_exception_handler(Exception, _defect)
     app.add_middleware(_Headers, host=services.context.url.partition("://")[2])
     return app
@@ -108,6 +109,11 @@ async def _validation_error(_: Request, error: Exception) -> Response:
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return _failure(error.status_code, f"HTTP {error.status_code} {error.detail}: {request.method} {request.url.path}")
+
+
+async def _system_error(request: Request, error: Exception) -> Response:
+    _log.error("%s %s failed: %s", request.method, request.url.path, error)
+    return _failure(500, f"{request.method} {request.url.path} failed: {error}")
 
 
 async def _defect(request: Request, error: Exception) -> Response:
