@@ -7,17 +7,11 @@ from typing import Any
 from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError, nearest
 from gamay.cluster.invariants import name_problem
 from gamay.cluster.registry import Registry
-from gamay.functions.expression import column_names
 from gamay.model.parse import Parsed
 from gamay.model.schema import Schema, check_backward_compatible
 from gamay.model.table_name import raw_table_name
 from gamay.model.validation import validate_schema
-from gamay.sql.parser import parse_expression
-
-
-def columns_of(text: str) -> list[str]:
-    """Return the columns that the text of a transform or filter reads. Raises QueryError when it cannot be parsed."""
-    return column_names(parse_expression(text))
+from gamay.sql.columns import columns_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,14 @@ from gamay.cluster.assignment import servers_tagged
 from gamay.cluster.invariants import name_problem
 from gamay.cluster.records import Assignment
 from gamay.controller.context import ControllerContext
-from gamay.controller.schemas import SchemaManager, columns_of
+from gamay.controller.schemas import SchemaManager
 from gamay.model.parse import Parsed
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType, raw_table_name, table_type_of, typed_table_name
 from gamay.model.units import parse_period
 from gamay.model.validation import validate_table_config
+from gamay.sql.columns import columns_of
 
 DEFAULT_TENANT = "DefaultTenant"
 _DELETED_RETENTION_MS = 7 * 24 * 3600 * 1000

@@ -71,6 +71,17 @@ def view_router(services: Services) -> APIRouter:
             "server": [{"tableType": _slot(t).lower(), "instances": _servers_of(services, t)} for t in found],
         }
 
+    @router.get("/debug/tables/{table}", tags=["Debug"], summary="Show the state of every segment, with errors")
+    def debug(table: str, table_type: TypeParam = None) -> list[dict[str, Any]]:
+        return [_debug(services, typed) for typed in tables.resolve(table, table_type)]
+
+    _content_routes(router, services)
+    return router
+
+
+def _content_routes(router: APIRouter, services: Services) -> None:
+    tables = services.tables
+
     @router.get("/tables/{table}/indexes", summary="Count the indexes of a table's columns")
     def indexes(table: str, table_type: TypeParam = None) -> dict[str, Any]:
         counts: dict[str, dict[str, int]] = {}
@@ -90,12 +101,6 @@ def view_router(services: Services) -> APIRouter:
         if typed.endswith("_REALTIME"):
             raise InvalidConfigError(f"The metadata of a table is told for OFFLINE tables only, not for {typed}")
         return _aggregate(services, typed, columns)
-
-    @router.get("/debug/tables/{table}", tags=["Debug"], summary="Show the state of every segment, with errors")
-    def debug(table: str, table_type: TypeParam = None) -> list[dict[str, Any]]:
-        return [_debug(services, typed) for typed in tables.resolve(table, table_type)]
-
-    return router
 
 
 def _by_type(states: dict[str, Assignment | None], names: str) -> dict[str, Any]:
