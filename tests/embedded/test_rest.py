@@ -93,9 +93,10 @@ def test_table_state(trips: Any, make_segment: Callable[..., Path]) -> None:
     core = trips.cluster.core
     core.routing.wait_until(lambda: not core.routing.find("trips")[0].enabled, 10)
     assert trips.query("SELECT count(*) FROM trips")["exceptions"][0]["errorCode"] == 191
+    assert core.routing.wait_until(lambda: not core.routing.find("trips")[0].segments, 10)
     http.put("/tables/trips/state", params={"type": "OFFLINE", "state": "enable"})
     core.wait_until_visible("trips_OFFLINE", ["trips_0"], 10)
-    core.routing.wait_until(lambda: core.routing.find("trips")[0].enabled, 10)
+    assert core.routing.wait_until(lambda: core.routing.find("trips")[0].enabled, 10)
     assert trips.rows("SELECT count(*) FROM trips") == [[1]]
     assert http.put("/tables/trips/state", params={"type": "OFFLINE", "state": "off"}).status_code == 400
 
