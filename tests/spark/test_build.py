@@ -67,7 +67,8 @@ def test_one_file_one_segment(spark, schema, table_config, files, tmp_path, open
     assert (report.rows_read, report.rows_written, report.num_files) == (600, 600, 3)
     assert rows_of(open_archives(report)) == expected(files)
     assert "3 segments, 600 rows" in report.lines()[1]
-    assert steps[-1] == ("building segments", 1, 1)
+    what, done, total = steps[-1]
+    assert (what, done) == ("building segments", total)
 
 
 def test_partitioned_and_sorted(spark, schema, table_config, files, tmp_path, open_archives):
@@ -117,6 +118,14 @@ def test_a_bad_record_fails_the_job(spark, schema, table_config, files, tmp_path
         build_segments(
             spark, schema, table_config(), str(files), str(tmp_path / "out"), partition_and_sort=partition_and_sort
         )
+
+
+@pytest.mark.parametrize("partition_and_sort", [False, True])
+def test_an_output_folder_that_cannot_be_written(spark, schema, table_config, files, tmp_path, partition_and_sort):
+    (tmp_path / "file").write_text("not a folder")
+    output = str(tmp_path / "file" / "out")
+    with pytest.raises(RecordError, match=r"cannot build a segment: .*file/out"):
+        build_segments(spark, schema, table_config(), str(files), output, partition_and_sort=partition_and_sort)
 
 
 def test_times_that_cannot_be(spark, schema, table_config, files, tmp_path):

@@ -24,9 +24,10 @@ def render(text: str, variables: Mapping[str, str]) -> str:
             return f"${{{found[2]}}}"
         name = found[2].strip()
         if name not in variables:
-            known = ", ".join(sorted(variables))
+            # the names known are not listed: the environment's are among them
             raise InvalidConfigError(
-                f"the job spec uses ${{{name}}}, which has no value; known are {known}.{nearest(name, variables)}"
+                f"the job spec uses ${{{name}}}, which has no value; give it as --value {name}=..., in the property file "
+                f"or in the environment.{nearest(name, variables)}"
             )
         return variables[name]
 

@@ -1,4 +1,11 @@
-"""`python -m gamay.spark JOB`, and what to hand to `spark-submit`: runs a job spec and reports what it did."""
+"""`python -m gamay.spark JOB`, and what to hand to `spark-submit`: runs a job spec and reports what it did.
+
+On a cluster, executors need Gamay installed, or sent along with `--archives`; master and settings are those of the command.
+`spark-submit` asks the first `python3` on the path where Spark is, so activate the environment first:
+
+    . .venv/bin/activate
+    spark-submit --master spark://host:7077 "$(python -c 'import gamay.spark.__main__ as m; print(m.__file__)')" job.yaml
+"""
 
 import argparse
 import logging

@@ -46,7 +46,9 @@ class InputFiles:
         """List the files; raises NotFoundError or InvalidConfigError when there are none, or their format is not known."""
         files = list_files(self.uri, recursive=self.recursive, include=self.include, exclude=self.exclude)
         if not files:
-            raise InvalidConfigError(f"no file in {self.uri} matches (include {self.include}, exclude {self.exclude})")
+            patterns = {"includeFileNamePattern": self.include, "excludeFileNamePattern": self.exclude}
+            given = ", ".join(f"{name} {pattern}" for name, pattern in patterns.items() if pattern)
+            raise InvalidConfigError(f"no file in {self.uri} is an input" + (f" ({given})" if given else ""))
         formats = [self.data_format or format_of(file) for file in files]
         unknown = next((f for f in formats if f.lower() not in data_formats()), None)
         if unknown is not None:

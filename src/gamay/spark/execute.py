@@ -49,14 +49,16 @@ def collect(spark: Any, frame: Any, what: str, progress: Progress) -> list[Any]:
 
     worker = threading.Thread(target=work, name="gamay-collect", daemon=True)
     worker.start()
+    last = 1
     tracker = context.statusTracker()
     while worker.is_alive():
         worker.join(POLL_SECONDS)
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         total = sum(stage.numTasks for stage in stages if stage)
         if total:
+            last = total
             progress.update(what, sum(stage.numCompletedTasks for stage in stages if stage), total)
     if "error" in outcome:
         raise outcome["error"]
-    progress.update(what, 1, 1)
+    progress.update(what, last, last)
     return list(outcome["rows"])

@@ -5,6 +5,10 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 
 
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 class Outcome(Enum):
     """What became of an input."""
 
@@ -96,9 +100,9 @@ class BuildReport:
         rate = self.rows_written / self.seconds if self.seconds else 0.0
         size = sum(r.size_bytes for r in self.segments)
         lines = [
-            f"{self.num_files} files, {self.rows_read:,} rows read, {self.rows_filtered:,} filtered out, "
+            f"{_count(self.num_files, 'file')}, {self.rows_read:,} rows read, {self.rows_filtered:,} filtered out, "
             f"{self.num_errors:,} errors",
-            f"{len(self.segments)} segments, {self.rows_written:,} rows, {size:,} bytes, "
+            f"{_count(len(self.segments), 'segment')}, {self.rows_written:,} rows, {size:,} bytes, "
             f"{self.seconds:.1f} s, {rate:,.0f} rows/s",
         ]
         trimmed = sum(r.values_trimmed for r in (*self.reading, *self.reports))
@@ -122,7 +126,8 @@ class PushReport:
     def lines(self) -> list[str]:
         """Return the report for people."""
         where = ", ".join(self.clusters)
-        return [f"{len(self.segments)} segments pushed to {where} with {self.attempts} requests in {self.seconds:.1f} s"]
+        pushed, requests = _count(len(self.segments), "segment"), _count(self.attempts, "request")
+        return [f"{pushed} pushed to {where} with {requests} in {self.seconds:.1f} s"]
 
 
 @dataclass(frozen=True, slots=True)

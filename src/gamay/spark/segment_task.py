@@ -36,6 +36,8 @@ def build_segment(task: FileTask, target: SegmentTarget) -> SegmentReport:
         return _build(task, target)
     except GamayError as error:
         return SegmentReport(Outcome.FAILED.value, input_uri=task.uri, message=_with_file(str(error), task.uri))
+    except OSError as error:  # a folder that cannot be written, a full disk
+        return SegmentReport(Outcome.FAILED.value, input_uri=task.uri, message=f"cannot build a segment: {error}")
 
 
 def _build(task: FileTask, target: SegmentTarget) -> SegmentReport:

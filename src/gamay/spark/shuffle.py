@@ -182,6 +182,8 @@ class RangeWriter:
                     yield self._finish(builder)
         except GamayError as error:
             yield SegmentReport(Outcome.FAILED.value, message=str(error))
+        except OSError as error:  # a folder that cannot be written, a full disk
+            yield SegmentReport(Outcome.FAILED.value, message=f"cannot build a segment: {error}")
 
     def _parts(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         ids = batch.column(PARTITION).to_numpy()

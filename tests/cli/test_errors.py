@@ -1,0 +1,94 @@
+"""What a person can get wrong ends in one sentence and status 1."""
+
+import sys
+
+import pyarrow as pa
+import pytest
+
+import gamay
+from gamay import cli
+
+NOBODY = "http://localhost:1"
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run a command line in this process; return its status, output and errors."""
+
+    def command(*arguments):
+        monkeypatch.setattr(sys, "argv", ["gamay", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        said = capsys.readouterr()
+        return ended.value.code, said.out, said.err
+
+    return command
+
+
+def test_services_that_are_down(run):
+    for command in (["query", "SELECT 1", "--broker", NOBODY], ["admin", "tables", "--controller", NOBODY]):
+        status, _, errors = run(*command)
+        assert status == 1
+        assert errors.startswith("gamay: ")
+        assert NOBODY in errors
+        assert errors.count("\n") == 1
+
+
+def test_sql_errors_point_at_the_place(run, tmp_path):
+    status, _, errors = run("query", "SELECT nope FRM t", "--data-dir", tmp_path)
+    assert status == 1
+    assert "line 1, column 17" in errors
+    assert errors.rstrip().endswith("^")
+
+
+def test_a_folder_is_asked_without_a_cluster(run, tmp_path):
+    with gamay.connect(tmp_path) as database:
+        database.create_table("t", pa.table({"n": [1, 2]}))
+    status, out, _ = run("query", "SELECT SUM(n) FROM t", "--data-dir", tmp_path, "--format", "csv")
+    assert (status, out.splitlines()[1]) == (0, "3.0")
+
+
+def test_segment_show(run, tmp_path):
+    foreign = tmp_path / "notes.txt"
+    foreign.write_text("no segment")
+    truncated = tmp_path / "s.tar.zst"
+    truncated.write_bytes(b"\x28\xb5\x2f\xfd\x04")
+    for path, part in ((foreign, "neither"), (truncated, "truncated"), (tmp_path, "metadata.json is missing")):
+        status, _, errors = run("segment", "show", path)
+        assert status == 1
+        assert part in errors
+    status, _, errors = run("segment", "show", tmp_path / "nowhere")
+    assert (status, "does not exist" in errors) == (1, True)
+
+
+def test_jobs_that_cannot_be(run, tmp_path):
+    job = tmp_path / "job.yaml"
+    job.write_text("jobType: SegmentCreation\ninputDirURl: /in\ntableSpec: {tableName: t}\n")
+    status, _, errors = run("ingest", job)
+    assert status == 1
+    assert "Did you mean 'inputDirURI'" in errors
+    status, _, errors = run("ingest", tmp_path / "nope.yaml")
+    assert (status, "does not exist" in errors) == (1, True)
+    status, _, errors = run("ingest", job, "--value", "x")
+    assert (status, "expected name=text" in errors) == (1, True)
+
+
+def test_json_files_that_are_none(run, tmp_path):
+    broken = tmp_path / "schema.json"
+    broken.write_text('{"schemaName": }')
+    status, _, errors = run("admin", "add-table", "--schema-file", broken, "--table-config-file", broken)
+    assert status == 1
+    assert "line 1, column 16" in errors
+
+
+def test_without_java(monkeypatch, tmp_path):
+    from gamay.base.errors import InvalidConfigError
+    from gamay.spark import gateway
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(InvalidConfigError, match=r"no java on the PATH.*openjdk-17"):
+        gateway._java()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(InvalidConfigError, match="has no bin/java"):
+        gateway._java()

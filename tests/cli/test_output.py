@@ -1,0 +1,50 @@
+"""How numbers and times are printed."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from gamay.cli import output
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "texts"),
+    [
+        ([1944, 25526, None], "LONG", ["1,944", "25,526", "null"]),
+        ([2013, 5], "INT", ["2013", "5"]),
+        ([27873450.0, 1.0], "DOUBLE", ["27,873,450", "1"]),
+        ([0.00123, 0.5], "DOUBLE", ["0.00123", "0.5"]),
+        (["NaN", 2.5], "DOUBLE", ["NaN", "2.50"]),
+        (
+            ["2013-01-01 10:00:00.0", "2013-01-01 10:00:00.25"],
+            "TIMESTAMP",
+            ["2013-01-01 10:00:00", "2013-01-01 10:00:00.25"],
+        ),
+        (["a\nb", None], "STRING", ["a\\nb", "null"]),
+        ([["a", "b"], []], "STRING_ARRAY", ['["a", "b"]', "[]"]),
+        ([True, False], "BOOLEAN", ["True", "False"]),
+    ],
+)
+def test_columns(values, kind, texts):
+    assert output.format_column(values, kind) == texts
+
+
+def test_a_pipe_gets_plain_text(capsys):
+    output.print_answer(["city", "n"], ["STRING", "LONG"], [["Oslo", 12], ["Malmö", 10_000]])
+    assert capsys.readouterr().out == "city        n\n-----  ------\nOslo       12\nMalmö  10,000\n"
+
+
+def test_csv_and_json_keep_values(capsys):
+    columns, types, rows = ["city", "n"], ["STRING", "LONG"], [["a,b", 10_000], ["", 1]]
+    output.print_answer(columns, types, rows, "csv")
+    assert list(csv.reader(io.StringIO(capsys.readouterr().out))) == [columns, ["a,b", "10000"], ["", "1"]]
+    output.print_answer(columns, types, rows, "json")
+    assert json.loads(capsys.readouterr().out) == [{"city": "a,b", "n": 10_000}, {"city": "", "n": 1}]
+
+
+def test_no_rows_and_no_columns(capsys):
+    output.print_answer(["n"], ["LONG"], [])
+    output.print_answer([], [], [])
+    assert capsys.readouterr().out == "n\n-\n"
