@@ -1,7 +1,5 @@
 """Batch ingestion job specs: YAML or JSON, and the older properties file. Unknown keys are refused."""
 
-# ruff: noqa: RUF009 -- key() makes a dataclass field
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass

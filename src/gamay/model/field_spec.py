@@ -1,7 +1,5 @@
 """One column of a schema."""
 
-
-
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass

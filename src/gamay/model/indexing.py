@@ -1,7 +1,5 @@
 """`tableIndexConfig` and `fieldConfigList`: what is declared about indexes, in the older and the newer way."""
 
-
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

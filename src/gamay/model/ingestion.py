@@ -1,7 +1,5 @@
 """`ingestionConfig`, `upsertConfig` and `dedupConfig`: from input records to rows."""
 
-
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

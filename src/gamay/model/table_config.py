@@ -1,7 +1,5 @@
 """What is declared about one table, beyond its columns."""
 
-
-
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass

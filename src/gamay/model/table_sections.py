@@ -1,7 +1,5 @@
 """The small sections of a table config: retention, tenants, routing, query limits, quota, tiers, assignment."""
 
-
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

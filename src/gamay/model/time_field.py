@@ -1,7 +1,5 @@
 """The older `timeFieldSpec`: a time column as it comes in, and as it is stored."""
 
-
-
 import dataclasses
 from dataclasses import dataclass
 from typing import Any
