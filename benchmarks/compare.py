@@ -77,7 +77,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Decimal):
         return float(value)
     if hasattr(value, "timestamp"):
-        return round(value.timestamp() * 1000)
+        return f"{value:%Y-%m-%d %H:%M:%S.%f}"[:23]
     if isinstance(value, str):
         try:
             return float(value)
@@ -95,7 +95,7 @@ def same(left: Rows, right: Rows) -> bool:
             if isinstance(x, int | float) and isinstance(y, int | float):
                 if not math.isclose(x, y, rel_tol=RELATIVE_TOLERANCE):
                     return False
-            elif x != y and not (isinstance(x, str) and isinstance(y, str) and x[:19] == y[:19]):
+            elif x != y:
                 return False
     return True
 

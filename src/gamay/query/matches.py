@@ -19,7 +19,7 @@ import numpy as np
 from gamay.kernels.masks import compress, masked_docs
 from gamay.kernels.tuning import SPARSE_MASK
 
-BLOCK_ROWS = 1 << 16
+BLOCK_ROWS = 1 << 18
 
 DocIds: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]

@@ -12,7 +12,7 @@ from gamay.functions.vector import EncodedVector, Scalar, Vector
 from gamay.query.bind import BoundQuery, SortKey
 from gamay.query.columns import concat_encoded, concat_vectors, take_rows
 from gamay.query.deadline import Deadline
-from gamay.query.matches import BLOCK_ROWS, AllDocs, Block, DocIds, DocList, Matches
+from gamay.query.matches import BLOCK_ROWS, AllDocs, Block, DocIds, DocList, DocMask, Matches
 from gamay.query.order import Bound, Indices, SortArray, bound_of, sort_array, top_rows
 from gamay.query.read import as_vector, column_reader, compute
 from gamay.query.spans import span_of
@@ -86,22 +86,35 @@ def top_docs(segment: Segment, matches: Matches, order_by: Sequence[SortKey], li
     best = _Best(order_by, limit)
     scanned = 0
     ascends = _ascends_with_docs(segment, order_by)
+    in_place = _has_ids(segment, order_by[0])
     for block in _growing_blocks(matches, limit) if ascends else matches.blocks():
         deadline.check()
-        num_rows = len(block)
-        first = _read_key(segment, block, order_by[0])
+        scanned += len(block)
+        # Ids are compared where they lie, flags or not: copying those that are kept takes longer than comparing all.
+        looked_at = block.span if in_place and best.is_bounded and isinstance(block, DocMask) else block
+        first = _read_key(segment, looked_at, order_by[0])
         rows = best.candidates(first)
         if rows is None:
             best.add([first, *(_read_key(segment, block, key) for key in order_by[1:])], block)
-        elif len(rows):
-            # The other keys are read only where the first leaves a row a chance.
-            chosen = DocList(_docs_at(block, rows))
-            best.add([take_key(first, rows), *(_read_key(segment, chosen, key) for key in order_by[1:])], chosen)
-        scanned += num_rows
+        else:
+            if looked_at is not block and isinstance(block, DocMask):
+                rows = rows[block.mask[rows]]
+            if len(rows):
+                # The other keys are read only where the first leaves a row a chance.
+                chosen = DocList(_docs_at(looked_at, rows))
+                best.add([take_key(first, rows), *(_read_key(segment, chosen, key) for key in order_by[1:])], chosen)
         if ascends and best.is_full:
             break
     keys, docs = best.rows()
     return Ordered(keys, docs, scanned)
+
+
+def _has_ids(segment: Segment, key: SortKey) -> bool:
+    """Tell whether a key is read as a view of dictionary ids."""
+    if not isinstance(key.expression, ColumnExpression):
+        return False
+    column = segment.column(key.expression.name)
+    return column.single_value and column.dictionary is not None and column.dictionary.is_sorted
 
 
 def _ascends_with_docs(segment: Segment, order_by: Sequence[SortKey]) -> bool:
@@ -142,6 +155,11 @@ class _Best:
     def is_full(self) -> bool:
         """Whether there are as many rows as are wanted."""
         return self._pending >= self._limit
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether `candidates` leaves rows out."""
+        return self._bound is not None
 
     def candidates(self, first: Key) -> Indices | None:
         """Return which rows of a block may be among the first, by its first key; None when all may."""
