@@ -88,7 +88,9 @@ def first_row(system: str, folder: str, sql: str, environment: dict[str, str]) -
     """Return seconds from the start of a Python process to the first row."""
     start = time.perf_counter()
     code = FIRST_ROW[system].format(folder=folder, sql=sql)
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, env={**os.environ, **environment})
+    # This process has chosen its own cache of kernels and says so in the environment; the new one chooses anew.
+    inherited = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, env={**inherited, **environment})
     return time.perf_counter() - start
 
 

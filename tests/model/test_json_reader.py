@@ -1,7 +1,5 @@
 """The reader that all documents share."""
 
-
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

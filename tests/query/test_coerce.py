@@ -100,3 +100,10 @@ def test_double_bounds_are_exact_for_whole_numbers(value: float, bound: int, inc
 def test_timestamps_are_read_as_utc(moment: Any) -> None:
     moment = moment.replace(microsecond=moment.microsecond // 1000 * 1000)
     assert parse_timestamp(moment.isoformat(" ")) == parse_timestamp(moment.isoformat() + "+00:00")
+
+
+@pytest.mark.parametrize("data_type", [D.INT, D.LONG, D.DOUBLE, D.BIG_DECIMAL])
+def test_text_that_is_no_number_is_told_in_words(data_type: D) -> None:
+    with pytest.raises(QueryError, match=r"Cannot compare column 'price' of type \w+ with 'x': .*\w") as caught:
+        coerce_equal(literal("x"), data_type, "price")
+    assert "<class" not in str(caught.value)

@@ -133,7 +133,7 @@ def test_a_bomb_in_a_header_is_refused_without_reading_it(tmp_path):
 def test_foreign_files_are_refused(tmp_path, data):
     path = tmp_path / "a.tar.zst"
     path.write_bytes(data)
-    with pytest.raises(CorruptSegmentError, match=str(path)):
+    with pytest.raises(CorruptSegmentError, match=path.name):
         unpack(path, tmp_path / "out")
 
 

@@ -47,11 +47,12 @@ def start_all(
     controller_port: ControllerPort = 9000,
     broker_port: BrokerPort = 8099,
     server_port: ServerPort = 8098,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
 ) -> None:
     """Run all roles in one process, in the foreground, until SIGTERM or Ctrl-C."""
     from gamay.cli.run import run_cluster
 
-    run_cluster(data_dir, controller_port, broker_port, server_port)
+    run_cluster(data_dir, host, controller_port, broker_port, server_port)
 
 
 @app.command("ingest")

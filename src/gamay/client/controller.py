@@ -106,9 +106,13 @@ class ControllerClient(HttpService):
 
     # -- segments: read
 
-    def list_segments(self, table: str, table_type: str | None = None) -> list[str]:
-        """Return the names of a table's segments, of both types unless one is given."""
-        answer = self.json("GET", f"/segments/{quote(table, safe='')}", params={"type": table_type})
+    def list_segments(self, table: str, table_type: str | None = None, *, queried_only: bool = False) -> list[str]:
+        """Return the names of a table's segments, of both types unless one is given.
+
+        queried_only: leave out those that a replacement hides from queries.
+        """
+        params = {"type": table_type, "excludeReplacedSegments": "true" if queried_only else None}
+        answer = self.json("GET", f"/segments/{quote(table, safe='')}", params=params)
         return [name for by_type in answer for names in by_type.values() for name in names]
 
     def segment_metadata(self, table: str, segment: str) -> dict[str, Any]:

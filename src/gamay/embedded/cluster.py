@@ -29,6 +29,7 @@ _log = logging.getLogger(__name__)
 class EmbeddedCluster:
     """Controller, broker and server over one data folder.
 
+    host: the address to listen on; others than this machine are let in only when asked for, as there is no log-in yet.
     Ports may be 0 to take free ones; `controller_url`, `broker_url` and `server_url` tell where the roles are. Every role
     answers 503 on `/health` until the segments that were there at the start are loaded and, unless `warm_up` is off, what
     queries run is compiled. Raises InUseError when the folder or a port is taken.
@@ -41,6 +42,7 @@ class EmbeddedCluster:
         broker_port: int = 8099,
         server_port: int = 8098,
         *,
+        host: str = "127.0.0.1",
         threads: int | None = None,
         warm_up: bool = True,
         clock: Clock = SYSTEM_CLOCK,
@@ -53,7 +55,7 @@ class EmbeddedCluster:
         self._warm = threading.Event()
         try:
             for name, port in (("controller", controller_port), ("broker", broker_port), ("server", server_port)):
-                self._http.append(HttpServer(name, port))
+                self._http.append(HttpServer(name, port, host))
             controller, broker, server = (http.port for http in self._http)
             self._core = LocalCluster(
                 data_dir,

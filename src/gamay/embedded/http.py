@@ -14,8 +14,8 @@ _STOP_S = 10
 class HttpServer:
     """One listening port. `port` 0 takes a free one; the attribute tells which."""
 
-    def __init__(self, name: str, port: int, host: str = "0.0.0.0") -> None:
-        """Take the port. Raises InUseError when another process has it."""
+    def __init__(self, name: str, port: int, host: str) -> None:
+        """Take the port, on the interface with the address `host`. Raises InUseError when another process has it."""
         self._name = name
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -42,8 +42,12 @@ def coerce(literal: Literal, data_type: DataType, column: str) -> Coerced:
     except (ValueError, InvalidOperation, OverflowError) as reason:
         raise QueryError(
             ErrorCode.QUERY_VALIDATION,
-            f"Cannot compare column '{column}' of type {data_type.value} with {value!r}: {reason}",
+            f"Cannot compare column '{column}' of type {data_type.value} with {value!r}: {_why(reason)}",
         ) from reason
+
+
+def _why(reason: Exception) -> str:
+    return "it is not a number" if isinstance(reason, InvalidOperation) else str(reason)
 
 
 def coerce_equal(literal: Literal, data_type: DataType, column: str) -> LiteralValue:

@@ -33,7 +33,7 @@ def read_table(
     """
     with controller_client(controller, auth_token, None) as client:
         schema = Schema.from_json(client.table_schema(table)).value
-        segments = sorted(client.list_segments(table, table_type))
+        segments = sorted(client.list_segments(table, table_type, queried_only=True))
     names = list(columns) if columns is not None else [spec.name for spec in schema.stored_fields]
     for name in names:
         if name not in schema:

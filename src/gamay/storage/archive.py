@@ -92,7 +92,7 @@ def unpack(
         entries = list(temporary.iterdir())
         content = entries[0] if len(entries) == 1 and entries[0].is_dir() else temporary
         if not entries or not any(content.iterdir()):
-            raise CorruptSegmentError(f"{archive} holds no files")
+            raise CorruptSegmentError(f"{archive.name} holds no files")
         content.chmod(0o755)
         content.rename(destination)
     finally:
@@ -113,9 +113,11 @@ def _decompressed(archive: Path) -> Iterator[IO[bytes]]:
                 with gzip.GzipFile(fileobj=file) as stream:
                     yield cast(IO[bytes], stream)
             else:
-                raise CorruptSegmentError(f"{archive} is neither a .tar.zst nor a .tar.gz archive: it starts with {magic!r}")
+                raise CorruptSegmentError(
+                    f"{archive.name} is neither a .tar.zst nor a .tar.gz archive: it starts with {magic!r}"
+                )
         except (zstandard.ZstdError, zlib.error, EOFError, gzip.BadGzipFile, tarfile.TarError) as reason:
-            raise CorruptSegmentError(f"{archive} is damaged or truncated: {reason}") from None
+            raise CorruptSegmentError(f"{archive.name} is damaged or truncated: {reason}") from None
 
 
 def _extract(stream: IO[bytes], archive: Path, folder: Path, bytes_max: int, members_max: int) -> None:
@@ -126,7 +128,7 @@ def _extract(stream: IO[bytes], archive: Path, folder: Path, bytes_max: int, mem
             total, count = total + member.size, count + 1
             if count > members_max or total > bytes_max:
                 raise CorruptSegmentError(
-                    f"{archive} is too large: more than {members_max:,} members or {bytes_max:,} bytes when unpacked"
+                    f"{archive.name} is too large: more than {members_max:,} members or {bytes_max:,} bytes when unpacked"
                 )
             metered.left = member.size + _HEADERS_BYTES_MAX
             target = _target(member, archive, folder)
@@ -136,11 +138,11 @@ def _extract(stream: IO[bytes], archive: Path, folder: Path, bytes_max: int, mem
             target.parent.mkdir(parents=True, exist_ok=True)
             content = tar.extractfile(member)
             if content is None or target.exists():
-                raise CorruptSegmentError(f"{archive} has the member '{member.name}' twice")
+                raise CorruptSegmentError(f"{archive.name} has the member '{member.name}' twice")
             with target.open("xb") as out:
                 shutil.copyfileobj(content, out, _COPY_BYTES)
     if count == 0:
-        raise CorruptSegmentError(f"{archive} holds no files")
+        raise CorruptSegmentError(f"{archive.name} holds no files")
     # Reading to the end is what compares the checksum behind the compressed data.
     metered.left = _HEADERS_BYTES_MAX
     while metered.read(_COPY_BYTES):
@@ -166,8 +168,10 @@ class _Metered:
 def _target(member: tarfile.TarInfo, archive: Path, folder: Path) -> Path:
     """Where a member belongs; raises CorruptSegmentError for anything but a plain file or folder below `folder`."""
     if not (member.isfile() or member.isdir()):
-        raise CorruptSegmentError(f"{archive} has the member '{member.name}', a link or device; expected plain files")
+        raise CorruptSegmentError(f"{archive.name} has the member '{member.name}', a link or device; expected plain files")
     name = PurePosixPath(member.name)
     if name.is_absolute() or ".." in name.parts or "\\" in member.name or "\0" in member.name:
-        raise CorruptSegmentError(f"{archive} has the member '{member.name}', which would be written outside its folder")
+        raise CorruptSegmentError(
+            f"{archive.name} has the member '{member.name}', which would be written outside its folder"
+        )
     return folder.joinpath(*name.parts)
