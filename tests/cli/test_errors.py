@@ -92,3 +92,11 @@ def test_without_java(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(InvalidConfigError, match="has no bin/java"):
         gateway._java()
+
+
+def test_a_job_type_that_does_not_exist(run, tmp_path):
+    job = tmp_path / "job.properties"
+    job.write_text("path.to.input=in\npath.to.output=out\nsegment.table.name=t\n")
+    status, _, errors = run("ingest", job, "--job-type", "Foo")
+    assert status == 1
+    assert '"Foo" is not one of SegmentCreation' in errors

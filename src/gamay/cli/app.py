@@ -60,11 +60,15 @@ def ingest(
     job: Annotated[Path, typer.Argument(help="Job spec: YAML, JSON, or the older properties file.")],
     value: Annotated[Optional[list[str]], typer.Option("--value", help="k=v for ${k} in the job spec.")] = None,  # noqa: UP045
     property_file: Annotated[Optional[Path], typer.Option(help="A file of k=v lines for ${k}.")] = None,  # noqa: UP045
+    job_type: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="What a .properties job does, as SegmentTarPush; other specs say it themselves."),
+    ] = None,
 ) -> None:
     """Run a batch ingestion job on PySpark: build segments, push them, or both."""
     from gamay.cli.run import run_ingestion
 
-    run_ingestion(job, value or [], property_file)
+    run_ingestion(job, value or [], property_file, job_type)
 
 
 @app.command("query")

@@ -27,12 +27,12 @@ def run_cluster(data_dir: Path, host: str, controller_port: int, broker_port: in
         stopped.wait()
 
 
-def run_ingestion(job: Path, values: Sequence[str], property_file: Path | None) -> None:
+def run_ingestion(job: Path, values: Sequence[str], property_file: Path | None, job_type: str | None) -> None:
     """Run a job spec; raises GamayError when rows or segments were lost on the way."""
     from gamay.ingest.job_spec import JobSpec
     from gamay.spark.jobs import run_job
 
-    spec = JobSpec.load(job, values=_pairs(values), property_file=property_file)
+    spec = JobSpec.load(job, values=_pairs(values), property_file=property_file, job_type=job_type)
     print(run_job(spec))
 
 
