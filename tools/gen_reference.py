@@ -119,7 +119,8 @@ def _module_of(function: Any) -> str:
     if module.startswith(prefix):
         return module
     named = (prefix + m for m in _SCALAR_MODULES)
-    return next(m for m in named if f'"{function.name}"' in inspect.getsource(importlib.import_module(m)))
+    # A function of a user's own has none of these modules and is no part of the reference.
+    return next((m for m in named if f'"{function.name}"' in inspect.getsource(importlib.import_module(m))), "")
 
 
 def _arguments(function: Any, body: Callable[..., Any]) -> str:

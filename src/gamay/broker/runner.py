@@ -29,6 +29,7 @@ _log = logging.getLogger(__name__)
 _NO_TABLE = Schema("", ())
 _REQUEST_IDS = 1_000_000_000
 _UNAVAILABLE_SHOWN = 5
+_ROUTE_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +113,11 @@ class QueryRunner:
     def _execute(self, query: Query, route: TableRoute | None, number: int, deadline: CancellableDeadline) -> BrokerResponse:
         bound = bind(query, _NO_TABLE if route is None else route.schema)
         routed = _Routed([], 0, 0, [], []) if route is None else self._ask(route, bound, number, deadline)
-        if route is not None and routed.missing:
-            # A server was quicker than this broker to learn that segments were dropped or moved.
+        attempts, missed = 1, list[str]()
+        while route is not None and routed.missing not in ([], missed) and attempts < _ROUTE_ATTEMPTS:
+            # A server was quicker than this broker to learn that segments were dropped or moved. While segments come and go
+            # that may happen again; the same ones missing twice are missing.
+            attempts, missed = attempts + 1, routed.missing
             self.routing.refresh(route.table)
             route = self._route(route.table, None)
             routed = self._ask(route, bound, number, deadline)
