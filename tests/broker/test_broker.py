@@ -232,3 +232,30 @@ def test_a_table_of_a_database(world: World) -> None:
     answer = world.http.post("/query/sql", json={"sql": "SELECT count(*) FROM t"}, headers={"database": "sales"}).json()
     assert "sales.t" in answer["exceptions"][0]["message"]
     assert world.ask("SELECT count(*) FROM t", database="default").json()["exceptions"] == []
+
+
+def test_segments_that_vanish_one_after_the_other_are_not_told_as_lost(world: World) -> None:
+    """Each time the server is asked it has just dropped one more segment; records say so before it does."""
+    server = world.servers["Server_a_1"]
+    answer_of = server.execute
+    to_drop = ["s0", "s2"]
+
+    def execute(
+        table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline
+    ) -> tuple[ServerResult, Sequence[str]]:
+        if to_drop:
+            dropped = to_drop.pop(0)
+            server.lacks.add(dropped)
+            world.registry.update_ideal_state("t_OFFLINE", lambda ideal: ideal.with_segments({}, frozenset({dropped})))
+        return answer_of(table, query, segments, deadline)
+
+    server.execute = execute  # type: ignore[method-assign]
+    answer = world.ask("SELECT count(*) FROM t").json()
+    assert (answer["exceptions"], answer["partialResult"]) == ([], False)
+
+
+def test_a_segment_that_stays_away_is_told(world: World) -> None:
+    world.servers["Server_a_1"].lacks.add("s0")
+    answer = world.ask("SELECT count(*) FROM t").json()
+    assert [problem["errorCode"] for problem in answer["exceptions"]] == [305]
+    assert len(world.servers["Server_a_1"].asked) == 2
