@@ -62,7 +62,7 @@ _AGGREGATE_MODULES = ("numeric", "distinct", "hll", "digest")
 def _functions() -> Iterator[str]:
     from gamay.functions import registry
 
-    registry.function_names()  # loads the built-in packages
+    registry.function_names()
     names = registry._display_names
     yield from (
         "# Functions",

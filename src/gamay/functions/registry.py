@@ -1,14 +1,17 @@
 """One registry of scalar and aggregate functions, by canonical name.
 
 A name is canonical when it is lower case without underscores and dollar signs: `DATE_TRUNC`, `dateTrunc` and `datetrunc`
-are one function. Functions register themselves when their module is imported; the packages `gamay.functions.scalar` and
-`gamay.functions.aggregate` import all modules of theirs, and the first look-up here imports the two packages.
+are one function. Functions register themselves when their module is imported. The first look-up imports the families that
+most queries use (`CORE_PACKAGES`); a name that none of them has imports all others: `EXTENDED_PACKAGES`, and the modules
+that users' packages name in the entry-point group `gamay.functions`. So a process starts fast, and no name is listed twice.
 """
 
 import importlib
 import re
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from typing import TypeAlias
 
 from gamay.base.errors import ErrorCode, QueryError, nearest
@@ -23,7 +26,9 @@ ValueType: TypeAlias = tuple[DataType, bool]
 AggregateFactory: TypeAlias = Callable[[Call, Sequence[ValueType]], Aggregate]
 ArgumentSelector: TypeAlias = Callable[[Call], tuple[Expression, ...]]
 
-BUILTIN_PACKAGES = ("gamay.functions.scalar", "gamay.functions.aggregate.builtin")
+CORE_PACKAGES = ("gamay.functions.scalar", "gamay.functions.aggregate.builtin")
+EXTENDED_PACKAGES = ("gamay.functions.scalar.extended", "gamay.functions.aggregate.extended")
+ENTRY_POINT_GROUP = "gamay.functions"
 _SUFFIXED = re.compile(r"(.*?[a-z])(\d{1,3})(mv)?")
 
 
@@ -65,15 +70,38 @@ class _AggregateEntry:
 _scalars: dict[str, ScalarFunction] = {}
 _aggregates: dict[str, _AggregateEntry] = {}
 _display_names: dict[str, str] = {}
-_loaded = False
+_loading = threading.RLock()
+_core_is_loaded = False
+_all_are_loaded = False
 
 
-def _load() -> None:
-    global _loaded
-    if not _loaded:
-        for package in BUILTIN_PACKAGES:
-            importlib.import_module(package)
-        _loaded = True
+def _load_core() -> None:
+    global _core_is_loaded
+    if not _core_is_loaded:
+        with _loading:
+            for package in CORE_PACKAGES:
+                importlib.import_module(package)
+            _core_is_loaded = True
+
+
+def _load_all() -> None:
+    """Import every function there is; an entry point that cannot be imported raises what its module raises."""
+    global _all_are_loaded
+    _load_core()
+    if not _all_are_loaded:
+        with _loading:
+            for package in EXTENDED_PACKAGES:
+                importlib.import_module(package)
+            for entry in entry_points(group=ENTRY_POINT_GROUP):
+                entry.load()
+            _all_are_loaded = True
+
+
+def _load_until_known(key: str) -> None:
+    """Import what is needed to know whether there is a function of this canonical name."""
+    _load_core()
+    if key not in _scalars and key not in _aggregates and _unsuffixed(key) is None:
+        _load_all()
 
 
 def _claim(name: str) -> str:
@@ -95,8 +123,9 @@ def register_scalar(names: Iterable[str], function: ScalarFunction) -> None:
 
 def scalar_function(name: str) -> ScalarFunction | None:
     """Return the scalar function of this name, in any spelling, or None."""
-    _load()
-    return _scalars.get(name) or _scalars.get(canonical_name(name))
+    key = canonical_name(name)
+    _load_until_known(key)
+    return _scalars.get(key)
 
 
 def must_get_scalar(name: str) -> ScalarFunction:
@@ -140,8 +169,8 @@ def register_aggregate(
 
 def is_aggregate(name: str) -> bool:
     """Tell whether a function of this name, in any spelling, is an aggregate."""
-    _load()
     key = canonical_name(name)
+    _load_until_known(key)
     return key in _aggregates or _unsuffixed(key) is not None
 
 
@@ -168,8 +197,8 @@ def _unsuffixed(key: str) -> tuple[str, int] | None:
 
 
 def _resolve(call: Call) -> tuple[Call, _AggregateEntry]:
-    _load()
     key = canonical_name(call.name)
+    _load_until_known(key)
     if key in _aggregates:
         return (call if call.name == key else Call(key, call.args)), _aggregates[key]
     split = _unsuffixed(key)
@@ -189,11 +218,11 @@ def _resolve(call: Call) -> tuple[Call, _AggregateEntry]:
 
 def unknown_function(name: str) -> QueryError:
     """Return the error for a name that no function has."""
-    _load()
+    _load_all()
     return QueryError(ErrorCode.QUERY_VALIDATION, f"Unknown function '{name}'.{nearest(name, _display_names.values())}")
 
 
 def function_names() -> list[str]:
     """Return the names of all functions as their authors spell them, sorted."""
-    _load()
+    _load_all()
     return sorted(_display_names.values(), key=str.lower)

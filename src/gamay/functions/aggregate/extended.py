@@ -1,0 +1,8 @@
+"""The aggregate functions that few queries use: one module for each family; importing this module registers them all."""
+
+import importlib
+
+_FAMILIES: tuple[str, ...] = ()
+
+for _family in _FAMILIES:
+    importlib.import_module(f"gamay.functions.aggregate.{_family}")
