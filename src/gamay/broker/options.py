@@ -52,6 +52,7 @@ def timeout_ms(options: Mapping[str, str], table_timeout_ms: int | None) -> int:
     return value
 
 
-def is_on(options: Mapping[str, str], name: str) -> bool:
+def is_on(options: Mapping[str, str], name: str, default: bool = False) -> bool:
     """Whether a true/false option is switched on."""
-    return options.get(name, "false").strip().lower() == "true"
+    text = options.get(name)
+    return default if text is None else text.strip().lower() == "true"

@@ -15,6 +15,7 @@ from gamay.cluster.views import servers_of
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import raw_table_name, table_type_of
+from gamay.query.plans import BoundPlans
 from gamay.query.prune import PruningTable, SegmentRecordStats
 
 _log = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ class TableRoute:
     segments: those that queries must read, ascending; servers: for each of them the instances that can answer, ascending.
     unavailable: segments that queries should read but no server can answer for. A new segment is given time to be loaded: it
     counts only from the moment, in milliseconds, that stands beside it (0: at once, because it could not be loaded).
+    plans: what queries of this table were bound to, until the route changes.
     """
 
     table: str
@@ -39,6 +41,7 @@ class TableRoute:
     servers: tuple[tuple[str, ...], ...]
     unavailable: tuple[tuple[str, int], ...]
     pruning: PruningTable
+    plans: BoundPlans
 
     def by_server(self, request: int = 0) -> dict[str, list[str]]:
         """Return server -> segments, choosing among replicas by the number of the request."""
@@ -177,15 +180,17 @@ class RoutingTables:
                 if record is None:
                     raise GamayError(f"segment '{segment}' of table '{table}' has no record")
                 cache[segment] = stats_of(record)
+        parsed_schema = Schema.from_json(schema).value
         return TableRoute(
             table,
             ideal.enabled,
-            Schema.from_json(schema).value,
+            parsed_schema,
             TableConfig.from_json(config).value,
             tuple(segments),
             tuple(servers),
             tuple((segment, self._missed_from(table, segment, view)) for segment in unready),
             PruningTable.build([cache[segment] for segment in segments]),
+            BoundPlans(parsed_schema),
         )
 
     def _not_asked(self) -> frozenset[str]:

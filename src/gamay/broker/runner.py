@@ -4,7 +4,7 @@ import itertools
 import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, GamayError, QueryError, nearest
@@ -17,6 +17,7 @@ from gamay.model.schema import Schema
 from gamay.model.table_name import raw_table_name
 from gamay.query.bind import BoundQuery, bind
 from gamay.query.execute import ServerResult
+from gamay.query.plans import Plan
 from gamay.query.reduce import reduce
 from gamay.query.response import BrokerResponse, ResultTable
 from gamay.sql.parser import parse_query
@@ -31,6 +32,9 @@ _REQUEST_IDS = 1_000_000_000
 _UNAVAILABLE_SHOWN = 5
 _ROUTE_ATTEMPTS = 5
 
+LIGHT_ROWS_MAX = 1 << 18
+LIGHT_S_MAX = 0.002
+
 
 @dataclass(frozen=True, slots=True)
 class _Routed:
@@ -39,8 +43,52 @@ class _Routed:
     results: list[ServerResult]
     num_queried: int
     num_pruned: int
+    docs_pruned: int
     missing: list[str]
     problems: list[tuple[int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Server -> the segments to ask it for, how many rows these have, and how many segments and rows were pruned."""
+
+    asked: Mapping[str, list[str]]
+    num_docs: int
+    num_pruned: int
+    docs_pruned: int
+
+
+_NOTHING_CHOSEN = _Choice({}, 0, 0, 0)
+
+
+@dataclass(slots=True)
+class PendingQuery:
+    """A query that has been compiled and routed, but not executed.
+
+    failure: the response when that was not possible; query, deadline and bound are set otherwise.
+    route, plan, choice: of a query with a table.
+    """
+
+    sql: str
+    number: int
+    started_s: float
+    failure: BrokerResponse | None = None
+    query: Query = field(init=False)
+    deadline: CancellableDeadline = field(init=False)
+    bound: BoundQuery = field(init=False)
+    route: TableRoute | None = None
+    plan: Plan | None = None
+    choice: _Choice = _NOTHING_CHOSEN
+
+    @property
+    def is_light(self) -> bool:
+        """Whether executing it takes about as long as handing it to another thread.
+
+        So it is when few rows can match at most, and the last query of the same shape was quick.
+        """
+        if self.failure is not None or self.plan is None:
+            return self.failure is not None
+        return self.choice.num_docs <= LIGHT_ROWS_MAX and self.plan.took_s <= LIGHT_S_MAX
 
 
 class QueryRunner:
@@ -71,23 +119,43 @@ class QueryRunner:
 
     def run(self, sql: str, options: Mapping[str, str] | None = None, database: str | None = None) -> BrokerResponse:
         """Answer a query; whatever goes wrong is told in the response's exceptions, never raised."""
-        started_s = self._clock.monotonic_s()
-        number = next(self._request_ids)
+        return self.finish(self.begin(sql, options or {}, database))
+
+    def begin(self, sql: str, options: Mapping[str, str], database: str | None = None) -> "PendingQuery":
+        """Compile a query and choose the segments to ask, which takes no longer than the text is long; never raises."""
+        pending = PendingQuery(sql, next(self._request_ids), self._clock.monotonic_s())
         try:
-            response = self._answer(sql, options or {}, database, number)
-        except QueryError as error:
-            response = BrokerResponse.of_error(error)
-        except GamayError as error:
-            response = BrokerResponse.of_error(QueryError(ErrorCode.QUERY_EXECUTION, str(error)))
-        except Exception as error:  # noqa: BLE001 - a defect is answered like any error, and logged with its trace
-            _log.exception("query %d failed: %s", number, sql)
-            response = BrokerResponse.of_error(
-                QueryError(ErrorCode.INTERNAL, f"The query failed for a reason that is a defect of Gamay: {error!r}")
-            )
-        response.request_id = str(number)
+            self._plan(pending, options, database)
+        except Exception as error:  # noqa: BLE001 - `_failed` tells a user's mistakes from defects, and logs the latter
+            pending.failure = self._failed(pending, error)
+        return pending
+
+    def finish(self, pending: "PendingQuery") -> BrokerResponse:
+        """Answer a query that was begun; never raises."""
+        response = pending.failure
+        begun_s = self._clock.monotonic_s()
+        if response is None:
+            try:
+                response = self._answer(pending)
+            except Exception as error:  # noqa: BLE001 - as above
+                response = self._failed(pending, error)
+        response.request_id = str(pending.number)
         response.broker_id = self.broker_id
-        response.time_used_ms = round((self._clock.monotonic_s() - started_s) * 1000)
+        ended_s = self._clock.monotonic_s()
+        if pending.plan is not None:
+            pending.plan.took_s = ended_s - begun_s
+        response.time_used_ms = round((ended_s - pending.started_s) * 1000)
         return response
+
+    def _failed(self, pending: "PendingQuery", error: Exception) -> BrokerResponse:
+        if isinstance(error, QueryError):
+            return BrokerResponse.of_error(error)
+        if isinstance(error, GamayError):
+            return BrokerResponse.of_error(QueryError(ErrorCode.QUERY_EXECUTION, str(error)))
+        _log.error("query %d failed: %s", pending.number, pending.sql, exc_info=error)
+        return BrokerResponse.of_error(
+            QueryError(ErrorCode.INTERNAL, f"The query failed for a reason that is a defect of Gamay: {error!r}")
+        )
 
     def segments_of(self, sql: str) -> dict[str, list[str]]:
         """Return server -> segments that a query would be sent to. Raises QueryError."""
@@ -95,24 +163,34 @@ class QueryRunner:
         if query.table is None:
             raise QueryError(ErrorCode.TABLE_DOES_NOT_EXIST, "The query names no table")
         route = self._route(query.table, None)
-        return _choose(route, bind(query, route.schema), 0)
+        return dict(_choose(route, bind(query, route.schema), 0).asked)
 
-    def _answer(self, sql: str, options: Mapping[str, str], database: str | None, number: int) -> BrokerResponse:
-        query = parse_query(sql, options)
+    def _plan(self, pending: "PendingQuery", options: Mapping[str, str], database: str | None) -> None:
+        query = parse_query(pending.sql, options)
         route = None if query.table is None else self._route(query.table, database or query.options.get("database"))
         limit_ms = timeout_ms(query.options, DEFAULT_TIMEOUT_MS if route is None else route.config.query.timeout_ms)
-        deadline = CancellableDeadline(self._clock, self._clock.monotonic_s() + limit_ms / 1000, limit_ms)
-        client_id = query.options.get("clientQueryId")
-        with self.running.listed(RunningQuery(str(number), client_id, sql, deadline)):
-            response = self._execute(query, route, number, deadline)
+        pending.deadline = CancellableDeadline(self._clock, pending.started_s + limit_ms / 1000, limit_ms)
+        pending.query, pending.route = query, route
+        if route is None:
+            pending.bound = bind(query, _NO_TABLE)
+        else:
+            pending.plan = route.plans.plan(query)
+            pending.bound = pending.plan.bound
+            pending.choice = _choose(route, pending.bound, pending.number)
+
+    def _answer(self, pending: "PendingQuery") -> BrokerResponse:
+        options = pending.query.options
+        client_id = options.get("clientQueryId")
+        with self.running.listed(RunningQuery(str(pending.number), client_id, pending.sql, pending.deadline)):
+            response = self._execute(pending)
         response.client_request_id = client_id
-        if is_on(query.options, "dropResults"):
+        if is_on(options, "dropResults"):
             response.table = None
         return response
 
-    def _execute(self, query: Query, route: TableRoute | None, number: int, deadline: CancellableDeadline) -> BrokerResponse:
-        bound = bind(query, _NO_TABLE if route is None else route.schema)
-        routed = _Routed([], 0, 0, [], []) if route is None else self._ask(route, bound, number, deadline)
+    def _execute(self, pending: "PendingQuery") -> BrokerResponse:
+        bound, route, deadline = pending.bound, pending.route, pending.deadline
+        routed = _Routed([], 0, 0, 0, [], []) if route is None else self._ask(route, pending.choice, bound, deadline)
         attempts, missed = 1, list[str]()
         while route is not None and routed.missing not in ([], missed) and attempts < _ROUTE_ATTEMPTS:
             # A server was quicker than this broker to learn that segments were dropped or moved. While segments come and go
@@ -120,7 +198,7 @@ class QueryRunner:
             attempts, missed = attempts + 1, routed.missing
             self.routing.refresh(route.table)
             route = self._route(route.table, None)
-            routed = self._ask(route, bound, number, deadline)
+            routed = self._ask(route, _choose(route, bound, pending.number), bound, deadline)
         results = routed.results if route is not None else [literal_row(bound, deadline)]
         deadline.check()
         reduce_started_s = self._clock.monotonic_s()
@@ -134,9 +212,12 @@ class QueryRunner:
         if route is not None:
             response.tables_queried = [raw_table_name(route.table)]
             response.stats.num_segments_pruned_by_broker = routed.num_pruned
-            now_ms = self._clock.now_ms()
-            unavailable = [segment for segment, since_ms in route.unavailable if since_ms <= now_ms] + routed.missing
-            if unavailable and not is_on(query.options, "ignoreMissingSegments"):
+            response.stats.total_docs += routed.docs_pruned
+            unavailable = routed.missing
+            if route.unavailable:
+                now_ms = self._clock.now_ms()
+                unavailable = [segment for segment, since_ms in route.unavailable if since_ms <= now_ms] + routed.missing
+            if unavailable and not is_on(pending.query.options, "ignoreMissingSegments"):
                 response.exceptions.append(_unavailable(unavailable))
         return response
 
@@ -151,9 +232,8 @@ class QueryRunner:
             raise QueryError(ErrorCode.TABLE_IS_DISABLED, f"Table '{wanted}' is disabled")
         return enabled[0]
 
-    def _ask(self, route: TableRoute, bound: BoundQuery, number: int, deadline: CancellableDeadline) -> _Routed:
-        asked = _choose(route, bound, number)
-        tasks = list(asked.items())
+    def _ask(self, route: TableRoute, choice: "_Choice", bound: BoundQuery, deadline: CancellableDeadline) -> _Routed:
+        tasks = list(choice.asked.items())
         if len(tasks) == 1:
             answers = [self._ask_one(*tasks[0], route.table, bound, deadline)]
         else:
@@ -172,7 +252,7 @@ class QueryRunner:
                 missing.extend(answer[1])
         if problems and not results:
             raise next(answer for answer in answers if isinstance(answer, QueryError))
-        return _Routed(results, len(tasks), len(route.segments) - sum(len(s) for s in asked.values()), missing, problems)
+        return _Routed(results, len(tasks), choice.num_pruned, choice.docs_pruned, missing, problems)
 
     def _ask_one(
         self, server: str, segments: Sequence[str], table: str, bound: BoundQuery, deadline: CancellableDeadline
@@ -186,13 +266,16 @@ class QueryRunner:
             return error
 
 
-def _choose(route: TableRoute, bound: BoundQuery, number: int) -> dict[str, list[str]]:
-    """Return server -> segments, without those that cannot match, replicas taken in turn by the number of the request."""
+def _choose(route: TableRoute, bound: BoundQuery, number: int) -> _Choice:
+    """Divide the segments that may match among servers, replicas taken in turn by the number of the request."""
+    pruning = route.pruning
+    kept = pruning.prune(bound).nonzero()[0] if is_on(bound.query.options, "brokerPruning", True) else pruning.every
+    num_docs = int(pruning.num_docs[kept].sum())
     asked: dict[str, list[str]] = {}
-    for index in route.pruning.prune(bound).nonzero()[0].tolist():
+    for index in kept.tolist():
         candidates = route.servers[index]
         asked.setdefault(candidates[number % len(candidates)], []).append(route.segments[index])
-    return asked
+    return _Choice(asked, num_docs, len(route.segments) - len(kept), pruning.total_docs - num_docs)
 
 
 def _unavailable(segments: Sequence[str]) -> tuple[int, str]:

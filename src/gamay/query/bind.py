@@ -5,14 +5,14 @@ the GROUP BY expressions and `agg:0`, `agg:1`, … for the aggregates; both are 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.spi import Aggregate
 from gamay.functions.evaluate import result_type
-from gamay.functions.expression import Call, Column, Expression, Literal, Star, column_names, walk
+from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, Star, column_names, walk
 from gamay.functions.registry import aggregate_arguments, bind_aggregate, is_aggregate
 from gamay.functions.text import to_text
 from gamay.model.field_spec import FieldSpec
@@ -20,7 +20,7 @@ from gamay.model.schema import Schema
 from gamay.model.types import DataType
 from gamay.query.bind_filter import FilterBinder, fold
 from gamay.query.predicate import EVERYTHING, Filter, filter_columns
-from gamay.query.scope import Scope, ValueType, with_null_flags
+from gamay.query.scope import FILTER_PREFIX, Scope, ValueType, with_null_flags
 from gamay.sql.query import OrderBy, Query, SelectItem
 
 
@@ -32,15 +32,6 @@ class QueryKind(Enum):
     DISTINCT = "distinct"
     AGGREGATION = "aggregation"
     GROUP_BY = "group by"
-
-
-@dataclass(frozen=True, slots=True)
-class BoundAggregate:
-    """An aggregate of the query, with the expressions that are evaluated for each row."""
-
-    call: Call
-    aggregate: Aggregate
-    arguments: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +53,8 @@ class BoundQuery:
     outputs: one expression for each result column: over the table's columns in a selection, else over the grouped table.
     order_by, having: over the same columns as `outputs`.
     fields: the schema's fields of the stored columns that the query reads.
+    filters: of FILTER clauses: the flags of number i are the column `filter_column(i)`.
+    null_handling: whether nulls are nulls (three-valued logic, skipped by aggregates), not the columns' default values.
     """
 
     query: Query
@@ -78,6 +71,8 @@ class BoundQuery:
     limit: int
     offset: int
     fields: Mapping[str, FieldSpec]
+    null_handling: bool = False
+    filters: tuple[Filter, ...] = ()
 
     @property
     def limit_with_offset(self) -> int:
@@ -87,12 +82,23 @@ class BoundQuery:
 
 def bind(query: Query, schema: Schema) -> BoundQuery:
     """Bind a query to a table's schema; raises QueryError 710 for an unknown column and 700 for what makes no sense."""
-    if query.options.get("enableNullHandling", "false").lower() == "true":
-        raise QueryError(
-            ErrorCode.QUERY_VALIDATION,
-            "enableNullHandling=true is not supported yet; without it a null reads as the column's default value",
-        )
     return _Binder(query, schema).bind()
+
+
+def bind_like(bound: BoundQuery, query: Query, schema: Schema) -> BoundQuery | None:
+    """Bind a query that differs from `bound.query` in WHERE's literals alone, for a fraction of the time.
+
+    The schema must be the one that `bound` was made with. Returns None when the new literals change more than the filter (a
+    condition that they make constant no longer reads its columns), or when there is a FILTER clause, which may narrow WHERE;
+    raises what `bind` raises.
+    """
+    if any(aggregate.call.name == FILTERED for aggregate in bound.aggregates):
+        return None
+    binder = _Binder(query, schema)
+    filter_ = binder.bind_filter()
+    if binder.null_handling != bound.null_handling or filter_columns(filter_) != filter_columns(bound.filter):
+        return None
+    return replace(bound, query=query, filter=filter_)
 
 
 def key_column(index: int) -> Column:
@@ -109,10 +115,10 @@ class _Binder:
     def __init__(self, query: Query, schema: Schema) -> None:
         self._query = query
         self._scope = Scope(schema, query.table)
+        self.null_handling = query.options.get("enableNullHandling", "false").strip().lower() == "true"
         self._keys: list[Expression] = []
         self._key_types: list[ValueType] = []
-        self._calls: dict[Call, int] = {}
-        self._aggregates: list[BoundAggregate] = []
+        self._aggregates = AggregateBinder(self._type, self._condition)
 
     def bind(self) -> BoundQuery:
         query = self._query
@@ -151,7 +157,8 @@ class _Binder:
     def _row_expression(self, expression: Expression) -> Expression:
         return with_null_flags(fold(self._scope.bind(expression)))
 
-    def _filter(self) -> Filter:
+    def bind_filter(self) -> Filter:
+        """Bind the condition of WHERE."""
         if self._query.where is None:
             return EVERYTHING
         where = self._scope.bind(self._query.where)
@@ -218,9 +225,13 @@ class _Binder:
         order_by: tuple[SortKey, ...],
     ) -> BoundQuery:
         row_types = tuple(self._type(row) for row in rows)
-        filter_ = self._filter()
-        arguments = [argument for aggregate in self._aggregates for argument in aggregate.arguments]
-        read = dict.fromkeys((*physical_columns([*rows, *arguments]), *filter_columns(filter_)))
+        skips = self._query.options.get("filteredAggregationsSkipEmptyGroups", "false").strip().lower() == "true"
+        filter_, aggregates, filters = self._aggregates.narrowed(
+            self.bind_filter(), only_matching=skips or kind is QueryKind.AGGREGATION
+        )
+        arguments = [argument for aggregate in aggregates for argument in aggregate.arguments]
+        tested = [name for part in (filter_, *filters) for name in filter_columns(part)]
+        read = dict.fromkeys((*physical_columns([*rows, *arguments]), *tested))
         return BoundQuery(
             self._query,
             kind,
@@ -229,13 +240,15 @@ class _Binder:
             types,
             rows,
             row_types,
-            tuple(self._aggregates),
+            tuple(aggregates),
             outputs,
             having,
             order_by,
             self._query.limit,
             self._query.offset,
             self._scope.fields(read),
+            self.null_handling,
+            filters,
         )
 
     # -- grouping
@@ -251,24 +264,13 @@ class _Binder:
             return key_column(self._keys.index(expression))
         if isinstance(expression, Call):
             if is_aggregate(expression.name):
-                return aggregate_column(self._aggregate(expression))
+                return aggregate_column(self._aggregates.number(expression))
             return Call(expression.name, tuple(self._after_grouping(arg) for arg in expression.args))
         if isinstance(expression, Column):
             raise _invalid(
                 f"Column '{expression.name}' is neither in GROUP BY nor inside an aggregate; group by it or aggregate it"
             )
         return expression
-
-    def _aggregate(self, call: Call) -> int:
-        if call not in self._calls:
-            arguments = aggregate_arguments(call)
-            nested = [part for arg in call.args for part in walk(arg) if isinstance(part, Call) and is_aggregate(part.name)]
-            if nested:
-                raise _invalid(f"An aggregate cannot contain another one: {to_text(call)}")
-            types = [self._type(argument) for argument in arguments]
-            self._aggregates.append(BoundAggregate(call, bind_aggregate(call, types), arguments))
-            self._calls[call] = len(self._calls)
-        return self._calls[call]
 
     def _grouped_type(self, expression: Expression) -> ValueType:
         return result_type(expression, self._grouped_column_type, post_aggregation=True)
@@ -277,8 +279,7 @@ class _Binder:
         kind, index = name.split(":")
         if kind == "key":
             return self._key_types[int(index)]
-        aggregate = self._aggregates[int(index)].aggregate
-        return aggregate.result_type, aggregate.result_is_multi_value
+        return self._aggregates.result_type(int(index))
 
     def _check_sortable(self, keys: Sequence[SortKey], type_of: "_TypeOf") -> None:
         for key in keys:

@@ -20,6 +20,7 @@ from gamay.query.predicate import And, Constant, Filter, In, Not, Or, Range
 from gamay.segment.spi import PartitionInfo
 
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
+Counts: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Answer: TypeAlias = tuple[Mask, Mask]
 """For each segment: a row may match; every row must match."""
 
@@ -43,12 +44,19 @@ class SegmentRecordStats:
 
 
 class PruningTable:
-    """The segments of a table, by column; immutable, so that it can be shared by all queries until a segment changes."""
+    """The segments of a table, by column; immutable, so that it can be shared by all queries until a segment changes.
 
-    def __init__(self, num_segments: int, non_empty: Mask, columns: "Mapping[str, _ColumnTable]") -> None:
-        self._num_segments = num_segments
+    num_docs: int64 [number of segments]; 0 where the record does not tell. total_docs: their sum. every: the numbers
+    of all segments.
+    """
+
+    def __init__(self, num_docs: Counts, non_empty: Mask, columns: "Mapping[str, _ColumnTable]") -> None:
+        self._num_segments = len(num_docs)
         self._non_empty = non_empty
         self._columns = columns
+        self.num_docs = num_docs
+        self.total_docs = int(num_docs.sum())
+        self.every = np.arange(len(num_docs))
 
     @classmethod
     def build(cls, records: Sequence[SegmentRecordStats]) -> "PruningTable":
@@ -56,7 +64,7 @@ class PruningTable:
         non_empty = np.array([record.num_docs != 0 for record in records], np.bool_)
         names = dict.fromkeys(name for record in records for name in record.columns)
         columns = {name: _ColumnTable([record.columns.get(name) for record in records]) for name in names}
-        return cls(len(records), non_empty, columns)
+        return cls(np.array([record.num_docs or 0 for record in records], np.int64), non_empty, columns)
 
     def prune(self, bound: BoundQuery) -> Mask:
         """Return bool [number of segments]: True for the segments that must be asked."""

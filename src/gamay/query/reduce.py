@@ -28,9 +28,9 @@ class Answer:
 
 
 def reduce(bound: BoundQuery, results: Sequence[ServerResult]) -> Answer:
-    """Merge the results of servers (in any number, also none) into the answer."""
-    stats = QueryStats()
-    for result in results:
+    """Merge the results of servers (in any number, also none) into the answer; the first one's counters become its own."""
+    stats = results[0].stats if results else QueryStats()
+    for result in results[1:]:
         stats.add(result.stats)
     if bound.query.explain:
         return Answer(explain_table(bound, [result.plans for result in results if result.plans is not None]), stats)

@@ -30,6 +30,9 @@ class Query:
     table: as written, may end in _OFFLINE or _REALTIME; None for a query of literals only.
     where, having: boolean expressions. limit: the number of rows wanted (10 when not written).
     options: by canonical name, values as text.
+    shape: the same object for queries of one template, which differ in nothing but literals; None where that is not known.
+    varies_only_in_where: the literals that may differ stand in WHERE (beside LIMIT, OFFSET and options), so that what was
+    made of the rest for one query of the shape serves the others.
     """
 
     table: str | None
@@ -43,3 +46,5 @@ class Query:
     offset: int = 0
     options: Mapping[str, str] = field(default_factory=dict)
     explain: bool = False
+    shape: object | None = field(default=None, compare=False, repr=False)
+    varies_only_in_where: bool = field(default=False, compare=False, repr=False)

@@ -46,10 +46,11 @@ def compile_template(text: str, lifted: Lifted) -> Template:
     rewritten = rewrite(statement)
     by_index = {slot.index: slot.plain() for slot in slots}
     ordinals = tuple((i, by_index[i]) for i in sorted(rewritten.ordinals))
+    shape = object()
     return Template(
         num_literals=len(lifted.sources),
         ordinals=ordinals,
-        fill=_recompiler(statement) if rewritten.has_computed or _has_huge(slots) else _filler(rewritten),
+        fill=_recompiler(statement, shape) if rewritten.has_computed or _has_huge(slots) else _filler(rewritten, shape),
         fill_options=_options_filler(statement) if statement.set_options else None,
     )
 
@@ -58,7 +59,7 @@ def _has_huge(slots: Sequence[Slot]) -> bool:
     return any(slot.type is DataType.BIG_DECIMAL for slot in slots)
 
 
-def _recompiler(statement: Statement) -> Callable[[Literals], Query]:
+def _recompiler(statement: Statement, shape: object) -> Callable[[Literals], Query]:
     """For a statement with constants to compute: put the literals in, then rewrite all of it."""
 
     def recompile(literals: Literals) -> Query:
@@ -75,7 +76,7 @@ def _recompiler(statement: Statement) -> Callable[[Literals], Query]:
         )
         rewritten = rewrite(filled)
         _check_numbers(rewritten.statement)
-        return _filler(rewritten)(literals)
+        return replace(_filler(rewritten, shape)(literals), varies_only_in_where=False)
 
     return recompile
 
@@ -97,7 +98,7 @@ def check_number_range(expression: Expression) -> None:
             )
 
 
-def _filler(rewritten: Rewritten) -> Callable[[Literals], Query]:
+def _filler(rewritten: Rewritten, shape: object) -> Callable[[Literals], Query]:
     statement = rewritten.statement
     constant = statement.table is None
     table, distinct, explain = statement.table, rewritten.distinct, statement.explain
@@ -106,6 +107,7 @@ def _filler(rewritten: Rewritten) -> Callable[[Literals], Query]:
     fill_group_by = _tuple_filler(statement.group_by)
     fill_order_by = _order_filler(statement.order_by)
     limit, offset = statement.limit, statement.offset
+    only_in_where = _varies_only_in_where(rewritten)
 
     def fill(literals: Literals) -> Query:
         return Query(
@@ -120,6 +122,8 @@ def _filler(rewritten: Rewritten) -> Callable[[Literals], Query]:
             0 if offset is None else _row_count(offset, literals, "OFFSET"),
             {},
             explain,
+            shape,
+            only_in_where,
         )
 
     return fill
@@ -140,6 +144,14 @@ def _row_count(slot: Literal, literals: Literals, clause: str) -> int:
 
 def _constant(value: Expression | None) -> Callable[[Literals], Expression | None]:
     return lambda literals: value
+
+
+def _varies_only_in_where(rewritten: Rewritten) -> bool:
+    statement = rewritten.statement
+    having = [] if statement.having is None else [statement.having]
+    keys = [key.expression for key in statement.order_by]
+    elsewhere = [*(item.expression for item in rewritten.select), *statement.group_by, *having, *keys]
+    return all(filler(expression) is None for expression in elsewhere)
 
 
 def _optional(expression: Expression | None) -> Callable[[Literals], Expression | None]:

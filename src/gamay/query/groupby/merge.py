@@ -39,7 +39,12 @@ def merge_group_tables(tables: Sequence[GroupTable], aggregates: Sequence[Aggreg
 
 
 def merge_partials(per_segment: Sequence[Sequence[Partial]], aggregates: Sequence[AggregateCall]) -> tuple[Partial, ...]:
-    """Merge the partials of aggregations without groups; with no segment at all the result is that of no rows."""
+    """Merge the partials of aggregations without groups; with no segment at all the result is that of no rows.
+
+    Those of a single segment are returned as they are.
+    """
+    if len(per_segment) == 1:
+        return tuple(per_segment[0])
     maps = [np.zeros(1, np.int32)] * len(per_segment)
     return tuple(
         call.aggregate.merge([partials[i] for partials in per_segment], maps, 1) for i, call in enumerate(aggregates)
