@@ -1,0 +1,42 @@
+"""Values as byte strings, and their MurmurHash3 of 128 bits."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from gamay.functions.aggregate.coding import decimal_texts
+from gamay.functions.vector import Vector
+from gamay.kernels.murmur128 import murmur3_x64_128
+from gamay.model.types import DataType
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+ByteStrings: TypeAlias = tuple[Array, Array]
+"""data uint8 and offsets [n + 1]: string i is data[offsets[i]:offsets[i + 1]]."""
+
+
+def arrow_bytes(values: pa.Array) -> ByteStrings:
+    """Return the byte strings of a text (in UTF-8) or binary array, without copying."""
+    _, offsets, data = values.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1]
+    return (np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)), bounds
+
+
+def number_bytes(values: Array) -> ByteStrings:
+    """Return numbers of a fixed width as their little-endian bytes."""
+    width = values.dtype.itemsize
+    data = np.ascontiguousarray(values, values.dtype.newbyteorder("<")).view(np.uint8)
+    return data, np.arange(len(values) + 1, dtype=np.int64) * width
+
+
+def text_or_bytes(vector: Vector) -> pa.Array:
+    """Return values that are no numbers of a fixed width as an Arrow array; decimals as their text."""
+    return decimal_texts(vector.values) if vector.type is DataType.BIG_DECIMAL else vector.values
+
+
+def murmur128(strings: ByteStrings, seed: int) -> tuple[Array, Array]:
+    """Return the low and the high half of the hash of each byte string: uint64."""
+    data, offsets = strings
+    low, high = np.empty(len(offsets) - 1, np.uint64), np.empty(len(offsets) - 1, np.uint64)
+    murmur3_x64_128(data, offsets, seed, low, high)
+    return low, high

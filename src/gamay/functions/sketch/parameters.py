@@ -1,0 +1,78 @@
+"""The parameters of a sketch, written as one text: 'nominalEntries=4096;samplingProbability=1.0'."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.expression import Call, Literal
+from gamay.model.types import DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A parameter: its default (an int default takes whole numbers only), its least and its greatest value."""
+
+    default: float
+    least: float
+    most: float
+
+
+def text_parameters(call: Call, position: int, known: Mapping[str, Number]) -> dict[str, float]:
+    """Return every known parameter, from the text at this argument of the call or by default.
+
+    Names are matched without regard to case. Raises QueryError for a name that is not known and a value out of range.
+    """
+    values = {name: number.default for name, number in known.items()}
+    argument = call.args[position] if len(call.args) > position else Literal("", DataType.STRING)
+    if not isinstance(argument, Literal) or not isinstance(argument.value, str):
+        raise _wrong(call, f"argument {position + 1} is a text of parameters such as {_example(known)}")
+    by_folded = {name.lower(): name for name in known}
+    for part in argument.value.split(";"):
+        if not part.strip():
+            continue
+        key, equals, text = part.partition("=")
+        name = by_folded.get(key.strip().lower())
+        if name is None or not equals:
+            raise _wrong(call, f"unknown parameter '{part.strip()}'; parameters are written {_example(known)}")
+        values[name] = checked(call, name, text.strip(), known[name])
+    return values
+
+
+def checked(call: Call, name: str, value: object, number: Number) -> float:
+    """Return one parameter as a number; raises QueryError when it is none or out of range."""
+    whole = isinstance(number.default, int)
+    try:
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            raise ValueError
+        parsed = int(value) if whole else float(value)
+        if parsed != float(value) or not number.least <= parsed <= number.most:
+            raise ValueError
+    except (ValueError, OverflowError):
+        kind = "a whole number" if whole else "a number"
+        raise _wrong(call, f"{name} is {kind} from {number.least} to {number.most}, not {value!r}") from None
+    return parsed
+
+
+def number_parameter(call: Call, position: int, name: str, number: Number) -> int:
+    """Return the whole number that stands at this argument of the call, or the default; raises QueryError."""
+    if len(call.args) <= position:
+        return int(number.default)
+    argument = call.args[position]
+    value = argument.value if isinstance(argument, Literal) else None
+    if value is None:
+        raise _wrong(call, f"argument {position + 1} is {name}, a whole number from {number.least} to {number.most}")
+    return int(checked(call, name, value, number))
+
+
+def require_at_most(call: Call, count: int) -> None:
+    """Raise QueryError when the call has more arguments."""
+    if len(call.args) > count:
+        raise _wrong(call, f"{count} argument(s) at most are needed, {len(call.args)} are given")
+
+
+def _wrong(call: Call, detail: str) -> QueryError:
+    return QueryError(ErrorCode.QUERY_VALIDATION, f"Aggregate '{call.name}': {detail}")
+
+
+def _example(known: Mapping[str, Number]) -> str:
+    return "'" + ";".join(f"{name}={number.default}" for name, number in known.items()) + "'"
