@@ -108,12 +108,12 @@ def contains(id_set: IdSet, vector: Vector) -> Array:
         found = np.empty(len(vector), np.bool_)
         bloom_contains(low, high, id_set.probes, id_set.words, found)
         return found
+    if id_set.bitmap is None:
+        return np.zeros(len(vector), np.bool_)
     wanted = vector.values.astype(np.int64)
     if isinstance(id_set.bitmap, BitMap64):
         bits = wanted.view(np.uint64)
         return np.isin(bits, np.array((BitMap64(bits) & id_set.bitmap).to_array(), np.uint64))
-    if id_set.bitmap is None:
-        return np.zeros(len(vector), np.bool_)
     narrow = wanted.astype(np.int32)
     bits = narrow.view(np.uint32)
     inside = np.isin(bits, np.array((BitMap(bits) & id_set.bitmap).to_array(), np.uint32))
