@@ -149,6 +149,7 @@ def test_dates_of_the_older_config(read):
         ({"delimeter": ","}, "a\n", "unknown key 'delimeter'.* Did you mean 'delimiter'"),
         ({"fileFormat": "EXCELL"}, "a\n", "Did you mean 'EXCEL'"),
         ({"delimiter": "||"}, "a\n", "must be one ASCII character"),
+        ({"delimiter": "\\u00zz"}, "a\n", "must be one ASCII character"),
         ({"skipHeader": "maybe"}, "a\n", "must be true or false"),
         ({}, "a;b\n1;2,3\n", "does not contain the delimiter"),
         ({}, "a,b,a\n1,2,3\n", "the column 'a' twice"),
@@ -185,3 +186,18 @@ def test_round_trip(tmp_path_factory, rows, exact):
     batches = list(open_reader(str(path), "csv", {"ignoreSurroundingSpaces": False, **exact}))
     read = [list(row.values()) for row in pa.Table.from_batches(batches).to_pylist()] if batches else []
     assert read == [[cell or None for cell in row] for row in rows]
+
+
+spaced = st.text(st.sampled_from(' \tab,"\n'), max_size=6)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(spaced, spaced), max_size=8), st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]))
+def test_both_parsers_see_the_same_spaces(tmp_path_factory, rows, quoting):
+    """Spaces around values go and those within quotes stay, whichever parser reads the file."""
+    out = io.StringIO(newline="")
+    csv.writer(out, quoting=quoting, lineterminator="\n").writerows([("c0", "c1"), *rows])
+    path = tmp_path_factory.mktemp("csv") / "data.csv"
+    path.write_text(out.getvalue(), newline="")
+    columnar, exact = (list(open_reader(str(path), "csv", config)) for config in ({}, {"commentMarker": "\x01"}))
+    assert [row for batch in columnar for row in batch.to_pylist()] == [r for batch in exact for r in batch.to_pylist()]

@@ -1,5 +1,6 @@
 """The options of CSV files: the named formats, and the keys of the reader's config."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -131,7 +132,7 @@ def _unescape(text: str) -> str:
 
 def _character(key: str, value: Any) -> str:
     text = _unescape(str(value))
-    if text.startswith("\\u") and len(text) == 6:
+    if re.fullmatch(r"\\u[0-9a-fA-F]{4}", text):
         text = chr(int(text[2:], 16))
     if len(text) != 1 or ord(text) > 127:
         raise InvalidConfigError(f"'{key}' of the CSV reader config must be one ASCII character, not {value!r}")

@@ -250,10 +250,9 @@ class _WatchedStream:
         self._stream = stream
         self._quote = csv_format.quote.encode() if csv_format.quote else None
         self._trim = csv_format.trim
-        delimiter = csv_format.delimiter.encode()
-        spaces = [b" "] if delimiter == b"\t" else [b" ", b"\t"]
-        self._at_edges = [e for s in spaces for e in (delimiter + s, s + delimiter, s + b"\n", b"\n" + s, s + b"\r")]
-        self._by_quotes = [e for s in spaces if self._quote for e in (self._quote + s, s + self._quote)]
+        self._tabs_are_spaces = csv_format.delimiter != "\t"
+        self._is_edge = np.zeros(256, np.bool_)
+        self._is_edge[[ord(csv_format.delimiter), ord("\n"), ord("\r")]] = True
         self._ahead = b""
         self._last = b"\n"
         self.quotes = 0
@@ -284,10 +283,17 @@ class _WatchedStream:
         return block
 
     def _look_for_spaces(self, block: bytes) -> None:
-        if any(pattern in block for pattern in self._by_quotes):
-            raise _NeedsExactParserError  # only the exact parser tells spaces within quotes from spaces around them
-        if not self.has_spaces:
-            self.has_spaces = any(pattern in block for pattern in self._at_edges)
+        """Look for spaces around values: tell of them, or raise where only the exact parser sees what they belong to."""
+        has_quotes = self._quote is not None and self._quote in block
+        has_tabs = self._tabs_are_spaces and b"\t" in block
+        if (self.has_spaces and not has_quotes) or not (has_tabs or b" " in block):
+            return
+        text = np.frombuffer(block, np.uint8)
+        spaces = np.flatnonzero((text == ord(" ")) | (text == ord("\t")) if has_tabs else text == ord(" "))
+        beside = np.concatenate([text[spaces[spaces > 0] - 1], text[spaces[spaces < len(text) - 1] + 1]])
+        if self._quote is not None and has_quotes and (beside == self._quote[0]).any():
+            raise _NeedsExactParserError  # spaces within quotes stay, those around them go
+        self.has_spaces = self.has_spaces or bool(self._is_edge[beside].any())
 
     def close(self) -> None:
         """The stream is closed by whoever opened it."""
