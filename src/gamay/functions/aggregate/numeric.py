@@ -1,7 +1,7 @@
-"""COUNT, SUM, MIN, MAX, AVG and MINMAXRANGE, and their twins over multi-value columns.
+"""COUNT, SUM, MIN, MAX, AVG and MINMAXRANGE with their twins over multi-value columns, BOOLAND and BOOLOR.
 
 Without groups a NaN makes MIN and MAX NaN; within groups it is passed over. Empty: COUNT and SUM 0, MIN +Infinity, MAX, AVG
-and MINMAXRANGE -Infinity.
+and MINMAXRANGE -Infinity, BOOLAND true, BOOLOR false.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from gamay.functions.aggregate.spi import GroupIds
 from gamay.functions.aggregate.totals import Needs, Totals, TotalsPartial, unsigned
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
-from gamay.functions.vector import Operand, Vector
+from gamay.functions.vector import Operand, Vector, numpy_dtype
 from gamay.kernels.aggregation import add_values, bound_values
 from gamay.model.types import DataType
 
@@ -51,6 +51,14 @@ def _average(partial: TotalsPartial) -> Array:
 def _range(partial: TotalsPartial) -> Array:
     with np.errstate(invalid="ignore"):  # infinity minus itself is NaN, as it should be
         return _required(partial.highs) - _required(partial.lows)
+
+
+def _all_true(partial: TotalsPartial) -> Array:
+    return np.asarray(_required(partial.lows) > 0)
+
+
+def _any_true(partial: TotalsPartial) -> Array:
+    return np.asarray(_required(partial.highs) > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +109,7 @@ class Numeric:
 
     def finish(self, partial: TotalsPartial) -> Vector:
         result = _required(self.result(partial))
-        return Vector(self.result_type, result if self.result_type is DataType.LONG else result.astype(np.float64))
+        return Vector(self.result_type, result.astype(numpy_dtype(self.result_type), copy=False))
 
     def encode(self, partial: TotalsPartial) -> list[pa.Array]:
         return [pa.array(field) for field in _fields(partial) if field is not None]
@@ -178,6 +186,22 @@ def require_number(call: Call, arg_types: Sequence[ValueType]) -> DataType:
     )
 
 
+def require_numbers(call: Call, arg_types: Sequence[ValueType], count: int) -> list[DataType]:
+    """Return the types of all arguments, which must be `count` numbers, BOOLEAN or TIMESTAMP; raises QueryError."""
+    require_arguments(call, count, count)
+    return [require_number(call, [arg_type]) for arg_type in arg_types]
+
+
+def require_arguments(call: Call, least: int, most: int) -> None:
+    """Raise QueryError when a call has too few or too many arguments, constants included."""
+    if not least <= len(call.args) <= most:
+        wanted = f"{least}" if least == most else f"{least} to {most}"
+        raise QueryError(
+            ErrorCode.QUERY_VALIDATION,
+            f"Aggregate '{call.name}' takes {wanted} argument{'' if most == 1 else 's'}, {len(call.args)} are given",
+        )
+
+
 def _bind(call: Call, arg_types: Sequence[ValueType]) -> Numeric:
     name = call.name.removesuffix("mv")
     needs, result = _FUNCTIONS[name]
@@ -197,9 +221,21 @@ def _bind_count_values(call: Call, arg_types: Sequence[ValueType]) -> Numeric:
     return Numeric("count", Needs.COUNT, _count, data_type, is_multi_value, DataType.LONG)
 
 
+def _bind_truth(call: Call, arg_types: Sequence[ValueType]) -> Numeric:
+    data_type, is_multi_value = require_one_argument(call, arg_types)
+    if data_type is not DataType.BOOLEAN:
+        raise QueryError(
+            ErrorCode.QUERY_VALIDATION,
+            f"Aggregate '{call.name}' needs BOOLEAN, its argument is {data_type.value}; CAST(x AS BOOLEAN) makes one of it",
+        )
+    needs, result = (Needs.LOW, _all_true) if call.name == "booland" else (Needs.HIGH, _any_true)
+    return Numeric(call.name, needs, result, data_type, is_multi_value, DataType.BOOLEAN)
+
+
 COUNT_ROWS = Numeric("count", Needs.COUNT, _count, None, result_type=DataType.LONG)
 
 # Without null handling COUNT(x) is COUNT(*): x is not even read.
 register_aggregate(["count"], _bind_count, arguments=lambda call: ())
 register_aggregate(["countMV"], _bind_count_values)
 register_aggregate(["sum", "min", "max", "avg", "minMaxRange", "sumMV", "minMV", "maxMV", "avgMV", "minMaxRangeMV"], _bind)
+register_aggregate(["boolAnd", "boolOr"], _bind_truth)
