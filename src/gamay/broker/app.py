@@ -1,10 +1,7 @@
 """The broker's HTTP interface."""
 
-import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Executor
-from functools import partial
-from typing import Any
 
 import orjson
 from starlette.applications import Starlette
@@ -15,25 +12,24 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.broker.options import request_options
+from gamay.broker.query_endpoint import ERROR_CODE_HEADER, HTTP_STATUS_HEADER, AsgiApp, QueryAnswers, QueryEndpoint
 from gamay.broker.routing import describe
 from gamay.broker.runner import QueryRunner
-from gamay.query.response import BrokerResponse, encode
-
-ERROR_CODE_HEADER = "X-Pinot-Error-Code"
-HTTP_STATUS_HEADER = "Pinot-Use-Http-Status-For-Errors"
 
 
 class BrokerApp:
-    """The handlers. Queries run on `executor`, so that a long one does not hold up the others' requests."""
+    """The handlers. Queries that take long run on `executor`, so that they do not hold up the others' requests."""
 
     def __init__(self, runner: QueryRunner, executor: Executor, is_ready: Callable[[], bool]) -> None:
         self._runner = runner
-        self._executor = executor
+        self._answers = QueryAnswers(runner, executor)
         self._is_ready = is_ready
 
-    def asgi(self) -> Starlette:
-        """Return the application."""
+    def asgi(self) -> AsgiApp:
+        """Return the application: the short way for queries, in front of everything else."""
+        return QueryEndpoint(self._answers, self._others())
+
+    def _others(self) -> Starlette:
         routes = [
             Route("/query/sql", self.query, methods=["GET", "POST"]),
             Route("/query", self.query, methods=["GET", "POST"]),
@@ -61,9 +57,7 @@ class BrokerApp:
         sql = body.get("sql")
         if not isinstance(sql, str):
             return _failure(400, "Payload is missing the query string field 'sql'")
-        loop = asyncio.get_running_loop()
-        work = partial(self._run, sql, body, request.headers.get("database"))
-        code, http_status, content = await loop.run_in_executor(self._executor, work)
+        code, http_status, content = await self._answers.answer(sql, body, request.headers.get("database"))
         wants_status = request.headers.get(HTTP_STATUS_HEADER, "false").lower() == "true"
         return Response(
             content,
@@ -71,19 +65,6 @@ class BrokerApp:
             media_type="application/json",
             headers={ERROR_CODE_HEADER: str(code)},
         )
-
-    def _run(self, sql: str, body: Mapping[str, Any], database: str | None) -> tuple[int, int, bytes]:
-        """Return (first error code or -1, HTTP status for it, response JSON)."""
-        try:
-            options = request_options(body)
-        except QueryError as error:
-            response = BrokerResponse.of_error(error)
-            response.broker_id = self._runner.broker_id
-        else:
-            response = self._runner.run(sql, options, database)
-        code = response.exceptions[0][0] if response.exceptions else -1
-        status = next((c.http_status for c in ErrorCode if c.code == code), 500) if response.exceptions else 200
-        return code, status, encode(response)
 
     async def cancel(self, request: Request) -> Response:
         """Cancel a running query by its request id, or with `client=true` by the client's id."""

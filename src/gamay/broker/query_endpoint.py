@@ -1,0 +1,131 @@
+"""The path that nearly every request takes: POST /query/sql with a JSON body, answered without a web framework around it.
+
+Whatever is out of the ordinary (another route or method, a body that is no query, a browser that needs CORS headers) is
+handed on, body and all, to the application behind.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any, TypeAlias
+
+import orjson
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.broker.options import request_options
+from gamay.broker.runner import PendingQuery, QueryRunner
+from gamay.query.response import BrokerResponse, encode
+
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+AsgiApp: TypeAlias = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+
+ERROR_CODE_HEADER = "X-Pinot-Error-Code"
+HTTP_STATUS_HEADER = "Pinot-Use-Http-Status-For-Errors"
+
+_PATHS = ("/query/sql", "/query")
+_ERROR_CODE = ERROR_CODE_HEADER.lower().encode()
+_HTTP_STATUS = HTTP_STATUS_HEADER.lower().encode()
+# longer texts are compiled on another thread
+_SHORT_TEXT_MAX = 20_000
+_HTTP_STATUSES = {code.code: code.http_status for code in ErrorCode}
+
+
+class QueryAnswers:
+    """Answers queries from a coroutine: small ones at once, for changing threads costs more; others on `executor`."""
+
+    def __init__(self, runner: QueryRunner, executor: Executor) -> None:
+        self._runner = runner
+        self._executor = executor
+
+    async def answer(self, sql: str, body: Mapping[str, Any], database: str | None) -> tuple[int, int, bytes]:
+        """Return (first error code or -1, HTTP status for it, response JSON); `body` holds the request's other fields."""
+        try:
+            options = request_options(body)
+        except QueryError as error:
+            failure = BrokerResponse.of_error(error)
+            failure.broker_id = self._runner.broker_id
+            return _encoded(failure)
+        if len(sql) <= _SHORT_TEXT_MAX:
+            pending = self._runner.begin(sql, options, database)
+            if pending.is_light:
+                return self._finish(pending)
+            work = partial(self._finish, pending)
+        else:
+            work = partial(self._run, sql, options, database)
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    def _run(self, sql: str, options: Mapping[str, str], database: str | None) -> tuple[int, int, bytes]:
+        return self._finish(self._runner.begin(sql, options, database))
+
+    def _finish(self, pending: PendingQuery) -> tuple[int, int, bytes]:
+        return _encoded(self._runner.finish(pending))
+
+
+def _encoded(response: BrokerResponse) -> tuple[int, int, bytes]:
+    if not response.exceptions:
+        return -1, 200, encode(response)
+    code = response.exceptions[0][0]
+    return code, _HTTP_STATUSES.get(code, 500), encode(response)
+
+
+class QueryEndpoint:
+    """An ASGI application in front of another one."""
+
+    def __init__(self, answers: QueryAnswers, behind: AsgiApp) -> None:
+        self._answers = answers
+        self._behind = behind
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Handle one connection's request."""
+        if scope["type"] != "http" or scope["method"] != "POST" or scope["path"] not in _PATHS:
+            await self._behind(scope, receive, send)
+            return
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        messages: list[Message] = []
+        more = True
+        while more:
+            message = await receive()
+            messages.append(message)
+            more = message.get("more_body", False)
+        raw = messages[0].get("body", b"") if len(messages) == 1 else b"".join(m.get("body", b"") for m in messages)
+        body = _query_of(raw)
+        if body is None or b"origin" in headers:
+            await self._behind(scope, _replay(messages, receive), send)
+            return
+        database = headers.get(b"database")
+        code, status, content = await self._answers.answer(
+            body["sql"], body, None if database is None else database.decode("latin-1")
+        )
+        if headers.get(_HTTP_STATUS, b"").lower() != b"true":
+            status = 200
+        head = [
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(content)),
+            (_ERROR_CODE, b"%d" % code),
+        ]
+        await send({"type": "http.response.start", "status": status, "headers": head})
+        await send({"type": "http.response.body", "body": content})
+
+
+def _query_of(raw: bytes) -> dict[str, Any] | None:
+    """Return the JSON object of a body that asks an SQL query, else None."""
+    try:
+        body = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return None  # the application behind says what is wrong with it
+    return body if isinstance(body, dict) and isinstance(body.get("sql"), str) and "pql" not in body else None
+
+
+def _replay(messages: list[Message], receive: Receive) -> Receive:
+    """Return a `receive` that gives the messages again before it waits for others."""
+    given = iter(messages)
+
+    async def replayed() -> Message:
+        for message in given:
+            return message
+        return await receive()
+
+    return replayed
