@@ -1,7 +1,9 @@
 """The broker's HTTP interface."""
 
+import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
+from functools import partial
 
 import orjson
 from starlette.applications import Starlette
@@ -12,6 +14,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.broker.legacy import answer_pql, pql_text
 from gamay.broker.query_endpoint import ERROR_CODE_HEADER, HTTP_STATUS_HEADER, AsgiApp, QueryAnswers, QueryEndpoint
 from gamay.broker.routing import describe
 from gamay.broker.runner import QueryRunner
@@ -22,6 +25,7 @@ class BrokerApp:
 
     def __init__(self, runner: QueryRunner, executor: Executor, is_ready: Callable[[], bool]) -> None:
         self._runner = runner
+        self._executor = executor
         self._answers = QueryAnswers(runner, executor)
         self._is_ready = is_ready
 
@@ -44,7 +48,7 @@ class BrokerApp:
         return Starlette(routes=routes, middleware=[cors], exception_handlers={404: _not_found, 405: _not_allowed})
 
     async def query(self, request: Request) -> Response:
-        """Answer `sql` from the URL (GET) or from a JSON body (POST)."""
+        """Answer `sql` from the URL (GET) or from a JSON body (POST); at /query also `pql`, and `bql` in the URL."""
         if request.method == "POST":
             try:
                 body = orjson.loads(await request.body())
@@ -55,16 +59,14 @@ class BrokerApp:
         else:
             body = dict(request.query_params)
         sql = body.get("sql")
+        pql = pql_text(body)
+        if sql is None and pql is not None and request.url.path == "/query":
+            work = partial(answer_pql, self._runner, pql, body, request.headers.get("database"))
+            answer = await asyncio.get_running_loop().run_in_executor(self._executor, work)
+            return _answered(request, *answer)
         if not isinstance(sql, str):
             return _failure(400, "Payload is missing the query string field 'sql'")
-        code, http_status, content = await self._answers.answer(sql, body, request.headers.get("database"))
-        wants_status = request.headers.get(HTTP_STATUS_HEADER, "false").lower() == "true"
-        return Response(
-            content,
-            status_code=http_status if wants_status else 200,
-            media_type="application/json",
-            headers={ERROR_CODE_HEADER: str(code)},
-        )
+        return _answered(request, *await self._answers.answer(sql, body, request.headers.get("database")))
 
     async def cancel(self, request: Request) -> Response:
         """Cancel a running query by its request id, or with `client=true` by the client's id."""
@@ -110,6 +112,16 @@ class BrokerApp:
     async def time_boundary(self, request: Request) -> Response:
         """Show where a hybrid table's offline half ends; there is no such table without streams."""
         return _failure(404, f"Cannot find time boundary for table: {request.path_params['table']}")
+
+
+def _answered(request: Request, code: int, http_status: int, content: bytes) -> Response:
+    wants_status = request.headers.get(HTTP_STATUS_HEADER, "false").lower() == "true"
+    return Response(
+        content,
+        status_code=http_status if wants_status else 200,
+        media_type="application/json",
+        headers={ERROR_CODE_HEADER: str(code)},
+    )
 
 
 def _failure(status: int, text: str) -> Response:

@@ -1,7 +1,9 @@
 """Answers to PQL: requests with `pql`, and the three shapes of their responses.
 
     aggregation   {"aggregationResults": [{"function": "count_star", "value": "17"}], …}
-    group by      {"aggregationResults": [{"groupByResult": [{"value": "10", "group": ["AA"]}], "function": …, "groupByColumns": […]}], …}
+    group by      {"aggregationResults": [
+                      {"groupByResult": [{"value": "10", "group": ["AA"]}, …], "function": …, "groupByColumns": ["Carrier"]}
+                  ], …}
     selection     {"selectionResults": {"columns": […], "results": [[…]]}, "aggregationResults": [], …}
 
 The members that the first releases had come in their order, those of later releases behind them.
@@ -13,7 +15,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from gamay.base.errors import QueryError
+from gamay.base.errors import ErrorCode, QueryError
 from gamay.broker.legacy_format import aggregate_texts, group_texts, selection_texts
 from gamay.broker.options import is_on, request_options
 from gamay.broker.runner import QueryRunner
@@ -26,6 +28,8 @@ from gamay.sql.options import parse_query_options
 from gamay.sql.pql import PqlKind, PqlQuery, parse_pql
 from gamay.sql.query import Query
 
+_HTTP_STATUSES = {code.code: code.http_status for code in ErrorCode}
+
 __all__ = ["answer_pql", "pql_text", "to_legacy_json"]
 
 
@@ -35,10 +39,10 @@ def pql_text(body: Mapping[str, Any]) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def answer_pql(
-    runner: QueryRunner, pql: str, body: Mapping[str, Any], database: str | None
-) -> tuple[BrokerResponse, bytes]:
-    """Answer PQL; returns the response and its JSON document, in PQL's shape unless `responseFormat=sql` asks for SQL's.
+def answer_pql(runner: QueryRunner, pql: str, body: Mapping[str, Any], database: str | None) -> tuple[int, int, bytes]:
+    """Answer PQL; returns (first error code or -1, HTTP status for it, response JSON).
+
+    The JSON has PQL's shape, unless the option `responseFormat=sql` asks for SQL's.
 
     body: the request, of which `queryOptions`, `debugOptions` and `trace` are read.
     """
@@ -55,9 +59,11 @@ def answer_pql(
         response.broker_id = runner.broker_id
     else:
         response = runner.run(pql, options, database, parse=parse)
-    if parsed and parsed[0].is_sql_shaped:
-        return response, encode(response)
-    return response, orjson.dumps(to_legacy_json(response, parsed[0] if parsed else None))
+    pql_query = parsed[0] if parsed else None
+    sql_shaped = pql_query is not None and pql_query.is_sql_shaped
+    content = encode(response) if sql_shaped else orjson.dumps(to_legacy_json(response, pql_query))
+    code = response.exceptions[0][0] if response.exceptions else -1
+    return code, _HTTP_STATUSES.get(code, 500) if response.exceptions else 200, content
 
 
 def _options(body: Mapping[str, Any]) -> dict[str, str]:

@@ -2,9 +2,10 @@
 
 import itertools
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, GamayError, QueryError, nearest
@@ -26,6 +27,9 @@ from gamay.sql.query import Query
 __all__ = ["BrokerResponse", "QueryRunner", "ResultTable"]
 
 _log = logging.getLogger(__name__)
+
+Parse: TypeAlias = Callable[[str, Mapping[str, str]], Query]
+"""Compiles the text of a query with the options of its request; raises QueryError."""
 
 _NO_TABLE = Schema("", ())
 _REQUEST_IDS = 1_000_000_000
@@ -117,15 +121,23 @@ class QueryRunner:
         """End the threads that ask servers."""
         self._scatter.shutdown(wait=False, cancel_futures=True)
 
-    def run(self, sql: str, options: Mapping[str, str] | None = None, database: str | None = None) -> BrokerResponse:
+    def run(
+        self,
+        sql: str,
+        options: Mapping[str, str] | None = None,
+        database: str | None = None,
+        parse: Parse = parse_query,
+    ) -> BrokerResponse:
         """Answer a query; whatever goes wrong is told in the response's exceptions, never raised."""
-        return self.finish(self.begin(sql, options or {}, database))
+        return self.finish(self.begin(sql, options or {}, database, parse))
 
-    def begin(self, sql: str, options: Mapping[str, str], database: str | None = None) -> "PendingQuery":
+    def begin(
+        self, sql: str, options: Mapping[str, str], database: str | None = None, parse: Parse = parse_query
+    ) -> "PendingQuery":
         """Compile a query and choose the segments to ask, which takes no longer than the text is long; never raises."""
         pending = PendingQuery(sql, next(self._request_ids), self._clock.monotonic_s())
         try:
-            self._plan(pending, options, database)
+            self._plan(pending, parse(sql, options), database)
         except Exception as error:  # noqa: BLE001 - `_failed` tells a user's mistakes from defects, and logs the latter
             pending.failure = self._failed(pending, error)
         return pending
@@ -165,8 +177,7 @@ class QueryRunner:
         route = self._route(query.table, None)
         return dict(_choose(route, bind(query, route.schema), 0).asked)
 
-    def _plan(self, pending: "PendingQuery", options: Mapping[str, str], database: str | None) -> None:
-        query = parse_query(pending.sql, options)
+    def _plan(self, pending: "PendingQuery", query: Query, database: str | None) -> None:
         route = None if query.table is None else self._route(query.table, database or query.options.get("database"))
         limit_ms = timeout_ms(query.options, DEFAULT_TIMEOUT_MS if route is None else route.config.query.timeout_ms)
         pending.deadline = CancellableDeadline(self._clock, pending.started_s + limit_ms / 1000, limit_ms)
