@@ -18,6 +18,9 @@ row has no value, and the segment builder replaces it by the column's default nu
 vector where the table asks for one).
 """
 
+from typing import Any
+
+import numpy as np
 import pyarrow as pa
 
 from gamay.model.types import DataType
@@ -41,3 +44,15 @@ def arrow_type(data_type: DataType, single_value: bool = True) -> pa.DataType:
     """Return the Arrow type that a column of this type has in a conformed batch."""
     element = _ARROW_TYPES[data_type]
     return element if single_value else pa.list_(element)
+
+
+def binary_buffers(
+    array: pa.BinaryArray,
+) -> "tuple[np.ndarray[Any, np.dtype[np.int32]], np.ndarray[Any, np.dtype[np.uint8]]]":
+    """Return (int32 offsets [n + 1] that begin with 0, uint8 bytes) of a BinaryArray without nulls; copies no bytes."""
+    if len(array) == 0:
+        return np.zeros(1, np.int32), np.empty(0, np.uint8)
+    _, offset_buffer, data_buffer = array.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int32)[array.offset : array.offset + len(array) + 1]
+    data = np.empty(0, np.uint8) if data_buffer is None else np.frombuffer(data_buffer, np.uint8)
+    return offsets - offsets[0], data[offsets[0] : offsets[-1]]

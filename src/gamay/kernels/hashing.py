@@ -97,8 +97,8 @@ def _fmix64(k: Any) -> Any:
 
 
 @kernel
-def _murmur3_x64_32(data: Array, start: int, stop: int, seed: int) -> Any:
-    """The early 128-bit variant, whose constants change with each block; its top 32 bits."""
+def _murmur3_early(data: Array, start: int, stop: int, seed: int) -> Any:
+    """Both halves of the early 128-bit variant, whose constants change with each block."""
     h1 = np.uint64(0x9368E53C2F6AF274) ^ np.uint64(seed)
     h2 = np.uint64(0x586DCD208F7CD3FD) ^ np.uint64(seed)
     c1 = np.uint64(0x87C37B91114253D5)
@@ -125,7 +125,8 @@ def _murmur3_x64_32(data: Array, start: int, stop: int, seed: int) -> Any:
     h2 += h1
     h1 = _fmix64(h1)
     h2 = _fmix64(h2)
-    return _signed32((h1 + h2) >> np.uint64(32))
+    h1 += h2
+    return h1, h1 + h2
 
 
 @kernel
@@ -202,7 +203,14 @@ def murmur3_x86_32(data: Array, offsets: Array, seed: int, out: Array) -> None:
 def murmur3_x64_32(data: Array, offsets: Array, seed: int, out: Array) -> None:
     """The early 128-bit murmur3 of Infinispan and Debezium, top 32 bits; not the final MurmurHash3_x64_128."""
     for i in range(out.size):
-        out[i] = _murmur3_x64_32(data, offsets[i], offsets[i + 1], seed)
+        out[i] = _signed32(_murmur3_early(data, offsets[i], offsets[i + 1], seed)[0] >> np.uint64(32))
+
+
+@kernel
+def murmur3_early_128(data: Array, offsets: Array, seed: int, high: Array, low: Array) -> None:
+    """The early 128-bit murmur3 of Infinispan and Debezium: both halves, uint64 [n]."""
+    for i in range(high.size):
+        high[i], low[i] = _murmur3_early(data, offsets[i], offsets[i + 1], seed)
 
 
 @kernel
@@ -231,6 +239,16 @@ def murmur64a(data: Array, offsets: Array, seed: int, out: Array) -> None:
     """MurmurHash64A."""
     for i in range(out.size):
         out[i] = _murmur64a(data, offsets[i], offsets[i + 1], seed)
+
+
+@kernel
+def crc32c(data: Array, offsets: Array, table: Array, out: Array) -> None:
+    """CRC-32C (Castagnoli); table: uint64 [256], the checksum's step for each value of a byte."""
+    for i in range(out.size):
+        crc = _MASK32
+        for position in range(offsets[i], offsets[i + 1]):
+            crc = (crc >> np.uint64(8)) ^ table[np.int64((crc ^ np.uint64(data[position])) & np.uint64(0xFF))]
+        out[i] = _signed32(crc ^ _MASK32)
 
 
 @kernel

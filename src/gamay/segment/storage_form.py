@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.base.errors import InvalidConfigError
+from gamay.functions.arrow import binary_buffers as binary_buffers
 from gamay.functions.expression import LiteralValue
 from gamay.model.types import DataType
 
@@ -100,18 +101,6 @@ def empty_stored(data_type: DataType) -> Stored:
     """Return no values."""
     dtype = _FIXED.get(data_type)
     return pa.array([], pa.binary()) if dtype is None else np.empty(0, dtype)
-
-
-def binary_buffers(
-    array: pa.BinaryArray,
-) -> "tuple[np.ndarray[Any, np.dtype[np.int32]], np.ndarray[Any, np.dtype[np.uint8]]]":
-    """Return (int32 offsets [n + 1] that begin with 0, uint8 bytes) of a BinaryArray without nulls; copies no bytes."""
-    if len(array) == 0:
-        return np.zeros(1, np.int32), np.empty(0, np.uint8)
-    _, offset_buffer, data_buffer = array.buffers()
-    offsets = np.frombuffer(offset_buffer, np.int32)[array.offset : array.offset + len(array) + 1]
-    data = np.empty(0, np.uint8) if data_buffer is None else np.frombuffer(data_buffer, np.uint8)
-    return offsets - offsets[0], data[offsets[0] : offsets[-1]]
 
 
 def binary_array(

@@ -2,7 +2,7 @@
 
 import importlib
 
-_FAMILIES: tuple[str, ...] = ("idset", "hashes", "uuids", "addresses")
+_FAMILIES: tuple[str, ...] = ("randomness", "idset", "hashes", "uuids", "addresses")
 
 for _family in _FAMILIES:
     importlib.import_module(f"gamay.functions.scalar.{_family}")

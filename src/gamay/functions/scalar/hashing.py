@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import urllib.parse
-import uuid
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -15,14 +14,7 @@ from gamay.functions.scalar.define import ANY, by_value, each, scalar
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
 
-STRING, BYTES, INT, LONG, UUID, BOOLEAN = (
-    DataType.STRING,
-    DataType.BYTES,
-    DataType.INT,
-    DataType.LONG,
-    DataType.UUID,
-    DataType.BOOLEAN,
-)
+STRING, BYTES, INT, LONG = DataType.STRING, DataType.BYTES, DataType.INT, DataType.LONG
 
 
 def _on_bytes(function: Callable[[bytes], Any], result: DataType) -> Callable[[Vector], Any]:
@@ -106,24 +98,3 @@ def encode_url(text: str) -> str:
 @by_value("decodeUrl", "urlDecode", params=(STRING,), returns=STRING)
 def decode_url(text: str) -> str:
     return urllib.parse.unquote_plus(text, errors="strict")
-
-
-# -- UUID
-
-
-@by_value("toUuid", params=(STRING,), returns=UUID)
-def to_uuid(text: str) -> bytes:
-    return uuid.UUID(text).bytes
-
-
-@scalar("uuidToString", params=(each(UUID),), returns=STRING)
-def uuid_to_string(values: Any) -> Any:
-    return convert_values(values, UUID, STRING)
-
-
-@by_value("isUuid", params=(STRING,), returns=BOOLEAN)
-def is_uuid(text: str) -> bool:
-    try:
-        return str(uuid.UUID(text)) == text.lower()
-    except ValueError:
-        return False

@@ -1,0 +1,47 @@
+"""Python functions of single values over whole columns: each distinct value is computed once.
+
+`@by_value` covers arguments of fixed types; these helpers are for arguments of any type, and for lists as results.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.scalar.convert import array_of, placeholder, python_values
+from gamay.functions.scalar.distinct import distinct
+from gamay.functions.vector import Vector, take, take_rows
+from gamay.model.types import DataType
+
+
+def of_distinct(name: str, vector: Vector, function: Callable[[Any], Any], returns: DataType) -> Vector:
+    """Apply a function to each distinct value; None is a null result. Raises QueryError where it raises ValueError."""
+    codes, entries = distinct(vector)
+    results = [_computed(name, function, value) for value in python_values(entries.values)]
+    missing = np.array([result is None for result in results], np.bool_)
+    filled = [placeholder(returns) if result is None else result for result in results]
+    return Vector(returns, take(array_of(filled, returns), codes), None, missing[codes] if missing.any() else None)
+
+
+def lists_of_distinct(name: str, vector: Vector, function: Callable[[Any], Sequence[Any]], returns: DataType) -> Vector:
+    """Apply a function that returns a list to each distinct value. Raises QueryError where it raises ValueError."""
+    codes, entries = distinct(vector)
+    found = [_computed(name, function, value) for value in python_values(entries.values)]
+    taken = take_rows(lists_vector(found, returns), codes)
+    assert isinstance(taken, Vector)
+    return taken
+
+
+def lists_vector(rows: Sequence[Sequence[Any]], element: DataType) -> Vector:
+    """Return lists of Python values as a multi-value Vector."""
+    offsets = np.array([0, *accumulate(len(row) for row in rows)], np.int32)
+    return Vector(element, array_of([value for row in rows for value in row], element), offsets)
+
+
+def _computed(name: str, function: Callable[[Any], Any], value: Any) -> Any:
+    try:
+        return function(value)
+    except (ValueError, OverflowError, ArithmeticError) as error:
+        raise QueryError(ErrorCode.QUERY_EXECUTION, f"Function '{name}' of {value!r}: {error}") from error
