@@ -118,7 +118,7 @@ class FilterBinder:
             )
         if len(columns) == 1 and not self._column_type(columns[0])[1] and _is_deterministic(expression):
             return Match(columns[0], expression)
-        if columns:
+        if columns or not _is_deterministic(expression):
             return Test(expression, columns)
         value = evaluate(expression, _no_column, 1)
         matches = (

@@ -5,6 +5,7 @@ import importlib
 _FAMILIES = (
     "arithmetic",
     "rounding",
+    "bits",
     "comparison",
     "logic",
     "casting",

@@ -1,6 +1,7 @@
 """Arithmetic: DOUBLE on columns (BIG_DECIMAL if an argument is one), LONG among constants and after aggregation.
 
-`x / 0` is an infinity or NaN, except for BIG_DECIMAL, where it is an error. `log` is the natural logarithm.
+`x / 0` is an infinity or NaN, except for BIG_DECIMAL, where it is an error; a LONG that does not fit 64 bits is an error.
+`log` is the natural logarithm.
 """
 
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.scalar.convert import array_of
 from gamay.functions.scalar.define import each, scalar
 from gamay.functions.scalar.types import arithmetic_type, same_number
+from gamay.functions.scalar.whole import difference_overflows, product_overflows, sum_overflows
 from gamay.model.types import DataType
 
 DOUBLE, LONG = DataType.DOUBLE, DataType.LONG
@@ -91,10 +93,25 @@ def _long_mod(left: Any, right: Any) -> Any:
     return np.fmod(left, right)
 
 
+def _exact(
+    name: str, step: Callable[[Any, Any], Any], overflows: Callable[[Any, Any, Any], Any]
+) -> Callable[[Any, Any], Any]:
+    def run(left: Any, right: Any) -> Any:
+        result = step(left, right)
+        if np.any(overflows(left, right, result)):
+            raise QueryError(
+                ErrorCode.QUERY_EXECUTION,
+                f"Function '{name}': the result does not fit 64 bits; cast an argument to DOUBLE or BIG_DECIMAL",
+            )
+        return result
+
+    return run
+
+
 for _name, _whole in (
-    ("longplus", np.add),
-    ("longminus", np.subtract),
-    ("longtimes", np.multiply),
+    ("longplus", _exact("longplus", np.add, sum_overflows)),
+    ("longminus", _exact("longminus", np.subtract, difference_overflows)),
+    ("longtimes", _exact("longtimes", np.multiply, product_overflows)),
     ("longmod", _long_mod),
 ):
     scalar(_name, params=(each(LONG), each(LONG)), returns=LONG, variadic=True)(_fold(_name, _whole, _whole))

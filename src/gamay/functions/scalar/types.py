@@ -52,3 +52,9 @@ def same_number(call: Call, types: Sequence[ValueType]) -> ValueType:
 def whole_number(call: Call, types: Sequence[ValueType]) -> ValueType:
     """INT when all arguments are, else LONG."""
     return (DataType.INT if all(t is DataType.INT for t in single_values(call, types)) else DataType.LONG), False
+
+
+def long_or_double(call: Call, types: Sequence[ValueType]) -> ValueType:
+    """LONG when all arguments are whole numbers, else DOUBLE."""
+    whole = all(t in (DataType.INT, DataType.LONG) for t in single_values(call, types))
+    return (DataType.LONG if whole else DataType.DOUBLE), False
