@@ -53,6 +53,7 @@ class Generator:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
+        self.conditions = [self.condition(1) for _ in range(2)]
 
     # -- expressions
 
@@ -267,17 +268,26 @@ class Generator:
 
     def aggregate(self) -> Both:
         rng = self.rng
+        clause, duck_clause = self.filter_clause()
         if rng.random() < 0.25:
-            return Both("COUNT(*)", "count(*)", "number")
+            return Both(f"COUNT(*){clause}", f"count(*){duck_clause}", "number")
         argument = self.number(1)
         duck = f"CAST({argument.duck} AS DOUBLE)"
         name = rng.choice(("SUM", "MIN", "MAX", "AVG", "MINMAXRANGE", "DISTINCTCOUNT"))
         if name == "DISTINCTCOUNT":
             column = rng.choice(("i", "s", "x", "b", "by", "w"))
-            return Both(f'DISTINCTCOUNT("{column}")', f'count(DISTINCT "{column}")', "number")
+            return Both(f'DISTINCTCOUNT("{column}"){clause}', f'count(DISTINCT "{column}"){duck_clause}', "number")
         empty = {"SUM": "0", "MIN": "'Infinity'", "MAX": "'-Infinity'", "AVG": "'-Infinity'", "MINMAXRANGE": "'-Infinity'"}
-        text = f"max({duck}) - min({duck})" if name == "MINMAXRANGE" else f"{name.lower()}({duck})"
-        return Both(f"{name}({argument.gamay})", f"coalesce({text}, {empty[name]}::DOUBLE)", "number")
+        functions = ("max", "min") if name == "MINMAXRANGE" else (name.lower(),)
+        text = " - ".join(f"{function}({duck}){duck_clause}" for function in functions)
+        return Both(f"{name}({argument.gamay}){clause}", f"coalesce({text}, {empty[name]}::DOUBLE)", "number")
+
+    def filter_clause(self) -> tuple[str, str]:
+        """Return the FILTER of an aggregate; often the same one, so that several share it."""
+        if self.rng.random() < 0.6:
+            return "", ""
+        condition = self.rng.choice(self.conditions) if self.rng.random() < 0.5 else self.condition(1)
+        return f" FILTER (WHERE {condition.gamay})", f" FILTER (WHERE {condition.duck})"
 
 
 def _any(column: str, condition: str) -> str:

@@ -115,6 +115,7 @@ def reader_of(columns: dict[str, Col]) -> Any:
 class Bound:
     aggregate: Aggregate
     arguments: tuple[Expression, ...]
+    filter: Column | None = None
 
 
 def bound(columns: dict[str, Col], name: str, *args: Expression) -> Bound:

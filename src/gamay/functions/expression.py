@@ -16,6 +16,9 @@ from gamay.model.types import DataType
 
 LiteralValue: TypeAlias = int | float | str | bool | bytes | Decimal | None
 
+FILTERED = "filter(where)"
+"""The function that `agg(x) FILTER (WHERE condition)` is: `Call(FILTERED, (agg(x), condition))`. No query can name it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Column:

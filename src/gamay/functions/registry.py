@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from gamay.base.errors import ErrorCode, QueryError, nearest
 from gamay.functions.aggregate.spi import Aggregate
-from gamay.functions.expression import Call, Expression, Literal, Star
+from gamay.functions.expression import FILTERED, Call, Expression, Literal, Star
 from gamay.functions.vector import Operand
 from gamay.model.types import DataType
 
@@ -49,6 +49,7 @@ class ScalarFunction:
     compute: given the arguments of a batch and its number of rows; a result that is the same for all rows may be a Scalar.
     is_deterministic: equal arguments give equal results, so calls may be computed once for each distinct value.
     can_fold: a call of constants is a constant; not so for what yields arrays, which no literal holds.
+    accepts_nulls: a null argument does not make the result null.
     """
 
     name: str
@@ -58,6 +59,7 @@ class ScalarFunction:
     compute: Callable[[Call, Sequence[Operand], int], Operand]
     is_deterministic: bool = True
     can_fold: bool = True
+    accepts_nulls: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ def _load_all() -> None:
 def _load_until_known(key: str) -> None:
     """Import what is needed to know whether there is a function of this canonical name."""
     _load_core()
-    if key not in _scalars and key not in _aggregates and _unsuffixed(key) is None:
+    if key != FILTERED and key not in _scalars and key not in _aggregates and _unsuffixed(key) is None:
         _load_all()
 
 
@@ -168,7 +170,9 @@ def register_aggregate(
 
 
 def is_aggregate(name: str) -> bool:
-    """Tell whether a function of this name, in any spelling, is an aggregate."""
+    """Tell whether a function of this name, in any spelling, is an aggregate; so is one with a FILTER clause."""
+    if name == FILTERED:
+        return True
     key = canonical_name(name)
     _load_until_known(key)
     return key in _aggregates or _unsuffixed(key) is not None

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from gamay.functions.expression import Call, Column, Expression, Literal, LiteralValue
+from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, LiteralValue
 
 _SHOWN = {
     "notequals": "not_equals",
@@ -21,6 +21,15 @@ _SHOWN = {
     "isnotnull": "is_not_null",
     "regexplike": "regexp_like",
 }
+_COMPARISONS = {
+    "equals": "=",
+    "notequals": "!=",
+    "lessthan": "<",
+    "lessthanorequal": "<=",
+    "greaterthan": ">",
+    "greaterthanorequal": ">=",
+    "like": "LIKE",
+}
 
 
 def to_text(expression: Expression) -> str:
@@ -32,8 +41,33 @@ def to_text(expression: Expression) -> str:
     if isinstance(expression, Call):
         if expression.name.startswith("percentile") and len(expression.args) > 1:
             return _percentile(expression)
+        if expression.name == FILTERED:
+            return f"{to_text(expression.args[0])} FILTER(WHERE {condition_text(expression.args[1])})"
         return f"{_SHOWN.get(expression.name, expression.name)}({','.join(map(to_text, expression.args))})"
     return "*"
+
+
+def condition_text(condition: Expression) -> str:
+    """Return a condition as FILTER clauses show it: `(y > '5' AND city IN ('a','b'))`."""
+    if isinstance(condition, Literal):
+        return literal_text(condition.value)
+    if not isinstance(condition, Call):
+        return f"{to_text(condition)} = 'true'"
+    name, args = condition.name, condition.args
+    if name in ("and", "or"):
+        return f"({f' {name.upper()} '.join(map(condition_text, args))})"
+    if name == "not":
+        return f"(NOT {condition_text(args[0])})"
+    first, others = to_text(args[0]) if args else "", list(map(to_text, args[1:]))
+    if name in _COMPARISONS and len(others) == 1:
+        return f"{first} {_COMPARISONS[name]} {others[0]}"
+    if name in ("in", "notin"):
+        return f"{first} {'IN' if name == 'in' else 'NOT IN'} ({','.join(others)})"
+    if name == "between" and len(others) == 2:
+        return f"{first} BETWEEN {others[0]} AND {others[1]}"
+    if name in ("isnull", "isnotnull"):
+        return f"{first} IS {'NULL' if name == 'isnull' else 'NOT NULL'}"
+    return to_text(condition) if name == "regexplike" else f"{to_text(condition)} = 'true'"
 
 
 def literal_text(value: LiteralValue) -> str:

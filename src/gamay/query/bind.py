@@ -10,17 +10,17 @@ from enum import Enum
 from typing import TypeAlias
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.aggregate.spi import Aggregate
 from gamay.functions.evaluate import result_type
 from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, Star, column_names, walk
-from gamay.functions.registry import aggregate_arguments, bind_aggregate, is_aggregate
+from gamay.functions.registry import is_aggregate
 from gamay.functions.text import to_text
 from gamay.model.field_spec import FieldSpec
 from gamay.model.schema import Schema
 from gamay.model.types import DataType
+from gamay.query.bind_aggregates import AggregateBinder, BoundAggregate
 from gamay.query.bind_filter import FilterBinder, fold
 from gamay.query.predicate import EVERYTHING, Filter, filter_columns
-from gamay.query.scope import FILTER_PREFIX, Scope, ValueType, with_null_flags
+from gamay.query.scope import Scope, ValueType, with_null_flags
 from gamay.sql.query import OrderBy, Query, SelectItem
 
 
@@ -164,7 +164,10 @@ class _Binder:
         where = self._scope.bind(self._query.where)
         if _has_aggregate(where):
             raise _invalid("An aggregate cannot stand in WHERE; use HAVING")
-        return FilterBinder(self._scope.type_of).bind(where)
+        return self._condition(where)
+
+    def _condition(self, expression: Expression) -> Filter:
+        return FilterBinder(self._scope.type_of).bind(expression)
 
     def _type(self, expression: Expression) -> ValueType:
         if isinstance(expression, Column):

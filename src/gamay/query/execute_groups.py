@@ -11,6 +11,7 @@ from gamay.functions.expression import Column
 from gamay.functions.vector import EncodedVector
 from gamay.query.bind import BoundQuery
 from gamay.query.filter.apply import FilterResult, apply_filter
+from gamay.query.filter_clauses import FilterClauses, branch_of
 from gamay.query.group_order import first_groups
 from gamay.query.groupby.merge import merge_group_tables, merge_partials
 from gamay.query.groupby.metadata import answer_from_metadata
@@ -30,24 +31,31 @@ _FIRST_STEP_ROWS = 1 << 14
 _STEP_GROWTH = 4
 
 
-def known_partials(bound: BoundQuery, segment: QuerySegment, filtered: FilterResult) -> tuple[Partial, ...] | None:
-    """Return the aggregates of a segment when they are known without reading rows, else None.
+def known_partials(
+    bound: BoundQuery, segment: QuerySegment, filtered: FilterResult
+) -> tuple[tuple[Partial, ...], int] | None:
+    """Return the aggregates of a segment when they are known without reading rows, and of how many; else None.
 
     Over all rows, metadata and dictionaries answer; when indexes have answered the filter, the matching rows are counted.
     """
     if filtered.count is None:
         return None
     known: list[Partial] = []
+    counts: dict[Column | None, int] = {}
     for call in bound.aggregates:
+        branch = branch_of(bound, call.filter, filtered, segment)
+        if branch.count is None:
+            return None
+        counts[call.filter] = branch.count
         partial: Partial | None = None
         if not call.arguments:
-            partial = answer_from_metadata(call.aggregate, None, filtered.count)
-        elif filtered.matches_all and len(call.arguments) == 1 and isinstance(call.arguments[0], Column):
+            partial = answer_from_metadata(call.aggregate, None, branch.count)
+        elif branch.matches_all and len(call.arguments) == 1 and isinstance(call.arguments[0], Column):
             partial = answer_from_metadata(call.aggregate, segment.column(call.arguments[0].name), segment.num_docs)
         if partial is None:
             return None
         known.append(partial)
-    return tuple(known)
+    return tuple(known), sum(counts.values())
 
 
 def execute_aggregation(work: Work, segments: Sequence[QuerySegment]) -> GroupTable | None:
@@ -59,14 +67,15 @@ def execute_aggregation(work: Work, segments: Sequence[QuerySegment]) -> GroupTa
 def _aggregate(work: Work, segment: QuerySegment) -> tuple[Partial, ...]:
     filtered = apply_filter(work.bound.filter, segment)
     known = known_partials(work.bound, segment, filtered)
-    if known is not None and filtered.count is not None:
-        work.count(filtered, filtered.count, 0)
-        return known
+    if known is not None:
+        partials, scanned = known
+        work.count(filtered, scanned, 0)
+        return partials
     matches = filtered.matches()
+    clauses = FilterClauses(work.bound, segment)
     options = GroupOptions(check=work.deadline.check)
-    partials = aggregate_segment(work.bound.aggregates, matches, segment_reader(segment), work.pool, options)
-    scanned = filtered.walked(matches)
-    work.count(filtered, scanned, scanned * work.columns_read())
+    partials = aggregate_segment(work.bound.aggregates, matches, clauses.reader(), work.pool, options)
+    clauses.count(work, filtered, filtered.walked(matches))
     return partials
 
 
@@ -90,10 +99,10 @@ def num_groups_limit(work: Work) -> int:
 def _group(work: Work, segment: QuerySegment, limit: int) -> GroupTable:
     filtered = apply_filter(work.bound.filter, segment)
     matches = filtered.matches()
+    clauses = FilterClauses(work.bound, segment)
     options = GroupOptions(limit, work.deadline.check)
-    table = group_segment(work.bound.rows, work.bound.aggregates, matches, segment_reader(segment), work.pool, options)
-    scanned = filtered.walked(matches)
-    work.count(filtered, scanned, scanned * work.columns_read())
+    table = group_segment(work.bound.rows, work.bound.aggregates, matches, clauses.reader(), work.pool, options)
+    clauses.count(work, filtered, filtered.walked(matches))
     return table
 
 

@@ -7,17 +7,18 @@ the reduce at the broker (id 1), the combine of the servers (id 2), and below it
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gamay.functions.expression import Call, Expression, LiteralValue, walk
+from gamay.functions.expression import Call, Column, Expression, LiteralValue, walk
 from gamay.functions.text import literal_text, to_text
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
 from gamay.query.bind import BoundQuery, QueryKind, physical_columns
+from gamay.query.bind_aggregates import BoundAggregate, filter_column
 from gamay.query.constants import values_of
 from gamay.query.execute_groups import known_partials
 from gamay.query.filter.apply import apply_filter
 from gamay.query.filter.resolve import Indexed, Resolver
 from gamay.query.filter.scan import EntryCounter
-from gamay.query.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Not, Or, Range, Test
+from gamay.query.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Not, Or, Range, Test, conjunction
 from gamay.query.response import ResultTable
 from gamay.query.virtual import QuerySegment
 
@@ -135,7 +136,17 @@ def _plan(bound: BoundQuery, segment: QuerySegment) -> Operator:
     filter_ = _filter(bound.filter, segment)
     if bound.kind is QueryKind.AGGREGATION and _is_known(bound, segment):
         return Operator(f"AGGREGATE_NO_SCAN(aggregations:{_aggregations(bound)})")
-    return Operator(_top(bound), (_projection(bound, filter_),))
+    if not bound.filters:
+        return Operator(_top(bound), (_projection(bound, bound.aggregates, filter_),))
+    branches: dict[Column | None, list[BoundAggregate]] = {None: []} if bound.rows else {}
+    for aggregate in bound.aggregates:
+        branches.setdefault(aggregate.filter, []).append(aggregate)
+    conditions = {filter_column(i): conjunction([bound.filter, part]) for i, part in enumerate(bound.filters)}
+    children = [
+        _projection(bound, aggregates, filter_ if column is None else _filter(conditions[column], segment))
+        for column, aggregates in branches.items()
+    ]
+    return Operator(_top(bound), tuple(children))
 
 
 def _is_known(bound: BoundQuery, segment: QuerySegment) -> bool:
@@ -144,10 +155,11 @@ def _is_known(bound: BoundQuery, segment: QuerySegment) -> bool:
 
 def _top(bound: BoundQuery) -> str:
     listed = ", ".join(to_text(row) for row in bound.rows)
+    filtered = "_FILTERED" if bound.filters else ""
     if bound.kind is QueryKind.AGGREGATION:
-        return f"AGGREGATE(aggregations:{_aggregations(bound)})"
+        return f"AGGREGATE{filtered}(aggregations:{_aggregations(bound)})"
     if bound.kind is QueryKind.GROUP_BY:
-        return f"GROUP_BY(groupKeys:{listed}, aggregations:{_aggregations(bound)})"
+        return f"GROUP_BY{filtered}(groupKeys:{listed}, aggregations:{_aggregations(bound)})"
     if bound.kind is QueryKind.DISTINCT:
         return f"DISTINCT(keyColumns:{listed})"
     selected = ", ".join(dict.fromkeys(to_text(output) for output in bound.outputs))
@@ -159,9 +171,9 @@ def _aggregations(bound: BoundQuery) -> str:
     return ", ".join(to_text(aggregate.call) for aggregate in bound.aggregates)
 
 
-def _projection(bound: BoundQuery, filter_: Operator) -> Operator:
+def _projection(bound: BoundQuery, aggregates: Sequence[BoundAggregate], filter_: Operator) -> Operator:
     read: list[Expression] = [*bound.rows]
-    for aggregate in bound.aggregates:
+    for aggregate in aggregates:
         read.extend(aggregate.arguments)
     project = Operator(f"PROJECT({', '.join(physical_columns(read))})", (Operator("DOC_ID_SET", (filter_,)),))
     if any(isinstance(part, Call) for expression in read for part in walk(expression)):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from gamay.base.errors import ErrorCode, QueryError, nearest
-from gamay.functions.expression import Call, Column, Expression
+from gamay.functions.expression import FILTERED, Call, Column, Expression
 from gamay.model.schema import BUILT_IN_COLUMNS, FieldSpec, Schema
 from gamay.model.types import DataType
 
@@ -14,6 +14,7 @@ VIRTUAL_COLUMNS: Mapping[str, ValueType] = {
     name: (spec.data_type, not spec.single_value) for name, spec in BUILT_IN_COLUMNS.items()
 }
 NULL_FLAG_PREFIX = "$isNull:"
+FILTER_PREFIX = "$filter:"
 _VIRTUAL_BY_FOLDED = {name.lower(): name for name in VIRTUAL_COLUMNS}
 
 
@@ -78,5 +79,7 @@ def with_null_flags(expression: Expression) -> Expression:
     if expression.name in ("isnull", "isnotnull") and isinstance(expression.args[0], Column):
         flag = Column(NULL_FLAG_PREFIX + expression.args[0].name)
         return flag if expression.name == "isnull" else Call("not", (flag,))
+    if expression.name == FILTERED:  # its condition becomes a filter, which finds nulls by itself
+        return Call(FILTERED, (with_null_flags(expression.args[0]), expression.args[1]))
     args = tuple(with_null_flags(arg) for arg in expression.args)
     return expression if args == expression.args else Call(expression.name, args)

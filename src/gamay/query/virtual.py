@@ -15,7 +15,7 @@ from gamay.functions.vector import Vector
 from gamay.model.field_spec import FieldSpec
 from gamay.model.types import DataType
 from gamay.query.constants import repeated, values_of
-from gamay.query.filter.docset import doc_mask
+from gamay.query.filter.docset import Mask, doc_mask
 from gamay.query.scope import NULL_FLAG_PREFIX, VIRTUAL_COLUMNS
 from gamay.segment.spi import (
     BloomFilter,
@@ -63,7 +63,9 @@ class ConstantDictionary:
         return (0, 1) if above and below else (0, 0)
 
 
-class _IndexFree:
+class ComputedColumn:
+    """What columns have that lie in no segment: neither indexes nor a dictionary nor nulls."""
+
     name: str
     data_type: DataType
     single_value: bool
@@ -77,7 +79,7 @@ class _IndexFree:
     null_docs: BitMap | None = None
 
 
-class ConstantColumn(_IndexFree):
+class ConstantColumn(ComputedColumn):
     """A column that has the same value in every row (multi-value: the same one value)."""
 
     def __init__(
@@ -123,7 +125,7 @@ class ConstantColumn(_IndexFree):
         return vector if self.single_value else Vector(vector.type, vector.values, np.arange(num_rows + 1, dtype=np.int32))
 
 
-class DocIdColumn(_IndexFree):
+class DocIdColumn(ComputedColumn):
     """`$docId`: the number of each row."""
 
     name = "$docId"
@@ -160,7 +162,7 @@ class DocIdColumn(_IndexFree):
         return Vector(DataType.INT, docs)
 
 
-class ConstantListColumn(_IndexFree):
+class ConstantListColumn(ComputedColumn):
     """A multi-value column of text that has the same values in every row."""
 
     data_type = DataType.STRING
@@ -198,7 +200,7 @@ class ConstantListColumn(_IndexFree):
         return self.values(0, len(docs))
 
 
-class NullFlagColumn(_IndexFree):
+class NullFlagColumn(ComputedColumn):
     """For each row of a column whether it is null."""
 
     data_type = DataType.BOOLEAN
@@ -244,9 +246,12 @@ class QuerySegment:
     """A segment with the columns that queries may name beside the stored ones.
 
     fields: the schema's fields of the columns that the query reads; used for those that the segment does not have.
+    null_handling: whether the rows that a column's null vector names read as null, not as the column's default value.
     """
 
-    def __init__(self, segment: Segment, fields: Mapping[str, FieldSpec], host_name: str) -> None:
+    def __init__(
+        self, segment: Segment, fields: Mapping[str, FieldSpec], host_name: str, *, null_handling: bool = False
+    ) -> None:
         self.name = segment.name
         self.num_docs = segment.num_docs
         self.column_names = segment.column_names
@@ -256,6 +261,8 @@ class QuerySegment:
         self._host_name = host_name
         self._stored = frozenset(segment.column_names)
         self._made: dict[str, Column] = {}
+        self.null_handling = null_handling
+        self._null_flags: dict[str, Mask | None] = {}
 
     def column(self, name: str) -> Column:
         """Return a column; raises KeyError when neither the segment nor the query's fields have it."""
@@ -265,6 +272,19 @@ class QuerySegment:
             # two threads may both make it; either is as good
             self._made[name] = self._make(name)
         return self._made[name]
+
+    def attach(self, column: Column) -> None:
+        """Add a column that is computed for the query."""
+        self._made[column.name] = column
+
+    def null_flags(self, name: str) -> "Mask | None":
+        """Return which rows of a column read as null: bool [num_docs]; None when none does."""
+        if not self.null_handling:
+            return None
+        if name not in self._null_flags:
+            null_docs = self.column(name).null_docs
+            self._null_flags[name] = doc_mask(null_docs, self.num_docs) if null_docs else None
+        return self._null_flags[name]
 
     def _make(self, name: str) -> Column:
         if name == "$docId":

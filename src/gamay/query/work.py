@@ -43,10 +43,13 @@ class Work:
         results += self.pool.run([_bound(task, segment) for segment in shared])
         return [*results, *(task(segment) for segment in rest)]
 
-    def count(self, filtered: FilterResult, scanned: int, read_entries: int) -> None:
-        """Add what one segment contributed: matching rows that were consumed, and values read for them."""
+    def count(self, filtered: FilterResult, scanned: int, read_entries: int, clauses: Sequence[FilterResult] = ()) -> None:
+        """Add what one segment contributed: matching rows that were consumed, and values read for them.
+
+        clauses: the results of other filters than WHERE.
+        """
         with self._lock:
-            self.stats.num_entries_scanned_in_filter += filtered.entries.count
+            self.stats.num_entries_scanned_in_filter += sum(result.entries.count for result in (filtered, *clauses))
             self.stats.num_docs_scanned += scanned
             self.stats.num_entries_scanned_post_filter += read_entries
             self.stats.num_segments_matched += scanned > 0

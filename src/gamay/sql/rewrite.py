@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.expression import Call, Column, Expression, Literal, Star, walk
+from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, Star, walk
 from gamay.functions.registry import is_aggregate
 from gamay.functions.text import literal_text, to_text
 from gamay.model.types import DataType
@@ -166,8 +166,10 @@ def _check_aggregates(statement: Statement) -> None:
         for call in _aggregates(expressions):
             raise _invalid(f"The aggregate {to_text(call)} cannot stand in {clause}")
     for call in _aggregates(_outputs(statement)):
-        for inner in _aggregates(call.args):
-            raise _invalid(f"The aggregate {to_text(inner)} cannot stand inside the aggregate {to_text(call)}")
+        filtered = call.name == FILTERED
+        for inner in _aggregates(call.args[1:] if filtered else call.args):
+            place = "FILTER; it chooses rows before they are aggregated" if filtered else f"the aggregate {to_text(call)}"
+            raise _invalid(f"The aggregate {to_text(inner)} cannot stand inside {place}")
 
 
 def _check_constants(statement: Statement) -> None:

@@ -329,8 +329,10 @@ def _refuse_unsupported(text: str, lexemes: Sequence[Lexeme]) -> None:
         after_parenthesis = i > 0 and lexemes[i - 1].is_op(")")
         if lexeme.is_op(";"):
             raise syntax_error(text, lexeme.start, "a request holds one statement, with SET before it; expected the end")
-        if lexeme.is_word("FILTER", "WITHIN") and after_parenthesis and (called or lexeme.text == "WITHIN"):
-            raise syntax_error(text, lexeme.start, f"{lexeme.text} after an aggregate is not supported")
+        if lexeme.is_word("WITHIN") and after_parenthesis:
+            raise syntax_error(text, lexeme.start, "WITHIN GROUP after an aggregate is not supported")
+        if lexeme.is_word("FILTER") and after_parenthesis and called and not lexemes[i + 2].is_word("WHERE"):
+            raise syntax_error(text, lexemes[i + 2].start, f"expected WHERE after FILTER (, found {lexemes[i + 2].shown}")
         if lexeme.literal >= 0 and following is not None and following.literal >= 0:
             raise syntax_error(text, following.start, f"unexpected {following.shown}")
         if lexeme.is_word("INTERVAL") and following is not None and following.literal >= 0:

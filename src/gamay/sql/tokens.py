@@ -142,7 +142,10 @@ class _Converter:
                 self._keyword(lexeme, following)
                 return
         if following.is_op("(") and not after_dot:
-            self._function(lexeme)
+            if lexeme.is_word("FILTER") and self.lexemes[self.position - 2].is_op(")"):
+                self._emit(TokenType.FILTER, "FILTER", lexeme)
+            else:
+                self._function(lexeme)
         else:
             self._emit(TokenType.IDENTIFIER, lexeme.name, lexeme)
 

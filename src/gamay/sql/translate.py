@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from gamay.base.errors import QueryError, nearest
-from gamay.functions.expression import Call, Column, Expression, Literal, Star
-from gamay.functions.registry import canonical_name
+from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, Star
+from gamay.functions.registry import canonical_name, is_aggregate
 from gamay.model.types import DataType
 from gamay.sql.errors import syntax_error
 from gamay.sql.tokens import CONSTANT_MARK, FUNCTION_MARK, TRIM_FROM
@@ -117,6 +117,8 @@ class Translator:
         written = node.name if isinstance(node.this, str) else node.this.name
         name = canonical_name(written.removeprefix(FUNCTION_MARK))
         name = SYNONYMS.get(name, name)
+        if name == FILTERED:
+            raise self.error(node, f"Unknown function '{written.removeprefix(FUNCTION_MARK)}'")
         parts = node.expressions
         if parts and isinstance(parts[0], exp.Distinct):
             return self._distinct_aggregate(node, name, parts)
@@ -143,6 +145,13 @@ class Translator:
                 node, f"DISTINCT takes one expression, inside COUNT, SUM or AVG only, not inside {name.upper()}"
             )
         return Call(_DISTINCT_FORMS[name], (self.expression(operands[0]),))
+
+    def _filtered(self, node: exp.Expr) -> Expression:
+        """`sum(x) FILTER (WHERE condition)`."""
+        aggregate, where = self.expression(node.this), node.args["expression"]
+        if not isinstance(aggregate, Call) or aggregate.name == FILTERED or not is_aggregate(aggregate.name):
+            raise self.error(node, "FILTER (WHERE …) follows an aggregate, as in sum(x) FILTER (WHERE y > 5)")
+        return Call(FILTERED, (aggregate, self.expression(where.this)))
 
     def _negative(self, node: exp.Expr) -> Expression:
         return Call("negate", (self.expression(node.this),))
@@ -207,6 +216,7 @@ _HANDLERS: dict[type[exp.Expr], Callable[[Translator, exp.Expr], Expression]] = 
     exp.Column: Translator._column,
     exp.Literal: Translator._literal,
     exp.Anonymous: Translator._call,
+    exp.Filter: Translator._filtered,
     exp.Neg: Translator._negative,
     exp.Not: Translator._not,
     exp.Between: Translator._between,

@@ -12,13 +12,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gamay.functions.expression import Column, Expression
-from gamay.functions.vector import EncodedVector
+from gamay.functions.vector import EncodedVector, take_rows
 from gamay.kernels.masks import mask_groups
 from gamay.kernels.tuning import DIRECT_GROUPS_MAX, DIRECT_GROUPS_MAX_WIDE, SPARE_GROUPS
 from gamay.query.groupby.explode import Exploded
 from gamay.query.groupby.numbering import DirectNumbering, unsigned_for
 from gamay.query.groupby.recode import CodedKey, coded_key
-from gamay.query.groupby.states import Evaluate, Reader, StatePlan, States, plan_states, take_rows
+from gamay.query.groupby.states import Evaluate, Reader, StatePlan, States, plan_states
 from gamay.query.groupby.table import AggregateCall, GroupTable
 from gamay.query.matches import AllDocs, Block, DocList, DocMask, DocScan, Matches
 
@@ -39,7 +39,7 @@ class DirectPlan:
 
     @property
     def cardinalities(self) -> tuple[int, ...]:
-        return tuple(len(key.dictionary) for key in self.keys)
+        return tuple(key.cardinality for key in self.keys)
 
     @property
     def columns(self) -> tuple[Expression, ...]:
@@ -59,14 +59,15 @@ def plan_direct(
             return None
         coded.append(code)
     states = plan_states(aggregates, count_rows=True)
-    combinations = prod(len(key.dictionary) for key in coded)
+    combinations = prod(key.cardinality for key in coded)
     if combinations > (DIRECT_GROUPS_MAX if states.is_narrow else DIRECT_GROUPS_MAX_WIDE):
         return None
     if combinations > max(DIRECT_GROUPS_MAX_WIDE, rows):
         return None
     exploded = any(key.is_multi_value for key in coded)
     plain = all(isinstance(argument, Column) for argument in states.arguments)
-    masked = isinstance(matches, DocMask | DocScan) and plain and not exploded
+    unfiltered = states.filters == (None,)
+    masked = isinstance(matches, DocMask | DocScan) and plain and not exploded and unfiltered
     return DirectPlan(tuple(coded), states, masked, exploded)
 
 
@@ -107,8 +108,7 @@ class DirectGroups:
         occurring = np.flatnonzero(self._states.row_counts()[: self._numbering.num_groups])
         groups = occurring[:num_groups_limit]
         keys = tuple(
-            EncodedVector(codes.astype(unsigned_for(len(key.dictionary))), key.dictionary)
-            for codes, key in zip(self._numbering.codes(groups), self._plan.keys, strict=True)
+            key.decode(codes) for codes, key in zip(self._numbering.codes(groups), self._plan.keys, strict=True)
         )
         partials = self._states.seal(groups)
         return GroupTable(keys, partials, len(groups), len(groups) < len(occurring))

@@ -6,11 +6,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from gamay.functions.aggregate.nullable import NullSkipping
 from gamay.functions.aggregate.numeric import COUNT_ROWS, Numeric
 from gamay.functions.aggregate.spi import Aggregate, GroupIds, Partial, State
 from gamay.functions.aggregate.totals import Needs, Totals
 from gamay.functions.expression import Column, Expression
-from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, take
+from gamay.functions.vector import Operand, Vector, take, take_rows
 from gamay.query.groupby.arithmetic import Arithmetic, is_arithmetic
 from gamay.query.groupby.table import AggregateCall
 from gamay.query.matches import Block, DocMask
@@ -25,10 +26,11 @@ _ADDING = Needs.COUNT | Needs.SUM
 
 @dataclass(slots=True)
 class _Slot:
-    """One state and the aggregates that are sealed from it."""
+    """One state and the aggregates that are sealed from it; filter: of their FILTER clause."""
 
     owner: Aggregate
     arguments: tuple[Expression, ...]
+    filter: Column | None = None
     users: list[int] = field(default_factory=list)
     needs: Needs = _NO_NEEDS  # of all users, when they are totals
     is_arithmetic: bool = False  # totals of sums and products of columns
@@ -48,13 +50,17 @@ class StatePlan:
     @property
     def is_narrow(self) -> bool:
         """Whether every state is a few numbers for each group."""
-        return all(isinstance(aggregate, Numeric) for aggregate in self.aggregates)
+        return all(
+            isinstance(aggregate.inner if isinstance(aggregate, NullSkipping) else aggregate, Numeric)
+            for aggregate in self.aggregates
+        )
 
     @property
     def only_adds(self) -> bool:
         """Whether plain single-value columns are only counted and summed, so that a mask can be applied on the way."""
         return all(
             isinstance(slot.owner, Numeric)
+            and slot.filter is None
             and not slot.owner.is_multi_value
             and slot.needs in _ADDING
             and all(isinstance(argument, Column) for argument in slot.arguments)
@@ -62,9 +68,15 @@ class StatePlan:
         )
 
     @property
+    def filters(self) -> tuple[Column | None, ...]:
+        """The different FILTER clauses, None for aggregates without one."""
+        return tuple(dict.fromkeys(slot.filter for slot in self.slots))
+
+    @property
     def arguments(self) -> tuple[Expression, ...]:
         """Every expression that is read for aggregates, each once."""
-        return tuple(dict.fromkeys(argument for slot in self.slots for argument in slot.arguments))
+        arguments = [argument for slot in self.slots for argument in slot.arguments]
+        return tuple(dict.fromkeys([*arguments, *(column for column in self.filters if column is not None)]))
 
 
 def plan_states(calls: Sequence[AggregateCall], count_rows: bool) -> StatePlan:
@@ -72,35 +84,41 @@ def plan_states(calls: Sequence[AggregateCall], count_rows: bool) -> StatePlan:
     slots: list[_Slot] = []
     aggregates = tuple(call.aggregate for call in calls)
     by_argument: dict[Any, _Slot] = {}
-    counters = [i for i, call in enumerate(calls) if call.aggregate == COUNT_ROWS]
+    counters: dict[Column | None, list[int]] = {None: []} if count_rows else {}
     for index, call in enumerate(calls):
-        if index in counters:
-            continue
         aggregate = call.aggregate
+        if aggregate == COUNT_ROWS:
+            counters.setdefault(call.filter, []).append(index)
+            continue
         kind = "totals" if isinstance(aggregate, Numeric) else getattr(aggregate, "state_kind", index)
-        slot = by_argument.get((kind, call.arguments))
+        slot = by_argument.get((kind, call.arguments, call.filter))
         if slot is None:
-            slot = by_argument[kind, call.arguments] = _Slot(aggregate, call.arguments)
+            slot = by_argument[kind, call.arguments, call.filter] = _Slot(aggregate, call.arguments, call.filter)
             slot.is_arithmetic = kind == "totals" and any(map(is_arithmetic, call.arguments))
             slots.append(slot)
         slot.users.append(index)
         if isinstance(aggregate, Numeric):
             slot.needs |= aggregate.needs
+        elif isinstance(aggregate, NullSkipping) and isinstance(slot.owner, NullSkipping):
+            slot.owner = slot.owner.sharing_with(aggregate)
     row_counts = None
-    if counters or count_rows:
-        row_counts = _slot_for_counting(slots)
-        slots[row_counts].users += counters
-        slots[row_counts].needs |= Needs.COUNT
+    for condition, users in counters.items():
+        counting = _slot_for_counting(slots, condition)
+        slots[counting].users += users
+        slots[counting].needs |= Needs.COUNT
+        if condition is None:
+            row_counts = counting
     return StatePlan(aggregates, tuple(slots), row_counts)
 
 
-def _slot_for_counting(slots: list[_Slot]) -> int:
-    """Return the slot that can count rows best: one that adds single values anyway, else a new one."""
+def _slot_for_counting(slots: list[_Slot], condition: Column | None) -> int:
+    """Return the slot that can count a filter's rows best: one that adds single values anyway, else a new one."""
     for wanted in (Needs.COUNT, Needs.SUM):
         for index, slot in enumerate(slots):
-            if isinstance(slot.owner, Numeric) and not slot.owner.is_multi_value and wanted in slot.needs:
+            single = isinstance(slot.owner, Numeric) and not slot.owner.is_multi_value
+            if single and wanted in slot.needs and slot.filter == condition:
                 return index
-    slots.append(_Slot(COUNT_ROWS, ()))
+    slots.append(_Slot(COUNT_ROWS, (), condition))
     return len(slots) - 1
 
 
@@ -109,6 +127,7 @@ class States:
 
     def __init__(self, plan: StatePlan, num_groups: int) -> None:
         self._plan = plan
+        self._filters = plan.filters
         self.num_groups = num_groups
         self._states: list[State] = [_allocate(slot, num_groups) for slot in plan.slots]
         self._arithmetic = Arithmetic()
@@ -124,8 +143,11 @@ class States:
 
     def update(self, groups: GroupIds | None, operand: Evaluate, num_rows: int) -> None:
         """Add the rows of a block; `operand` gives the values of an expression at these rows."""
-        for slot, state in zip(self._plan.slots, self._states, strict=True):
-            slot.owner.update(state, groups, self._arguments(slot, operand, num_rows), num_rows)
+        for condition in self._filters:
+            part = (groups, operand, num_rows) if condition is None else _filtered(condition, groups, operand, num_rows)
+            for slot, state in zip(self._plan.slots, self._states, strict=True):
+                if slot.filter == condition and part[2]:
+                    slot.owner.update(state, part[0], self._arguments(slot, part[1], part[2]), part[2])
 
     def _arguments(self, slot: _Slot, operand: Evaluate, num_rows: int) -> list[Operand]:
         if slot.is_arithmetic:
@@ -165,27 +187,27 @@ class States:
         return tuple(partials)
 
 
+def _filtered(
+    condition: Column, groups: GroupIds | None, operand: Evaluate, num_rows: int
+) -> tuple[GroupIds | None, Evaluate, int]:
+    """Return the rows of a block for which a condition holds: their groups, their values, and their number."""
+    flags = operand(condition)
+    assert isinstance(flags, Vector)
+    kept = int(np.count_nonzero(flags.values))
+    if kept == num_rows:
+        return groups, operand, num_rows
+    rows = np.flatnonzero(flags.values)
+    taken: dict[Expression, Operand] = {}
+
+    def at_rows(argument: Expression) -> Operand:
+        if argument not in taken:
+            taken[argument] = take_rows(operand(argument), rows)
+        return taken[argument]
+
+    return None if groups is None else take(groups, rows), at_rows, kept
+
+
 def _allocate(slot: _Slot, num_groups: int) -> State:
     if isinstance(slot.owner, Numeric):
         return Totals(slot.needs, slot.owner.argument_type, num_groups)
     return slot.owner.allocate(num_groups)
-
-
-def take_rows(operand: Operand, rows: Array) -> Operand:
-    """Return an operand's values at some rows, which may repeat."""
-    if isinstance(operand, Scalar):
-        return operand
-    offsets = operand.offsets
-    if offsets is None:
-        return _take_values(operand, rows, None)
-    lengths = (offsets[1:] - offsets[:-1])[rows].astype(np.int64)
-    taken = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum(lengths, out=taken[1:])
-    positions = np.repeat(offsets[:-1][rows] - taken[:-1], lengths) + np.arange(taken[-1])
-    return _take_values(operand, positions, taken)
-
-
-def _take_values(operand: Vector | EncodedVector, positions: Array, offsets: Array | None) -> Operand:
-    if isinstance(operand, EncodedVector):
-        return EncodedVector(take(operand.ids, positions), operand.dictionary, offsets)
-    return Vector(operand.type, take(operand.values, positions), offsets)

@@ -8,14 +8,17 @@ import numpy as np
 
 from gamay.functions.aggregate.coding import Key
 from gamay.functions.aggregate.spi import Aggregate, Partial
-from gamay.functions.expression import Expression
+from gamay.functions.expression import Column, Expression
 from gamay.functions.vector import EncodedVector, Vector, take
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 class AggregateCall(Protocol):
-    """An aggregate of the query, with the expressions that are evaluated for each row."""
+    """An aggregate of the query, with the expressions that are evaluated for each row.
+
+    filter: the column of flags (bool) that tells which rows the aggregate takes; None for all.
+    """
 
     @property
     def aggregate(self) -> Aggregate: ...
@@ -23,12 +26,16 @@ class AggregateCall(Protocol):
     @property
     def arguments(self) -> tuple[Expression, ...]: ...
 
+    @property
+    def filter(self) -> Column | None: ...
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupTable:
     """Groups of one segment, of several, or of a server.
 
-    keys: one for each GROUP BY expression, single values [num_groups]; rows are distinct, NaN equals NaN, 0.0 equals -0.0.
+    keys: one for each GROUP BY expression, single values [num_groups]; rows are distinct, null equals null, NaN equals NaN, 0.0
+    equals -0.0.
     partials: one for each aggregate, with an entry for each group.
     limit_reached: a segment had more groups than its limit, so groups, and rows of other groups, may be missing.
     """
@@ -41,9 +48,10 @@ class GroupTable:
 
 def take_key(key: Key, rows: Array) -> Key:
     """Return the keys of some groups."""
+    nulls = None if key.nulls is None else key.nulls[rows]
     if isinstance(key, EncodedVector):
-        return EncodedVector(key.ids[rows], key.dictionary)
-    return Vector(key.type, take(key.values, rows))
+        return EncodedVector(key.ids[rows], key.dictionary, None, nulls)
+    return Vector(key.type, take(key.values, rows), None, nulls)
 
 
 def select_groups(table: GroupTable, aggregates: Sequence[AggregateCall], groups: Array) -> GroupTable:

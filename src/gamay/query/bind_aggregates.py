@@ -1,0 +1,85 @@
+"""The aggregates of one query: each bound once however often it is written, and the conditions of FILTER clauses."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.aggregate.spi import Aggregate
+from gamay.functions.expression import FILTERED, Call, Column, Expression, walk
+from gamay.functions.registry import aggregate_arguments, bind_aggregate, is_aggregate
+from gamay.functions.text import to_text
+from gamay.query.predicate import EVERYTHING, Filter, conjunction, disjunction
+from gamay.query.scope import FILTER_PREFIX, ValueType
+
+
+@dataclass(frozen=True, slots=True)
+class BoundAggregate:
+    """An aggregate of the query, with the expressions that are evaluated for each row.
+
+    filter: the column that tells which rows a FILTER clause lets through, see `BoundQuery.filters`; None for all rows.
+    """
+
+    call: Call
+    aggregate: Aggregate
+    arguments: tuple[Expression, ...]
+    filter: Column | None = None
+
+
+def filter_column(index: int) -> Column:
+    """Return the name of the column that tells for which rows the condition of a FILTER clause holds."""
+    return Column(f"{FILTER_PREFIX}{index}")
+
+
+class AggregateBinder:
+    """Collects the aggregates of a query. type_of: of row expressions; bind_condition: makes the filter of a condition."""
+
+    def __init__(self, type_of: Callable[[Expression], ValueType], bind_condition: Callable[[Expression], Filter]) -> None:
+        self.aggregates: list[BoundAggregate] = []
+        self._type_of = type_of
+        self._bind_condition = bind_condition
+        self._numbers: dict[Call, int] = {}
+        self._filters: dict[Filter, Column] = {}
+
+    def number(self, call: Call) -> int:
+        """Return the position of an aggregate, which is bound when it is new. Raises QueryError."""
+        if call not in self._numbers:
+            self.aggregates.append(self._bound(call))
+            self._numbers[call] = len(self._numbers)
+        return self._numbers[call]
+
+    def result_type(self, number: int) -> ValueType:
+        """Return the type of an aggregate's result."""
+        aggregate = self.aggregates[number].aggregate
+        return aggregate.result_type, aggregate.result_is_multi_value
+
+    def _bound(self, call: Call) -> BoundAggregate:
+        inner, condition = (call.args[0], self._condition(call.args[1])) if call.name == FILTERED else (call, None)
+        assert isinstance(inner, Call)
+        arguments = aggregate_arguments(inner)
+        for part in (part for arg in inner.args for part in walk(arg)):
+            if isinstance(part, Call) and is_aggregate(part.name):
+                raise QueryError(ErrorCode.QUERY_VALIDATION, f"An aggregate cannot contain another one: {to_text(inner)}")
+        types = [self._type_of(argument) for argument in arguments]
+        return BoundAggregate(call, bind_aggregate(inner, types), arguments, condition)
+
+    def _condition(self, expression: Expression) -> Column | None:
+        filter_ = self._bind_condition(expression)
+        if filter_ == EVERYTHING:
+            return None
+        return self._filters.setdefault(filter_, filter_column(len(self._filters)))
+
+    def narrowed(
+        self, where: Filter, *, only_matching: bool
+    ) -> "tuple[Filter, Sequence[BoundAggregate], tuple[Filter, ...]]":
+        """Return the filter of the query, its aggregates, and the filters of their FILTER clauses.
+
+        only_matching: rows that no aggregate takes need not be seen at all (they make no group). Then WHERE demands that some
+        FILTER clause holds, which indexes may answer, and a clause that all aggregates share is no longer needed.
+        """
+        filters = tuple(self._filters)
+        if not only_matching or not filters or any(aggregate.filter is None for aggregate in self.aggregates):
+            return where, self.aggregates, filters
+        where = conjunction([where, disjunction(list(filters))])
+        if len(filters) > 1:
+            return where, self.aggregates, filters
+        return where, [replace(aggregate, filter=None) for aggregate in self.aggregates], ()

@@ -1,0 +1,82 @@
+"""A condition as a column: for each row whether it holds. Aggregates with a FILTER clause read it beside their arguments."""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gamay.functions.vector import Vector
+from gamay.model.types import DataType
+from gamay.query.filter.apply import FilterResult
+from gamay.query.filter.docset import Mask, doc_mask
+from gamay.query.matches import DocIds
+from gamay.query.virtual import ComputedColumn
+from gamay.segment.spi import ColumnStats, Ids
+
+
+class FilterColumn(ComputedColumn):
+    """What a filter answers, by flags: from the set of docs that indexes found, from a scan of the rows asked for, or both."""
+
+    data_type = DataType.BOOLEAN
+    single_value = True
+
+    def __init__(self, name: str, filtered: FilterResult) -> None:
+        self.name = name
+        self.num_docs = filtered.num_docs
+        self.filtered = filtered
+        self.stats = ColumnStats(
+            cardinality=None,
+            minimum=None,
+            maximum=None,
+            total=None,
+            is_sorted=False,
+            num_values=filtered.num_docs,
+            max_values_per_row=1,
+            num_nulls=0,
+            partition=None,
+        )
+
+    @cached_property
+    def _flags(self) -> Mask | None:
+        """The docs that indexes have found; None when they have excluded none."""
+        docs = self.filtered.docs
+        return None if docs is None or len(docs) == self.num_docs else doc_mask(docs, self.num_docs)
+
+    def values(self, start: int, stop: int) -> Vector:
+        flags = None if self._flags is None else self._flags[start:stop]
+        scan = self.filtered.scan
+        if scan is None:
+            return self._vector(flags, stop - start)
+        if flags is None:
+            return Vector(self.data_type, scan.mask(start, stop))
+        found = np.flatnonzero(flags)
+        return self._vector(_scattered(found, scan.mask_at((found + start).astype(np.int32)), stop - start), stop - start)
+
+    def values_at(self, docs: DocIds) -> Vector:
+        flags = None if self._flags is None else self._flags[docs]
+        scan = self.filtered.scan
+        if scan is None:
+            return self._vector(flags, len(docs))
+        if flags is None:
+            return Vector(self.data_type, scan.mask_at(docs))
+        found = np.flatnonzero(flags)
+        return self._vector(_scattered(found, scan.mask_at(docs[found]), len(docs)), len(docs))
+
+    def ids(self, start: int, stop: int) -> Ids:
+        raise KeyError(f"{self.name} has no dictionary")
+
+    def ids_at(self, docs: DocIds) -> Ids:
+        raise KeyError(f"{self.name} has no dictionary")
+
+    def offsets(self, start: int, stop: int) -> "np.ndarray[Any, np.dtype[np.int32]]":
+        raise KeyError(f"{self.name} is single-value")
+
+    def _vector(self, flags: Mask | None, num_rows: int) -> Vector:
+        return Vector(self.data_type, np.ones(num_rows, np.bool_) if flags is None else flags)
+
+
+def _scattered(rows: "np.ndarray[Any, np.dtype[np.int64]]", flags: Mask, num_rows: int) -> Mask:
+    """Return flags of `num_rows` rows, those of `rows` given and the others False."""
+    out = np.zeros(num_rows, np.bool_)
+    out[rows] = flags
+    return out
