@@ -1,0 +1,82 @@
+"""Values as int64 keys that are ordered as the values are, and back.
+
+Numbers by their bits: NaN is greatest, -0.0 below 0.0. Text by UTF-8 bytes and byte strings unsigned, as places in a sorted
+list of what there is; decimals likewise, by value and then by text.
+"""
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gamay.functions.vector import EncodedVector, Values, Vector, numpy_dtype, take
+from gamay.model.types import DataType
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+_LOW_BITS = np.int64((1 << 63) - 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ordered:
+    """Keys of values: int64 [n].
+
+    entries: what the keys are places in; None when keys are made of the values alone, so that any two can be compared.
+    """
+
+    keys: Array
+    entries: Values = None
+
+
+def order(values: Vector | EncodedVector) -> Ordered:
+    """Return the keys of single values."""
+    if isinstance(values, EncodedVector):
+        if values.type.is_fixed_width:
+            return Ordered(take(_number_keys(values.dictionary.values), values.ids))
+        return Ordered(values.ids.astype(np.int64), values.dictionary.values)
+    if values.type.is_fixed_width:
+        return Ordered(_number_keys(values.values))
+    return _ranked_decimals(values.values) if values.type is DataType.BIG_DECIMAL else _ranked(values.values)
+
+
+def values_of(data_type: DataType, keys: Array, entries: Values) -> Vector:
+    """Return the values of keys; `entries` as `order` gave them."""
+    if entries is not None:
+        return Vector(data_type, take(entries, keys))
+    dtype = numpy_dtype(data_type)
+    if dtype.kind != "f":
+        return Vector(data_type, keys.astype(dtype))
+    return Vector(data_type, _flipped(keys).view(np.float64).astype(dtype))
+
+
+def _number_keys(values: Array) -> Array:
+    if values.dtype.kind != "f":
+        return values.astype(np.int64)
+    doubles = values.astype(np.float64)
+    doubles[np.isnan(doubles)] = np.nan  # one NaN of many
+    return _flipped(doubles.view(np.int64))
+
+
+def _flipped(bits: Array) -> Array:
+    """Turn the bits of negative doubles round, but for the sign; the inverse of itself."""
+    return np.asarray(bits ^ ((bits >> 63) & _LOW_BITS))
+
+
+def _ranked(values: pa.Array) -> Ordered:
+    coded = values.dictionary_encode()
+    sorting = pc.array_sort_indices(coded.dictionary)
+    ranks = np.empty(len(sorting), np.int64)
+    ranks[sorting.to_numpy()] = np.arange(len(sorting))
+    return Ordered(ranks[coded.indices.to_numpy()], coded.dictionary.take(sorting))
+
+
+def _ranked_decimals(values: Array) -> Ordered:
+    texts = [str(value) for value in values]
+    by_text = dict(zip(texts, values, strict=True))
+    ascending = sorted(by_text, key=lambda text: (by_text[text], text))
+    entries = np.empty(len(ascending), object)
+    entries[:] = [by_text[text] for text in ascending]
+    ranks = {text: rank for rank, text in enumerate(ascending)}
+    return Ordered(np.array([ranks[text] for text in texts], np.int64), entries)
