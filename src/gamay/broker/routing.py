@@ -51,12 +51,32 @@ class TableRoute:
         return chosen
 
 
+class _Snapshot:
+    """All routes at one moment, and what the names that queries used were found to mean."""
+
+    def __init__(self, routes: Mapping[str, TableRoute]) -> None:
+        self.routes = routes
+        self._found: dict[str, list[TableRoute]] = {}
+
+    def find(self, name: str) -> list[TableRoute]:
+        known = self._found.get(name)
+        if known is None:
+            known = [route for table in _typed_names(name) if (route := self.routes.get(table)) is not None]
+            if not known:
+                folded = name.lower()
+                ordered = sorted(self.routes.items())
+                known = [route for table, route in ordered if folded in (table.lower(), raw_table_name(table).lower())]
+            if known:  # names that no table has would pile up
+                self._found[name] = known
+        return known
+
+
 class RoutingTables:
     """The routes of all tables; between `start` and `stop` they follow the records, on a thread of their own."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._routes: Mapping[str, TableRoute] = {}
+        self._snapshot = _Snapshot({})
         self._stats: dict[str, dict[str, SegmentRecordStats]] = {}
         self._condition = threading.Condition()
         self._rebuilding = threading.Lock()
@@ -90,16 +110,11 @@ class RoutingTables:
 
     def find(self, name: str) -> list[TableRoute]:
         """Return the routes of the table that a query names, raw or typed, in any case; OFFLINE first."""
-        routes = self._routes
-        exact = [route for table in _typed_names(name) if (route := routes.get(table)) is not None]
-        if exact:
-            return exact
-        folded = name.lower()
-        return [route for table, route in sorted(routes.items()) if folded in (table.lower(), raw_table_name(table).lower())]
+        return self._snapshot.find(name)
 
     def table_names(self) -> list[str]:
         """Return the raw names of all tables."""
-        return sorted({raw_table_name(table) for table in self._routes})
+        return sorted({raw_table_name(table) for table in self._snapshot.routes})
 
     def refresh(self, table: str) -> None:
         """Rebuild a typed table's route now, from what the records say at this moment."""
@@ -119,7 +134,7 @@ class RoutingTables:
 
     def _on_instance_change(self, _: str) -> None:
         with self._condition:
-            self._dirty.update(self._routes)
+            self._dirty.update(self._snapshot.routes)
             self._condition.notify_all()
 
     def _on_segment_change(self, path: str) -> None:
@@ -154,14 +169,14 @@ class RoutingTables:
         for segment in changed or ():
             cache.pop(segment, None)
         route = self._build(table, cache)
-        routes = {name: known for name, known in self._routes.items() if name != table}
+        routes = {name: known for name, known in self._snapshot.routes.items() if name != table}
         if route is None:
             self._stats.pop(table, None)
         else:
             routes[table] = route
             self._stats[table] = {segment: cache[segment] for segment in route.segments}
         with self._condition:
-            self._routes = routes
+            self._snapshot = _Snapshot(routes)
             self._condition.notify_all()
 
     def _build(self, table: str, cache: dict[str, SegmentRecordStats]) -> TableRoute | None:

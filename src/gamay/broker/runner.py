@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from typing import TypeAlias
 
 from gamay.base.clock import Clock
@@ -40,7 +41,7 @@ LIGHT_ROWS_MAX = 1 << 18
 LIGHT_S_MAX = 0.002
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Routed:
     """What one scatter brought back. missing: segments that a server no longer had; problems: (code, message)."""
 
@@ -52,8 +53,7 @@ class _Routed:
     problems: list[tuple[int, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
+class _Choice(NamedTuple):
     """Server -> the segments to ask it for, how many rows these have, and how many segments and rows were pruned."""
 
     asked: Mapping[str, list[str]]

@@ -1,28 +1,31 @@
 """The queries that run now, so that they can be listed and cancelled."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.query.deadline import Deadline
 
 
-@dataclass(frozen=True)
 class CancellableDeadline(Deadline):
-    """A deadline that can also be brought about by a cancellation."""
+    """A deadline that can also be brought about by a cancellation, from any thread."""
 
-    cancelled: threading.Event = field(default_factory=threading.Event)
+    __slots__ = ("is_cancelled",)
+
+    def __init__(self, clock: Clock, expires_s: float, timeout_ms: float) -> None:
+        super().__init__(clock, expires_s, timeout_ms)
+        self.is_cancelled = False
 
     def check(self) -> None:
         """Raise QueryError 503 when the query was cancelled, 250 when its time is over."""
-        if self.cancelled.is_set():
+        if self.is_cancelled:
             raise QueryError(ErrorCode.QUERY_CANCELLATION, "The query was cancelled")
         Deadline.check(self)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RunningQuery:
     """One query under way."""
 
@@ -56,6 +59,6 @@ class RunningQueries:
         found = False
         for query in list(self._queries.values()):
             if (query.client_id if by_client_id else query.request_id) == query_id:
-                query.deadline.cancelled.set()
+                query.deadline.is_cancelled = True
                 found = True
         return found

@@ -1,18 +1,18 @@
 """The moment by which a query must be answered."""
 
-from dataclasses import dataclass
-
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, QueryError
 
 
-@dataclass(frozen=True, slots=True)
 class Deadline:
     """A point on a clock's monotonic scale; checked between blocks of work, from any thread."""
 
-    clock: Clock
-    expires_s: float
-    timeout_ms: float
+    __slots__ = ("clock", "expires_s", "timeout_ms")
+
+    def __init__(self, clock: Clock, expires_s: float, timeout_ms: float) -> None:
+        self.clock = clock
+        self.expires_s = expires_s
+        self.timeout_ms = timeout_ms
 
     @classmethod
     def after_ms(cls, timeout_ms: float, clock: Clock) -> "Deadline":

@@ -1,13 +1,15 @@
 """Pruning at the broker: which of a table's segments can hold a matching row, for thousands of segments at once.
 
 What is known of the segments lies in arrays, one entry for each segment, so that a filter costs a few array operations
-whatever their number. Every predicate answers twice: where a row *may* match, and where *every* row must, so that NOT
-prunes too. What is unknown never prunes.
+whatever their number. A predicate can tell where a row *may* match and where *every* row must, so that NOT prunes too. What
+is unknown never prunes.
 """
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_, or_
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,8 +23,6 @@ from gamay.segment.spi import PartitionInfo
 
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 Counts: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
-Answer: TypeAlias = tuple[Mask, Mask]
-"""For each segment: a row may match; every row must match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,33 +68,39 @@ class PruningTable:
 
     def prune(self, bound: BoundQuery) -> Mask:
         """Return bool [number of segments]: True for the segments that must be asked."""
-        may, _ = self._answer(bound.filter, bound)
-        return may & self._non_empty
+        return self._may(bound.filter, bound) & self._non_empty
 
-    def _answer(self, filter_: Filter, bound: BoundQuery) -> Answer:
-        if isinstance(filter_, Constant):
-            return self._constant(filter_.matches, filter_.matches)
-        if isinstance(filter_, And | Or):
-            may, must = self._answer(filter_.parts[0], bound)
-            for part in filter_.parts[1:]:
-                part_may, part_must = self._answer(part, bound)
-                if isinstance(filter_, And):
-                    may, must = may & part_may, must & part_must
-                else:
-                    may, must = may | part_may, must | part_must
-            return may, must
-        if isinstance(filter_, Not):
-            may, must = self._answer(filter_.part, bound)
-            return ~must, ~may
-        if isinstance(filter_, In | Range) and filter_.column in self._columns and filter_.column in bound.fields:
-            table = self._columns[filter_.column]
+    def _may(self, filter_: Filter, bound: BoundQuery) -> Mask:
+        """Return where a row may match."""
+        if isinstance(filter_, In | Range):
+            table = self._columns.get(filter_.column) if filter_.column in bound.fields else None
+            if table is None:
+                return np.ones(self._num_segments, np.bool_)
             if isinstance(filter_, Range):
-                return table.in_range(filter_)
-            return table.in_values(filter_, bound.fields[filter_.column].data_type)
-        return self._constant(True, False)
+                return table.may_be_in_range(filter_)
+            return table.may_be_in(filter_, bound.fields[filter_.column].data_type)
+        if isinstance(filter_, And):
+            return reduce(and_, [self._may(part, bound) for part in filter_.parts])
+        if isinstance(filter_, Or):
+            return reduce(or_, [self._may(part, bound) for part in filter_.parts])
+        if isinstance(filter_, Not):
+            return ~self._must(filter_.part, bound)
+        return np.full(self._num_segments, filter_.matches if isinstance(filter_, Constant) else True)
 
-    def _constant(self, may: bool, must: bool) -> Answer:
-        return np.full(self._num_segments, may), np.full(self._num_segments, must)
+    def _must(self, filter_: Filter, bound: BoundQuery) -> Mask:
+        """Return where every row must match."""
+        if isinstance(filter_, In | Range):
+            table = self._columns.get(filter_.column) if filter_.column in bound.fields else None
+            if table is None:
+                return np.zeros(self._num_segments, np.bool_)
+            return table.must_be_in_range(filter_) if isinstance(filter_, Range) else table.must_be_in(filter_)
+        if isinstance(filter_, And):
+            return reduce(and_, [self._must(part, bound) for part in filter_.parts])
+        if isinstance(filter_, Or):
+            return reduce(or_, [self._must(part, bound) for part in filter_.parts])
+        if isinstance(filter_, Not):
+            return ~self._may(filter_.part, bound)
+        return np.full(self._num_segments, filter_.matches if isinstance(filter_, Constant) else False)
 
 
 class _ColumnTable:
@@ -106,7 +112,7 @@ class _ColumnTable:
 
     def __init__(self, ranges: Sequence[ColumnRange | None]) -> None:
         bounds = [(one.minimum, one.maximum) if one is not None else (None, None) for one in ranges]
-        self._known = np.array([low is not None and high is not None for low, high in bounds], np.bool_)
+        self._unknown = np.array([low is None or high is None for low, high in bounds], np.bool_)
         values = [value for pair in bounds for value in pair if value is not None]
         self._line: list[Any] | None = None
         dtype: type = np.float64
@@ -116,6 +122,7 @@ class _ColumnTable:
             self._line = sorted(set(values))
         self._lower = self._positions([low for low, _ in bounds], dtype)
         self._upper = self._positions([high for _, high in bounds], dtype)
+        self._is_float = self._upper.dtype == np.float64 and self._line is None
         self._partitions = _PartitionTable([None if one is None else one.partition for one in ranges])
 
     def _positions(self, values: Sequence[LiteralValue], dtype: type) -> "np.ndarray[Any, np.dtype[Any]]":
@@ -131,28 +138,45 @@ class _ColumnTable:
         place = bisect_left(self._line, value)
         return place if place < len(self._line) and self._line[place] == value else place - 0.5
 
-    def in_range(self, predicate: Range) -> Answer:
-        may, must = self._known.copy(), self._known.copy()
+    def may_be_in_range(self, predicate: Range) -> Mask:
+        may = self._unknown
+        inside: Mask | None = None
         if predicate.lower is not None:
             lower = self._position(predicate.lower)
-            may &= self._upper >= lower if predicate.lower_inclusive else self._upper > lower
-            must &= self._lower >= lower if predicate.lower_inclusive else self._lower > lower
-            if self._upper.dtype == np.float64 and self._line is None:
-                may |= self._known & np.isinf(self._upper)  # may stand for NaN
+            inside = self._upper >= lower if predicate.lower_inclusive else self._upper > lower
+            if self._is_float:
+                inside |= np.isinf(self._upper)  # may stand for NaN
         if predicate.upper is not None:
             upper = self._position(predicate.upper)
-            may &= self._lower <= upper if predicate.upper_inclusive else self._lower < upper
-            must &= (self._upper <= upper if predicate.upper_inclusive else self._upper < upper) & np.isfinite(self._upper)
-        return may | ~self._known, must
+            below = self._lower <= upper if predicate.upper_inclusive else self._lower < upper
+            inside = below if inside is None else inside & below
+        return np.ones(len(may), np.bool_) if inside is None else inside | may
 
-    def in_values(self, predicate: In, data_type: DataType) -> Answer:
+    def must_be_in_range(self, predicate: Range) -> Mask:
+        must = ~self._unknown
+        if predicate.lower is not None:
+            lower = self._position(predicate.lower)
+            must &= self._lower >= lower if predicate.lower_inclusive else self._lower > lower
+        if predicate.upper is not None:
+            upper = self._position(predicate.upper)
+            must &= (self._upper <= upper if predicate.upper_inclusive else self._upper < upper) & np.isfinite(self._upper)
+        return must
+
+    def may_be_in(self, predicate: In, data_type: DataType) -> Mask:
+        return (self._spans(predicate) | self._unknown) & self._partitions.may_hold(predicate.values, data_type)
+
+    def must_be_in(self, predicate: In) -> Mask:
+        return ~self._unknown & (self._lower == self._upper) & self._spans(predicate) & np.isfinite(self._upper)
+
+    def _spans(self, predicate: In) -> Mask:
+        """Return where a value lies between the bounds."""
+        if len(predicate.values) == 1:
+            place = self._position(predicate.values[0])
+            return np.ones(len(self._lower), np.bool_) if place != place else (self._lower <= place) & (self._upper >= place)
         places = np.sort(np.array([self._position(value) for value in predicate.values]))
         if places.dtype.kind == "f" and np.isnan(places).any():
-            may = np.ones(len(self._known), np.bool_)
-        else:
-            may = np.searchsorted(places, self._lower, "left") < np.searchsorted(places, self._upper, "right")
-        must = self._known & (self._lower == self._upper) & may & np.isfinite(self._upper)
-        return (may | ~self._known) & self._partitions.may_hold(predicate.values, data_type), must
+            return np.ones(len(self._lower), np.bool_)
+        return np.searchsorted(places, self._lower, "left") < np.searchsorted(places, self._upper, "right")
 
 
 class _PartitionTable:

@@ -149,12 +149,12 @@ def to_json(response: BrokerResponse) -> dict[str, Any]:
         "numSegmentsPrunedByLimit": stats.num_segments_pruned_by_limit,
         "numSegmentsPrunedByValue": stats.num_segments_pruned_by_value,
         "brokerReduceTimeMs": response.reduce_time_ms,
-        **_resources(stats),
+        **_cpu_times(stats.offline_thread_cpu_time_ns, stats.realtime_thread_cpu_time_ns),
         "explainPlanNumEmptyFilterSegments": stats.explain_plan_num_empty_filter_segments,
         "explainPlanNumMatchAllFilterSegments": stats.explain_plan_num_match_all_filter_segments,
         "traceInfo": response.trace_info,
         "tablesQueried": list(response.tables_queried),
-        **{f"{kind}{what}": 0 for kind in ("offline", "realtime") for what in _MEMORY},
+        **_MEMORY,
         "pools": [],
         "rlsFiltersApplied": False,
         "groupsTrimmed": stats.groups_trimmed,
@@ -162,15 +162,23 @@ def to_json(response: BrokerResponse) -> dict[str, Any]:
     }
 
 
-_MEMORY = ("ThreadMemAllocatedBytes", "ResponseSerMemAllocatedBytes", "TotalMemAllocatedBytes")
+_MEMORY = {
+    f"{kind}{what}": 0
+    for kind in ("offline", "realtime")
+    for what in ("ThreadMemAllocatedBytes", "ResponseSerMemAllocatedBytes", "TotalMemAllocatedBytes")
+}
 
 
-def _resources(stats: QueryStats) -> dict[str, int]:
-    cpu = {"offline": stats.offline_thread_cpu_time_ns, "realtime": stats.realtime_thread_cpu_time_ns}
+def _cpu_times(offline_ns: int, realtime_ns: int) -> dict[str, int]:
     return {
-        f"{kind}{what}": 0 if what.startswith(("System", "Response")) else cpu[kind]
-        for what in ("ThreadCpuTimeNs", "SystemActivitiesCpuTimeNs", "ResponseSerializationCpuTimeNs", "TotalCpuTimeNs")
-        for kind in ("offline", "realtime")
+        "offlineThreadCpuTimeNs": offline_ns,
+        "realtimeThreadCpuTimeNs": realtime_ns,
+        "offlineSystemActivitiesCpuTimeNs": 0,
+        "realtimeSystemActivitiesCpuTimeNs": 0,
+        "offlineResponseSerializationCpuTimeNs": 0,
+        "realtimeResponseSerializationCpuTimeNs": 0,
+        "offlineTotalCpuTimeNs": offline_ns,
+        "realtimeTotalCpuTimeNs": realtime_ns,
     }
 
 
