@@ -85,7 +85,8 @@ def _counts(partial: PairsPartial) -> Array:
     return partial.counts
 
 
-def _distinct_count(partial: PairsPartial) -> Array:
+def count_distinct(partial: PairsPartial) -> Array:
+    """Return the number of values of each group: int32 [num_groups]."""
     return np.bincount(partial.groups, minlength=partial.num_groups).astype(np.int32)
 
 
@@ -95,7 +96,7 @@ def _distinct_sum(partial: PairsPartial) -> Array:
 
 def _distinct_average(partial: PairsPartial) -> Array:
     with np.errstate(invalid="ignore"):  # 0 / 0 is NaN, the result for no rows
-        return np.asarray(_distinct_sum(partial) / _distinct_count(partial))
+        return np.asarray(_distinct_sum(partial) / count_distinct(partial))
 
 
 def _percentile(p: float) -> Callable[[PairsPartial], Array]:
@@ -161,7 +162,7 @@ def percentile_of(call: Call, position: int = 1) -> float:
 
 def _bind_distinct_count(call: Call, arg_types: Sequence[ValueType]) -> OfPairs:
     data_type, _ = require_one_argument(call, arg_types)
-    return OfPairs("values", data_type, _distinct_count, DataType.INT)
+    return OfPairs("values", data_type, count_distinct, DataType.INT)
 
 
 def _bind_distinct_sum(call: Call, arg_types: Sequence[ValueType]) -> OfPairs:

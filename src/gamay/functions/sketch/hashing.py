@@ -40,3 +40,18 @@ def murmur128(strings: ByteStrings, seed: int) -> tuple[Array, Array]:
     low, high = np.empty(len(offsets) - 1, np.uint64), np.empty(len(offsets) - 1, np.uint64)
     murmur3_x64_128(data, offsets, seed, low, high)
     return low, high
+
+
+def value_hashes(vector: Vector, seed: int) -> tuple[Array, Array]:
+    """Return the low and the high half of the hash of each single value, as the datasketches libraries hash values.
+
+    Whole numbers are hashed as 64 bits; FLOAT as the double of the same value, -0.0 as 0.0 and every NaN as one; text and
+    decimals as UTF-8; BYTES and UUID as they are.
+    """
+    if not vector.type.is_fixed_width:
+        return murmur128(arrow_bytes(text_or_bytes(vector)), seed)
+    if vector.values.dtype.kind != "f":
+        return murmur128(number_bytes(vector.values.astype(np.int64)), seed)
+    doubles = vector.values.astype(np.float64) + 0.0  # -0.0 becomes 0.0
+    doubles[np.isnan(doubles)] = np.nan
+    return murmur128(number_bytes(doubles), seed)

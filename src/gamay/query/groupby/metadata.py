@@ -8,7 +8,7 @@ from decimal import Decimal
 import numpy as np
 
 from gamay.functions.aggregate.distinct import OfPairs
-from gamay.functions.aggregate.hll import Hll
+from gamay.functions.aggregate.nullable import NullablePartial, NullSkipping
 from gamay.functions.aggregate.numeric import COUNT_ROWS, Numeric
 from gamay.functions.aggregate.pairs import PairsPartial
 from gamay.functions.aggregate.spi import Aggregate, Partial
@@ -26,6 +26,8 @@ def answer_from_metadata(aggregate: Aggregate, column: Column | None, num_docs: 
 
     column: the aggregate's argument when that is a plain column of the segment, None for COUNT(*).
     """
+    if isinstance(aggregate, NullSkipping):
+        return _without_nulls(aggregate, column, num_docs)
     if isinstance(aggregate, Numeric):
         return _totals(aggregate, column, num_docs)
     if column is None or column.dictionary is None:
@@ -37,11 +39,24 @@ def answer_from_metadata(aggregate: Aggregate, column: Column | None, num_docs: 
     every_id = np.arange(len(values), dtype=np.uint32)
     if isinstance(aggregate, OfPairs) and not aggregate.counted:
         return PairsPartial(np.zeros(len(values), np.int32), EncodedVector(every_id, values), None, 1)
-    if isinstance(aggregate, Hll):
+    if getattr(aggregate, "is_of_distinct_values", False):
         state = aggregate.allocate(1)
         aggregate.update(state, None, [values], len(values))
         return aggregate.seal(state)
     return None
+
+
+def _without_nulls(aggregate: NullSkipping, column: Column | None, num_docs: int) -> NullablePartial | None:
+    """Statistics and dictionaries hold the default value of null rows, so they tell nothing where there are any."""
+    if column is None:
+        return None
+    nulls = 0 if column.null_docs is None else len(column.null_docs)
+    inner: Partial | None = None
+    if aggregate.inner == COUNT_ROWS:
+        inner = TotalsPartial(np.array([num_docs - nulls]), None, None, None)
+    elif not nulls:
+        inner = answer_from_metadata(aggregate.inner, column, num_docs)
+    return None if inner is None else NullablePartial(inner, np.array([num_docs > nulls]))
 
 
 def _totals(aggregate: Numeric, column: Column | None, num_docs: int) -> TotalsPartial | None:

@@ -1,0 +1,104 @@
+"""HyperLogLog, bit for bit the sketches that Pinot makes of the same values (stream-lib's HyperLogLog).
+
+A sketch of log2m is 2**log2m registers. As bytes: log2m, the number of bytes that follow, then words of six registers of
+5 bits, the first in the lowest bits; all numbers are int32 big-endian.
+"""
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gamay.functions.sketch.hashing import arrow_bytes, text_or_bytes
+from gamay.functions.sketch.registers import MAXIMUM, rounded
+from gamay.functions.vector import Vector
+from gamay.kernels.hll import hash_bytes, hash_longs, register_candidates
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+DEFAULT_LOG2M = 8
+LOG2M_RANGE = range(2, 17)
+_PARSED_LOG2M_RANGE = range(1, 25)
+_REGISTERS_PER_WORD = 6
+_REGISTER_BITS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class HllKind:
+    """HyperLogLog; see `RegisterKind`."""
+
+    precision: int = DEFAULT_LOG2M
+    name: str = "HyperLogLog"
+
+    @property
+    def table(self) -> Array:
+        return MAXIMUM
+
+    def candidates(self, vector: Vector) -> tuple[Array, Array]:
+        hashes = hash_values(vector)
+        positions, ranks = np.empty(len(hashes), np.uint16), np.empty(len(hashes), np.uint8)
+        register_candidates(hashes, self.precision, positions, ranks)
+        return positions, ranks
+
+    def estimate(self, registers: Array) -> Array:
+        m = registers.shape[1]
+        alpha = {16: 0.673, 32: 0.697, 64: 0.709}.get(m, 0.7213 / (1 + 1.079 / m))
+        raw = alpha * m * m / np.exp2(-registers.astype(np.float64)).sum(axis=1)
+        zeros = (registers == 0).sum(axis=1)
+        with np.errstate(divide="ignore"):  # no empty register: the linear count is not used, as the raw one is large
+            linear = m * np.log(m / zeros)
+        return rounded(np.where((raw <= 2.5 * m) & (zeros > 0), linear, raw))
+
+    def serialize(self, registers: Array) -> bytes:
+        packed = pack_registers(registers)
+        return (len(registers).bit_length() - 1).to_bytes(4, "big") + len(packed).to_bytes(4, "big") + packed
+
+    def parse(self, data: bytes) -> Array:
+        log2m, size = int.from_bytes(data[:4], "big"), int.from_bytes(data[4:8], "big")
+        if log2m not in _PARSED_LOG2M_RANGE:
+            raise ValueError(f"log2m is {log2m}")
+        if size != len(data) - 8:
+            raise ValueError("it is not as long as its header says")
+        return unpack_registers(data[8:], 1 << log2m)
+
+    def to_text(self, data: bytes) -> str:
+        return data.hex()
+
+
+def hash_values(vector: Vector) -> Array:
+    """Return the 32-bit hash of each value: uint32. Numbers by their bits, text and decimals by UTF-8."""
+    hashes = np.empty(len(vector), np.uint32)
+    values = vector.values
+    if vector.type.is_fixed_width:
+        if values.dtype.kind == "f":
+            values = values.view(np.int32 if values.dtype.itemsize == 4 else np.int64)
+        hash_longs(values.astype(np.int64).view(np.uint64), hashes)
+    else:
+        data, offsets = arrow_bytes(text_or_bytes(vector))
+        hash_bytes(offsets, data, hashes)
+    return hashes
+
+
+def pack_registers(registers: Array) -> bytes:
+    """Return registers of 5 bits, six in each big-endian int32, in as many words as stream-lib allocates."""
+    words = _words(len(registers))
+    padded = np.zeros(words * _REGISTERS_PER_WORD, np.uint32)
+    padded[: len(registers)] = np.minimum(registers, (1 << _REGISTER_BITS) - 1)
+    shifts = np.arange(_REGISTERS_PER_WORD, dtype=np.uint32) * _REGISTER_BITS
+    packed = np.bitwise_or.reduce(padded.reshape(words, -1) << shifts, axis=1)
+    return bytes(packed.astype(">u4").tobytes())
+
+
+def unpack_registers(data: bytes, count: int) -> Array:
+    """Return `count` registers, uint8, of what `pack_registers` made; raises ValueError when there are not as many."""
+    if len(data) != 4 * _words(count):
+        raise ValueError(f"{count} registers take {4 * _words(count)} bytes, there are {len(data)}")
+    words = np.frombuffer(data, ">u4").astype(np.uint32)
+    shifts = np.arange(_REGISTERS_PER_WORD, dtype=np.uint32) * _REGISTER_BITS
+    spread = (words[:, None] >> shifts) & np.uint32((1 << _REGISTER_BITS) - 1)
+    return spread.reshape(-1)[:count].astype(np.uint8)
+
+
+def _words(count: int) -> int:
+    words = count // _REGISTERS_PER_WORD
+    return 1 if words == 0 else words if words % 32 == 0 else words + 1

@@ -1,0 +1,121 @@
+"""What HyperLogLog, HyperLogLog++ and UltraLogLog have in common: bytes for registers that merge value by value."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.vector import Vector
+from gamay.kernels.registers import estimate_rates
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+MAXIMUM = np.maximum.outer(np.arange(256, dtype=np.uint8), np.arange(256, dtype=np.uint8))
+
+
+class RegisterKind(Protocol):
+    """One kind of sketch; equal kinds merge. `precision`: a new sketch has 2**precision registers.
+
+    table: uint8 [256, 256], what two register values make when merged. name: for messages.
+    """
+
+    @property
+    def precision(self) -> int: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def table(self) -> Array: ...
+
+    def candidates(self, vector: Vector) -> tuple[Array, Array]:
+        """Return for each value the register it falls into (uint16 or uint32) and what it makes of an empty one (uint8)."""
+        ...
+
+    def estimate(self, registers: Array) -> Array:
+        """Return the number of distinct values of each sketch: int64. registers: uint8 [number of sketches, m]."""
+        ...
+
+    def serialize(self, registers: Array) -> bytes:
+        """Return one sketch as bytes. registers: uint8 [m]."""
+        ...
+
+    def parse(self, data: bytes) -> Array:
+        """Return the registers of one sketch, uint8 [m]; raises ValueError for bytes that are none."""
+        ...
+
+    def to_text(self, data: bytes) -> str:
+        """Return the bytes of a sketch as the text of a raw result."""
+        ...
+
+
+def sketch_of(kind: RegisterKind, vector: Vector) -> Array:
+    """Return the registers of one sketch of single values: uint8 [2**precision]."""
+    positions, values = kind.candidates(vector)
+    registers = np.zeros(1 << kind.precision, np.uint8)
+    for value in np.unique(values):  # some fifty at most
+        chosen = positions[values == value]
+        registers[chosen] = kind.table[registers[chosen], value]
+    return registers
+
+
+def parse_sketches(kind: RegisterKind, sketches: pa.Array) -> Array:
+    """Return the registers of serialised sketches: uint8 [n, m], m 0 when all are empty byte strings, which hold nothing.
+
+    Raises QueryError 200 for bytes that are no sketch, and for sketches of several precisions.
+    """
+    parsed = [_parse_one(kind, data) for data in sketches.to_pylist()]
+    size = common_size(kind, [len(registers) for registers in parsed])
+    out = np.zeros((len(parsed), size), np.uint8)
+    for i, registers in enumerate(parsed):
+        if len(registers):
+            out[i] = registers
+    return out
+
+
+def _parse_one(kind: RegisterKind, data: bytes) -> Array:
+    try:
+        return kind.parse(data) if data else np.empty(0, np.uint8)
+    except (ValueError, IndexError) as error:
+        shown = data[:16].hex() + ("..." if len(data) > 16 else "")
+        raise QueryError(
+            ErrorCode.QUERY_EXECUTION, f"the bytes {shown} ({len(data)}) are not a serialised {kind.name} sketch: {error}"
+        ) from error
+
+
+def common_size(kind: RegisterKind, sizes: Sequence[int]) -> int:
+    """Return the number of registers that all sketches have, 0 for none; raises QueryError when they differ."""
+    found = sorted(set(sizes) - {0})
+    if len(found) > 1:
+        precisions = " and ".join(str(size.bit_length() - 1) for size in found)
+        raise QueryError(
+            ErrorCode.QUERY_EXECUTION, f"{kind.name} sketches of different precisions cannot be merged: {precisions}"
+        )
+    return found[0] if found else 0
+
+
+def most_likely(histogram: Array, occurs: Array, idle: Array, halvings: Array) -> Array:
+    """Return the number of values that makes the registers of each sketch most likely: float64 [number of sketches].
+
+    Values fall into the registers as a Poisson process does, which the two papers of O. Ertl, arXiv:1702.01284 and
+    arXiv:2308.16862, solve for the rate. histogram: int64 [number of sketches, register values]. occurs: int64 [register
+    values, k], how often a register value says that update k occurred, which has the probability 2**-halvings[k]. idle:
+    float64 [register values], the probability of all updates that it says did not occur.
+    """
+    rates = np.empty(len(histogram))
+    estimate_rates((histogram @ occurs).astype(np.float64), histogram @ idle, halvings, rates)
+    return np.asarray(rates * histogram.sum(axis=1))
+
+
+def histograms(registers: Array) -> Array:
+    """Return how often each register value occurs in each sketch: int64 [number of sketches, 256]."""
+    shifted = registers.astype(np.int64) + np.arange(len(registers), dtype=np.int64)[:, None] * 256
+    return np.bincount(shifted.reshape(-1), minlength=256 * len(registers)).reshape(-1, 256)
+
+
+def rounded(estimates: Array) -> Array:
+    """Return estimates as int64; what no LONG holds becomes the largest."""
+    limited = np.minimum(np.floor(estimates + 0.5), float((1 << 63) - 1024))
+    return np.asarray(limited.astype(np.int64))
