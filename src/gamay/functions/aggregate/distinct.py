@@ -30,7 +30,7 @@ class OfPairs:
 
     state_kind: str
     argument_type: DataType
-    result: Callable[[PairsPartial], Array]
+    result: Callable[[PairsPartial], Array | Vector]
     result_type: DataType
     result_is_multi_value: bool = False
 
@@ -62,7 +62,8 @@ class OfPairs:
         return merge_pairs(partials, maps, num_groups)
 
     def finish(self, partial: PairsPartial) -> Vector:
-        return Vector(self.result_type, self.result(partial))
+        result = self.result(partial)
+        return result if isinstance(result, Vector) else Vector(self.result_type, result)
 
     def encode(self, partial: PairsPartial) -> list[pa.Array]:
         return encode_pairs(partial)
@@ -79,7 +80,8 @@ def _as_doubles(partial: PairsPartial) -> Array:
     return numbers(values.type, values.values).astype(np.float64)
 
 
-def _counts(partial: PairsPartial) -> Array:
+def counts_of(partial: PairsPartial) -> Array:
+    """Return how often each value occurs; raises ValueError when that was not kept."""
     if partial.counts is None:
         raise ValueError("the partial comes from another aggregate: it has no counts")
     return partial.counts
@@ -101,7 +103,7 @@ def _distinct_average(partial: PairsPartial) -> Array:
 
 def _percentile(p: float) -> Callable[[PairsPartial], Array]:
     def result(partial: PairsPartial) -> Array:
-        values, counts = _as_doubles(partial), _counts(partial)
+        values, counts = _as_doubles(partial), counts_of(partial)
         order = np.lexsort((values, partial.groups))
         totals = np.bincount(partial.groups, weights=counts, minlength=partial.num_groups).astype(np.int64)
         before = np.cumsum(totals) - totals
@@ -117,7 +119,7 @@ def _percentile(p: float) -> Callable[[PairsPartial], Array]:
 
 def _mode(reducer: str) -> Callable[[PairsPartial], Array]:
     def result(partial: PairsPartial) -> Array:
-        values, counts = _as_doubles(partial), _counts(partial)
+        values, counts = _as_doubles(partial), counts_of(partial)
         most = np.zeros(partial.num_groups, np.int64)
         np.maximum.at(most, partial.groups, counts)
         frequent = counts == most[partial.groups]
