@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
+from gamay.functions.conditions import use_parser
 from gamay.functions.expression import Expression
 from gamay.sql.fold import Folder
 from gamay.sql.options import check_options, split_trailing_option
@@ -90,3 +91,6 @@ def parse_expression(text: str) -> Expression:
     expression = Folder().fold(parse_single_expression(text, slots))
     check_number_range(expression)
     return without_slots(expression)
+
+
+use_parser(parse_expression)

@@ -2,7 +2,7 @@
 
 import importlib
 
-_FAMILIES: tuple[str, ...] = ("randomness", "idset", "hashes", "uuids", "addresses")
+_FAMILIES: tuple[str, ...] = ("randomness", "idset", "hashes", "uuids", "addresses", "json_match")
 
 for _family in _FAMILIES:
     importlib.import_module(f"gamay.functions.scalar.{_family}")

@@ -3,10 +3,11 @@
 A document that is none, or a path that leads nowhere, is no value. Documents are read once for each distinct text.
 """
 
-import re
+import json
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import orjson
@@ -16,100 +17,33 @@ from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.casting import type_named
 from gamay.functions.scalar.convert import array_of, convert, convert_value, parse_text, placeholder, to_vector
-from gamay.functions.scalar.define import by_value, check_count, null_result, wrong
-from gamay.functions.scalar.distinct import distinct, take_rows
-from gamay.functions.vector import Operand, Scalar, Vector, take
+from gamay.functions.scalar.define import by_value, check_count, const, each, null_result, scalar, wrong
+from gamay.functions.scalar.distinct import distinct
+from gamay.functions.scalar.json_steps import MISSING, parse_document, path_steps, read_path
+from gamay.functions.scalar.values import lists_of_distinct, lists_vector, of_distinct
+from gamay.functions.text import java_double_text
+from gamay.functions.vector import Operand, Scalar, Vector, take, take_rows
 from gamay.model.types import DataType
 
 STRING, LONG, DOUBLE, BOOLEAN = DataType.STRING, DataType.LONG, DataType.DOUBLE, DataType.BOOLEAN
 
-Step: TypeAlias = tuple[str, Any]  # ("key", name), ("index", i), ("all", None), ("deep", name or None)
 
-_STEP = re.compile(
-    r"\.\.(?P<deep>[\w$-]+|\*)|\.(?P<name>[^.\[\]]+)|\[\s*(?:'(?P<single>[^']*)'|\"(?P<double>[^\"]*)\"|(?P<index>-?\d+)|(?P<all>\*))\s*\]"
-)
+# -- from JSON values to values of a type
 
 
-@lru_cache(maxsize=512)
-def path_steps(path: str) -> tuple[Step, ...]:
-    """Return the steps of a path; raises QueryError for what is none."""
-    text = path.strip()
-    position = 1 if text.startswith("$") else 0
-    if position == 0:
-        text = f".{text}"
-    steps: list[Step] = []
-    while position < len(text):
-        match = _STEP.match(text, position)
-        if match is None:
-            rest = text[position:]
-            raise QueryError(ErrorCode.QUERY_VALIDATION, f"'{path}' is no JSON path such as $.a.b[0] (at '{rest}')")
-        if match["deep"] is not None:
-            steps.append(("deep", None if match["deep"] == "*" else match["deep"]))
-        elif match["index"] is not None:
-            steps.append(("index", int(match["index"])))
-        elif match["all"] is not None or match["name"] == "*":
-            steps.append(("all", None))
-        else:
-            steps.append(("key", next(match[g] for g in ("name", "single", "double") if match[g] is not None)))
-        position = match.end()
-    return tuple(steps)
-
-
-def _children(node: Any) -> list[Any]:
-    if isinstance(node, dict):
-        return list(node.values())
-    return node if isinstance(node, list) else []
-
-
-def _descend(node: Any, name: str | None) -> list[Any]:
-    found: list[Any] = []
-    if isinstance(node, dict):
-        found += node.values() if name is None else ([node[name]] if name in node else [])
-    elif isinstance(node, list) and name is None:
-        found += node
-    for child in _children(node):
-        found += _descend(child, name)
-    return found
-
-
-def _apply(nodes: list[Any], step: Step) -> list[Any]:
-    kind, argument = step
-    if kind == "key":
-        return [node[argument] for node in nodes if isinstance(node, dict) and argument in node]
-    if kind == "index":
-        return [n[argument] for n in nodes if isinstance(n, list) and -len(n) <= argument < len(n)]
-    if kind == "all":
-        return [child for node in nodes for child in _children(node)]
-    return [found for node in nodes for found in _descend(node, argument)]
-
-
-_MISSING = object()
-
-
-def read_path(document: str, path: str) -> Any:
-    """Return what a path leads to in a document, a list where it branches, and `_MISSING` where it leads nowhere."""
-    steps = path_steps(path)
-    try:
-        nodes = [orjson.loads(document)]
-    except orjson.JSONDecodeError:
-        return _MISSING
-    for step in steps:
-        nodes = _apply(nodes, step)
-    if any(kind in ("all", "deep") for kind, _ in steps):
-        return nodes if nodes else _MISSING
-    return nodes[0] if nodes else _MISSING
-
-
-def _text_of(value: Any) -> str:
+def json_text(value: Any) -> str:
+    """Return a JSON value as text: a string as it is, a double as Java prints it, everything else as JSON."""
     if isinstance(value, str):
         return value
-    return orjson.dumps(value).decode()
+    return java_double_text(value) if isinstance(value, float) else orjson.dumps(value).decode()
 
 
-def _scalar_of(value: Any, to: DataType) -> Any:
+def scalar_of(value: Any, to: DataType) -> Any:
     """Return a JSON value as a type; raises QueryError for a text that cannot be read as it."""
+    if isinstance(value, Decimal):
+        return value
     if to is STRING:
-        return _text_of(value)
+        return json_text(value)
     if to is DataType.JSON:
         return orjson.dumps(value).decode()
     if isinstance(value, bool):
@@ -118,77 +52,119 @@ def _scalar_of(value: Any, to: DataType) -> Any:
         return convert_value(value, LONG, to)
     if isinstance(value, float):
         return convert_value(value, DOUBLE, to)
-    return parse_text(_text_of(value), to) if to is not BOOLEAN else convert_value(_text_of(value), STRING, BOOLEAN)
+    return parse_text(json_text(value), to) if to is not BOOLEAN else convert_value(json_text(value), STRING, BOOLEAN)
+
+
+def _parse_exactly(document: str) -> Any:
+    """Parse with numbers as decimals of all their digits."""
+    try:
+        return json.loads(document, parse_float=Decimal, parse_int=Decimal)
+    except ValueError:
+        return MISSING
 
 
 # -- jsonExtractScalar
 
 
-def _constants(call: Call) -> tuple[str, ValueType, Any]:
-    """Return path, result type and default (`_MISSING` when not written) of a call."""
-    if not all(isinstance(arg, Literal) for arg in call.args[1:]):
-        raise wrong("jsonExtractScalar", "path, type and default must be constants")
-    path, name, *rest = [arg.value for arg in call.args[1:] if isinstance(arg, Literal)]
-    if not isinstance(path, str) or not isinstance(name, str):
-        raise wrong("jsonExtractScalar", "path and type are texts")
-    return path, type_named("jsonExtractScalar", name), (rest[0] if rest else _MISSING)
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """What a call of jsonExtractScalar or its kin asks for.
+
+    default: of the result's type, a list of it if that is multi-value; None for NULL, `MISSING` when not written.
+    """
+
+    name: str
+    path: str
+    type: DataType
+    multi_value: bool
+    default: Any
+
+    @staticmethod
+    def of(name: str, call: Call, args_max: int) -> "Extraction":
+        """Read the constants of a call; raises QueryError for what does not fit."""
+        check_count(name, len(call.args), 3, args_max)
+        if not all(isinstance(arg, Literal) for arg in call.args[1:]):
+            raise wrong(name, "path, type and default must be constants")
+        path, type_name, *rest = [arg.value for arg in call.args[1:] if isinstance(arg, Literal)]
+        if not isinstance(path, str) or not isinstance(type_name, str):
+            raise wrong(name, "path and type are texts")
+        path_steps(path)
+        result, multi_value = type_named(name, type_name)
+        default = _default(name, rest[0], result, multi_value) if rest else MISSING
+        return Extraction(name, path, result, multi_value, default)
+
+    def results(self, documents: Vector, find: Callable[[str], Any]) -> Vector:
+        """Return the result of each document, in which `find` finds a JSON value, a list if multi-value, or `MISSING`."""
+        codes, entries = distinct(documents)
+        nulls = documents.nulls
+        found = [find(text) for text in entries.values.to_pylist()]
+        if self.multi_value:
+            taken = take_rows(lists_vector([self._list(value) for value in found], self.type), codes)
+            assert isinstance(taken, Vector)
+            return Vector(self.type, taken.values, taken.offsets, nulls)
+        values = [self._single(value) for value in found]
+        missing = np.array([value is None for value in values], dtype=np.bool_)
+        filled = [placeholder(self.type) if value is None else value for value in values]
+        if missing.any():
+            nulls = missing[codes] if nulls is None else nulls | missing[codes]
+        return Vector(self.type, take(array_of(filled, self.type), codes), None, nulls)
+
+    def _single(self, value: Any) -> Any:
+        if value is not MISSING and value is not None:
+            return scalar_of(value, self.type)
+        if self.default is MISSING:
+            raise QueryError(
+                ErrorCode.QUERY_EXECUTION,
+                f"Function '{self.name}': a row has no value at '{self.path}'; give a default as the fourth argument",
+            )
+        return self.default
+
+    def _list(self, value: Any) -> list[Any]:
+        if value is MISSING or value is None:
+            return [] if self.default is MISSING or self.default is None else self.default
+        items = value if isinstance(value, list) else [value]
+        return [scalar_of(item, self.type) for item in items if item is not None]
+
+
+def _default(name: str, value: Any, result: DataType, multi_value: bool) -> Any:
+    if value is None:
+        return None
+    try:
+        if not multi_value:
+            return scalar_of(value, result)
+        listed = parse_document(value) if isinstance(value, str) else MISSING
+        if isinstance(listed, list):
+            return [scalar_of(item, result) for item in listed]
+    except QueryError as error:
+        raise wrong(name, f"the default {value!r} is no {result.value}: {error}") from None
+    raise wrong(name, f"""the default of a multi-value result is a JSON array such as '["a"]', not {value!r}""")
 
 
 def _extract_type(call: Call, types: Sequence[ValueType]) -> ValueType:
-    check_count("jsonExtractScalar", len(types), 3, 4)
-    path, result, _ = _constants(call)
-    path_steps(path)
-    return result
+    if types and types[0][1]:
+        raise wrong("jsonExtractScalar", "argument 1 must be single-value")
+    extraction = Extraction.of("jsonExtractScalar", call, 4)
+    return extraction.type, extraction.multi_value
 
 
 def _extract(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
-    result, multi_value = _extract_type(call, [(arg.type, False) for arg in args])
-    path, _, default = _constants(call)
+    extraction = Extraction.of("jsonExtractScalar", call, 4)
     document = args[0]
     if isinstance(document, Scalar) and document.value is None:
-        return null_result(result, multi_value, num_rows)
-    constant = isinstance(document, Scalar) and not multi_value
+        return null_result(extraction.type, extraction.multi_value, num_rows)
+    constant = isinstance(document, Scalar) and not extraction.multi_value
     documents = to_vector(convert(document, STRING), 1 if constant else num_rows)
-    codes, entries = distinct(documents)
-    found = [read_path(text, path) for text in entries.values.to_pylist()]
-    if multi_value:
-        return _extracted_lists(codes, found, result, documents.nulls)
-    values = [_one(value, result, default, path) for value in found]
-    missing = np.array([value is None for value in values], dtype=np.bool_)
-    filled = [placeholder(result) if value is None else value for value in values]
-    nulls = missing[codes] if missing.any() else None
-    if constant:
-        return Scalar(values[0], result)
-    return Vector(result, take(array_of(filled, result), codes), None, nulls)
-
-
-def _one(value: Any, result: DataType, default: Any, path: str) -> Any:
-    if value is _MISSING or value is None:
-        if default is _MISSING:
-            raise QueryError(
-                ErrorCode.QUERY_EXECUTION,
-                f"Function 'jsonExtractScalar': a row has no value at '{path}'; give a default as the fourth argument",
-            )
-        return None if default is None else _scalar_of(default, result)
-    return _scalar_of(value, result)
-
-
-def _extracted_lists(codes: Any, found: list[Any], result: DataType, nulls: Any) -> Vector:
-    lists = [[] if v is _MISSING or v is None else (v if isinstance(v, list) else [v]) for v in found]
-    lists = [[_scalar_of(item, result) for item in items if item is not None] for items in lists]
-    lengths = np.array([len(items) for items in lists], dtype=np.int64)
-    flat = Vector(
-        result,
-        array_of([item for items in lists for item in items], result),
-        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32),
-    )
-    taken = take_rows(flat, codes)
-    assert isinstance(taken, Vector)
-    return Vector(result, taken.values, taken.offsets, nulls)
+    parse = _parse_exactly if extraction.type is DataType.BIG_DECIMAL else parse_document
+    steps = path_steps(extraction.path)
+    results = extraction.results(documents, lambda text: read_path(parse(text), steps))
+    if not constant:
+        return results
+    missing = results.nulls is not None and bool(results.nulls[0])
+    return Scalar(None if missing else results.values.tolist()[0], extraction.type)
 
 
 register_scalar(
-    ["jsonExtractScalar", "jsonExtractScalarFast"],
+    ["jsonExtractScalar", "jsonExtractScalarFast", "jsonExtractScalarFirstMatch", "jsonExtractScalarFory"],
     ScalarFunction("jsonExtractScalar", 3, 4, _extract_type, _extract),
 )
 
@@ -196,43 +172,73 @@ register_scalar(
 # -- jsonPath… and formats
 
 
-def _json_path(to: DataType, missing: Any) -> Callable[..., Any]:
-    def run(document: str, path: str, default: Any = _MISSING) -> Any:
-        value = read_path(document, path)
-        if value is _MISSING or value is None:
-            return missing if default is _MISSING else default
-        return _scalar_of(value, to)
+def checked_path(result: DataType, multi_value: bool = False) -> Callable[[Call, Sequence[ValueType]], ValueType]:
+    """Return the rule of a function whose second argument is a path: a constant one is checked when the query is bound."""
 
-    return run
+    def rule(call: Call, types: Sequence[ValueType]) -> ValueType:
+        path = call.args[1]
+        if isinstance(path, Literal) and isinstance(path.value, str):
+            path_steps(path.value)
+        return result, multi_value
 
-
-for _name, _type, _missing in (
-    ("jsonPath", STRING, None),
-    ("jsonPathString", STRING, None),
-    ("jsonPathLong", LONG, -(2**63)),
-    ("jsonPathDouble", DOUBLE, float("nan")),
-):
-    by_value(_name, params=(STRING, STRING, _type), returns=_type, optional=1)(_json_path(_type, _missing))
+    return rule
 
 
-@by_value("jsonPathExists", params=(STRING, STRING), returns=BOOLEAN)
-def json_path_exists(document: str, path: str) -> bool:
-    return read_path(document, path) is not _MISSING
+def _register_path(name: str, to: DataType, absent: Any) -> None:
+    def run(document: Any, path: str, default: Any = MISSING) -> Vector:
+        steps = path_steps(path)
+
+        def find(text: str) -> Any:
+            value = read_path(parse_document(text), steps)
+            if value is MISSING or value is None:
+                return absent if default is MISSING else default
+            return scalar_of(value, to)
+
+        return of_distinct(name, Vector(STRING, document), find, to)
+
+    scalar(name, params=(each(STRING), const(STRING), const(to)), returns=checked_path(to), optional=1)(run)
+
+
+_register_path("jsonPath", STRING, None)
+_register_path("jsonPathString", STRING, None)
+_register_path("jsonPathLong", LONG, -(2**63))
+_register_path("jsonPathDouble", DOUBLE, float("nan"))
+
+
+@scalar("jsonPathExists", params=(each(STRING), const(STRING)), returns=checked_path(BOOLEAN))
+def json_path_exists(document: Any, path: str) -> Vector:
+    steps = path_steps(path)
+    exists = lambda text: read_path(parse_document(text), steps) is not MISSING  # noqa: E731
+    return of_distinct("jsonPathExists", Vector(STRING, document), exists, BOOLEAN)
+
+
+def _json_path_array(name: str, absent: list[str] | None) -> None:
+    def run(document: Any, path: str) -> Vector:
+        steps = path_steps(path)
+
+        def find(text: str) -> list[str] | None:
+            value = read_path(parse_document(text), steps)
+            if value is MISSING or value is None:
+                return absent
+            return [json_text(item) for item in (value if isinstance(value, list) else [value])]
+
+        return lists_of_distinct(name, Vector(STRING, document), find, STRING)
+
+    rule = checked_path(STRING, multi_value=True)
+    scalar(name, params=(each(STRING), const(STRING)), returns=rule, multi_value=True)(run)
+
+
+_json_path_array("jsonPathArray", None)
+_json_path_array("jsonPathArrayDefaultEmpty", [])
 
 
 @by_value("isJson", params=(STRING,), returns=BOOLEAN)
 def is_json(text: str) -> bool:
-    try:
-        orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return False
-    return True
+    return parse_document(text) is not MISSING
 
 
-@by_value("jsonFormat", params=(DataType.JSON,), returns=STRING)
+@by_value("jsonFormat", "toJsonMapStr", params=(DataType.JSON,), returns=STRING)
 def json_format(text: str) -> str:
     """The document without needless blanks; text that is none becomes a JSON string."""
-    try:
-        return orjson.dumps(orjson.loads(text)).decode()
-    except orjson.JSONDecodeError:
-        return orjson.dumps(text).decode()
+    value = parse_document(text)
+    return orjson.dumps(text if value is MISSING else value).decode()

@@ -25,13 +25,16 @@ def of_distinct(name: str, vector: Vector, function: Callable[[Any], Any], retur
     return Vector(returns, take(array_of(filled, returns), codes), None, missing[codes] if missing.any() else None)
 
 
-def lists_of_distinct(name: str, vector: Vector, function: Callable[[Any], Sequence[Any]], returns: DataType) -> Vector:
-    """Apply a function that returns a list to each distinct value. Raises QueryError where it raises ValueError."""
+def lists_of_distinct(
+    name: str, vector: Vector, function: Callable[[Any], Sequence[Any] | None], returns: DataType
+) -> Vector:
+    """Apply a function that returns a list to each distinct value; None is null. Raises QueryError as `of_distinct`."""
     codes, entries = distinct(vector)
     found = [_computed(name, function, value) for value in python_values(entries.values)]
-    taken = take_rows(lists_vector(found, returns), codes)
+    taken = take_rows(lists_vector([[] if row is None else row for row in found], returns), codes)
     assert isinstance(taken, Vector)
-    return taken
+    missing = np.array([row is None for row in found], np.bool_)
+    return Vector(returns, taken.values, taken.offsets, missing[codes] if missing.any() else None)
 
 
 def lists_vector(rows: Sequence[Sequence[Any]], element: DataType) -> Vector:
