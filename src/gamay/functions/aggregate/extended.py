@@ -2,7 +2,7 @@
 
 import importlib
 
-_FAMILIES: tuple[str, ...] = ("hllplus", "idset", "smart", "ull", "moments", "chosen", "exact")
+_FAMILIES: tuple[str, ...] = ("hllplus", "idset", "smart", "ull", "moments", "chosen", "exact", "histogram")
 
 for _family in _FAMILIES:
     importlib.import_module(f"gamay.functions.aggregate.{_family}")
