@@ -136,8 +136,8 @@ def _config(variant: str) -> TableConfig:
 
 
 def _load_duckdb(rows: Sequence[dict[str, Any]]) -> duckdb.DuckDBPyConnection:
-    """Hold the rows with nulls replaced by the defaults, and `<column>__null` flags beside them."""
-    arrays, names, columns = [], [], []
+    """Hold the rows with nulls replaced by the defaults and `<column>__null` flags beside them, and as t1n with nulls."""
+    arrays, names, columns, nullable = [], [], [], []
     for spec in FIELDS:
         default = spec.default_null_value
         values = [row[spec.name] for row in rows]
@@ -147,13 +147,16 @@ def _load_duckdb(rows: Sequence[dict[str, Any]]) -> duckdb.DuckDBPyConnection:
             for value, null in zip(values, nulls, strict=True)
         ]
         kind = pa.decimal128(18, 3) if spec.data_type is D.BIG_DECIMAL else arrow_type(spec.data_type, spec.single_value)
-        arrays += [pa.array(filled, kind), pa.array(nulls)]
-        names += [spec.name, f"{spec.name}__null"]
+        kept = [None if null else value for null, value in zip(nulls, values, strict=True)]
+        arrays += [pa.array(filled, kind), pa.array(nulls), pa.array(kept, kind)]
+        names += [spec.name, f"{spec.name}__null", f"{spec.name}__kept"]
         duck_type = _DUCK_TYPES[spec.data_type] + ("" if spec.single_value else "[]")
         columns.append(f'CAST("{spec.name}" AS {duck_type}) AS "{spec.name}", "{spec.name}__null"')
+        nullable.append(f'CAST("{spec.name}__kept" AS {duck_type}) AS "{spec.name}"')
     connection = duckdb.connect(config={"threads": 1})
     connection.register("arrow_rows", pa.table(arrays, names=names))
     connection.execute(f"CREATE TABLE t1 AS SELECT {', '.join(columns)} FROM arrow_rows")
+    connection.execute(f"CREATE TABLE t1n AS SELECT {', '.join(nullable)} FROM arrow_rows")
     connection.unregister("arrow_rows")
     return connection
 

@@ -8,7 +8,7 @@ rows, arithmetic is done in doubles, LIKE ignores case.
 import os
 import random
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import pytest
@@ -49,10 +49,11 @@ def quoted(text: str) -> str:
 
 
 class Generator:
-    """Makes random queries from one seed."""
+    """Makes random queries from one seed. nulls: with null handling, which is what DuckDB always has."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, nulls: bool = False) -> None:
         self.rng = random.Random(seed)
+        self.nulls = nulls
         self.conditions = [self.condition(1) for _ in range(2)]
 
     # -- expressions
@@ -110,6 +111,7 @@ class Generator:
             self.time,
             self.bytes_,
             self.decimal,
+            *([self.truth_test, self.distinct_from, self.null_function, self.null_text] if self.nulls else []),
         ]
 
     def constant(self, name: str) -> str:
@@ -187,6 +189,9 @@ class Generator:
 
     def is_null(self) -> Both:
         name = self.rng.choice(("i", "x", "s", "mi", "dec", "by", "t", "b"))
+        if self.nulls:
+            text = f'"{name}" IS {self.rng.choice(("", "NOT "))}NULL'
+            return Both(text, text)
         if self.rng.random() < 0.5:
             return Both(f'"{name}" IS NULL', f'"{name}__null"')
         return Both(f'"{name}" IS NOT NULL', f'NOT "{name}__null"')
@@ -245,6 +250,58 @@ class Generator:
         value = self.rng.randrange(-5000, 5000) / 8
         return Both(f'"dec" {operator} {value}', f'"dec" {operator} {value}::DECIMAL(18,3)')
 
+    # -- what only null handling has
+
+    def truth_test(self) -> Both:
+        condition = self.condition(1)
+        test = self.rng.choice(("IS TRUE", "IS NOT TRUE", "IS FALSE", "IS NOT FALSE"))
+        return Both(f"({condition.gamay}) {test}", f"({condition.duck}) {test}")
+
+    def distinct_from(self) -> Both:
+        name, other = self.rng.sample(("i", "l", "x", "f"), 2)
+        test = self.rng.choice(("IS DISTINCT FROM", "IS NOT DISTINCT FROM"))
+        right = str(self.rng.randrange(-4, 5)) if self.rng.random() < 0.5 else f'"{other}"'
+        return Both(f'"{name}" {test} {right}', f'CAST("{name}" AS DOUBLE) {test} CAST({right} AS DOUBLE)')
+
+    def null_function(self) -> Both:
+        function = self.nullable_number()
+        operator = self.rng.choice(("=", "<>", "<", ">="))
+        value = self.rng.randrange(-5, 6)
+        return Both(f"{function.gamay} {operator} {value}", f"{function.duck} {operator} {value}")
+
+    def nullable_number(self) -> Both:
+        """Return an expression to which nulls are values, or that makes them."""
+        rng = self.rng
+        one, other = rng.sample(("i", "x", "f"), 2)
+        duck_one, duck_other = (f'CAST("{name}" AS DOUBLE)' for name in (one, other))
+        value = rng.randrange(-3, 4)
+        kind = rng.randrange(5)
+        if kind == 0:
+            return Both(f'coalesce("{one}", "{other}", {value})', f"coalesce({duck_one}, {duck_other}, {value})", "number")
+        if kind == 1:
+            return Both(f'nullif("{one}", {value})', f"nullif({duck_one}, {value})", "number")
+        if kind == 2:
+            name = rng.choice(("least", "greatest"))
+            return Both(f'{name}("{one}", "{other}")', f"{name}({duck_one}, {duck_other})", "number")
+        condition = self.condition(0) if kind == 3 else self.is_null()
+        end = "" if rng.random() < 0.5 else f" ELSE {value}"
+        return Both(
+            f'CASE WHEN {condition.gamay} THEN "{one}"{end} END',
+            f"CASE WHEN {condition.duck} THEN {duck_one}{end} END",
+            "number",
+        )
+
+    def null_text(self) -> Both:
+        name = self.rng.choice(("s", "w"))
+        return self.rng.choice(
+            (
+                Both(f"upper(\"{name}\") = 'OSLO'", f"upper(\"{name}\") = 'OSLO'"),
+                Both(f'NOT length("{name}") > 4', f"NOT length(replace(\"{name}\", chr(128512), 'ab')) > 4"),
+                Both(f"coalesce(\"{name}\", 'none') = 'none'", f"coalesce(\"{name}\", 'none') = 'none'"),
+                Both(f'"{name}" LIKE \'%o%\' OR "{name}" IS NULL', f'"{name}" ILIKE \'%o%\' OR "{name}" IS NULL'),
+            )
+        )
+
     def where(self) -> tuple[str, str]:
         if self.rng.random() < 0.2:
             return "", ""
@@ -269,9 +326,12 @@ class Generator:
     def aggregate(self) -> Both:
         rng = self.rng
         clause, duck_clause = self.filter_clause()
+        if self.nulls and rng.random() < 0.2:
+            column = rng.choice(("i", "s", "x", "mi", "ms", "dec", "b"))
+            return Both(f'COUNT("{column}"){clause}', f'count("{column}"){duck_clause}', "number")
         if rng.random() < 0.25:
             return Both(f"COUNT(*){clause}", f"count(*){duck_clause}", "number")
-        argument = self.number(1)
+        argument = self.nullable_number() if self.nulls and rng.random() < 0.25 else self.number(1)
         duck = f"CAST({argument.duck} AS DOUBLE)"
         name = rng.choice(("SUM", "MIN", "MAX", "AVG", "MINMAXRANGE", "DISTINCTCOUNT"))
         if name == "DISTINCTCOUNT":
@@ -280,7 +340,9 @@ class Generator:
         empty = {"SUM": "0", "MIN": "'Infinity'", "MAX": "'-Infinity'", "AVG": "'-Infinity'", "MINMAXRANGE": "'-Infinity'"}
         functions = ("max", "min") if name == "MINMAXRANGE" else (name.lower(),)
         text = " - ".join(f"{function}({duck}){duck_clause}" for function in functions)
-        return Both(f"{name}({argument.gamay}){clause}", f"coalesce({text}, {empty[name]}::DOUBLE)", "number")
+        if not self.nulls:
+            text = f"coalesce({text}, {empty[name]}::DOUBLE)"
+        return Both(f"{name}({argument.gamay}){clause}", text, "number")
 
     def filter_clause(self) -> tuple[str, str]:
         """Return the FILTER of an aggregate; often the same one, so that several share it."""
@@ -305,22 +367,28 @@ class Case:
     descending: tuple[bool, ...]
 
 
-def generate(seed: int) -> Case:
+def generate(seed: int, nulls: bool = False) -> Case:
     """Return one random query."""
-    generator = Generator(seed)
+    generator = Generator(seed, nulls)
     rng = generator.rng
-    kind = rng.choice(("selection", "ordered", "distinct", "aggregation", "group", "group", "group"))
-    return {
+    kind = rng.choice(("selection", "ordered", "distinct", "aggregation", "group", "group", "group", "sets"))
+    case: Case = {
         "selection": _selection,
         "ordered": _ordered,
         "distinct": _distinct,
         "aggregation": _aggregation,
         "group": _group,
+        "sets": _sets,
     }[kind](generator, rng)
+    if not nulls:
+        return case
+    return replace(case, gamay=f"SET enableNullHandling=true; {case.gamay}", duck=case.duck.replace("FROM t1", "FROM t1n"))
 
 
 def _select_items(generator: Generator, rng: random.Random) -> list[Both]:
     items = [generator.column(name) for name in rng.sample((*SORTABLE, "j", "mi", "ms"), rng.randrange(1, 5))]
+    if generator.nulls and rng.random() < 0.3:
+        items.append(generator.nullable_number())
     if rng.random() < 0.4:
         number = generator.number()
         items.append(Both(f"{number.gamay} * 1", f"CAST({number.duck} AS DOUBLE) * 1", "number"))
@@ -345,12 +413,15 @@ def _selection(generator: Generator, rng: random.Random) -> Case:
 
 
 def _order_by(keys: list[Both], rng: random.Random) -> tuple[str, str, tuple[bool, ...]]:
+    """Return both clauses: nulls are the greatest unless the query says where they go."""
     descending = tuple(rng.random() < 0.5 for _ in keys)
-    texts = [
-        ", ".join(f"{text} {'DESC' if down else 'ASC'}" for text, down in zip(column, descending, strict=True))
-        for column in ([key.gamay for key in keys], [key.duck for key in keys])
-    ]
-    return f" ORDER BY {texts[0]}", f" ORDER BY {texts[1]}", descending
+    gamay, duck = [], []
+    for key, down in zip(keys, descending, strict=True):
+        direction = "DESC" if down else "ASC"
+        said = rng.choice((None, None, "NULLS FIRST", "NULLS LAST"))
+        gamay.append(f"{key.gamay} {direction} {said or ''}".rstrip())
+        duck.append(f"{key.duck} {direction} {said or ('NULLS FIRST' if down else 'NULLS LAST')}")
+    return f" ORDER BY {', '.join(gamay)}", f" ORDER BY {', '.join(duck)}", descending
 
 
 def _ordered(generator: Generator, rng: random.Random) -> Case:
@@ -404,7 +475,8 @@ def _group(generator: Generator, rng: random.Random) -> Case:
     where, duck_where = generator.where()
     if rng.random() < 0.25:
         name = rng.choice(("mi", "ms"))
-        source = f'(SELECT *, unnest("{name}") AS one FROM t1{duck_where})'
+        lists = f'coalesce("{name}", [NULL])' if generator.nulls else f'"{name}"'
+        source = f"(SELECT *, unnest({lists}) AS one FROM t1{duck_where})"
         duck_where = ""
         keys.append(Both(f'"{name}"', "one", "number"))
     aggregates = [generator.output() for _ in range(rng.randrange(1, 4))]
@@ -431,6 +503,60 @@ def _group(generator: Generator, rng: random.Random) -> Case:
     )
 
 
+def _sets(generator: Generator, rng: random.Random) -> Case:
+    """GROUPING SETS, ROLLUP and CUBE, with GROUPING of the keys, so that null keys and rolled-up ones are told apart."""
+    keys = [generator.column(name) for name in rng.sample(KEYS, rng.randrange(1, 4))]
+    if rng.random() < 0.2:
+        number = generator.number(1)
+        keys[0] = Both(f"{number.gamay} * 1", f"CAST({number.duck} AS DOUBLE) * 1", "number")
+    elements, duck_elements = _grouping_elements(keys, rng)
+    where, duck_where = generator.where()
+    aggregates = [generator.output() for _ in range(rng.randrange(1, 3))]
+    listed, duck_listed = _texts(keys)
+    bits = Both(f"GROUPING({listed})", f"CAST(GROUPING({duck_listed}) AS INT)", "number")
+    having = duck_having = ""
+    if rng.random() < 0.25:
+        tested = generator.output()
+        having, duck_having = f" HAVING {tested.gamay} > 3", f" HAVING {tested.duck} > 3"
+    order, duck_order, descending = ("", "", ())
+    items = [bits, *keys, *aggregates]
+    if rng.random() < 0.6:
+        first = aggregates[:1] if rng.random() < 0.3 else []
+        order, duck_order, descending = _order_by([*first, bits, *keys], rng)
+        items = [*first, bits, *keys, *aggregates]
+        # DuckDB puts nulls where it likes
+        for text, down in ((key.duck, down) for key, down in zip([*first, bits, *keys], descending, strict=True)):
+            plain = f"{text} {'DESC' if down else 'ASC'}"
+            duck_order = duck_order.replace(plain, f"{plain} NULLS {'FIRST' if down else 'LAST'}")
+    gamay, duck = _texts(items)
+    window, limit, offset = _window(rng)
+    return Case(
+        f"SELECT {gamay} FROM t1{where} GROUP BY {elements}{having}{order}{window}",
+        f"SELECT {duck} FROM t1{duck_where} GROUP BY {duck_elements}{duck_having}{duck_order}",
+        limit,
+        offset,
+        descending,
+    )
+
+
+def _grouping_elements(keys: list[Both], rng: random.Random) -> tuple[str, str]:
+    listed, duck_listed = _texts(keys)
+    form = rng.randrange(4)
+    if form < 2:
+        name = ("ROLLUP", "CUBE")[form]
+        return f"{name} ({listed})", f"{name} ({duck_listed})"
+    if form == 2 and len(keys) > 1:
+        rest, duck_rest = _texts(keys[1:])
+        return f"{keys[0].gamay}, ROLLUP ({rest})", f"{keys[0].duck}, ROLLUP ({duck_rest})"
+    sets = [rng.sample(keys, rng.randrange(len(keys) + 1)) for _ in range(rng.randrange(1, 5))]
+    sets.append(keys)
+    texts = [_texts(part) for part in sets]
+    return (
+        f"GROUPING SETS ({', '.join(f'({own})' for own, _ in texts)})",
+        f"GROUPING SETS ({', '.join(f'({other})' for _, other in texts)})",
+    )
+
+
 def check(oracle: Oracle, case: Case, variant: str) -> None:
     """Compare the answers: all rows come from the whole answer, as many as they should be, sort keys in DuckDB's order."""
     everything = oracle.duck_rows(case.duck)
@@ -445,11 +571,11 @@ def check(oracle: Oracle, case: Case, variant: str) -> None:
         assert not Counter(found) - Counter(everything), "rows that should not be there"
 
 
-def run(oracle: Oracle, seeds: range) -> None:
+def run(oracle: Oracle, seeds: range, nulls: bool) -> None:
     """Check the queries of these seeds; reports the first few that disagree."""
     failures = []
     for seed in seeds:
-        case = generate(seed)
+        case = generate(seed, nulls)
         for variant in VARIANTS:
             try:
                 check(oracle, case, variant)
@@ -463,6 +589,7 @@ def run(oracle: Oracle, seeds: range) -> None:
     assert not failures, "\n\n".join(failures)
 
 
+@pytest.mark.parametrize("nulls", [False, True], ids=["defaults", "nulls"])
 @pytest.mark.parametrize("first", range(0, QUERIES, CHUNK))
-def test_generated_queries_agree(oracle: Oracle, first: int) -> None:
-    run(oracle, range(first, min(first + CHUNK, QUERIES)))
+def test_generated_queries_agree(oracle: Oracle, first: int, nulls: bool) -> None:
+    run(oracle, range(first, min(first + CHUNK, QUERIES)), nulls)

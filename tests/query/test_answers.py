@@ -90,7 +90,6 @@ def test_columns_that_a_segment_does_not_have_read_as_their_default(trips: Any) 
         ("SELECT day FROM trips WHERE kind + 1", ErrorCode.QUERY_VALIDATION, "condition"),
         ("SELECT day FROM trips WHERE kind = NULL", ErrorCode.QUERY_VALIDATION, "NULL"),
         ("SELECT nosuchfunction(day) FROM trips", ErrorCode.QUERY_VALIDATION, "nosuchfunction"),
-        ("SET enableNullHandling = true; SELECT day FROM trips", ErrorCode.QUERY_VALIDATION, "enableNullHandling"),
     ],
 )
 def test_errors_say_what_is_wrong(trips: Any, sql: str, code: ErrorCode, words: str) -> None:

@@ -55,7 +55,7 @@ def test_a_bound_drops_only_rows_that_come_later(values: list[float], descending
     key = Vector(D.DOUBLE, np.array(values))
     order = sort_array(key, descending, True)
     first = top_rows([order], limit)
-    bound = bound_of(Vector(D.DOUBLE, key.values[first]), descending)
+    bound = bound_of(Vector(D.DOUBLE, key.values[first]), descending, True)
     if bound is not None:
         assert set(first.tolist()) <= set(bound.candidates(key).tolist())
         assert (order[bound.candidates(key)] <= order[first].max()).all()

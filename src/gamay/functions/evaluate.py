@@ -5,13 +5,15 @@ and gathered. Conditions on multi-value columns hold when any value fits (`<>` a
 """
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Call, Column, Expression, Literal, column_names, walk
 from gamay.functions.registry import ScalarFunction, ValueType, is_aggregate, must_get_scalar, scalar_function
 from gamay.functions.text import to_text
-from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, take
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, concat, take, take_rows, union_nulls
 from gamay.model.types import DataType
 
 ColumnSource: TypeAlias = Callable[[str], Operand]
@@ -40,7 +42,29 @@ def evaluate(expression: Expression, column: ColumnSource, num_rows: int, *, pos
         return over_dictionary
     args = [evaluate(arg, column, num_rows, post_aggregation=post_aggregation) for arg in expression.args]
     types = [(arg.type, not isinstance(arg, Scalar) and arg.offsets is not None) for arg in args]
-    return _function(expression, types, post_aggregation).compute(expression, args, num_rows)
+    function = _function(expression, types, post_aggregation)
+    try:
+        return function.compute(expression, args, num_rows)
+    except QueryError as error:
+        nulls = union_nulls(args)
+        if error.code is not ErrorCode.QUERY_EXECUTION or nulls is None or function.accepts_nulls:
+            raise
+    # what stands at the place of a null need not be a value that the function takes
+    return _of_not_null(expression, function, args, nulls)
+
+
+def _of_not_null(call: Call, function: ScalarFunction, args: list[Operand], nulls: "np.ndarray[Any, Any]") -> Operand:
+    """Compute the rows in which no argument is null; the others are null."""
+    kept = np.flatnonzero(~nulls)
+    result = function.compute(call, [take_rows(arg, kept) for arg in args], len(kept))
+    if isinstance(result, Scalar) or len(kept) == 0:
+        return Scalar(None, result.type) if len(kept) == 0 else result
+    places = np.zeros(len(nulls), np.int64)
+    places[kept] = np.arange(len(kept))
+    spread = take_rows(result, places)
+    assert not isinstance(spread, Scalar)
+    vector = spread.decode() if isinstance(spread, EncodedVector) else spread
+    return Vector(vector.type, vector.values, vector.offsets, nulls if vector.nulls is None else nulls | vector.nulls)
 
 
 def evaluate_constant(expression: Call) -> Expression:
@@ -81,11 +105,14 @@ def _over_dictionary(call: Call, column: ColumnSource, num_rows: int, post_aggre
     if len(names) != 1:
         return None
     operand = column(names[0])
-    if not isinstance(operand, EncodedVector) or operand.offsets is not None or operand.nulls is not None:
+    if not isinstance(operand, EncodedVector) or operand.offsets is not None:
         return None
-    if len(operand.dictionary) > num_rows or not _is_elementwise(call):
+    if len(operand.dictionary) > num_rows or num_rows == 0 or not _is_elementwise(call):
         return None
-    entries = operand.dictionary
+    entries, ids = operand.dictionary, operand.ids
+    if operand.nulls is not None:
+        ids = np.where(operand.nulls, len(entries), ids)
+        entries = with_null_entry(entries)
     try:
         result = evaluate(call, lambda name: entries, len(entries), post_aggregation=post_aggregation)
     except QueryError as error:
@@ -94,8 +121,15 @@ def _over_dictionary(call: Call, column: ColumnSource, num_rows: int, post_aggre
         raise
     if not isinstance(result, Vector) or result.offsets is not None:
         return None
-    nulls = None if result.nulls is None else result.nulls[operand.ids]
-    return Vector(result.type, take(result.values, operand.ids), None, nulls)
+    nulls = None if result.nulls is None else result.nulls[ids]
+    return Vector(result.type, take(result.values, ids), None, nulls)
+
+
+def with_null_entry(dictionary: Vector) -> Vector:
+    """Return the entries of a dictionary (at least one), and null behind them."""
+    nulls = np.zeros(len(dictionary) + 1, np.bool_)
+    nulls[-1] = True
+    return Vector(dictionary.type, concat([dictionary.values, dictionary.values[:1]]), None, nulls)
 
 
 def _is_elementwise(call: Call) -> bool:

@@ -116,6 +116,32 @@ def take(values: Values, indices: "np.ndarray[Any, np.dtype[Any]]") -> Values:
     )
 
 
+def union_nulls(operands: "Sequence[Operand]") -> "np.ndarray[Any, np.dtype[np.bool_]] | None":
+    """Return the rows in which any operand is null; None when none has nulls. Constants are passed over."""
+    nulls = None
+    for operand in operands:
+        if not isinstance(operand, Scalar) and operand.nulls is not None:
+            nulls = operand.nulls if nulls is None else nulls | operand.nulls
+    return nulls
+
+
+def take_rows(operand: Operand, rows: "np.ndarray[Any, np.dtype[Any]]") -> Operand:
+    """Return an operand at some rows, which may repeat; a constant stays as it is."""
+    if isinstance(operand, Scalar):
+        return operand
+    nulls = None if operand.nulls is None else operand.nulls[rows]
+    positions, offsets = rows, None
+    if operand.offsets is not None:
+        lengths = (operand.offsets[1:] - operand.offsets[:-1])[rows].astype(np.int64)
+        offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        # position of each kept value: its row's start, plus its place within the row
+        positions = np.repeat(operand.offsets[:-1][rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
+    if isinstance(operand, EncodedVector):
+        return EncodedVector(take(operand.ids, positions), operand.dictionary, offsets, nulls)
+    return Vector(operand.type, take(operand.values, positions), offsets, nulls)
+
+
 def concat(parts: Sequence[Values]) -> Values:
     """Join storages of the same kind end to end; `parts` must not be empty."""
     if isinstance(parts[0], np.ndarray):

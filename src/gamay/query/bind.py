@@ -17,7 +17,7 @@ from gamay.functions.text import to_text
 from gamay.model.field_spec import FieldSpec
 from gamay.model.schema import Schema
 from gamay.model.types import DataType
-from gamay.query.bind_aggregates import AggregateBinder, BoundAggregate
+from gamay.query.bind_aggregates import AggregateBinder, BoundAggregate, counting_rows
 from gamay.query.bind_filter import FilterBinder, fold
 from gamay.query.predicate import EVERYTHING, Filter, filter_columns
 from gamay.query.scope import Scope, ValueType, with_null_flags
@@ -118,7 +118,7 @@ class _Binder:
         self.null_handling = query.options.get("enableNullHandling", "false").strip().lower() == "true"
         self._keys: list[Expression] = []
         self._key_types: list[ValueType] = []
-        self._aggregates = AggregateBinder(self._type, self._condition)
+        self._aggregates = AggregateBinder(self._type, self._condition, self.null_handling)
 
     def bind(self) -> BoundQuery:
         query = self._query
@@ -151,11 +151,18 @@ class _Binder:
                     raise _invalid("DISTINCT * is not supported; list the columns")
                 items.extend(SelectItem(Column(name), name) for name in self._scope.star())
             else:
-                items.append(SelectItem(self._row_expression(item.expression), item.name))
+                items.append(SelectItem(self._row_expression(item.expression), self._name(item)))
         return items
 
+    def _name(self, item: SelectItem) -> str:
+        """Return the name of a result column; without null handling COUNT(x) is COUNT(*) in its name too."""
+        counted = item.expression if self.null_handling else counting_rows(item.expression)
+        renamed = counted is not item.expression and item.name == to_text(item.expression)
+        return to_text(counted) if renamed else item.name
+
     def _row_expression(self, expression: Expression) -> Expression:
-        return with_null_flags(fold(self._scope.bind(expression)))
+        bound = fold(self._scope.bind(expression))
+        return bound if self.null_handling else with_null_flags(counting_rows(bound))
 
     def bind_filter(self) -> Filter:
         """Bind the condition of WHERE."""
@@ -167,7 +174,7 @@ class _Binder:
         return self._condition(where)
 
     def _condition(self, expression: Expression) -> Filter:
-        return FilterBinder(self._scope.type_of).bind(expression)
+        return FilterBinder(self._scope.type_of, self.null_handling).bind(expression)
 
     def _type(self, expression: Expression) -> ValueType:
         if isinstance(expression, Column):

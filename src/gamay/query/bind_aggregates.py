@@ -4,10 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.aggregate.nullable import NullSkipping
 from gamay.functions.aggregate.spi import Aggregate
-from gamay.functions.expression import FILTERED, Call, Column, Expression, walk
+from gamay.functions.expression import FILTERED, Call, Column, Expression, Star, walk
 from gamay.functions.registry import aggregate_arguments, bind_aggregate, is_aggregate
 from gamay.functions.text import to_text
+from gamay.model.types import DataType
 from gamay.query.predicate import EVERYTHING, Filter, conjunction, disjunction
 from gamay.query.scope import FILTER_PREFIX, ValueType
 
@@ -30,13 +32,47 @@ def filter_column(index: int) -> Column:
     return Column(f"{FILTER_PREFIX}{index}")
 
 
+def counting_rows(expression: Expression) -> Expression:
+    """Return an expression with every COUNT(x) as COUNT(*), which it is without null handling."""
+    if not isinstance(expression, Call):
+        return expression
+    if expression.name == "count":
+        return expression if isinstance(expression.args[0], Star) else Call("count", (Star(),))
+    args = tuple(counting_rows(arg) for arg in expression.args)
+    return expression if args == expression.args else Call(expression.name, args)
+
+
+def _skipping_nulls(
+    call: Call, aggregate: Aggregate, arguments: tuple[Expression, ...], type_of: Callable[[Expression], ValueType]
+) -> tuple[Aggregate, tuple[Expression, ...]]:
+    """Return an aggregate that passes over nulls, and what it reads for each row."""
+    if call.name == "count" and not isinstance(call.args[0], Star):
+        type_of(call.args[0])
+        arguments = call.args
+    if not arguments:
+        return aggregate, arguments
+    if call.name.startswith("funnel"):  # a step that is unknown is not taken, but the row may take another one
+        arguments = tuple(
+            Call("istrue", (argument,)) if type_of(argument) == (DataType.BOOLEAN, False) else argument
+            for argument in arguments
+        )
+    counts = "count" in call.name or call.name == "fasthll"
+    return NullSkipping(aggregate, of_nothing_is_null=not counts), arguments
+
+
 class AggregateBinder:
     """Collects the aggregates of a query. type_of: of row expressions; bind_condition: makes the filter of a condition."""
 
-    def __init__(self, type_of: Callable[[Expression], ValueType], bind_condition: Callable[[Expression], Filter]) -> None:
+    def __init__(
+        self,
+        type_of: Callable[[Expression], ValueType],
+        bind_condition: Callable[[Expression], Filter],
+        null_handling: bool,
+    ) -> None:
         self.aggregates: list[BoundAggregate] = []
         self._type_of = type_of
         self._bind_condition = bind_condition
+        self._null_handling = null_handling
         self._numbers: dict[Call, int] = {}
         self._filters: dict[Filter, Column] = {}
 
@@ -60,7 +96,10 @@ class AggregateBinder:
             if isinstance(part, Call) and is_aggregate(part.name):
                 raise QueryError(ErrorCode.QUERY_VALIDATION, f"An aggregate cannot contain another one: {to_text(inner)}")
         types = [self._type_of(argument) for argument in arguments]
-        return BoundAggregate(call, bind_aggregate(inner, types), arguments, condition)
+        aggregate = bind_aggregate(inner, types)
+        if self._null_handling:
+            aggregate, arguments = _skipping_nulls(inner, aggregate, arguments, self._type_of)
+        return BoundAggregate(call, aggregate, arguments, condition)
 
     def _condition(self, expression: Expression) -> Column | None:
         filter_ = self._bind_condition(expression)

@@ -9,13 +9,17 @@ from gamay.functions.registry import scalar_function
 from gamay.functions.vector import Operand, Scalar
 from gamay.model.types import DataType
 from gamay.query.coerce import coerce_equal, coerce_lower, coerce_upper
+from gamay.query.constants import repeated
+from gamay.query.filter.scan import truth
 from gamay.query.predicate import (
     EVERYTHING,
     NOTHING,
+    And,
     Filter,
     In,
     IsNull,
     Match,
+    Or,
     Range,
     Test,
     conjunction,
@@ -34,6 +38,14 @@ _MIRRORED = {
 }
 # what matches a multi-value row when it matches any of its values
 _BY_VALUE = ("like", "regexplike")
+_NULL_TESTS = ("isnull", "isnotnull")
+# which rows of the condition are meant, those where it is true or false, and whether they or all others
+_TRUTH_TESTS = {
+    "istrue": (True, True),
+    "isnottrue": (True, False),
+    "isfalse": (False, True),
+    "isnotfalse": (False, False),
+}
 _TRUE = Literal(True, DataType.BOOLEAN)
 
 
@@ -55,19 +67,30 @@ def _no_column(name: str) -> Operand:
 
 
 class FilterBinder:
-    """Binds the filters of one query. `column_type` gives the type of a resolved column."""
+    """Binds the filters of one query.
 
-    def __init__(self, column_type: Callable[[str], ValueType]) -> None:
+    column_type: gives the type of a resolved column. null_handling: conditions on nulls are unknown. The rows for which a
+    condition is false are found like those for which it is true, by negating its leaves: each leaf leaves out the rows in
+    which its column is null, so that neither it nor its negation holds there, and AND and OR need to know nothing of it.
+    """
+
+    def __init__(self, column_type: Callable[[str], ValueType], null_handling: bool = False) -> None:
         self._column_type = column_type
+        self._null_handling = null_handling
 
-    def bind(self, expression: Expression) -> Filter:
-        """Return the filter of a boolean expression whose columns are resolved; raises QueryError 700."""
+    def bind(self, expression: Expression, wanted: bool = True) -> Filter:
+        """Return the filter of the rows for which a boolean expression, whose columns are resolved, is true (or false).
+
+        Raises QueryError 700.
+        """
+        if not wanted and not self._null_handling:
+            return negation(self.bind(expression))
         if isinstance(expression, Literal):
-            return self._constant(expression)
+            return NOTHING if expression.value is None else _wanted(self._constant(expression), wanted)
         if isinstance(expression, Column):
-            return self._compare("equals", expression, _TRUE)
+            return self._compare("equals" if wanted else "notequals", expression, _TRUE)
         if isinstance(expression, Call):
-            return self._call(expression)
+            return self._call(expression, wanted)
         raise QueryError(ErrorCode.QUERY_VALIDATION, "A filter must be a condition, * is none")
 
     def _constant(self, literal: Literal) -> Filter:
@@ -77,38 +100,49 @@ class FilterBinder:
             )
         return EVERYTHING if literal.value else NOTHING
 
-    def _call(self, call: Call) -> Filter:
+    def _call(self, call: Call, wanted: bool) -> Filter:
         name, args = call.name, call.args
-        if name == "and":
-            return self._merge_ranges(conjunction([self.bind(arg) for arg in args]))
-        if name == "or":
-            return self._merge_sets(disjunction([self.bind(arg) for arg in args]))
-        if name == "not":
-            return negation(self.bind(args[0]))
-        if name in ("isnull", "isnotnull") and isinstance(args[0], Column):
-            check = IsNull(args[0].name)
-            return check if name == "isnull" else negation(check)
-        if name == "istrue":
-            return self.bind(args[0])
+        if name in ("and", "or") and (name == "and") == wanted:
+            return self._merge_ranges(conjunction([self.bind(arg, wanted) for arg in args]))
+        if name in ("and", "or"):
+            return self._merge_sets(disjunction([self.bind(arg, wanted) for arg in args]))
+        if name == "not" and len(args) == 1:
+            return self.bind(args[0], not wanted)
+        if name in _NULL_TESTS and len(args) == 1 and isinstance(args[0], Column):
+            return _wanted(IsNull(args[0].name), (name == "isnull") == wanted)
+        if name in _TRUTH_TESTS and len(args) == 1 and self._is_condition(args[0]):
+            truth, positive = _TRUTH_TESTS[name]
+            return _wanted(self.bind(args[0], truth), positive == wanted)
         args = tuple(fold(arg) for arg in args)
         if name in _MIRRORED and len(args) == 2:
             if isinstance(args[0], Literal) and isinstance(args[1], Column):
                 name, args = _MIRRORED[name], (args[1], args[0])
             if isinstance(args[0], Column) and isinstance(args[1], Literal):
-                return self._compare(name, args[0], args[1])
+                return self._known(args[0].name, self._compare_values(name, args[0], args[1]), wanted)
         if name in ("between", "in", "notin") and isinstance(args[0], Column):
             literals = [arg for arg in args[1:] if isinstance(arg, Literal)]
-            if len(literals) == len(args) - 1:
-                return self._between(args[0], literals) if name == "between" else self._in(args[0], literals, name == "in")
-        return self._test(Call(name, args))
+            if name == "between" and len(literals) == 2 == len(args) - 1:
+                return self._known(args[0].name, self._between(args[0], literals), wanted)
+            if name != "between" and 0 < len(literals) == len(args) - 1:
+                return self._known(args[0].name, self._in(args[0], literals, name == "in"), wanted)
+        return self._test(Call(name, args), wanted)
 
-    def _test(self, expression: Call) -> Filter:
-        flagged = with_null_flags(expression)
+    def _is_condition(self, expression: Expression) -> bool:
+        """Whether an expression can stand as a filter, as opposed to a number that is tested for being 0."""
+        return result_type(expression, self._column_type) == (DataType.BOOLEAN, False)
+
+    def _known(self, column: str, filter_: Filter, wanted: bool) -> Filter:
+        """Return the rows in which the column is not null and the filter holds (or does not)."""
+        filter_ = _wanted(filter_, wanted)
+        return conjunction([filter_, negation(IsNull(column))]) if self._null_handling else filter_
+
+    def _test(self, expression: Call, wanted: bool) -> Filter:
+        flagged = expression if self._null_handling else with_null_flags(expression)
         assert isinstance(flagged, Call)
         expression, columns = flagged, tuple(column_names(flagged))
         if expression.name in _BY_VALUE and isinstance(expression.args[0], Column) and len(columns) == 1:
             result_type(expression, lambda name: (self._column_type(name)[0], False))
-            return Match(columns[0], expression)
+            return self._known(columns[0], Match(columns[0], expression), wanted)
         data_type, multi_value = result_type(expression, self._column_type)
         if data_type is not DataType.BOOLEAN or multi_value:
             raise QueryError(
@@ -116,19 +150,29 @@ class FilterBinder:
                 f"A filter must be a condition, but the result of '{expression.name}' is "
                 f"{data_type.value}{'_ARRAY' if multi_value else ''}; compare it with something",
             )
+        if not wanted:
+            expression = Call("not", (expression,))
         if len(columns) == 1 and not self._column_type(columns[0])[1] and _is_deterministic(expression):
-            return Match(columns[0], expression)
+            return self._match(columns[0], expression)
         if columns or not _is_deterministic(expression):
             return Test(expression, columns)
-        value = evaluate(expression, _no_column, 1)
-        matches = (
-            value.value
-            if isinstance(value, Scalar)
-            else (value.decode() if not hasattr(value, "values") else value).values[0]
-        )
-        return EVERYTHING if matches else NOTHING
+        return EVERYTHING if _holds(evaluate(expression, _no_column, 1)) else NOTHING
+
+    def _match(self, column: str, expression: Call) -> Filter:
+        """Return the rows for which an expression over one column holds; what it says of null is found out here."""
+        match = Match(column, expression)
+        if not self._null_handling:
+            return match
+        data_type, _ = self._column_type(column)
+        null = repeated(None, data_type, 1)
+        if _holds(evaluate(expression, lambda _: null, 1)):
+            return disjunction([match, IsNull(column)])
+        return conjunction([match, negation(IsNull(column))])
 
     def _compare(self, name: str, column: Column, literal: Literal) -> Filter:
+        return self._known(column.name, self._compare_values(name, column, literal), True)
+
+    def _compare_values(self, name: str, column: Column, literal: Literal) -> Filter:
         data_type, _ = self._column_type(column.name)
         if name in ("equals", "notequals"):
             value = coerce_equal(literal, data_type, column.name)
@@ -171,19 +215,37 @@ class FilterBinder:
         """Unite the sets on the same column, so that `x = 1 OR x = 2` is one test."""
         sets: dict[str, list[In]] = {}
         rest: list[Filter] = []
-        for part in _parts(filter_):
-            if isinstance(part, In):
-                sets.setdefault(part.column, []).append(part)
+        for part in _parts(filter_) if isinstance(filter_, Or) else (filter_,):
+            found = _set_of(part)
+            if found is not None:
+                sets.setdefault(found.column, []).append(found)
             else:
                 rest.append(part)
         if all(len(same) == 1 for same in sets.values()):
             return filter_
-        return disjunction([*(_union(same) for same in sets.values()), *rest])
+        return disjunction([*(self._known(column, _union(same), True) for column, same in sets.items()), *rest])
 
 
 def _is_deterministic(expression: Expression) -> bool:
     calls = (part for part in walk(expression) if isinstance(part, Call))
     return all((function := scalar_function(call.name)) is not None and function.is_deterministic for call in calls)
+
+
+def _wanted(filter_: Filter, wanted: bool) -> Filter:
+    return filter_ if wanted else negation(filter_)
+
+
+def _holds(value: Operand) -> bool:
+    """Whether a condition that was computed for one row is true."""
+    return bool(truth(value, 1)[0])
+
+
+def _set_of(filter_: Filter) -> In | None:
+    """Return the set that a column's value must be in, if that is all that a filter says (but that it is not null)."""
+    if isinstance(filter_, And) and len(filter_.parts) == 2 and isinstance(filter_.parts[0], In):
+        filter_, known = filter_.parts
+        return filter_ if isinstance(filter_, In) and known == negation(IsNull(filter_.column)) else None
+    return filter_ if isinstance(filter_, In) else None
 
 
 def _parts(filter_: Filter) -> tuple[Filter, ...]:

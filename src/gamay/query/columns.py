@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from gamay.functions.vector import EncodedVector, Vector, concat, take
+from gamay.functions.vector import EncodedVector, Operand, Vector, concat, take
+from gamay.query.constants import repeated
 
 
 def concat_vectors(parts: Sequence[Vector]) -> Vector:
@@ -13,15 +14,37 @@ def concat_vectors(parts: Sequence[Vector]) -> Vector:
     if len(parts) == 1:
         return parts[0]
     values = concat([part.values for part in parts])
-    nulls = None
-    if any(part.nulls is not None for part in parts):
-        nulls = np.concatenate([np.zeros(len(part), bool) if part.nulls is None else part.nulls for part in parts])
-    return Vector(parts[0].type, values, _concat_offsets(parts), nulls)
+    return Vector(parts[0].type, values, _concat_offsets(parts), _concat_nulls(parts))
 
 
 def concat_encoded(parts: Sequence[EncodedVector]) -> EncodedVector:
     """Join single-value columns over one dictionary end to end."""
-    return EncodedVector(np.concatenate([part.ids for part in parts]), parts[0].dictionary)
+    return EncodedVector(np.concatenate([part.ids for part in parts]), parts[0].dictionary, None, _concat_nulls(parts))
+
+
+def with_nulls(operand: Operand, nulls: "np.ndarray[Any, np.dtype[np.bool_]] | None") -> Operand:
+    """Return an operand whose null rows are these; a constant stays as it is."""
+    if isinstance(operand, EncodedVector):
+        return EncodedVector(operand.ids, operand.dictionary, operand.offsets, nulls)
+    return Vector(operand.type, operand.values, operand.offsets, nulls) if isinstance(operand, Vector) else operand
+
+
+def without_nulls(operand: Vector | EncodedVector) -> Vector:
+    """Return an operand whose null rows hold the placeholder of the type instead."""
+    vector = operand.decode() if isinstance(operand, EncodedVector) else operand
+    if vector.nulls is None:
+        return vector
+    filled = concat([vector.values, repeated(None, vector.type, 1).values])
+    if vector.offsets is not None:
+        return Vector(vector.type, vector.values, vector.offsets)
+    positions = np.where(vector.nulls, len(vector.values), np.arange(len(vector.values)))
+    return Vector(vector.type, take(filled, positions))
+
+
+def _concat_nulls(parts: Sequence[Vector | EncodedVector]) -> "np.ndarray[Any, np.dtype[np.bool_]] | None":
+    if all(part.nulls is None for part in parts):
+        return None
+    return np.concatenate([np.zeros(len(part), bool) if part.nulls is None else part.nulls for part in parts])
 
 
 def _concat_offsets(parts: Sequence[Vector]) -> "np.ndarray[Any, np.dtype[Any]] | None":

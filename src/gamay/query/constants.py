@@ -1,5 +1,6 @@
 """Vectors of one repeated value."""
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ def repeated(value: LiteralValue, data_type: DataType, num_rows: int) -> Vector:
     """Return `num_rows` times one value; None gives nulls over a placeholder."""
     nulls = np.ones(num_rows, bool) if value is None else None
     if value is None:
-        value = "" if data_type.is_text else b"" if data_type.is_binary else 0
+        value = "" if data_type.is_text else b"" if data_type.is_binary else Decimal(0)
     one = values_of(data_type, [value])
     if isinstance(one, np.ndarray):
         return Vector(data_type, np.repeat(one, num_rows), nulls=nulls)

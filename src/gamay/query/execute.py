@@ -43,7 +43,7 @@ def execute(
 ) -> ServerResult:
     """Run a query on segments; raises QueryError 250 when the deadline passes and 200 or 700 when an expression fails."""
     stats = QueryStats(total_docs=sum(segment.num_docs for segment in segments), num_segments_queried=len(segments))
-    views = [QuerySegment(segment, bound.fields, host_name) for segment in segments]
+    views = [QuerySegment(segment, bound.fields, host_name, null_handling=bound.null_handling) for segment in segments]
     kept = prune_segments(bound, views, stats)
     if bound.query.explain:
         return ServerResult(stats, plans=explain_segments(bound, kept))

@@ -154,12 +154,12 @@ def _distinct(work: Work, segment: QuerySegment, limit: int | None) -> GroupTabl
 
 
 def _dictionary_values(work: Work, segment: QuerySegment, limit: int | None) -> GroupTable | None:
-    """Return the values of the only key from its dictionary; None when there are more keys or no sorted dictionary."""
+    """Return the values of the only key from its dictionary; None when there are more keys, nulls or no dictionary."""
     key = work.bound.rows[0]
     if len(work.bound.rows) > 1 or not isinstance(key, Column):
         return None
     dictionary = segment.column(key.name).dictionary
-    if dictionary is None or not dictionary.is_sorted:
+    if dictionary is None or not dictionary.is_sorted or segment.null_flags(key.name) is not None:
         return None
     size = len(dictionary) if limit is None else min(limit, len(dictionary))
     return GroupTable((EncodedVector(np.arange(size, dtype=np.int32), dictionary.values),), (), size)

@@ -60,5 +60,6 @@ def _picked(operands: dict[str, Operand], rows: Indices) -> dict[str, Operand]:
 
 def _pick(operand: Operand, rows: Indices) -> Operand:
     if isinstance(operand, EncodedVector):
-        return EncodedVector(operand.ids[rows], operand.dictionary)
+        nulls = None if operand.nulls is None else operand.nulls[rows]
+        return EncodedVector(operand.ids[rows], operand.dictionary, None, nulls)
     return take_rows(operand, rows) if isinstance(operand, Vector) else operand

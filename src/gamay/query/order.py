@@ -25,7 +25,10 @@ def sort_array(key: Vector | EncodedVector, descending: bool, nulls_last: bool) 
         values = ~values
     if key.nulls is not None:
         info = np.iinfo(np.int64)
-        values = np.where(key.nulls, info.max if nulls_last else info.min, values)
+        place = info.max if nulls_last else info.min
+        if (values[~key.nulls] == place).any():  # a number stands where the nulls go: ranks leave room
+            values = np.unique(values, return_inverse=True)[1].astype(np.int64)
+        values = np.where(key.nulls, place, values)
     return values
 
 
@@ -63,6 +66,7 @@ class Bound:
 
     value: Any
     descending: bool
+    nulls_last: bool
 
     def candidates(self, key: Vector | EncodedVector) -> Indices:
         """Return the positions of the rows that may still be among the first, by this key alone."""
@@ -72,14 +76,19 @@ class Bound:
             inside = ~(values < self.value) if self.descending else ~(values > self.value) & ~np.isnan(values)
         else:
             inside = values >= self.value if self.descending else values <= self.value
+        if key.nulls is not None:
+            # the bound is a value, so nulls are beyond it when they come last and before it when they come first
+            inside = inside & ~key.nulls if self.nulls_last else inside | key.nulls
         return np.flatnonzero(inside)
 
 
-def bound_of(key: Vector | EncodedVector, descending: bool) -> Bound | None:
+def bound_of(key: Vector | EncodedVector, descending: bool, nulls_last: bool) -> Bound | None:
     """Return the bound that the last row of a key in order sets; None for keys that cannot be compared block by block."""
+    if key.nulls is not None and key.nulls[-1]:
+        return None
     if isinstance(key, EncodedVector):
-        return Bound(int(key.ids[-1]), descending)
-    if not isinstance(key.values, np.ndarray) or key.values.dtype == object or key.nulls is not None:
+        return Bound(int(key.ids[-1]), descending, nulls_last)
+    if not isinstance(key.values, np.ndarray) or key.values.dtype == object:
         return None
     last = key.values[-1]
-    return None if last != last else Bound(last, descending)
+    return None if last != last else Bound(last, descending, nulls_last)

@@ -8,10 +8,11 @@ import numpy as np
 from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Column as ColumnExpression
 from gamay.functions.expression import Expression
-from gamay.functions.vector import EncodedVector, Operand, Vector, take
-from gamay.query.columns import list_positions
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, take
+from gamay.query.columns import list_positions, with_nulls, without_nulls
 from gamay.query.constants import repeated
-from gamay.query.matches import AllDocs, Block, DocIds, DocList, DocMask
+from gamay.query.matches import AllDocs, Block, DocIds, DocList, DocMask, Mask
+from gamay.query.virtual import QuerySegment
 from gamay.segment.spi import Column, Segment
 
 
@@ -72,35 +73,59 @@ def _rows_kept(
 
 
 def _without_nulls(values: Vector) -> Vector:
-    """Drop the null flags: without null handling a null reads as the column's default value."""
+    """Drop the null flags: whether a null reads as null or as the column's default value is the query's choice."""
     return values if values.nulls is None else Vector(values.type, values.values, values.offsets)
 
 
 def column_reader(segment: Segment, block: Block) -> Callable[[str], Operand]:
-    """Return the function that reads a named column at a block, each column once."""
+    """Return the function that reads a named column at a block, each column once; with nulls where the query sees them."""
     read: dict[str, Operand] = {}
+    null_flags = segment.null_flags if isinstance(segment, QuerySegment) else None
 
     def column(name: str) -> Operand:
         if name not in read:
-            read[name] = read_column(segment.column(name), block)
+            operand = read_column(segment.column(name), block)
+            flags = None if null_flags is None else null_flags(name)
+            read[name] = operand if flags is None else with_nulls(operand, _flags_at(flags, block))
         return read[name]
 
     return column
 
 
+def _flags_at(flags: Mask, block: Block) -> Mask:
+    if isinstance(block, AllDocs):
+        return flags[block.start : block.stop]
+    if isinstance(block, DocList):
+        return flags[block.ids]
+    return flags[block.span.start : block.span.stop][block.mask]
+
+
 def segment_reader(segment: Segment) -> Callable[[Block], Callable[[Expression], Operand]]:
     """Return the function that, for a block, returns the function that computes an expression at the block's rows."""
 
+    reads_nulls = isinstance(segment, QuerySegment) and segment.null_handling
+
     def reader(block: Block) -> Callable[[Expression], Operand]:
         column, num_rows = column_reader(segment, block), len(block)
-        return lambda expression: compute(expression, column, num_rows)
+        return lambda expression: _compute(expression, column, num_rows, reads_nulls)
 
     return reader
 
 
-def compute(expression: Expression, column: Callable[[str], Operand], num_rows: int) -> Operand:
-    """Return an expression's values; a plain column stays as it is read."""
-    return column(expression.name) if isinstance(expression, ColumnExpression) else evaluate(expression, column, num_rows)
+def _compute(expression: Expression, column: Callable[[str], Operand], num_rows: int, reads_nulls: bool) -> Operand:
+    """Return an expression's values; a plain column stays as it is read.
+
+    With `reads_nulls`, at no rows there is an (empty) null mask unless the values are never null; without it, a row for
+    which a function has no value (CASE without ELSE, NULLIF) holds the placeholder of the type.
+    """
+    if isinstance(expression, ColumnExpression):
+        return column(expression.name)
+    operand = evaluate(expression, column, num_rows)
+    if isinstance(operand, Scalar) or (operand.nulls is not None) == reads_nulls:
+        return operand
+    if reads_nulls:
+        return operand if num_rows else with_nulls(operand, np.zeros(0, np.bool_))
+    return without_nulls(operand)
 
 
 def as_vector(operand: Operand, num_rows: int) -> Vector:

@@ -14,8 +14,9 @@ from gamay.query.columns import concat_encoded, concat_vectors, take_rows
 from gamay.query.deadline import Deadline
 from gamay.query.matches import BLOCK_ROWS, AllDocs, Block, DocIds, DocList, DocMask, Matches
 from gamay.query.order import Bound, Indices, SortArray, bound_of, sort_array, top_rows
-from gamay.query.read import as_vector, column_reader, compute
+from gamay.query.read import as_vector, segment_reader
 from gamay.query.spans import span_of
+from gamay.query.virtual import QuerySegment
 from gamay.segment.spi import Segment
 
 Rows: TypeAlias = tuple[Vector, ...]
@@ -31,8 +32,8 @@ _FIRST_BLOCK_ROWS = 1 << 12
 def read_rows(segment: Segment, expressions: Sequence[Expression], block: Block) -> Rows:
     """Return the values of expressions at the rows of a block."""
     num_rows = len(block)
-    column = column_reader(segment, block)
-    return tuple(as_vector(compute(expression, column, num_rows), num_rows) for expression in expressions)
+    operand = segment_reader(segment)(block)
+    return tuple(as_vector(operand(expression), num_rows) for expression in expressions)
 
 
 def first_rows(
@@ -122,6 +123,8 @@ def _ascends_with_docs(segment: Segment, order_by: Sequence[SortKey]) -> bool:
     key = order_by[0]
     if len(order_by) > 1 or key.descending or not isinstance(key.expression, ColumnExpression):
         return False
+    if isinstance(segment, QuerySegment) and segment.null_flags(key.expression.name) is not None:
+        return False  # nulls lie where the default value would
     return segment.column(key.expression.name).stats.is_sorted
 
 
@@ -135,9 +138,8 @@ def merge_ordered(parts: Sequence[Ordered], order_by: Sequence[SortKey], limit: 
 
 
 def _read_key(segment: Segment, block: Block, key: SortKey) -> Key:
-    num_rows = len(block)
-    operand = compute(key.expression, column_reader(segment, block), num_rows)
-    return as_vector(operand, num_rows) if isinstance(operand, Scalar) else operand
+    operand = segment_reader(segment)(block)(key.expression)
+    return as_vector(operand, len(block)) if isinstance(operand, Scalar) else operand
 
 
 class _Best:
@@ -195,7 +197,7 @@ class _Best:
         self._docs = [docs[by_doc][rows]]
         self._pending = len(rows)
         if self._limit and self.is_full:
-            self._bound = bound_of(self._keys[0][0], self._order_by[0].descending)
+            self._bound = bound_of(self._keys[0][0], self._order_by[0].descending, self._order_by[0].nulls_last)
 
     def _first(self, keys: Sequence[Key]) -> Indices:
         return top_rows([_sortable(key, sort) for key, sort in zip(keys, self._order_by, strict=True)], self._limit)
@@ -213,7 +215,9 @@ def _sortable(key: Key, sort: SortKey) -> SortArray:
 
 def take_key(key: Key, rows: "np.ndarray[Any, np.dtype[Any]]") -> Key:
     """Return some rows of a key, in this order."""
-    return EncodedVector(key.ids[rows], key.dictionary) if isinstance(key, EncodedVector) else take_rows(key, rows)
+    if isinstance(key, EncodedVector):
+        return EncodedVector(key.ids[rows], key.dictionary, None, None if key.nulls is None else key.nulls[rows])
+    return take_rows(key, rows)
 
 
 def concat_keys(parts: Sequence[Key]) -> Key:

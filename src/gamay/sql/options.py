@@ -97,7 +97,7 @@ def _in_comment(before: str) -> bool:
 
 
 def check_options(options: Mapping[str, str]) -> None:
-    """Raise QueryError for a value that an option cannot have, and for null handling, which would change the answer."""
+    """Raise QueryError for a value that an option cannot have."""
     for name, value in options.items():
         if name not in _NUMBERS:
             continue
@@ -107,9 +107,3 @@ def check_options(options: Mapping[str, str]) -> None:
             raise QueryError(ErrorCode.SQL_PARSING, f"The query option {name} is a whole number, not '{value}'") from None
         if name in _POSITIVE and number <= 0:
             raise QueryError(ErrorCode.SQL_PARSING, f"The query option {name} is greater than 0, not {number}")
-    if options.get("enableNullHandling", "").strip().lower() == "true":
-        raise QueryError(
-            ErrorCode.QUERY_VALIDATION,
-            "enableNullHandling=true is not supported: nulls are stored as the column's default value; "
-            "use IS NULL and IS NOT NULL on columns with null storage",
-        )

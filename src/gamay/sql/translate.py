@@ -131,7 +131,9 @@ class Translator:
         if name == "count":
             if len(args) != 1:
                 raise self.error(node, f"count takes one argument or *, not {len(args)}")
-            return Call("count", (Star(),))  # without null handling a row always has a value
+            # a constant always has a value; whether a column has one in each row is known when the query is bound
+            constant = isinstance(args[0], Literal) and args[0].value is not None
+            return Call("count", (Star(),) if constant else args)
         if name == "case" and len(args) % 2 == 0:
             args = (*args, NULL)
         if any(isinstance(arg, Star) for arg in args):

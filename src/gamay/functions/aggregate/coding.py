@@ -155,6 +155,38 @@ class TextCoder:
         return np.asarray(lookup[block.indices.to_numpy()])
 
 
+class NullableCoder:
+    """The codes of another coder plus one; 0 is null."""
+
+    def __init__(self, inner: Coder) -> None:
+        self._inner = inner
+
+    @property
+    def cardinality(self) -> int | None:
+        return None if self._inner.cardinality is None else self._inner.cardinality + 1
+
+    def codes(self, operand: Operand, num_rows: int) -> Array:
+        nulls = None if isinstance(operand, Scalar) else operand.nulls
+        return self.shifted(self._inner.codes(operand, num_rows), nulls)
+
+    def shifted(self, codes: Array, nulls: Array | None) -> Array:
+        """Return the codes of rows of which the other coder's are given."""
+        width = self.cardinality or 1 << 32
+        dtype = np.uint8 if width <= 1 << 8 else np.uint16 if width <= 1 << 16 else np.uint32
+        moved: Array = codes.astype(dtype)
+        np.add(moved, 1, out=moved)
+        if nulls is not None:
+            moved[nulls] = 0
+        return moved
+
+    def decode(self, codes: Array) -> Key:
+        nulls = codes == 0
+        key = self._inner.decode(np.where(nulls, 0, codes.astype(np.int64) - 1))
+        if isinstance(key, EncodedVector):
+            return EncodedVector(key.ids, key.dictionary, None, nulls)
+        return Vector(key.type, key.values, None, nulls)
+
+
 class _DictionaryCodes:
     """Codes of operands that may come with a dictionary of their own: only that is coded, once."""
 
@@ -215,6 +247,14 @@ def coder_of(data_type: DataType) -> Coder:
 
 def common_codes(keys: Sequence[Key]) -> tuple[Coder, list[Array]]:
     """Return one coder for all, and the codes of each; nothing is looked up where the dictionaries are the same."""
+    if all(key.nulls is None for key in keys):
+        return _common_codes(keys)
+    inner, codes = _common_codes(keys)
+    coder = NullableCoder(inner)
+    return coder, [coder.shifted(part, key.nulls) for part, key in zip(codes, keys, strict=True)]
+
+
+def _common_codes(keys: Sequence[Key]) -> tuple[Coder, list[Array]]:
     first = keys[0]
     if isinstance(first, EncodedVector) and all(_same_dictionary(first, key) for key in keys):
         return DictionaryCoder(first.dictionary), [key.ids for key in keys if isinstance(key, EncodedVector)]

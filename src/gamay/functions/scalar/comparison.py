@@ -17,9 +17,9 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Call
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.convert import array_of, convert, convert_values, repeat, to_vector
-from gamay.functions.scalar.define import check_count, type_of, union_nulls
+from gamay.functions.scalar.define import check_count, type_of
 from gamay.functions.scalar.types import common_type
-from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, union_nulls
 from gamay.model.types import DataType
 
 BOOLEAN = DataType.BOOLEAN

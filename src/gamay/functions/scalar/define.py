@@ -28,8 +28,19 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.convert import array_of, convert, placeholder, python_values, repeat, to_vector
-from gamay.functions.scalar.distinct import distinct, distinct_rows, take_rows
-from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, concat, numpy_dtype, take
+from gamay.functions.scalar.distinct import distinct, distinct_rows
+from gamay.functions.vector import (
+    EncodedVector,
+    Operand,
+    Scalar,
+    Values,
+    Vector,
+    concat,
+    numpy_dtype,
+    take,
+    take_rows,
+    union_nulls,
+)
 from gamay.model.types import DataType
 
 ResultRule: TypeAlias = Callable[[Call, Sequence[ValueType]], ValueType]
@@ -183,15 +194,6 @@ def _either(left: Any, right: Any) -> Any:
     return left | right
 
 
-def union_nulls(args: Sequence[Operand]) -> Any:
-    """Return the rows in which any argument is null, or None."""
-    nulls = None
-    for arg in args:
-        if not isinstance(arg, Scalar):
-            nulls = _either(nulls, arg.nulls)
-    return nulls
-
-
 def _compute(body: Body, signature: _Signature, result: DataType, args: Sequence[Operand], num_rows: int) -> Operand:
     if any(isinstance(arg, Scalar) and arg.value is None for arg in args):
         return null_result(result, False, num_rows)
@@ -268,9 +270,18 @@ def _by_distinct_rows(name: str, body: Body, columns: Sequence[Vector], returns:
     for row in rows:
         try:
             results.append(body(*row))
-        except (ValueError, OverflowError, ArithmeticError) as error:
+        except QueryError:
+            raise
+        except Exception as error:  # the function may be a user's own, and raise anything
             shown = ", ".join(repr(value) for value in row)
-            raise QueryError(ErrorCode.QUERY_EXECUTION, f"Function '{name}' of ({shown}): {error}") from error
+            detail = str(error) if isinstance(error, (ValueError, ArithmeticError)) else repr(error)
+            raise QueryError(ErrorCode.QUERY_EXECUTION, f"Function '{name}' of ({shown}): {detail}") from error
     missing = np.array([value is None for value in results], dtype=np.bool_)
     filled = [placeholder(returns) if value is None else value for value in results]
-    return Vector(returns, take(array_of(filled, returns), codes), None, missing[codes] if missing.any() else None)
+    try:
+        values = array_of(filled, returns)
+    except (TypeError, ValueError, OverflowError) as error:  # Arrow's errors are among them
+        raise QueryError(
+            ErrorCode.QUERY_EXECUTION, f"Function '{name}': a result is not {returns.value}: {error}"
+        ) from error
+    return Vector(returns, take(values, codes), None, missing[codes] if missing.any() else None)

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from gamay.functions.scalar.convert import python_values
-from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, take
+from gamay.functions.vector import Vector, take
 from gamay.model.types import DataType
 
 Codes: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
@@ -41,20 +41,3 @@ def distinct_rows(columns: Sequence[Vector]) -> tuple[Codes, list[tuple[Any, ...
     _, first, combined = np.unique(combined, return_index=True, return_inverse=True)
     taken = [python_values(take(column.values, first)) for column in columns]
     return combined, list(zip(*taken, strict=True)) if taken else [()]
-
-
-def take_rows(operand: Operand, rows: Codes) -> Operand:
-    """Return an operand at some rows only; constants stay."""
-    if isinstance(operand, Scalar):
-        return operand
-    nulls = None if operand.nulls is None else operand.nulls[rows]
-    if operand.offsets is not None:
-        lengths = np.diff(operand.offsets)[rows]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        # position of each kept value: its row's start, plus its place within the row
-        values = np.arange(offsets[-1]) + np.repeat(operand.offsets[rows] - offsets[:-1], lengths)
-    else:
-        offsets, values = None, rows
-    if isinstance(operand, EncodedVector):
-        return EncodedVector(operand.ids[values], operand.dictionary, offsets, nulls)
-    return Vector(operand.type, take(operand.values, values), offsets, nulls)

@@ -25,11 +25,10 @@ from gamay.functions.scalar.define import (
     fixed,
     result_vector,
     scalar,
-    union_nulls,
     wrong,
 )
 from gamay.functions.scalar.zones import to_local, to_utc
-from gamay.functions.vector import Operand, Scalar, take
+from gamay.functions.vector import Operand, Scalar, take, union_nulls
 from gamay.model.datetime_format import DateTimeFormat, DateTimeKind, Granularity, JodaPattern, joda_pattern, time_zone
 from gamay.model.types import DataType
 

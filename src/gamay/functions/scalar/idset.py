@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.convert import to_vector
-from gamay.functions.scalar.define import check_count, union_nulls, wrong
+from gamay.functions.scalar.define import check_count, wrong
 from gamay.functions.sketch.idset import check_type, contains, parse
-from gamay.functions.vector import Operand, Scalar, Vector
+from gamay.functions.vector import Operand, Scalar, Vector, union_nulls
 from gamay.model.types import DataType
 
 

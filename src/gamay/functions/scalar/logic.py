@@ -30,7 +30,7 @@ def _register(names: Sequence[str], least: int, most: int | None, rule: TypeRule
             return _first(to_vector(compute(call, args, 1, result), 1), result)
         return compute(call, args, num_rows, result)
 
-    register_scalar(names, ScalarFunction(names[0], least, most, result_type, checked))
+    register_scalar(names, ScalarFunction(names[0], least, most, result_type, checked, accepts_nulls=True))
 
 
 def _first(vector: Vector, result: DataType) -> Scalar:

@@ -19,8 +19,8 @@ from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.comparison import condition
 from gamay.functions.scalar.convert import by_distinct, convert, to_vector
 from gamay.functions.scalar.define import by_value, check_count, type_of, wrong
-from gamay.functions.scalar.distinct import distinct, take_rows
-from gamay.functions.vector import EncodedVector, Operand, Scalar, Values
+from gamay.functions.scalar.distinct import distinct
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, take_rows
 from gamay.model.types import DataType
 
 STRING, INT, BOOLEAN = DataType.STRING, DataType.INT, DataType.BOOLEAN

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gamay.functions.expression import Column, Expression
-from gamay.functions.vector import EncodedVector, take_rows
+from gamay.functions.vector import take_rows
 from gamay.kernels.masks import mask_groups
 from gamay.kernels.tuning import DIRECT_GROUPS_MAX, DIRECT_GROUPS_MAX_WIDE, SPARE_GROUPS
 from gamay.query.groupby.explode import Exploded
@@ -107,9 +107,7 @@ class DirectGroups:
         """Return the groups that have rows."""
         occurring = np.flatnonzero(self._states.row_counts()[: self._numbering.num_groups])
         groups = occurring[:num_groups_limit]
-        keys = tuple(
-            key.decode(codes) for codes, key in zip(self._numbering.codes(groups), self._plan.keys, strict=True)
-        )
+        keys = tuple(key.decode(codes) for codes, key in zip(self._numbering.codes(groups), self._plan.keys, strict=True))
         partials = self._states.seal(groups)
         return GroupTable(keys, partials, len(groups), len(groups) < len(occurring))
 

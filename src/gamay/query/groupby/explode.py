@@ -6,9 +6,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, take_rows
 from gamay.kernels.grouping import combine_lists, rows_of_lists
-from gamay.query.groupby.states import take_rows
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -70,8 +69,9 @@ class _Lists:
         first, last = int(key.offsets[0]), int(key.offsets[-1])
         self.offsets = key.offsets - key.offsets.dtype.type(first) if first else key.offsets
         self.num_values = last - first
+        nulls = None if key.nulls is None else np.repeat(key.nulls, np.diff(key.offsets))
         self.values: Operand = (
-            EncodedVector(key.ids[first:last], key.dictionary)
+            EncodedVector(key.ids[first:last], key.dictionary, None, nulls)
             if isinstance(key, EncodedVector)
-            else Vector(key.type, key.values[first:last])
+            else Vector(key.type, key.values[first:last], None, nulls)
         )

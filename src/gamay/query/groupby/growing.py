@@ -6,13 +6,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gamay.functions.aggregate.coding import Coder, DictionaryCoder, coder_of
+from gamay.functions.aggregate.coding import Coder, DictionaryCoder, NullableCoder, coder_of
 from gamay.functions.expression import Column, Expression
-from gamay.functions.vector import EncodedVector, Operand
+from gamay.functions.vector import EncodedVector, Operand, Scalar, take_rows
 from gamay.kernels.tuning import LOOKUP_CELLS_MAX
+from gamay.model.types import DataType
+from gamay.query.constants import repeated
 from gamay.query.groupby.explode import Exploded, is_list
 from gamay.query.groupby.numbering import HashedNumbering, LookupNumbering, Numbering, SingleNumbering
-from gamay.query.groupby.states import Evaluate, StatePlan, States, take_rows
+from gamay.query.groupby.states import Evaluate, StatePlan, States
 from gamay.query.groupby.table import GroupTable
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -33,7 +35,7 @@ class GrowingGroups:
 
     def add(self, operand: Evaluate, num_rows: int) -> None:
         """Add the rows of a block, once for each combination of their keys' values."""
-        keys = [operand(key) for key in self._keys]
+        keys = [_without_null_constant(operand(key), num_rows) for key in self._keys]
         if any(map(is_list, keys)):
             exploded = Exploded(keys, num_rows)
             self._add(exploded.keys, lambda argument: take_rows(operand(argument), exploded.rows), exploded.num_rows)
@@ -55,6 +57,10 @@ class GrowingGroups:
         self._states.update(groups, operand, num_rows)
 
 
+def _without_null_constant(key: Operand, num_rows: int) -> Operand:
+    return repeated(None, DataType.STRING, num_rows) if isinstance(key, Scalar) and key.value is None else key
+
+
 def numbering_of(cardinalities: Sequence[int | None], limit: int) -> Numbering:
     """Return the cheapest way to number combinations of codes."""
     known = [cardinality for cardinality in cardinalities if cardinality is not None]
@@ -64,7 +70,11 @@ def numbering_of(cardinalities: Sequence[int | None], limit: int) -> Numbering:
 
 
 def _coder(key: Expression, sample: Operand) -> Coder:
+    if isinstance(sample, Scalar):
+        return NullableCoder(coder_of(DataType.STRING)) if sample.value is None else coder_of(sample.type)
     # Only a single-value column is sure to bring the same dictionary with every block.
     if isinstance(key, Column) and isinstance(sample, EncodedVector) and sample.offsets is None:
-        return DictionaryCoder(sample.dictionary)
-    return coder_of(sample.type)
+        coder: Coder = DictionaryCoder(sample.dictionary)
+    else:
+        coder = coder_of(sample.type)
+    return coder if sample.nulls is None else NullableCoder(coder)

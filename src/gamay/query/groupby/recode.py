@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.evaluate import evaluate
+from gamay.functions.evaluate import evaluate, with_null_entry
 from gamay.functions.expression import Call, Column, Expression, column_names, walk
 from gamay.functions.registry import scalar_function
 from gamay.functions.vector import EncodedVector, Operand, Vector
@@ -26,23 +26,48 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 class CodedKey:
     """A key by codes of a sorted dictionary.
 
-    codes: the code of each id of `column`; None when the ids are the codes. is_multi_value: whether rows hold lists of ids.
+    codes: the code of each id of `column`, and of null where the column has nulls; None when the ids are the codes.
+    is_multi_value: whether rows hold lists of ids. is_nullable: whether null is one more code, behind the dictionary's.
     """
 
     column: Column
     dictionary: Vector
     codes: Array | None
     is_multi_value: bool = False
+    is_nullable: bool = False
+
+    @property
+    def cardinality(self) -> int:
+        """How many codes there are."""
+        return len(self.dictionary) + self.is_nullable
 
     def of(self, operand: Operand) -> Array:
         """Return the code of each row, given the column's operand."""
         if not isinstance(operand, EncodedVector):
             raise TypeError(f"column '{self.column.name}' was read without its dictionary")
         if self.codes is None:
-            return operand.ids
-        out = np.empty(len(operand.ids), self.codes.dtype)
-        recode(operand.ids, self.codes, out)
+            return _marked(operand, len(self.dictionary))
+        ids = _marked(operand, len(self.codes) - 1)
+        out = np.empty(len(ids), self.codes.dtype)
+        recode(ids, self.codes, out)
         return out
+
+    def decode(self, codes: Array) -> EncodedVector:
+        """Return the values of codes."""
+        nulls = None
+        if self.is_nullable:
+            nulls = codes == len(self.dictionary)
+            codes = np.where(nulls, 0, codes)
+        return EncodedVector(codes.astype(unsigned_for(len(self.dictionary))), self.dictionary, None, nulls)
+
+
+def _marked(operand: EncodedVector, null_id: int) -> Array:
+    """Return the ids, with one of their own for null."""
+    if operand.nulls is None:
+        return operand.ids
+    ids = operand.ids.astype(unsigned_for(null_id + 1))
+    ids[operand.nulls] = null_id
+    return ids
 
 
 def coded_key(key: Expression, probe: Evaluate, rows: int) -> CodedKey | None:
@@ -59,27 +84,30 @@ def coded_key(key: Expression, probe: Evaluate, rows: int) -> CodedKey | None:
     if not isinstance(operand, EncodedVector):
         return None
     if isinstance(key, Column):
-        return CodedKey(column, operand.dictionary, None, operand.offsets is not None)
+        return CodedKey(column, operand.dictionary, None, operand.offsets is not None, operand.nulls is not None)
     if operand.offsets is not None:
         return None
     if len(operand.dictionary) > rows or not _is_deterministic(key):
         return None
-    results = _results(key, operand.dictionary)
-    if results is None:
+    results = _results(key, operand.dictionary if operand.nulls is None else with_null_entry(operand.dictionary))
+    if results is None or (operand.nulls is None and results.nulls is not None):
         return None
     distinct, codes = _sorted_distinct(results)
-    return CodedKey(column, Vector(results.type, distinct), codes.astype(unsigned_for(len(distinct))))
+    if results.nulls is not None:
+        codes[results.nulls] = len(distinct)
+    codes = codes.astype(unsigned_for(len(distinct) + 1))
+    return CodedKey(column, Vector(results.type, distinct), codes, is_nullable=results.nulls is not None)
 
 
-def _results(key: Expression, dictionary: Vector) -> Vector | None:
+def _results(key: Expression, entries: Vector) -> Vector | None:
     """The key's value for each entry; None where that is not one value each, or some entry, perhaps of no row, fails."""
     try:
-        results = evaluate(key, lambda name: dictionary, len(dictionary))
+        results = evaluate(key, lambda name: entries, len(entries))
     except QueryError as error:
         if error.code is ErrorCode.QUERY_EXECUTION:
             return None
         raise
-    if not isinstance(results, Vector) or results.offsets is not None or results.nulls is not None:
+    if not isinstance(results, Vector) or results.offsets is not None:
         return None
     return results if isinstance(results.values, pa.Array) or results.type.is_fixed_width else None
 

@@ -13,12 +13,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
+
 from gamay.functions.aggregate.spi import Partial
 from gamay.functions.expression import Column, Expression
 from gamay.kernels.tuning import SCAN_BLOCK_ROWS, ZERO_COPY_BLOCK_ROWS
 from gamay.query.groupby.direct import DirectGroups, plan_direct
 from gamay.query.groupby.growing import GrowingGroups
 from gamay.query.groupby.merge import merge_group_tables
+from gamay.query.groupby.nullable import nullable_partials, plain_calls
 from gamay.query.groupby.states import Reader, States, plan_states
 from gamay.query.groupby.table import AggregateCall, GroupTable
 from gamay.query.matches import BLOCK_ROWS, AllDocs, DocList, DocMask, DocScan, Matches
@@ -49,7 +52,8 @@ def aggregate_segment(
     options: GroupOptions = DEFAULT_OPTIONS,
 ) -> tuple[Partial, ...]:
     """Return the partial of each aggregate over all matching rows, as of one group."""
-    plan = plan_states(aggregates, count_rows=False)
+    plain = plain_calls(aggregates, reader(AllDocs(0, 0)))
+    plan = plan_states(plain, count_rows=plain is not aggregates)
     rows = _block_rows(matches, plan.arguments)
     only_adds = plan.only_adds
 
@@ -63,7 +67,10 @@ def aggregate_segment(
                 states.update(None, reader(block), len(block))
         return states
 
-    return _combined(_in_threads(work, matches, pool)).seal()
+    states = _combined(_in_threads(work, matches, pool))
+    if plain is aggregates:
+        return states.seal()
+    return nullable_partials(states.seal(), aggregates, plain, states.row_counts() > 0)
 
 
 def group_segment(
@@ -75,6 +82,23 @@ def group_segment(
     options: GroupOptions = DEFAULT_OPTIONS,
 ) -> GroupTable:
     """Return the groups of the matching rows; `limit_reached` when there were more than the limit and some are missing."""
+    plain = plain_calls(aggregates, reader(AllDocs(0, 0)))
+    table = _grouped(keys, plain, matches, reader, pool, options)
+    if plain is aggregates:
+        return table
+    # a group is there because it has rows
+    partials = nullable_partials(table.partials, aggregates, plain, np.ones(table.num_groups, np.bool_))
+    return GroupTable(table.keys, partials, table.num_groups, table.limit_reached)
+
+
+def _grouped(
+    keys: Sequence[Expression],
+    aggregates: Sequence[AggregateCall],
+    matches: Matches,
+    reader: Reader,
+    pool: WorkPool,
+    options: GroupOptions,
+) -> GroupTable:
     probe = reader(AllDocs(0, 0))
     direct = plan_direct(keys, probe, aggregates, matches)
     if direct is not None:

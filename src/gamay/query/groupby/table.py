@@ -13,6 +13,9 @@ from gamay.functions.vector import EncodedVector, Vector, take
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
+KeySet: TypeAlias = tuple[int, ...]
+"""A set of GROUPING SETS: the positions of its keys in `BoundQuery.rows`, ascending."""
+
 
 class AggregateCall(Protocol):
     """An aggregate of the query, with the expressions that are evaluated for each row.
@@ -34,8 +37,8 @@ class AggregateCall(Protocol):
 class GroupTable:
     """Groups of one segment, of several, or of a server.
 
-    keys: one for each GROUP BY expression, single values [num_groups]; rows are distinct, null equals null, NaN equals NaN, 0.0
-    equals -0.0.
+    keys: one for each GROUP BY expression, single values [num_groups]; rows are distinct, null equals null, NaN equals
+    NaN, 0.0 equals -0.0.
     partials: one for each aggregate, with an entry for each group.
     limit_reached: a segment had more groups than its limit, so groups, and rows of other groups, may be missing.
     """

@@ -1,0 +1,127 @@
+"""With null handling on, an aggregate passes over the rows in which an argument is null, and of no row it is null.
+
+One wrapper does it for every aggregate: it drops the rows before the aggregate sees them and remembers which groups have
+had one, so that no aggregate needs to know of nulls.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from gamay.functions.aggregate.numeric import COUNT_ROWS, Numeric
+from gamay.functions.aggregate.spi import Aggregate, GroupIds, Partial, State
+from gamay.functions.aggregate.totals import unsigned
+from gamay.functions.vector import Operand, Scalar, Vector, take, take_rows, union_nulls
+from gamay.kernels.aggregation import mark_ids
+from gamay.model.types import DataType
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(slots=True)
+class NullableState:
+    """seen: uint8 [num_groups], 1 where a row was not null."""
+
+    inner: State
+    seen: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NullablePartial:
+    """seen: bool, one for each group: whether there was a row to aggregate."""
+
+    inner: Partial
+    seen: Array
+
+
+@dataclass(frozen=True, slots=True)
+class NullSkipping:
+    """An aggregate of the rows in which no argument is null.
+
+    of_nothing_is_null: whether the result for no rows is null; else it is the aggregate's own: counts are 0.
+    """
+
+    inner: Aggregate
+    of_nothing_is_null: bool
+
+    @property
+    def result_type(self) -> DataType:
+        return self.inner.result_type
+
+    @property
+    def result_is_multi_value(self) -> bool:
+        return self.inner.result_is_multi_value
+
+    @property
+    def state_kind(self) -> Any:
+        """Equal kinds over equal arguments can share a state; None when only equal aggregates can."""
+        kind = "totals" if isinstance(self.inner, Numeric) else getattr(self.inner, "state_kind", None)
+        return ("without nulls", self.inner if kind is None or self.inner == COUNT_ROWS else kind)
+
+    def sharing_with(self, other: "NullSkipping") -> "NullSkipping":
+        """Return the aggregate whose state serves both; their kinds are equal."""
+        if not isinstance(self.inner, Numeric) or not isinstance(other.inner, Numeric):
+            return self
+        return replace(self, inner=replace(self.inner, needs=self.inner.needs | other.inner.needs))
+
+    def allocate(self, num_groups: int) -> NullableState:
+        return NullableState(self.inner.allocate(num_groups), np.zeros(num_groups, np.uint8))
+
+    def grow(self, state: NullableState, num_groups: int) -> NullableState:
+        seen = np.zeros(num_groups, np.uint8)
+        seen[: len(state.seen)] = state.seen
+        return NullableState(self.inner.grow(state.inner, num_groups), seen)
+
+    def update(self, state: NullableState, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
+        nulls = _null_rows(args, num_rows)
+        if nulls is not None:
+            rows = np.flatnonzero(~nulls)
+            args = [take_rows(arg, rows) for arg in args]
+            groups, num_rows = None if groups is None else take(groups, rows), len(rows)
+        if num_rows == 0:
+            return
+        # COUNT(x) counts rows: it has x only to know which rows are null
+        self.inner.update(state.inner, groups, () if self.inner == COUNT_ROWS else args, num_rows)
+        if groups is None:
+            state.seen[0] = 1
+        else:
+            mark_ids(unsigned(groups), state.seen)
+
+    def combine(self, state: NullableState, other: NullableState) -> NullableState:
+        return NullableState(self.inner.combine(state.inner, other.inner), state.seen | other.seen)
+
+    def seal(self, state: NullableState) -> NullablePartial:
+        return NullablePartial(self.inner.seal(state.inner), state.seen.astype(np.bool_))
+
+    def select(self, partial: NullablePartial, groups: Array) -> NullablePartial:
+        return NullablePartial(self.inner.select(partial.inner, groups), partial.seen[groups])
+
+    def merge(self, partials: Sequence[NullablePartial], maps: Sequence[GroupIds], num_groups: int) -> NullablePartial:
+        seen = np.zeros(num_groups, np.bool_)
+        for partial, groups in zip(partials, maps, strict=True):
+            seen[groups[partial.seen]] = True
+        return NullablePartial(self.inner.merge([partial.inner for partial in partials], maps, num_groups), seen)
+
+    def finish(self, partial: NullablePartial) -> Vector:
+        result = self.inner.finish(partial.inner)
+        if not self.of_nothing_is_null or partial.seen.all():
+            return result
+        nulls = ~partial.seen if result.nulls is None else result.nulls | ~partial.seen
+        return Vector(result.type, result.values, result.offsets, nulls)
+
+    def encode(self, partial: NullablePartial) -> list[pa.Array]:
+        return [*self.inner.encode(partial.inner), pa.array(partial.seen)]
+
+    def decode(self, arrays: Sequence[pa.Array]) -> NullablePartial:
+        return NullablePartial(self.inner.decode(arrays[:-1]), arrays[-1].to_numpy(zero_copy_only=False))
+
+
+def _null_rows(args: Sequence[Operand], num_rows: int) -> "np.ndarray[Any, np.dtype[np.bool_]] | None":
+    """Return the rows in which any argument is null; None when there is none."""
+    if any(isinstance(arg, Scalar) and arg.value is None for arg in args):
+        return np.ones(num_rows, np.bool_)
+    nulls = union_nulls(args)
+    return nulls if nulls is not None and nulls.any() else None

@@ -1,0 +1,74 @@
+"""Null handling costs nothing where a segment has no nulls: its aggregates run there without looking for any.
+
+plain_calls(calls, probe) -> the calls as this segment needs them
+nullable_partials(partials, calls, plain, seen) -> partials as the query's aggregates expect them
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gamay.functions.aggregate.nullable import NullablePartial, NullSkipping
+from gamay.functions.aggregate.numeric import COUNT_ROWS
+from gamay.functions.aggregate.spi import Aggregate, Partial
+from gamay.functions.expression import Call, Column, Expression, Literal
+from gamay.functions.vector import Scalar
+from gamay.query.groupby.states import Evaluate
+from gamay.query.groupby.table import AggregateCall
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+# functions that never turn what is not null into null
+_TOTAL = frozenset({"plus", "minus", "times", "divide", "negate", "abs", "cast"})
+
+
+@dataclass(frozen=True, slots=True)
+class _PlainCall:
+    aggregate: Aggregate
+    arguments: tuple[Expression, ...]
+    filter: Column | None = None
+
+
+def plain_calls(calls: Sequence[AggregateCall], probe: Evaluate) -> Sequence[AggregateCall]:
+    """Return the calls, without the wrapper where no argument can be null in this segment.
+
+    probe: evaluates at no rows, which shows whether a column has nulls. Calls with a FILTER keep the wrapper: it knows which
+    groups the filter left without rows.
+    """
+    if not any(isinstance(call.aggregate, NullSkipping) for call in calls):
+        return calls
+    return [_plain(call, probe) for call in calls]
+
+
+def _plain(call: AggregateCall, probe: Evaluate) -> AggregateCall:
+    aggregate = call.aggregate
+    if not isinstance(aggregate, NullSkipping) or call.filter is not None:
+        return call
+    if not all(_is_never_null(argument, probe) for argument in call.arguments):
+        return call
+    return _PlainCall(aggregate.inner, () if aggregate.inner == COUNT_ROWS else call.arguments)
+
+
+def _is_never_null(expression: Expression, probe: Evaluate) -> bool:
+    if isinstance(expression, Literal):
+        return expression.value is not None
+    if isinstance(expression, Column):
+        operand = probe(expression)
+        return isinstance(operand, Scalar) or operand.nulls is None
+    return (
+        isinstance(expression, Call)
+        and expression.name in _TOTAL
+        and all(_is_never_null(arg, probe) for arg in expression.args)
+    )
+
+
+def nullable_partials(
+    partials: Sequence[Partial], calls: Sequence[AggregateCall], plain: Sequence[AggregateCall], seen: Array
+) -> tuple[Partial, ...]:
+    """Return the partials of `plain` as those of `calls`; seen: bool, for each group whether it has a row."""
+    return tuple(
+        partial if call.aggregate is run.aggregate else NullablePartial(partial, seen)
+        for partial, call, run in zip(partials, calls, plain, strict=True)
+    )
