@@ -2,7 +2,20 @@
 
 import importlib
 
-_FAMILIES: tuple[str, ...] = ("randomness", "idset", "hashes", "uuids", "addresses", "json_match")
+_FAMILIES: tuple[str, ...] = (
+    "randomness",
+    "characters",
+    "similarity",
+    "ngrams",
+    "codecs",
+    "url",
+    "idset",
+    "hashes",
+    "uuids",
+    "addresses",
+    "json_match",
+    "json_values",
+)
 
 for _family in _FAMILIES:
     importlib.import_module(f"gamay.functions.scalar.{_family}")

@@ -131,7 +131,7 @@ def _default(name: str, value: Any, result: DataType, multi_value: bool) -> Any:
         return None
     try:
         if not multi_value:
-            return scalar_of(value, result)
+            return value if result is DataType.JSON and isinstance(value, str) else scalar_of(value, result)
         listed = parse_document(value) if isinstance(value, str) else MISSING
         if isinstance(listed, list):
             return [scalar_of(item, result) for item in listed]
