@@ -52,11 +52,12 @@ def _first_paragraph(text: str | None) -> str:
 
 # -- functions
 
-_SCALAR_MODULES = (
-    "arithmetic", "rounding", "comparison", "logic", "casting", "strings", "patterns", "dates", "epochs", "arrays",
-    "json_path", "hashing",
-)  # fmt: skip
-_AGGREGATE_MODULES = ("numeric", "distinct", "hll", "digest")
+
+def _scalar_modules() -> tuple[str, ...]:
+    from gamay.functions import scalar
+    from gamay.functions.scalar import extended
+
+    return (*scalar._FAMILIES, *extended._FAMILIES)
 
 
 def _functions() -> Iterator[str]:
@@ -77,12 +78,14 @@ def _functions() -> Iterator[str]:
         "and likewise for the other percentiles.",
         "",
     )
-    for module in _AGGREGATE_MODULES:
-        full = f"gamay.functions.aggregate.{module}"
+    aggregates = "gamay.functions.aggregate."
+    for full in sorted({e.factory.__module__ for e in registry._aggregates.values()}):
+        if not full.startswith(aggregates):
+            continue  # a user's own
         yield from (f"{_first_paragraph(importlib.import_module(full).__doc__)}", "")
         known = sorted(names[k] for k, e in registry._aggregates.items() if e.factory.__module__ == full)
         yield from (", ".join(f"`{name}`" for name in known), "")
-    for module in _SCALAR_MODULES:
+    for module in _scalar_modules():
         full = f"gamay.functions.scalar.{module}"
         yield from (f"## {module.replace('_', ' ').capitalize()}", "")
         yield from (_first_paragraph(importlib.import_module(full).__doc__), "")
@@ -118,7 +121,7 @@ def _module_of(function: Any) -> str:
     module: str = getattr(_body(function.compute), "__module__", "") or ""
     if module.startswith(prefix):
         return module
-    named = (prefix + m for m in _SCALAR_MODULES)
+    named = (prefix + m for m in _scalar_modules())
     # A function of a user's own has none of these modules and is no part of the reference.
     return next((m for m in named if f'"{function.name}"' in inspect.getsource(importlib.import_module(m))), "")
 
@@ -315,6 +318,9 @@ class _Anything:
     """Stands for services that no request will reach."""
 
     def __getattr__(self, name: str) -> Any:
+        return _Anything()
+
+    def __call__(self) -> Any:
         return _Anything()
 
     def partition(self, _: str) -> tuple[str, str, str]:

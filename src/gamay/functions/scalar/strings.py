@@ -1,7 +1,6 @@
 """Functions of text. Positions count characters (code points); `length` counts UTF-16 units, as clients of Java expect."""
 
 import re
-import unicodedata
 from collections.abc import Callable
 from typing import Any
 
@@ -9,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gamay.functions.scalar.convert import array_of
-from gamay.functions.scalar.define import by_value, const, each, lists, scalar, wrong
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.scalar.convert import array_of, by_distinct, convert_values
+from gamay.functions.scalar.define import ANY, by_value, const, each, lists, scalar
 from gamay.functions.scalar.distinct import distinct
 from gamay.functions.vector import Values, Vector, take
 from gamay.model.types import DataType
@@ -18,6 +18,9 @@ from gamay.model.types import DataType
 STRING, INT, BOOLEAN = DataType.STRING, DataType.INT, DataType.BOOLEAN
 _BLANKS = "".join(map(chr, range(33)))  # what Java's trim removes
 _TEXT = each(STRING)
+_WORD = re.compile(r"\S+")
+MAX_CHARACTERS = 1 << 20
+"""The longest text that a function makes of a shorter one."""
 
 
 @scalar("upper", params=(_TEXT,), returns=STRING)
@@ -52,7 +55,13 @@ def rtrim(text: Any, characters: str = _BLANKS) -> Any:
 
 @scalar("initCap", params=(_TEXT,), returns=STRING)
 def init_cap(text: Any) -> Any:
-    return pc.utf8_title(text)
+    """The first character of each word in upper case, the others in lower; blanks end a word."""
+    return by_distinct(text, lambda value: _WORD.sub(_capitalized, value), STRING)
+
+
+def _capitalized(word: re.Match[str]) -> str:
+    first = word[0][0].upper()
+    return (first if len(first) == 1 else word[0][0]) + word[0][1:].lower()  # as Java: one character stays one
 
 
 # -- lengths
@@ -108,11 +117,17 @@ def right(text: Any, count: int) -> Any:
     return pc.utf8_slice_codeunits(text, -count, None) if count > 0 else pc.utf8_slice_codeunits(text, 0, 0)
 
 
-@by_value("strpos", params=(STRING, STRING, INT), returns=INT, optional=1)
-def strpos(text: str, find: str, occurrence: int = 1) -> int:
-    """Position from 0 of the nth occurrence, -1 if there is none."""
+@scalar("strpos", params=(_TEXT, const(STRING), const(INT)), returns=INT, optional=1)
+def strpos(text: Any, find: str, occurrence: int = 1) -> Any:
+    """Position from 0 of the nth occurrence, which may overlap the one before; -1 if there is none."""
+    if occurrence == 1 and pc.all(pc.string_is_ascii(text), min_count=0).as_py():
+        return pc.find_substring(text, find)  # counts bytes
+    return by_distinct(text, lambda value: _nth(value, find, occurrence), INT)
+
+
+def _nth(text: str, find: str, occurrence: int) -> int:
     position = -1
-    for _ in range(occurrence):
+    for _ in range(min(occurrence, len(text) + 2)):
         position = text.find(find, position + 1)
         if position < 0:
             return -1
@@ -174,100 +189,106 @@ def remove(text: Any, find: str) -> Any:
     return pc.replace_substring(text, find, "") if find else text
 
 
-@by_value("translate", params=(STRING, STRING, STRING), returns=STRING)
-def translate(text: str, source: str, target: str) -> str:
-    """Replace characters one by one; those without a counterpart vanish."""
-    table: dict[int, str] = {}
-    for i, character in enumerate(source):
-        table.setdefault(ord(character), target[i : i + 1])
-    return text.translate(table)
+def _checked_size(name: str, size: int) -> int:
+    if size > MAX_CHARACTERS:
+        raise QueryError(
+            ErrorCode.QUERY_EXECUTION, f"Function '{name}': the result is longer than {MAX_CHARACTERS} characters"
+        )
+    return size
 
 
-@by_value("lpad", params=(STRING, INT, STRING), returns=STRING)
-def lpad(text: str, size: int, pad: str) -> str:
-    missing = max(size - len(text), 0) if pad else 0
-    return (pad * missing)[:missing] + text
+def _padding(name: str, text: str, size: int, pad: str) -> str:
+    missing = max(_checked_size(name, size) - len(text), 0)
+    return ((pad or " ") * missing)[:missing]
 
 
-@by_value("rpad", params=(STRING, INT, STRING), returns=STRING)
-def rpad(text: str, size: int, pad: str) -> str:
-    missing = max(size - len(text), 0) if pad else 0
-    return text + (pad * missing)[:missing]
+@scalar("lpad", params=(_TEXT, const(INT), const(STRING)), returns=STRING)
+def lpad(text: Any, size: int, pad: str) -> Any:
+    """A longer text stays as it is; an empty pad is a blank."""
+    return by_distinct(text, lambda value: _padding("lpad", value, size, pad) + value, STRING)
 
 
-@scalar("repeat", params=(_TEXT, each(None), each(INT)), returns=STRING, optional=1)
-def repeat(text: Any, second: Any, count: Any = None) -> Any:
-    """`repeat(x, n)` or `repeat(x, separator, n)`."""
+@scalar("rpad", params=(_TEXT, const(INT), const(STRING)), returns=STRING)
+def rpad(text: Any, size: int, pad: str) -> Any:
+    """A longer text stays as it is; an empty pad is a blank."""
+    return by_distinct(text, lambda value: value + _padding("rpad", value, size, pad), STRING)
+
+
+@scalar("repeat", params=(_TEXT, ANY, each(INT)), returns=STRING, optional=1)
+def repeat(text: Any, second: Vector, count: Any = None) -> Any:
+    """`repeat(x, n)` or `repeat(x, separator, n)`; a count below 1 gives the empty text."""
     if count is None:
-        return pc.binary_repeat(text, _counts(pc.cast(second, pa.int64()), len(text)))
-    counts = _counts(pa.array(np.atleast_1d(count)), len(text))
-    return _repeat_separated(text, second, counts)
-
-
-def _counts(counts: Any, num_rows: int) -> Any:
-    numbers = np.maximum(np.asarray(counts), 0)
-    return pa.array(np.broadcast_to(numbers, num_rows) if len(numbers) != num_rows else numbers)
-
-
-def _repeat_separated(text: Any, separators: Any, counts: Any) -> Any:
-    pieces = pc.binary_repeat(pc.binary_join_element_wise(text, separators, ""), counts)
-    # one separator too many at the end, where there is anything at all
-    lengths = np.asarray(pc.utf8_length(pieces)) - np.asarray(pc.utf8_length(separators))
-    return pa.array([p[: max(n, 0)] for p, n in zip(pieces.to_pylist(), lengths.tolist(), strict=True)], pa.string())
-
-
-@by_value("space", params=(INT,), returns=STRING)
-def space(count: int) -> str:
-    return " " * count
+        counts, separator = convert_values(second.values, second.type, INT), None
+    else:
+        counts, separator = np.atleast_1d(count), convert_values(second.values, second.type, STRING)
+    counts = np.maximum(np.broadcast_to(counts, len(text)), 0).astype(np.int64)
+    sizes = np.asarray(pc.binary_length(text)) + (0 if separator is None else np.asarray(pc.binary_length(separator)))
+    _checked_size("repeat", int((sizes * counts).max(initial=0)))
+    times = pa.array(counts)
+    if separator is None:
+        return pc.binary_repeat(text, times)
+    # a separator before each piece, and the first one cut off again
+    pieces = pc.binary_repeat(pc.binary_join_element_wise(separator, text, ""), times).to_pylist()
+    lengths = pc.utf8_length(separator).to_pylist()
+    return pa.array([piece[length:] for piece, length in zip(pieces, lengths, strict=True)], pa.string())
 
 
 # -- splitting
 
 
-def pieces_of(text: str, delimiter: str) -> list[str]:
-    """Split at a whole delimiter; empty pieces vanish, but one trailing delimiter leaves an empty last piece."""
+def pieces_of(text: str, delimiter: str, limit: int = 0) -> list[str]:
+    """Split at a whole delimiter as StringUtils.splitByWholeSeparator of Apache Commons does.
+
+    Empty pieces vanish, but a delimiter at the end leaves one empty last piece. With a limit above 0 the last of so many
+    pieces is all the rest. An empty delimiter splits at blanks.
+    """
     if not delimiter:
-        return text.split()
-    parts = text.split(delimiter)
-    kept = [part for part in parts if part]
-    return [*kept, ""] if len(parts) > 1 and kept and parts[-1] == "" else kept
+        return text.split(None, limit - 1 if limit > 0 else -1)
+    pieces: list[str] = []
+    begin = 0
+    while True:
+        end = text.find(delimiter, begin)
+        if end < 0:
+            return [*pieces, text[begin:]] if text else []
+        if end > begin:
+            if len(pieces) + 1 == limit:
+                return [*pieces, text[begin:]]
+            pieces.append(text[begin:end])
+        begin = end + len(delimiter)
 
 
 @scalar("split", "stringToArray", params=(_TEXT, const(STRING), const(INT)), returns=STRING, optional=1, multi_value=True)
 def split(text: Any, delimiter: str, limit: int = -1) -> Vector:
-    def cut(value: str) -> list[str]:
-        parts = [part for part in value.split(delimiter) if part] if delimiter else value.split()
-        if 0 < limit < len(parts):
-            rest = [part for part in value.split(delimiter, limit - 1) if part] if delimiter else parts
-            parts = rest[:limit] if len(rest) >= limit else [*parts[: limit - 1], delimiter.join(parts[limit - 1 :])]
-        return parts
-
-    return lists_by_distinct(text, cut, STRING)
+    """The pieces between delimiters that are not empty; with a limit the last one is all the rest."""
+    return lists_by_distinct(text, lambda value: pieces_of(value, delimiter, limit), STRING)
 
 
-def lists_by_distinct(values: Values, function: Any, element: DataType) -> Vector:
-    """Apply a function that returns a list once to each distinct value."""
+def lists_by_distinct(values: Values, function: Callable[[Any], list[Any] | None], element: DataType) -> Vector:
+    """Apply a function that returns a list, or None for null, once to each distinct value."""
     codes, entries = distinct(Vector(STRING, values))
     found = [function(value) for value in entries.values.to_pylist()]
-    lengths = np.array([len(part) for part in found], dtype=np.int64)
+    missing = np.array([part is None for part in found], dtype=np.bool_)
+    lengths = np.array([len(part or ()) for part in found], dtype=np.int64)
     starts = np.concatenate([[0], np.cumsum(lengths)])
     offsets = np.concatenate([[0], np.cumsum(lengths[codes])])
     rows = np.arange(offsets[-1]) + np.repeat(starts[codes] - offsets[:-1], lengths[codes])
-    flat = array_of([item for part in found for item in part], element)
-    return Vector(element, take(flat, rows), offsets.astype(np.int32))
+    flat = array_of([item for part in found for item in part or ()], element)
+    return Vector(element, take(flat, rows), offsets.astype(np.int32), missing[codes] if missing.any() else None)
 
 
-@by_value("splitPart", params=(STRING, STRING, INT, INT), returns=STRING, optional=1)
-def split_part(text: str, delimiter: str, position: int, last: int | None = None) -> str:
+@scalar("splitPart", params=(_TEXT, const(STRING), const(INT), const(INT)), returns=STRING, optional=1)
+def split_part(text: Any, delimiter: str, position: int, last: int | None = None) -> Any:
     """`splitPart(x, delimiter, i)` or `splitPart(x, delimiter, limit, i)`: the piece from 0, negative from the end.
 
     A position that no piece has gives the text `null`.
     """
-    if last is None:
-        parts, index = pieces_of(text, delimiter), position
-    else:
-        parts, index = pieces_of(text, delimiter)[: position if position > 0 else None], last
-    return parts[index] if -len(parts) <= index < len(parts) else "null"
+    limit, index = (0, position) if last is None else (position, last)
+
+    def pick(value: str) -> str:
+        pieces = pieces_of(value, delimiter, limit)
+        return pieces[index] if -len(pieces) <= index < len(pieces) else "null"
+
+    return by_distinct(text, pick, STRING)
 
 
 @by_value("substringIndex", params=(STRING, STRING, INT), returns=STRING)
@@ -282,69 +303,3 @@ def substring_index(text: str, delimiter: str, count: int) -> str:
 @scalar("arrayToString", params=(lists(STRING), const(STRING), const(STRING)), returns=STRING, optional=1)
 def array_to_string(values: Vector, delimiter: str, null_text: str = "null") -> Any:
     return pc.binary_join(pa.ListArray.from_arrays(pa.array(values.offsets, pa.int32()), values.values), delimiter)
-
-
-# -- characters
-
-
-@by_value("codepoint", params=(STRING,), returns=INT)
-def codepoint(text: str) -> int:
-    if not text:
-        raise ValueError("an empty text has no first character")
-    return ord(text[0])
-
-
-@by_value("ascii", params=(STRING,), returns=INT)
-def ascii_of(text: str) -> int:
-    return ord(text[0]) if text else 0
-
-
-@by_value("chr", params=(INT,), returns=STRING)
-def chr_of(code: int) -> str:
-    return chr(code)
-
-
-_NORMAL_FORMS: dict[str, Callable[[str], str]] = {
-    "NFC": lambda text: unicodedata.normalize("NFC", text),
-    "NFD": lambda text: unicodedata.normalize("NFD", text),
-    "NFKC": lambda text: unicodedata.normalize("NFKC", text),
-    "NFKD": lambda text: unicodedata.normalize("NFKD", text),
-}
-
-
-@by_value("normalize", params=(STRING, STRING), returns=STRING, optional=1)
-def normalize(text: str, form: str = "NFC") -> str:
-    if form not in _NORMAL_FORMS:
-        raise wrong("normalize", f"'{form}' is not one of {', '.join(_NORMAL_FORMS)}")
-    return _NORMAL_FORMS[form](text)
-
-
-@by_value("strcmp", params=(STRING, STRING), returns=INT)
-def strcmp(left_text: str, right_text: str) -> int:
-    """As Java compares: the difference of the first characters that differ, else of the lengths."""
-    for a, b in zip(left_text, right_text, strict=False):
-        if a != b:
-            return ord(a) - ord(b)
-    return len(left_text) - len(right_text)
-
-
-@by_value("hammingDistance", params=(STRING, STRING), returns=INT)
-def hamming_distance(left_text: str, right_text: str) -> int:
-    if len(left_text) != len(right_text):
-        return -1
-    return sum(a != b for a, b in zip(left_text, right_text, strict=True))
-
-
-@by_value("levenshteinDistance", params=(STRING, STRING), returns=INT)
-def levenshtein_distance(left_text: str, right_text: str) -> int:
-    row = list(range(len(right_text) + 1))
-    for i, a in enumerate(left_text, 1):
-        previous, row[0] = row[0], i
-        for j, b in enumerate(right_text, 1):
-            previous, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, previous + (a != b))
-    return row[-1]
-
-
-@by_value("firstLine", params=(STRING,), returns=STRING)
-def first_line(text: str) -> str:
-    return re.split(r"\r\n|\r|\n", text, maxsplit=1)[0]

@@ -1,0 +1,66 @@
+"""How alike two texts are, by their characters or by their sound."""
+
+from collections.abc import Callable
+from itertools import groupby
+
+from gamay.functions.scalar.define import by_value
+from gamay.model.types import DataType
+
+STRING, INT = DataType.STRING, DataType.INT
+
+
+@by_value("strcmp", params=(STRING, STRING), returns=INT)
+def strcmp(left: str, right: str) -> int:
+    """As Java compares: the difference of the first characters that differ, else of the lengths."""
+    for a, b in zip(left, right, strict=False):
+        if a != b:
+            return ord(a) - ord(b)
+    return len(left) - len(right)
+
+
+@by_value("hammingDistance", params=(STRING, STRING), returns=INT)
+def hamming_distance(left: str, right: str) -> int:
+    """In how many places the characters differ; -1 for different lengths."""
+    if len(left) != len(right):
+        return -1
+    return sum(a != b for a, b in zip(left, right, strict=True))
+
+
+@by_value("levenshteinDistance", params=(STRING, STRING), returns=INT)
+def levenshtein_distance(left: str, right: str) -> int:
+    """How many characters must be inserted, deleted or replaced to get from one to the other."""
+    row = list(range(len(right) + 1))
+    for i, a in enumerate(left, 1):
+        previous, row[0] = row[0], i
+        for j, b in enumerate(right, 1):
+            previous, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, previous + (a != b))
+    return row[-1]
+
+
+_SOUNDS = {
+    letter: digit
+    for digit, letters in (("1", "BFPV"), ("2", "CGJKQSXZ"), ("3", "DT"), ("4", "L"), ("5", "MN"), ("6", "R"))
+    for letter in letters
+}
+
+
+@by_value("soundex", params=(STRING,), returns=STRING)
+def soundex(text: str) -> str:
+    """American Soundex of the letters A to Z: `Robert` and `Rupert` are R163. `0000` where there is no such letter.
+
+    Letters of one sound that follow each other, or stand around an H or W, count once (National Archives and Records
+    Administration, "The Soundex Indexing System").
+    """
+    letters = [letter for letter in text.upper() if "A" <= letter <= "Z"]
+    if not letters:
+        return "0000"
+    kept = [letters[0], *(letter for letter in letters[1:] if letter not in "HW")]
+    digits = [digit for digit, _ in groupby(_SOUNDS.get(letter, "") for letter in kept)]
+    return (letters[0] + "".join(digits[1:]) + "000")[:4]
+
+
+@by_value("difference", params=(STRING, STRING), returns=INT)
+def difference(left: str, right: str) -> int:
+    """How many of the four places of their Soundex are the same."""
+    code: Callable[[str], str] = soundex
+    return sum(a == b for a, b in zip(code(left), code(right), strict=True))
