@@ -48,6 +48,9 @@ class NoServers:
     def reload_progress(self, instance: str, table: str, segments: Sequence[str], since_ms: int) -> Any:
         raise NotFoundError(instance)
 
+    def stale_segments(self, instance: str, table: str) -> Sequence[str]:
+        raise NotFoundError(instance)
+
     def segment_errors(self, instance: str, table: str) -> Mapping[str, str]:
         raise NotFoundError(instance)
 

@@ -28,6 +28,10 @@ class Servers(Protocol):
         """Return how many of the segments were loaded again since then, and the reasons of those that failed."""
         ...
 
+    def stale_segments(self, instance: str, table: str) -> Sequence[str]:
+        """Return the loaded segments that are not stored as the table config asks for."""
+        ...
+
     def segment_errors(self, instance: str, table: str) -> Mapping[str, str]:
         """Return why segments are in the ERROR state."""
         ...

@@ -87,14 +87,45 @@ class InstanceManager:
 
     def drop(self, name: str) -> None:
         """Forget an instance. Raises NotFoundError, ConflictError while it is alive or has segments."""
+        if problems := self.drop_problems(name):
+            raise ConflictError(f"Failed to drop instance {name}: {'; '.join(message for _, message in problems)}")
+        self.context.registry.delete_instance(name)
+
+    def drop_problems(self, name: str) -> list[tuple[str, str]]:
+        """Return why an instance cannot be dropped: code and sentence each. Raises NotFoundError."""
         self.get(name)
         registry = self.context.registry
-        if name in registry.live_instance_ids():
-            raise ConflictError(f"Failed to drop instance {name}: it is still live")
+        problems = [("INSTANCE_IS_LIVE", "it is still live")] if name in registry.live_instance_ids() else []
         for table in self.tables.names():
             if any(name in states for states in registry.must_get_ideal_state(table).states.values()):
-                raise ConflictError(f"Failed to drop instance {name}: segments of table {table} are assigned to it")
-        registry.delete_instance(name)
+                problems.append(("INSTANCE_CONTAINED_IN_IDEAL_STATE", f"segments of table {table} are assigned to it"))
+        return problems
+
+    def tag_problems(self, changes: Mapping[str, Sequence[str]]) -> dict[str, list[tuple[str, str]]]:
+        """Return why instances cannot get other tags, all at once: code and sentence each, by instance.
+
+        A table must keep as many servers as it has replicas, and a broker. Raises NotFoundError for an unknown instance.
+        """
+        before = {instance.id: instance for instance in self.all()}
+        problems: dict[str, list[tuple[str, str]]] = {self.get(name).id: [] for name in changes}
+        after = [replace(i, tags=tuple(changes[i.id])) if i.id in changes else i for i in before.values()]
+        needs: dict[tuple[Role, str], int] = {}
+        for table in self.tables.names():
+            config = self.tables.get(table)
+            for need, count in (
+                ((Role.SERVER, server_tag(config)), config.replication),
+                ((Role.BROKER, f"{config.tenants.broker}_BROKER"), 1),
+            ):
+                needs[need] = max(needs.get(need, 0), count)
+        for (role, tag), count in needs.items():
+            left = sum(i.role is role and tag in i.tags for i in after)
+            if left >= count:
+                continue
+            for name in changes:
+                if before[name].role is role and tag in before[name].tags and tag not in changes[name]:
+                    sentence = f"tables need {count} {role.value.lower()}s tagged '{tag}', and {left} would be left"
+                    problems[name].append(("MINIMUM_INSTANCE_UNSATISFIED", sentence))
+        return problems
 
     # tenants
 

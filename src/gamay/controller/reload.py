@@ -59,6 +59,17 @@ class ReloadManager:
             self._send(server, job, names if segments else [], force_download)
         return job
 
+    def jobs(self, table: str) -> dict[str, dict[str, str]]:
+        """Return the fields of all jobs of a typed table, by id."""
+        store = self.context.registry.store
+        nodes = [store.get(f"{_JOBS}/{job_id}") for job_id in store.children(_JOBS)]
+        fields = [decode(node.value).simple for node in nodes if node is not None]
+        return {
+            simple["jobId"]: {**simple, "messageCount": str(len(orjson.loads(simple["servers"])))}
+            for simple in fields
+            if simple["tableName"] == table
+        }
+
     def status(self, job_id: str) -> dict[str, Any]:
         """Return how far a job is. Raises NotFoundError."""
         node = self.context.registry.store.get(f"{_JOBS}/{job_id}")

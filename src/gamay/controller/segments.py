@@ -7,7 +7,7 @@ ideal state. Whatever a crash leaves behind without the last step was never ackn
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from gamay.base.errors import ConflictError, GamayError, InvalidConfigError, NotFoundError
@@ -15,7 +15,7 @@ from gamay.cluster.assignment import assign_balanced, servers_tagged
 from gamay.cluster.records import LineageState, SegmentRecord
 from gamay.controller.context import ControllerContext
 from gamay.controller.deep_store import size_of
-from gamay.controller.tables import TableManager, retention_until, server_tag
+from gamay.controller.tables import TableManager, server_tag
 from gamay.controller.verify import VerifiedSegment, check_matches, check_times, record_of
 from gamay.segment.metadata import SegmentMetadata
 
@@ -46,13 +46,16 @@ class PushOptions:
     check_times: bool = True
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class SegmentManager:
     """The segments of all tables. Its methods may be called from any thread; pushes are committed one at a time."""
 
     context: ControllerContext
     tables: TableManager
-    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    @property
+    def _lock(self) -> threading.RLock:
+        return self.tables.schemas.lock
 
     def push(self, table: str, segment: VerifiedSegment, source: Path, options: PushOptions) -> SegmentRecord:
         """Add or refresh one segment. `source`: its archive, or its folder, in the work folder; it is moved away.
@@ -128,12 +131,12 @@ class SegmentManager:
         return chosen
 
     def delete(self, table: str, names: Sequence[str], retention: str | None = None) -> None:
-        """Delete segments; their copies are set aside for `retention` (7 days), `0d` frees the space at once.
+        """Delete segments; their copies are set aside for as long as `TableManager.kept_until` says.
 
         Raises NotFoundError when one does not exist, ConflictError while a replacement of segments needs one.
         """
-        until_ms = retention_until(retention, self.context.clock.now_ms())
         with self._lock:
+            until_ms = self.tables.kept_until(self.tables.document(table), retention)
             known = set(self.names(table))
             if missing := [name for name in names if name not in known]:
                 raise NotFoundError(f"Segment {', '.join(missing)} not found in table {table}")

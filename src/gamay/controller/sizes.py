@@ -37,7 +37,7 @@ def _half(context: ControllerContext, table: str, include_replaced: bool) -> dic
     ideal = context.registry.must_get_ideal_state(table)
     hidden = frozenset[str]() if include_replaced else context.registry.get_lineage(table).hidden_segments()
     servers = {server for states in ideal.states.values() for server in states}
-    sizes = {server: _sizes(context, server, table) for server in sorted(servers)}
+    sizes = {server: told_sizes(context, server, table) for server in sorted(servers)}
     segments = {name: _segment(name, states, sizes) for name, states in sorted(ideal.states.items()) if name not in hidden}
     missing = sum(1 for segment in segments.values() if segment["reportedSizeInBytes"] == UNKNOWN)
     all_missing = bool(segments) and missing == len(segments)
@@ -54,7 +54,8 @@ def _half(context: ControllerContext, table: str, include_replaced: bool) -> dic
     }
 
 
-def _sizes(context: ControllerContext, server: str, table: str) -> Mapping[str, int]:
+def told_sizes(context: ControllerContext, server: str, table: str) -> Mapping[str, int]:
+    """Return the bytes of the segments that a server has loaded; none when it does not answer."""
     try:
         return context.servers.segment_sizes(server, table)
     except NotFoundError:

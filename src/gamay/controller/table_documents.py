@@ -12,6 +12,7 @@ from gamay.model.parse import Parsed
 from gamay.model.schema import Schema, check_backward_compatible
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType, table_type_of, typed_table_name
+from gamay.model.without_effect import without_effect
 
 _KEYS = frozenset({"tableName", "schema", "offline", "realtime"})
 _SLOTS = {"offline": TableType.OFFLINE, "realtime": TableType.REALTIME}
@@ -25,6 +26,12 @@ class TableDocument:
     schema: Parsed[Schema]
     configs: Mapping[TableType, Parsed[TableConfig]]
     unrecognized: Mapping[str, Any]
+
+    def warnings(self) -> list[str]:
+        """Return what the table configs say without effect."""
+        return [
+            f"{slot}: {w}" for slot, t in _SLOTS.items() if t in self.configs for w in without_effect(self.configs[t].value)
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """Return the document with every part in its full form."""
@@ -81,6 +88,10 @@ class TableDocuments:
 
     def add(self, document: Mapping[str, Any], skip: str = "") -> TableDocument:
         """Add a schema and its tables, all or nothing. Raises InvalidConfigError, also when a part exists."""
+        with self.schemas.lock:
+            return self._add(document, skip)
+
+    def _add(self, document: Mapping[str, Any], skip: str) -> TableDocument:
         parsed = self.parse(document, skip)
         existing = [t for t in TableType if typed_table_name(parsed.name, t) in self.tables.names()]
         if existing or self.context.registry.get_schema(parsed.name) is not None:
@@ -102,6 +113,10 @@ class TableDocuments:
         self, name: str, document: Mapping[str, Any], skip: str = "", *, force_schema: bool = False
     ) -> TableDocument:
         """Change a schema and its tables, adding a type that is missing. Raises InvalidConfigError."""
+        with self.schemas.lock:
+            return self._replace(name, document, skip, force_schema)
+
+    def _replace(self, name: str, document: Mapping[str, Any], skip: str, force_schema: bool) -> TableDocument:
         parsed = self.parse(document, skip)
         if parsed.name != name:
             raise InvalidConfigError(
@@ -113,7 +128,8 @@ class TableDocuments:
         known = self.context.registry.get_schema(name)
         if known is not None and not force_schema:
             check_backward_compatible(Schema.from_json(known).value, parsed.schema.value)
-        self.schemas.add(parsed.schema.value.to_json(), force=True)
+        replaced = [typed_table_name(name, table_type) for table_type in parsed.configs]
+        self.schemas.add(parsed.schema.value.to_json(), force=True, replaced_tables=replaced)
         for table_type, config in parsed.configs.items():
             if table_type in existing:
                 self.tables.replace(config.value.typed_name, config.value.to_json(), skip)
@@ -125,9 +141,10 @@ class TableDocuments:
         """Delete the tables and the schema of a raw name; return whether there was anything."""
         if table_type_of(name) is not None:
             raise InvalidConfigError(f"tableConfigs are named without type, not '{name}'")
-        found = [typed for t in TableType if (typed := typed_table_name(name, t)) in self.tables.names()]
-        for table in found:
-            self.tables.delete(table)
-        had_schema = self.context.registry.get_schema(name) is not None
-        self.context.registry.delete_schema(name)
+        with self.schemas.lock:
+            found = [typed for t in TableType if (typed := typed_table_name(name, t)) in self.tables.names()]
+            for table in found:
+                self.tables.delete(table)
+            had_schema = self.context.registry.get_schema(name) is not None
+            self.context.registry.delete_schema(name)
         return bool(found) or had_schema

@@ -4,6 +4,7 @@ The table config's record decides whether a table exists: it is written last on 
 that a crash in between leaves remains that `gamay.controller.repair` removes, never half a table.
 """
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,10 +21,15 @@ from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType, raw_table_name, table_type_of, typed_table_name
 from gamay.model.units import parse_period
 from gamay.model.validation import validate_table_config
+from gamay.model.without_effect import without_effect
 from gamay.sql.columns import columns_of
 
+_log = logging.getLogger(__name__)
+
 DEFAULT_TENANT = "DefaultTenant"
-_DELETED_RETENTION_MS = 7 * 24 * 3600 * 1000
+_DAY_MS = 24 * 3600 * 1000
+_DELETED_RETENTION_DAYS = 7
+_DELETED_RETENTION_KEY = "controller.deleted.segments.retentionInDays"
 _SKIPPABLE = frozenset({"ALL", "TASK", "UPSERT", "TENANT", "MINION_INSTANCES", "ACTIVE_TASKS"})
 
 
@@ -111,16 +117,18 @@ class TableManager:
 
     def add(self, document: Mapping[str, Any], skip: str = "") -> Parsed[TableConfig]:
         """Create a table. Raises ConflictError when it exists, InvalidConfigError."""
-        parsed = self.parse(document, skip=skip)
-        config = parsed.value
-        registry = self.context.registry
-        table = config.typed_name
-        if table in registry.table_names():
-            raise ConflictError(f"Table config for {table} already exists. If this is unexpected, use PUT to update it.")
-        # What a crashed creation or deletion left behind must not become part of the new table.
-        self._delete_remains(table, self.context.clock.now_ms() + _DELETED_RETENTION_MS)
-        registry.create_ideal_state(Assignment.new_table(table, config.replication))
-        registry.create_table_config(table, config.to_json())
+        with self.schemas.lock:
+            parsed = self.parse(document, skip=skip)
+            config = parsed.value
+            registry = self.context.registry
+            table = config.typed_name
+            if table in registry.table_names():
+                raise ConflictError(f"Table config for {table} already exists. If this is unexpected, use PUT to update it.")
+            # What a crashed creation or deletion left behind must not become part of the new table.
+            self.delete_remains(table)
+            registry.create_ideal_state(Assignment.new_table(table, config.replication))
+            registry.create_table_config(table, config.to_json())
+        _log_warnings(config)
         return parsed
 
     def replace(self, name: str, document: Mapping[str, Any], skip: str = "") -> Parsed[TableConfig]:
@@ -129,19 +137,47 @@ class TableManager:
         table = parsed.value.typed_name
         if name not in (table, parsed.value.raw_name):
             raise InvalidConfigError(f"Request table name '{name}' does not match the table name '{table}' in the body")
-        self.document(table)
-        parsed = self.parse(document, skip=skip)
-        self.context.registry.put_table_config(table, parsed.value.to_json())
-        replicas = str(parsed.value.replication)
-        self.context.registry.update_ideal_state(table, lambda i: replace(i, simple={**i.simple, "REPLICAS": replicas}))
+        with self.schemas.lock:
+            self.document(table)
+            parsed = self.parse(document, skip=skip)
+            self.context.registry.put_table_config(table, parsed.value.to_json())
+            replicas = str(parsed.value.replication)
+            self.context.registry.update_ideal_state(table, lambda i: replace(i, simple={**i.simple, "REPLICAS": replicas}))
+        _log_warnings(parsed.value)
         return parsed
 
     def delete(self, table: str, retention: str | None = None) -> None:
-        """Delete a typed table; its segments are set aside for `retention` (7 days), `0d` frees the space at once."""
-        self.document(table)
-        until_ms = retention_until(retention, self.context.clock.now_ms())
-        self.context.registry.delete_table_config(table)
-        self._delete_remains(table, until_ms)
+        """Delete a typed table; its segments are set aside for as long as `kept_until` says. Raises NotFoundError."""
+        with self.schemas.lock:
+            until_ms = self.kept_until(self.document(table), retention)
+            self.context.registry.delete_table_config(table)
+            self._delete_remains(table, until_ms)
+
+    def kept_until(self, document: Mapping[str, Any], retention: str | None) -> int | None:
+        """Return until when what is deleted from a table is kept; None: not at all.
+
+        document: the table's config. What counts is the request's `retention`, else the config's
+        deletedSegmentsRetentionPeriod, else the cluster's `controller.deleted.segments.retentionInDays`, else 7 days.
+        Raises InvalidConfigError for a bad `retention`.
+        """
+        keep_ms = parse_period(retention) if retention is not None else self._configured_retention_ms(document)
+        return self.context.clock.now_ms() + keep_ms if keep_ms > 0 else None
+
+    def _configured_retention_ms(self, document: Mapping[str, Any]) -> int:
+        period = document.get("segmentsConfig", {}).get("deletedSegmentsRetentionPeriod")
+        if period is not None:
+            try:
+                return parse_period(period)
+            except InvalidConfigError as error:  # stored without validation; that must not keep the table from going
+                _log.warning("segmentsConfig.deletedSegmentsRetentionPeriod: %s; the cluster's is taken", error)
+        days = self.context.registry.cluster_config().get(_DELETED_RETENTION_KEY, str(_DELETED_RETENTION_DAYS))
+        try:
+            return int(days) * _DAY_MS
+        except ValueError:
+            _log.warning(
+                "%s: '%s' is not a number of days; %d is taken", _DELETED_RETENTION_KEY, days, _DELETED_RETENTION_DAYS
+            )
+            return _DELETED_RETENTION_DAYS * _DAY_MS
 
     def is_enabled(self, table: str) -> bool:
         """Whether queries and servers may use the table. Raises NotFoundError."""
@@ -160,7 +196,8 @@ class TableManager:
 
     def delete_remains(self, table: str) -> None:
         """Finish a deletion that was interrupted."""
-        self._delete_remains(table, self.context.clock.now_ms() + _DELETED_RETENTION_MS)
+        with self.schemas.lock:
+            self._delete_remains(table, self.kept_until({}, None))
 
     def _delete_remains(self, table: str, until_ms: int | None) -> None:
         registry = self.context.registry
@@ -201,7 +238,6 @@ def parse_table_type(text: str | None) -> TableType | None:
         raise InvalidConfigError(f"Illegal table type: '{text}', it must be OFFLINE or REALTIME") from None
 
 
-def retention_until(retention: str | None, now_ms: int) -> int | None:
-    """Return until when deleted files are kept; None: not at all. Raises InvalidConfigError for a bad period."""
-    keep_ms = _DELETED_RETENTION_MS if retention is None else parse_period(retention)
-    return now_ms + keep_ms if keep_ms > 0 else None
+def _log_warnings(config: TableConfig) -> None:
+    for sentence in without_effect(config):
+        _log.warning("table %s: %s", config.typed_name, sentence)

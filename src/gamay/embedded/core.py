@@ -221,6 +221,9 @@ class _LocalServers:
     ) -> tuple[int, Mapping[str, str]]:
         return self._check(instance).reload_progress(table, segments, since_ms)
 
+    def stale_segments(self, instance: str, table: str) -> Sequence[str]:
+        return self._check(instance).stale_segments(table)
+
     def segment_errors(self, instance: str, table: str) -> Mapping[str, str]:
         return {name: failure.reason for name, failure in self._check(instance).failures(table).items()}
 

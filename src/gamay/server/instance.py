@@ -13,7 +13,7 @@ from gamay.base.errors import CorruptSegmentError, GamayError
 from gamay.cluster import paths
 from gamay.cluster.records import CONSUMING, ERROR, ONLINE, Assignment, SegmentRecord
 from gamay.cluster.registry import Registry, announce
-from gamay.cluster.znrecord import decode, encode
+from gamay.cluster.znrecord import ZNRecord, decode, encode
 from gamay.server.loader import SegmentLoader
 from gamay.server.rebuild import TableLayout
 from gamay.server.table import LoadedSegment, TableData
@@ -81,6 +81,13 @@ class ServerInstance:
     def failures(self, table: str) -> dict[str, Failure]:
         """Return why segments of a table are in the ERROR state."""
         return {segment: failure for (name, segment), failure in list(self._failures.items()) if name == table}
+
+    def stale_segments(self, table: str) -> list[str]:
+        """Return the loaded segments of a table that `reload` would store in another way."""
+        data, layout = self._tables.get(table), self._loader.layout_of(table)
+        if data is None or layout is None:
+            return []
+        return sorted(name for name, loaded in data.snapshot().items() if not layout.matches(loaded.segment.info))
 
     def layout_of(self, table: str) -> TableLayout | None:
         """Return how a typed table is stored now, None when it is gone."""
@@ -158,7 +165,7 @@ class ServerInstance:
         try:
             action()
         except Exception:  # noqa: BLE001 - one table's broken record must not keep the others from being served
-            _log.exception("%s: %s failed; it is tried again with the next change", self.id, what)
+            _log.exception("%s: %s failed", self.id, what)
 
     def _next_work(self) -> _Work | None:
         """Wait for something to do and take all of it; None when the server stops."""
@@ -270,39 +277,46 @@ class ServerInstance:
             node = store.get(path)
             if node is None:
                 continue
-            record = decode(node.value)
-            if record.simple.get("MSG_SUBTYPE") == "RELOAD_SEGMENT":
-                self.reload(
-                    record.simple["tableName"],
-                    record.lists.get("segments", []),
-                    force_download=record.simple.get("forceDownload") == "true",
-                )
-            else:
-                _log.warning("%s: message %s of an unknown kind is ignored", self.id, record.simple)
+            # A message that fails is not kept: it would fail again, and all that come after it would wait.
+            self._guarded(f"message {name}", partial(self._handle_message, decode(node.value)))
             store.delete(path)
 
-    def reload(self, table: str, segments: Sequence[str], *, force_download: bool = False) -> None:
-        """Load segments again (all of the table's when none is named), keeping the old ones visible until then."""
-        data = self._tables.get(table)
-        if data is None:
+    def _handle_message(self, message: ZNRecord) -> None:
+        if message.simple.get("MSG_SUBTYPE") != "RELOAD_SEGMENT":
+            _log.warning("%s: message %s of an unknown kind is ignored", self.id, message.simple)
             return
-        records = self._records(data, list(segments) or sorted(data.snapshot()))
+        self.reload(
+            message.simple["tableName"],
+            message.lists.get("segments", []),
+            force_download=message.simple.get("forceDownload") == "true",
+        )
+
+    def reload(self, table: str, segments: Sequence[str], *, force_download: bool = False) -> None:
+        """Load segments again (all of the table's when none is named), keeping the old ones visible until then.
+
+        Those that could not be loaded are tried again, too.
+        """
+        data, ideal = self._tables.get(table), self._registry.get_ideal_state(table)
+        if data is None or ideal is None:
+            return
+        known = {*data.snapshot(), *self.failures(table)}
+        records = self._records(table, [name for name in (segments or sorted(known)) if name in known])
         self._swap(data, self._load_all(table, records, force_download=force_download))
+        self._report(table, set(ideal.segments_of(self.id)), exists=True)
 
     def _recheck(self, table: str) -> None:
         data = self._tables.get(table)
         if data is None:
             return
-        records = self._records(data, sorted(data.snapshot()))
+        records = self._records(table, sorted(data.snapshot()))
         sound = self._load_all(table, records, verify_on_use=False)
         self._swap(data, sound, {record.name for record in records} - sound.keys())
         ideal = self._registry.get_ideal_state(table)
         if ideal is not None:
             self._report(table, set(ideal.segments_of(self.id)), exists=True)
 
-    def _records(self, data: TableData, names: Sequence[str]) -> list[SegmentRecord]:
-        loaded = data.snapshot()
-        found = [self._registry.get_segment(data.name, name) for name in names if name in loaded]
+    def _records(self, table: str, names: Sequence[str]) -> list[SegmentRecord]:
+        found = [self._registry.get_segment(table, name) for name in names]
         return [record for record in found if record is not None]
 
     def _swap(self, data: TableData, fresh: Mapping[str, LoadedSegment], dropped: Iterable[str] = ()) -> None:

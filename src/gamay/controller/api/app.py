@@ -13,12 +13,15 @@ from gamay.base.errors import GamayError
 from gamay.controller.api.cluster import cluster_router, instance_router, live_broker_router
 from gamay.controller.api.instance_changes import instance_change_router
 from gamay.controller.api.periodic import periodic_router
+from gamay.controller.api.process import process_router
 from gamay.controller.api.queries import query_router
 from gamay.controller.api.schemas import schema_router
 from gamay.controller.api.segment_changes import segment_change_router
+from gamay.controller.api.segment_checks import segment_check_router
 from gamay.controller.api.segments import segment_read_router
 from gamay.controller.api.services import VERSION, Services
 from gamay.controller.api.tables import table_documents_router, table_router
+from gamay.controller.api.tenants import tenant_router
 from gamay.controller.api.uploads import ingest_router, upload_router
 from gamay.controller.api.views import view_router
 
@@ -43,11 +46,14 @@ def create_app(services: Services) -> FastAPI:
         table_documents_router(services),
         upload_router(services),
         segment_change_router(services),
+        segment_check_router(services),
         segment_read_router(services),
         instance_router(services),
         instance_change_router(services),
+        tenant_router(services),
         periodic_router(services),
         cluster_router(services),
+        process_router(services),
         query_router(services),
         ingest_router(services),
     ):

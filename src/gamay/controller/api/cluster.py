@@ -1,4 +1,4 @@
-"""REST: instances, brokers, tenants, the cluster's settings, and a look into the metadata store."""
+"""REST: instances, brokers, the cluster's settings, and a look into the metadata store."""
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
@@ -13,7 +13,7 @@ from gamay.cluster.registry import Registry
 from gamay.cluster.store import Node
 from gamay.cluster.znrecord import decode
 from gamay.controller.api.services import VERSION, Services, json_body, status
-from gamay.controller.tables import server_tag
+from gamay.controller.api.tenants import tenants_of
 
 _COMPONENTS = (
     "gamay",
@@ -68,6 +68,11 @@ def cluster_router(services: Services) -> APIRouter:
     def leaders() -> dict[str, Any]:
         return {"leadControllerResourceEnabled": False, "leadControllerEntryMap": {}}
 
+    @router.get("/leader/tables/{table}", summary="Tell which controller leads a table")
+    def leader(table: str) -> dict[str, Any]:
+        services.tables.resolve(table)
+        return leaders()
+
     @router.get("/auth/info", summary="Tell how users log in")
     def auth_info() -> dict[str, str]:
         return {"workflow": "NONE"}
@@ -82,7 +87,7 @@ def cluster_router(services: Services) -> APIRouter:
 
 
 def instance_router(services: Services) -> APIRouter:
-    """Return the routes about instances, brokers and tenants."""
+    """Return the routes about instances and brokers."""
     router = APIRouter(tags=["Instance"])
     registry = services.context.registry
 
@@ -115,34 +120,8 @@ def instance_router(services: Services) -> APIRouter:
             "systemResourceInfo": None,
         }
 
-    _tenant_routes(router, services)
     _broker_routes(router, services)
     return router
-
-
-def _tenant_routes(router: APIRouter, services: Services) -> None:
-    registry = services.context.registry
-
-    @router.get("/tenants", tags=["Tenant"], summary="List the tenants")
-    def tenants(kind: Annotated[str | None, Query(alias="type")] = None) -> dict[str, list[str]]:
-        found = {
-            "SERVER_TENANTS": _tenants(_instances(registry), Role.SERVER),
-            "BROKER_TENANTS": _tenants(_instances(registry), Role.BROKER),
-        }
-        return {key: names for key, names in found.items() if kind is None or key.startswith(kind.upper())}
-
-    @router.get("/tenants/{name}", tags=["Tenant"], summary="List the instances of a tenant")
-    def tenant(name: str) -> dict[str, Any]:
-        servers = [i.id for i in _of_tenant(_instances(registry), Role.SERVER, name)]
-        brokers = [i.id for i in _of_tenant(_instances(registry), Role.BROKER, name)]
-        if not servers and not brokers:
-            raise NotFoundError(f"Failed to find instances for tenant: {name}")
-        return {"ServerInstances": servers, "BrokerInstances": brokers, "tenantName": name}
-
-    @router.get("/tenants/{name}/tables", tags=["Tenant"], summary="List the tables of a tenant")
-    def tables(name: str) -> dict[str, list[str]]:
-        manager = services.tables
-        return {"tables": [t for t in manager.names() if server_tag(manager.get(t)).rpartition("_")[0] == name]}
 
 
 def _broker_routes(router: APIRouter, services: Services) -> None:
@@ -157,7 +136,7 @@ def _broker_routes(router: APIRouter, services: Services) -> None:
 
     def by_tenant(state: str | None, described: bool) -> dict[str, list[Any]]:
         found = brokers(state)
-        return {t: _shown(_of_tenant(found, Role.BROKER, t), described) for t in _tenants(found, Role.BROKER)}
+        return {t: _shown(_of_tenant(found, Role.BROKER, t), described) for t in tenants_of(found, Role.BROKER)}
 
     def by_table(state: str | None, described: bool) -> dict[str, list[Any]]:
         found = brokers(state)
@@ -264,12 +243,6 @@ def _stat(node: Node) -> dict[str, int]:
 
 def _instances(registry: Registry) -> list[Instance]:
     return [i for name in registry.instance_ids() if (i := registry.get_instance(name)) is not None]
-
-
-def _tenants(instances: Iterable[Instance], role: Role) -> list[str]:
-    suffixes = ("_BROKER",) if role is Role.BROKER else ("_OFFLINE", "_REALTIME")
-    tags = {tag for i in instances if i.role is role for tag in i.tags if tag.endswith(suffixes)}
-    return sorted({tag.rpartition("_")[0] for tag in tags})
 
 
 def _of_tenant(instances: Iterable[Instance], role: Role, tenant: str) -> list[Instance]:

@@ -5,7 +5,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 
 from gamay.base.errors import InvalidConfigError
+from gamay.cluster.records import Role
 from gamay.controller.api.services import Services, body_docs, json_body, status
+from gamay.model.parse import load_json
 
 _EXAMPLE = {"host": "server-2", "port": 8098, "type": "SERVER", "tags": ["DefaultTenant_OFFLINE"]}
 _TENANT = {
@@ -15,7 +17,9 @@ _TENANT = {
     "offlineInstances": 1,
     "realtimeInstances": 1,
 }
+_TAGS_EXAMPLE = '[{"instanceName": "Server_a_1", "newTags": ["x_OFFLINE"]}]'
 Body = Annotated[dict[str, Any], Depends(json_body)]
+InstanceNames = Annotated[list[str], Query(alias="instanceNames", default_factory=list)]
 
 
 def instance_change_router(services: Services) -> APIRouter:
@@ -59,8 +63,56 @@ def instance_change_router(services: Services) -> APIRouter:
         instances.drop(name)
         return status("Successfully dropped instance")
 
+    _check_routes(router, services)
     _tenant_routes(router, services)
     return router
+
+
+def _check_routes(router: APIRouter, services: Services) -> None:
+    instances = services.instances
+
+    @router.post("/instances/{name}/updateBrokerResource", summary="Bring the tables of a broker in line with its tags")
+    def update_broker_resource(name: str) -> dict[str, Any]:
+        # Which broker answers for which table follows from the tags at every request, there is nothing to rebuild.
+        if instances.get(name).role is not Role.BROKER:
+            raise InvalidConfigError(f"Cannot update broker resource for non-broker instance: {name}")
+        return status(f"Broker resource is up to date for broker: {name}")
+
+    @router.post(
+        "/tables/{table}/rebuildBrokerResourceFromHelixTags",
+        tags=["Table"],
+        summary="Bring a table's brokers in line with tags",
+    )
+    def rebuild_broker_resource(table: str) -> dict[str, Any]:
+        typed = services.tables.resolve_one(table)
+        return status(f"Broker resource is not rebuilt because ideal state is the same for table: {typed}")
+
+    @router.get("/instances/dropInstance/validate", summary="Tell which instances could be dropped")
+    def validate_drop(
+        names: Annotated[list[str], Query(alias="instanceNames", default_factory=list)],
+    ) -> list[dict[str, Any]]:
+        return [_safety(name, instances.drop_problems(name)) for name in names]
+
+    @router.post("/instances/updateTags/validate", summary="Tell which instances could get other tags")
+    async def validate_tags(request: Request) -> list[dict[str, Any]]:
+        wanted = _tag_changes(load_json(await request.body(), "request body"))
+        problems = instances.tag_problems(wanted)
+        return [_safety(name, problems[name]) for name in wanted]
+
+
+def _safety(name: str, problems: list[tuple[str, str]]) -> dict[str, Any]:
+    issues = [{"code": code, "message": message} for code, message in problems]
+    return {"instanceName": name, "isSafe": not issues, "issues": issues}
+
+
+def _tag_changes(body: Any) -> dict[str, list[str]]:
+    changes = {}
+    for entry in body if isinstance(body, list) else [None]:
+        name, tags = (entry.get("instanceName"), entry.get("newTags")) if isinstance(entry, dict) else (None, None)
+        if not isinstance(name, str) or not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+            raise InvalidConfigError(f"the request body must be a list like {_TAGS_EXAMPLE}")
+        changes[name] = tags
+    return changes
 
 
 def _tenant_routes(router: APIRouter, services: Services) -> None:

@@ -3,17 +3,26 @@
 import itertools
 from collections.abc import Mapping
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import httpx
 import orjson
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.errors import ErrorCode, GamayError, NotFoundError, QueryError, nearest
 from gamay.cluster.records import Instance, Role
-from gamay.controller.api.services import Services, body_docs
+from gamay.controller.api.services import Services, body_docs, names_body
+from gamay.sql.parser import parse_query
 
 _TIMEOUT_S = 600.0
+_RUNNING_TIMEOUT_MS = 3000
+
+
+class BrokerError(GamayError):
+    """A broker that does not answer in time."""
+
+    http_status = 500
 
 
 def query_router(services: Services) -> APIRouter:
@@ -50,7 +59,50 @@ def query_router(services: Services) -> APIRouter:
             return _failed(request, QueryError(ErrorCode.BROKER_INSTANCE_MISSING, f"broker {broker.id} failed: {error!r}"))
         return Response(answer.content, status_code=answer.status_code, media_type=_media_type(request))
 
+    _running_routes(router, services, client)
     return router
+
+
+def _running_routes(router: APIRouter, services: Services, client: httpx.AsyncClient) -> None:
+    timeout_ms = Annotated[int, Query(alias="timeoutMs", gt=0)]
+
+    @router.get("/queries", summary="List the queries that run, by broker")
+    async def running(timeout: timeout_ms = _RUNNING_TIMEOUT_MS) -> dict[str, Any]:
+        found = {}
+        for broker in _live_brokers(services):
+            answer = await _ask(client, "GET", broker, "/queries", {}, timeout)
+            found[broker.id] = orjson.loads(answer.content)
+        return found
+
+    @router.delete("/query/{broker}/{query_id}", summary="Cancel a query that a broker runs")
+    async def cancel(
+        broker: str,
+        query_id: str,
+        timeout: timeout_ms = _RUNNING_TIMEOUT_MS,
+        verbose: bool = False,
+    ) -> Response:
+        asked = next((b for b in _live_brokers(services) if b.id == broker), None)
+        if asked is None:
+            hint = nearest(broker, [b.id for b in _live_brokers(services)])
+            raise NotFoundError(f"There is no live broker {broker}.{hint}")
+        params = {"timeoutMs": str(timeout), "verbose": str(verbose).lower()}
+        answer = await _ask(client, "DELETE", asked, f"/query/{quote(query_id, safe='')}", params, timeout)
+        return Response(answer.content, status_code=answer.status_code, media_type=answer.headers.get("content-type"))
+
+    @router.post("/query/tableNames", summary="List the tables that queries read")
+    async def table_names(request: Request) -> list[str]:
+        queries = await names_body(request)
+        return sorted({table for sql in queries if (table := parse_query(sql).table)})
+
+
+async def _ask(
+    client: httpx.AsyncClient, method: str, broker: Instance, path: str, params: Mapping[str, str], timeout_ms: int
+) -> httpx.Response:
+    url = f"http://{broker.host}:{broker.port}{path}"
+    try:
+        return await client.request(method, url, params=dict(params), timeout=timeout_ms / 1000)
+    except httpx.HTTPError as error:
+        raise BrokerError(f"broker {broker.id} does not answer: {error!r}") from error
 
 
 def _live_brokers(services: Services) -> list[Instance]:

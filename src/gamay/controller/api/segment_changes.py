@@ -100,10 +100,18 @@ def _reload_routes(router: APIRouter, services: Services) -> None:
         table_type: TypeParam = None,
         force: Annotated[bool, Query(alias="forceDownload")] = False,
         target: Annotated[str, Query(alias="targetInstance")] = "",
+        start: StartTime = "",
+        end: EndTime = "",
+        exclude_overlapping: ExcludeOverlapping = False,
     ) -> dict[str, Any]:
-        jobs = {
-            t: services.reloads.submit(t, force_download=force, target=target) for t in tables.resolve(table, table_type)
-        }
+        jobs = {}
+        for typed in tables.resolve(table, table_type):
+            chosen = select_segments(services, typed, start, end, exclude_overlapping, False) if start or end else []
+            if (start or end) and not chosen:
+                continue
+            jobs[typed] = services.reloads.submit(typed, chosen, force_download=force, target=target)
+        if not jobs:
+            raise NotFoundError(f"No segment of table {table} lies between '{start}' and '{end}'")
         told = {
             typed: {
                 "numMessagesSent": str(job.num_messages),

@@ -1,6 +1,6 @@
 """What the handlers call, and how they read requests and write answers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -67,13 +67,21 @@ def status(text: str) -> dict[str, Any]:
     return {"status": text}
 
 
-def written(parsed: Parsed[Any], text: str) -> dict[str, Any]:
+def written(parsed: Parsed[Any], text: str, warnings: Sequence[str] = ()) -> dict[str, Any]:
     """Return the answer of a successful change of a config, with the keys that mean nothing to Gamay.
 
     Those that look like a slip come with the key that was probably meant, as `suggestions`: JSON pointer -> key.
+    warnings: what was stored although it has no effect.
     """
     answer: dict[str, Any] = {"unrecognizedProperties": dict(parsed.unrecognized), "status": text}
-    return answer | ({"suggestions": dict(parsed.suggestions)} if parsed.suggestions else {})
+    if parsed.suggestions:
+        answer["suggestions"] = dict(parsed.suggestions)
+    return answer | with_warnings(warnings)
+
+
+def with_warnings(warnings: Sequence[str]) -> dict[str, Any]:
+    """Return the part of an answer that holds warnings; empty without any, so that answers stay as clients know them."""
+    return {"warnings": list(warnings)} if warnings else {}
 
 
 def body_docs(description: str, example: Any = None) -> dict[str, Any]:

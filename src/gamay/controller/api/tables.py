@@ -5,8 +5,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query
 
 from gamay.base.errors import GamayError, InvalidConfigError
-from gamay.controller.api.services import Services, body_docs, json_body, status, written
+from gamay.controller.api.services import Services, body_docs, json_body, status, with_warnings, written
 from gamay.model.table_name import TableType, raw_table_name, table_type_of
+from gamay.model.without_effect import without_effect
 
 _EXAMPLE = {
     "tableName": "trips",
@@ -44,7 +45,7 @@ def table_router(services: Services) -> APIRouter:
     @router.post("/tables", summary="Create a table", openapi_extra=body_docs("A table config", _EXAMPLE))
     def add_table(body: Body, skip: Skip = "") -> dict[str, Any]:
         parsed = tables.add(body, skip)
-        return written(parsed, f"Table {parsed.value.typed_name} successfully added")
+        return written(parsed, f"Table {parsed.value.typed_name} successfully added", without_effect(parsed.value))
 
     @router.post("/tables/validate", summary="Check a table config", openapi_extra=body_docs("A table config", _EXAMPLE))
     def validate_table(body: Body, skip: Skip = "") -> dict[str, Any]:
@@ -52,6 +53,7 @@ def table_router(services: Services) -> APIRouter:
         return {
             parsed.value.table_type.value: parsed.value.to_json(),
             "unrecognizedProperties": dict(parsed.unrecognized),
+            **with_warnings(without_effect(parsed.value)),
         }
 
     @router.get("/tables/{table}", summary="Show the configs of a table")
@@ -61,7 +63,8 @@ def table_router(services: Services) -> APIRouter:
 
     @router.put("/tables/{table}", summary="Change a table config", openapi_extra=body_docs("A table config", _EXAMPLE))
     def put_table(table: str, body: Body, skip: Skip = "") -> dict[str, Any]:
-        return written(tables.replace(table, body, skip), f"Table config updated for {table}")
+        parsed = tables.replace(table, body, skip)
+        return written(parsed, f"Table config updated for {table}", without_effect(parsed.value))
 
     @router.delete("/tables/{table}", summary="Delete a table: both types of a raw name")
     def delete_table(table: str, table_type: TypeParam = None, retention: str | None = None) -> dict[str, Any]:
@@ -100,6 +103,7 @@ def table_documents_router(services: Services) -> APIRouter:
         return {
             "unrecognizedProperties": dict(added.unrecognized),
             "status": f"TableConfigs {added.name} successfully added",
+            **with_warnings(added.warnings()),
         }
 
     @router.post(
@@ -109,7 +113,11 @@ def table_documents_router(services: Services) -> APIRouter:
     )
     def validate_document(body: Body, skip: Skip = "") -> dict[str, Any]:
         parsed = documents.parse(body, skip)
-        return {**parsed.to_json(), "unrecognizedProperties": dict(parsed.unrecognized)}
+        return {
+            **parsed.to_json(),
+            "unrecognizedProperties": dict(parsed.unrecognized),
+            **with_warnings(parsed.warnings()),
+        }
 
     @router.get("/tableConfigs/{name}", summary="Show a schema and its tables")
     def get_document(name: str) -> dict[str, Any]:
@@ -133,7 +141,11 @@ def table_documents_router(services: Services) -> APIRouter:
             for typed in services.tables.resolve(name):
                 if services.segments.names(typed):
                     services.reloads.submit(typed)
-        return {"unrecognizedProperties": dict(changed.unrecognized), "status": f"TableConfigs updated for {name}"}
+        return {
+            "unrecognizedProperties": dict(changed.unrecognized),
+            "status": f"TableConfigs updated for {name}",
+            **with_warnings(changed.warnings()),
+        }
 
     @router.delete("/tableConfigs/{name}", summary="Delete a schema and its tables")
     def delete_document(name: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """REST: how tables are assigned, loaded, and how large they are."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -10,7 +10,8 @@ from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.cluster.records import Assignment, Role
 from gamay.cluster.views import segment_status
 from gamay.controller.api.services import Services
-from gamay.controller.sizes import table_size
+from gamay.controller.api.tenants import instance_partitions, partition_table_type
+from gamay.controller.sizes import UNKNOWN, table_size, told_sizes
 from gamay.controller.tables import server_tag
 from gamay.model.table_name import TableType, table_type_of
 
@@ -18,6 +19,10 @@ TypeParam = Annotated[str | None, Query(alias="type", description="OFFLINE or RE
 TableTypeParam = Annotated[str | None, Query(alias="tableType", description="OFFLINE or REALTIME")]
 SegmentNames = Annotated[str, Query(alias="segmentNames", description="By commas")]
 Columns = Annotated[list[str], Query(alias="columns", default_factory=list, description="Names, or * for all")]
+PartitionKind = Annotated[str | None, Query(alias="type", description="OFFLINE, CONSUMING or COMPLETED")]
+
+_PARTITION_KINDS = {"OFFLINE": ("OFFLINE",), "REALTIME": ("CONSUMING", "COMPLETED")}
+_HEALTHY = {"ingestionState": "HEALTHY", "errorMessage": ""}
 
 
 def view_router(services: Services) -> APIRouter:
@@ -59,24 +64,47 @@ def view_router(services: Services) -> APIRouter:
     @router.get("/tables/{table}/status", summary="Tell whether ingestion works")
     def status(table: str, table_type: Annotated[str, Query(alias="type")]) -> dict[str, Any]:
         tables.resolve_one(table, table_type)
-        return {"ingestionStatus": {"ingestionState": "HEALTHY", "errorMessage": ""}}
+        return {"ingestionStatus": _HEALTHY}
 
     @router.get("/tables/{table}/instances", summary="List the brokers and servers of a table")
     def instances(table: str, table_type: TypeParam = None) -> dict[str, Any]:
         found = tables.resolve(table, table_type)
-        brokers = [name for name in registry.instance_ids() if name.startswith(Role.BROKER.value)]
         return {
             "tableName": table,
-            "brokers": [{"tableType": _slot(t).lower(), "instances": brokers} for t in found],
+            "brokers": [{"tableType": _slot(t).lower(), "instances": _brokers_of(services, t)} for t in found],
             "server": [{"tableType": _slot(t).lower(), "instances": _servers_of(services, t)} for t in found],
         }
+
+    _placement_routes(router, services)
+    _content_routes(router, services)
+    return router
+
+
+def _placement_routes(router: APIRouter, services: Services) -> None:
+    tables, registry = services.tables, services.context.registry
+
+    @router.get("/tables/{table}/instancePartitions", summary="Show which servers hold which partitions of a table")
+    def partitions(table: str, kind: PartitionKind = None) -> dict[str, Any]:
+        shown = {}
+        for typed in tables.resolve(table):
+            for name in [kind.upper()] if kind else _PARTITION_KINDS[_slot(typed)]:
+                if partition_table_type(name).value == _slot(typed):
+                    shown[name] = instance_partitions(typed, _servers_of(services, typed))
+        if not shown:
+            raise NotFoundError(f"Failed to find the {kind} instance partitions of table: {table}")
+        return shown
+
+    @router.get("/debug/segments/{table}/{segment}", tags=["Debug"], summary="Show the state of a segment, with errors")
+    def debug_segment(table: str, segment: str) -> dict[str, Any]:
+        for typed in tables.resolve(table):
+            states = registry.must_get_ideal_state(typed).states
+            if segment in states:
+                return _debug_segment(services, typed, segment, states[segment])
+        raise NotFoundError(f"Segment {segment} not found in table {table}")
 
     @router.get("/debug/tables/{table}", tags=["Debug"], summary="Show the state of every segment, with errors")
     def debug(table: str, table_type: TypeParam = None) -> list[dict[str, Any]]:
         return [_debug(services, typed) for typed in tables.resolve(table, table_type)]
-
-    _content_routes(router, services)
-    return router
 
 
 def _content_routes(router: APIRouter, services: Services) -> None:
@@ -123,6 +151,11 @@ def _statuses(services: Services, table: str, include_replaced: bool) -> Iterato
             yield {"segmentName": name, "segmentStatus": segment_status(states, actual.get(name)).value}
 
 
+def _brokers_of(services: Services, table: str) -> list[str]:
+    tenant = services.tables.get(table).tenants.broker
+    return [broker.id for broker in services.instances.of_tenant(Role.BROKER, tenant)]
+
+
 def _servers_of(services: Services, table: str) -> list[str]:
     registry = services.context.registry
     tag = server_tag(services.tables.get(table))
@@ -158,7 +191,7 @@ def _aggregate(services: Services, table: str, columns: list[str]) -> dict[str, 
             for index, num_bytes in column["indexSizeMap"].items():
                 known[index] = known.get(index, 0) + num_bytes
     for server in _servers_of(services, table):
-        size += sum(services.context.servers.segment_sizes(server, table).values())
+        size += sum(told_sizes(services.context, server, table).values())
 
     def mean(name: str, of: Callable[[dict[str, Any]], float]) -> float:
         return sum(of(column) for column in chosen[name]) / len(chosen[name])
@@ -178,30 +211,47 @@ def _aggregate(services: Services, table: str, columns: list[str]) -> dict[str, 
 
 
 def _debug(services: Services, table: str) -> dict[str, Any]:
-    registry, servers = services.context.registry, services.context.servers
-    ideal, view = registry.must_get_ideal_state(table), registry.get_external_view(table)
-    infos = []
-    for name, states in sorted(ideal.states.items()):
-        by_server = {}
-        for server, state in states.items():
-            reason = servers.segment_errors(server, table).get(name)
-            by_server[server] = {
-                "idealState": state,
-                "externalView": None if view is None else view.states.get(name, {}).get(server),
-                "segmentSize": servers.segment_sizes(server, table).get(name, -1),
-                "consumerInfo": None,
-                "errorInfo": None if reason is None else {"errorMessage": reason},
-            }
-        infos.append({"segmentName": name, "serverState": by_server})
+    ideal = services.context.registry.must_get_ideal_state(table)
+    infos = [_debug_segment(services, table, name, states) for name, states in sorted(ideal.states.items())]
     return {
         "tableName": table,
+        "ingestionStatus": _HEALTHY,
+        "tableSize": _debug_size(services, table),
         "numSegments": len(ideal.states),
         "numServers": len(_servers_of(services, table)),
-        "numBrokers": sum(name.startswith(Role.BROKER.value) for name in registry.instance_ids()),
+        "numBrokers": len(_brokers_of(services, table)),
         "segmentDebugInfos": infos,
         "serverDebugInfos": [],
         "brokerDebugInfos": [],
     }
+
+
+def _debug_size(services: Services, table: str) -> dict[str, str]:
+    size = table_size(services.context, [table], verbose=False)
+    reported, replica = size["reportedSizeInBytes"], size["reportedSizePerReplicaInBytes"]
+    return {"reportedSize": f"{reported} bytes", "reportedSizePerReplica": f"{replica} bytes"}
+
+
+def _debug_segment(services: Services, table: str, name: str, states: Mapping[str, str]) -> dict[str, Any]:
+    view = services.context.registry.get_external_view(table)
+    by_server = {}
+    for server, state in states.items():
+        reason = _error_of(services, server, table, name)
+        by_server[server] = {
+            "idealState": state,
+            "externalView": None if view is None else view.states.get(name, {}).get(server),
+            "segmentSize": told_sizes(services.context, server, table).get(name, UNKNOWN),
+            "consumerInfo": None,
+            "errorInfo": None if reason is None else {"errorMessage": reason},
+        }
+    return {"segmentName": name, "serverState": by_server}
+
+
+def _error_of(services: Services, server: str, table: str, segment: str) -> str | None:
+    try:
+        return services.context.servers.segment_errors(server, table).get(segment)
+    except NotFoundError as error:
+        return str(error)
 
 
 def _slot(table: str) -> str:

@@ -1,0 +1,77 @@
+"""What a table config may say that this version keeps and shows, but does not act on.
+
+Such keys are accepted, because configs are shared with clusters that do act on them; whoever stores one is told.
+"""
+
+from collections.abc import Iterator
+from dataclasses import fields
+
+from gamay.model.table_config import TableConfig
+from gamay.model.table_sections import QueryConfig
+
+_INDEXES = {
+    "text": "text index",
+    "json": "JSON index",
+    "fst": "FST index",
+    "ifst": "FST index",
+    "h3": "H3 index",
+    "vector": "vector index",
+    "open_struct": "OPEN_STRUCT index",
+    "timestamp": "timestamp index",
+}
+_EFFECTIVE_QUERY_KEYS = frozenset({"timeout_ms"})
+
+
+def without_effect(config: TableConfig) -> list[str]:
+    """Return a sentence for each part of a table config that has no effect, with the key that it stands under."""
+    return [*_unbuilt_indexes(config), *_unused_sections(config)]
+
+
+def _unbuilt_indexes(config: TableConfig) -> Iterator[str]:
+    indexing = config.indexing
+    if indexing.star_tree_configs or indexing.enable_default_star_tree:
+        key = "starTreeIndexConfigs" if indexing.star_tree_configs else "enableDefaultStarTree"
+        yield _unbuilt(f"tableIndexConfig.{key}", "star-tree")
+    if indexing.json_index_columns:
+        yield _unbuilt("tableIndexConfig.jsonIndexColumns", "JSON index")
+    if indexing.json_index_configs:
+        yield _unbuilt("tableIndexConfig.jsonIndexConfigs", "JSON index")
+    if indexing.multi_column_text_index is not None:
+        yield _unbuilt("tableIndexConfig.multiColumnTextIndexConfig", "text index")
+    for field in config.field_configs:
+        where = f"fieldConfigList of column '{field.name}'"
+        asked = {kind.lower() for kind in field.all_index_types}
+        for kind in ("text", "json", "fst", "ifst", "h3", "vector", "open_struct"):
+            settings = getattr(field.indexes, kind)
+            if settings is not None and not settings.get("disabled"):
+                asked.add(kind)
+        if field.timestamp is not None:
+            asked.add("timestamp")
+        for name in sorted({_INDEXES[kind] for kind in asked if kind in _INDEXES}):
+            yield _unbuilt(where, name)
+
+
+def _unbuilt(where: str, what: str) -> str:
+    return f"{where}: this version builds no {what}; the setting is kept, and queries do without it"
+
+
+def _unused_sections(config: TableConfig) -> Iterator[str]:
+    segments = config.segments
+    unused = {
+        "segmentsConfig.retentionTimeUnit and retentionTimeValue": segments.retention_time_value is not None,
+        "quota.storage": config.quota.storage is not None,
+        "quota.maxQueriesPerSecond": config.quota.max_queries_per_second is not None,
+        "task": config.task is not None and bool(config.task.task_types),
+        "tierConfigs": bool(config.tiers),
+        "instanceAssignmentConfigMap": bool(config.instance_assignment),
+        "segmentAssignmentConfigMap": bool(config.segment_assignment),
+        "isDimTable": config.is_dim_table,
+        "tunerConfigs": bool(config.tuners),
+        "tableSamplers": bool(config.samplers),
+        "query (all but timeoutMs)": any(
+            bool(getattr(config.query, key.name)) for key in fields(QueryConfig) if key.name not in _EFFECTIVE_QUERY_KEYS
+        ),
+    }
+    for key, is_set in unused.items():
+        if is_set:
+            yield f"{key}: this version does not act on it; the setting is kept"
