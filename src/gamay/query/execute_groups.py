@@ -12,6 +12,7 @@ from gamay.functions.vector import EncodedVector
 from gamay.query.bind import BoundQuery
 from gamay.query.filter.apply import FilterResult, apply_filter
 from gamay.query.filter_clauses import FilterClauses, branch_of
+from gamay.query.gathered import gather
 from gamay.query.group_order import first_groups
 from gamay.query.groupby.merge import merge_group_tables, merge_partials
 from gamay.query.groupby.metadata import answer_from_metadata
@@ -60,12 +61,17 @@ def known_partials(
 
 def execute_aggregation(work: Work, segments: Sequence[QuerySegment]) -> GroupTable | None:
     """Return the aggregates over all matching rows as one group without keys; None when no segment was left."""
-    partials = work.over_segments(segments, lambda segment: _aggregate(work, segment))
+    gathered, rest = gather(work, segments)
+    partials = work.over_segments(rest, lambda item: _aggregate(work, *item))
+    if gathered is not None:
+        options = GroupOptions(check=work.deadline.check)
+        calls = work.bound.aggregates
+        partials.append(aggregate_segment(calls, gathered.matches(), gathered.reader(), work.pool, options))
     return GroupTable((), merge_partials(partials, work.bound.aggregates), 1) if partials else None
 
 
-def _aggregate(work: Work, segment: QuerySegment) -> tuple[Partial, ...]:
-    filtered = apply_filter(work.bound.filter, segment)
+def _aggregate(work: Work, segment: QuerySegment, filtered: FilterResult | None) -> tuple[Partial, ...]:
+    filtered = filtered or apply_filter(work.bound.filter, segment)
     known = known_partials(work.bound, segment, filtered)
     if known is not None:
         partials, scanned = known
@@ -82,7 +88,12 @@ def _aggregate(work: Work, segment: QuerySegment) -> tuple[Partial, ...]:
 def execute_group_by(work: Work, segments: Sequence[QuerySegment]) -> GroupTable | None:
     """Return the groups of all matching rows; None when no segment was left."""
     limit = num_groups_limit(work)
-    tables = work.over_segments(segments, lambda segment: _group(work, segment, limit))
+    gathered, rest = gather(work, segments)
+    tables = work.over_segments(rest, lambda item: _group(work, *item, limit))
+    if gathered is not None:
+        bound, options = work.bound, GroupOptions(limit, work.deadline.check)
+        matches, reader = gathered.matches(), gathered.reader()
+        tables.append(group_segment(bound.rows, bound.aggregates, matches, reader, work.pool, options))
     return _merged(work, tables)
 
 
@@ -96,8 +107,8 @@ def num_groups_limit(work: Work) -> int:
     return min(int(text), CODES_MAX)
 
 
-def _group(work: Work, segment: QuerySegment, limit: int) -> GroupTable:
-    filtered = apply_filter(work.bound.filter, segment)
+def _group(work: Work, segment: QuerySegment, filtered: FilterResult | None, limit: int) -> GroupTable:
+    filtered = filtered or apply_filter(work.bound.filter, segment)
     matches = filtered.matches()
     clauses = FilterClauses(work.bound, segment)
     options = GroupOptions(limit, work.deadline.check)

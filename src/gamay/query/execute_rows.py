@@ -8,7 +8,9 @@ import numpy as np
 from gamay.query.bind import physical_columns
 from gamay.query.columns import take_rows
 from gamay.query.filter.apply import FilterResult, apply_filter
+from gamay.query.gathered import gather_first
 from gamay.query.matches import BLOCK_ROWS, Matches
+from gamay.query.read import as_vector
 from gamay.query.selection import (
     Ordered,
     Rows,
@@ -40,6 +42,11 @@ def execute_selection(work: Work, segments: Sequence[QuerySegment]) -> Rows | No
     if work.bound.limit == 0:
         return None
     found = _Found(work.bound.limit_with_offset)
+    gathered, segments = gather_first(work, segments, found.missing)
+    if gathered is not None:
+        operand = gathered.reader()(gathered.matches())
+        rows = tuple(as_vector(operand(row), gathered.num_rows) for row in work.bound.rows)
+        found.add((rows, gathered.num_rows))
     if len(segments) >= 2 * work.pool.threads:
         for wave in _waves(segments, work):
             answers = work.pool.run([_whole(work, segment, found.missing) for segment in wave])

@@ -116,10 +116,10 @@ class _ColumnTable:
         values = [value for pair in bounds for value in pair if value is not None]
         self._line: list[Any] | None = None
         dtype: type = np.float64
-        if all(isinstance(value, int) for value in values):
-            dtype = np.int64
-        elif not all(isinstance(value, int | float) for value in values):
+        if not values or not all(isinstance(value, int | float) for value in values):
             self._line = sorted(set(values))
+        elif all(isinstance(value, int) for value in values):
+            dtype = np.int64
         self._lower = self._positions([low for low, _ in bounds], dtype)
         self._upper = self._positions([high for _, high in bounds], dtype)
         self._is_float = self._upper.dtype == np.float64 and self._line is None

@@ -107,12 +107,12 @@ def segment_reader(segment: Segment) -> Callable[[Block], Callable[[Expression],
 
     def reader(block: Block) -> Callable[[Expression], Operand]:
         column, num_rows = column_reader(segment, block), len(block)
-        return lambda expression: _compute(expression, column, num_rows, reads_nulls)
+        return lambda expression: compute(expression, column, num_rows, reads_nulls)
 
     return reader
 
 
-def _compute(expression: Expression, column: Callable[[str], Operand], num_rows: int, reads_nulls: bool) -> Operand:
+def compute(expression: Expression, column: Callable[[str], Operand], num_rows: int, reads_nulls: bool) -> Operand:
     """Return an expression's values; a plain column stays as it is read.
 
     With `reads_nulls`, at no rows there is an (empty) null mask unless the values are never null; without it, a row for

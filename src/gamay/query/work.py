@@ -13,6 +13,7 @@ from gamay.query.pool import WorkPool
 from gamay.query.stats import QueryStats
 from gamay.query.virtual import QuerySegment
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -26,8 +27,8 @@ class Work:
     stats: QueryStats
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def over_segments(self, segments: Sequence[QuerySegment], task: Callable[[QuerySegment], T]) -> list[T]:
-        """Return the task's result for each segment, in order.
+    def over_segments(self, segments: Sequence[S], task: Callable[[S], T]) -> list[T]:
+        """Return the task's result for each segment (or what stands for one), in order.
 
         The first segments are taken one by one, each dividing its rows, until there is enough work for the threads to pay:
         a look-up of a few rows is done before another thread has woken up. Then each thread takes whole segments, as many
@@ -60,5 +61,5 @@ class Work:
         return len(physical_columns([*self.bound.rows, *arguments]))
 
 
-def _bound(task: Callable[[QuerySegment], T], segment: QuerySegment) -> Callable[[], T]:
+def _bound(task: Callable[[S], T], segment: S) -> Callable[[], T]:
     return lambda: task(segment)

@@ -93,7 +93,7 @@ class Resolver:
         docs: DocSet = DocRange(0, self._num_docs)
         scans: list[Scan] = []
         # predicates that evaluate an expression over a dictionary come last: few rows may be left by then
-        for part in sorted(filter_.parts, key=_evaluates):
+        for part in sorted(filter_.parts, key=computes):
             resolved = self.resolve(part, min(survivors, len(docs)))
             if isinstance(resolved, Indexed | Narrowed):
                 docs = intersect(docs, resolved.docs)
@@ -159,9 +159,10 @@ class Resolver:
         if column.sorted_index is not None:
             return Indexed(_sorted_docs(column.sorted_index.starts, ids), "sorted_index")
         if column.inverted_index is not None and count <= max(_FEW_BITMAPS, self._num_docs // _ROWS_PER_BITMAP):
+            if count == 1:
+                return Indexed(column.inverted_index.docs(int(ids[0])), "inverted_index")
             listed = np.arange(*ids, dtype=np.int32) if isinstance(ids, tuple) else ids
-            docs = column.inverted_index.docs(int(listed[0])) if count == 1 else column.inverted_index.docs_of_any(listed)
-            return Indexed(docs, "inverted_index")
+            return Indexed(column.inverted_index.docs_of_any(listed), "inverted_index")
         if isinstance(leaf, Range) and column.range_index is not None:
             return self._range_index(leaf, column)
         if isinstance(ids, tuple):
@@ -193,11 +194,11 @@ class Resolver:
         return ValueScan(column, lambda vector: _matching(leaf, vector), self._counter)
 
 
-def _evaluates(filter_: Filter) -> bool:
+def computes(filter_: Filter) -> bool:
     """Tell whether resolving a filter computes an expression."""
     if isinstance(filter_, And | Or):
-        return any(_evaluates(part) for part in filter_.parts)
-    return _evaluates(filter_.part) if isinstance(filter_, Not) else isinstance(filter_, Match | Test)
+        return any(computes(part) for part in filter_.parts)
+    return computes(filter_.part) if isinstance(filter_, Not) else isinstance(filter_, Match | Test)
 
 
 def _matching(leaf: Match, values: Vector) -> Mask:
@@ -208,6 +209,9 @@ def _matching(leaf: Match, values: Vector) -> Mask:
 def _ids(leaf: In | Range | Match, dictionary: Dictionary) -> IdSet:
     """Return the ids of the values that satisfy a predicate."""
     if isinstance(leaf, In):
+        if len(leaf.values) == 1:
+            first = dictionary.id_of(leaf.values[0])
+            return (first, first + 1) if first >= 0 else (0, 0)
         return _narrow(dictionary.ids_of(leaf.values))
     if isinstance(leaf, Range) and dictionary.is_sorted:
         first, last = dictionary.id_range(leaf.lower, leaf.upper, leaf.lower_inclusive, leaf.upper_inclusive)
