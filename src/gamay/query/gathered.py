@@ -70,8 +70,8 @@ def _decoded(operand: Operand) -> Vector:
 def gather(work: Work, segments: Sequence[QuerySegment]) -> tuple[Gathered | None, list[Unread]]:
     """Filter segments, and put together the rows of those in which indexes find few.
 
-    Returns the rows (None when there are none to put together), which are counted already, and the segments that remain to be
-    read, in order.
+    Returns the rows (None when there are none to put together), which are counted already, and the segments that remain to
+    be read, in order.
     """
     bound = work.bound
     if len(segments) < 2 or not _may_be_few(bound):
