@@ -7,6 +7,7 @@ Python once for each distinct value. `\\d`, `\\w`, `\\s` and case mean ASCII, as
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.expression import Call
+from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.comparison import condition
 from gamay.functions.scalar.convert import by_distinct, convert, to_vector
-from gamay.functions.scalar.define import by_value, check_count, type_of, wrong
+from gamay.functions.scalar.define import check_count, const, each, scalar, type_of, wrong
 from gamay.functions.scalar.distinct import distinct
-from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, take_rows
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, take_rows
 from gamay.model.types import DataType
 
 STRING, INT, BOOLEAN = DataType.STRING, DataType.INT, DataType.BOOLEAN
@@ -166,9 +167,18 @@ def like(values: Values, pattern: str) -> Any:
 # -- conditions
 
 
+def _check_pattern(call: Call) -> None:
+    """Raise QueryError when the second argument is a constant that is no pattern."""
+    pattern = call.args[1]
+    if isinstance(pattern, Literal) and isinstance(pattern.value, str):
+        compiled(pattern.value)
+
+
 def _matching(name: str, match: Callable[[Values, Sequence[Any]], Any], min_args: int, max_args: int) -> tuple[Any, Any]:
     def result_type(call: Call, types: Sequence[ValueType]) -> ValueType:
         check_count(name, len(types), min_args, max_args)
+        if name != "like":
+            _check_pattern(call)
         return BOOLEAN, False
 
     def test(parts: Sequence[Operand]) -> Any:
@@ -211,14 +221,14 @@ def _constant(operand: Operand) -> Any:
     return converted.value
 
 
-def _ignores_case(options: str) -> bool:
+def _ignores_case(name: str, options: str) -> bool:
     if options not in ("i", "c"):
-        raise wrong("regexpLike", f"the option '{options}' is neither 'i' (any case) nor 'c'")
+        raise wrong(name, f"the option '{options}' is neither 'i' (any case) nor 'c'")
     return options == "i"
 
 
 def _regexp_like(values: Values, constants: Sequence[Any]) -> Any:
-    return find(values, constants[0], len(constants) > 1 and _ignores_case(constants[1]))
+    return find(values, constants[0], len(constants) > 1 and _ignores_case("regexpLike", constants[1]))
 
 
 for _names, _match, _most in (
@@ -232,52 +242,98 @@ for _names, _match, _most in (
 # -- extracting and replacing
 
 
-@by_value("regexpExtract", "regexpExtractVar", params=(STRING, STRING, INT, STRING), returns=STRING, optional=2)
-def regexp_extract(text: str, pattern: str, group: int = 0, default: str = "") -> str:
-    match = compiled(pattern).search(text)
-    if match is None or group < 0 or group > (match.re.groups):
-        return default
-    return match[group] if match[group] is not None else default
+def _of_pattern(returns: DataType) -> Callable[[Call, Sequence[ValueType]], ValueType]:
+    """Return the rule for a function whose second argument is a pattern; one that is no pattern is refused."""
+
+    def rule(call: Call, types: Sequence[ValueType]) -> ValueType:
+        _check_pattern(call)
+        return returns, False
+
+    return rule
 
 
-@by_value("regexpReplace", "regexpReplaceVar", params=(STRING, STRING, STRING, INT, INT, STRING), returns=STRING, optional=3)
-def regexp_replace(text: str, pattern: str, by: str, start: int = 0, occurrence: int = -1, options: str = "") -> str:
+_TEXT, _CONST_TEXT, _CONST_INT = each(STRING), const(STRING), const(INT)
+
+
+@scalar(
+    "regexpExtract",
+    "regexpExtractVar",
+    params=(_TEXT, _CONST_TEXT, _CONST_INT, _CONST_TEXT),
+    returns=_of_pattern(STRING),
+    optional=2,
+)
+def regexp_extract(text: Any, pattern: str, group: int = 0, default: str = "") -> Any:
+    """The first match, or a group of it; the default where there is none."""
+    expression = compiled(pattern)
+    if not 0 <= group <= expression.groups:
+        return by_distinct(text, lambda value: default, STRING)
+
+    def extract(value: str) -> str:
+        match = expression.search(value)
+        return default if match is None or match[group] is None else match[group]
+
+    return by_distinct(text, extract, STRING)
+
+
+@scalar(
+    "regexpReplace",
+    "regexpReplaceVar",
+    params=(_TEXT, _CONST_TEXT, _CONST_TEXT, _CONST_INT, _CONST_INT, _CONST_TEXT),
+    returns=_of_pattern(STRING),
+    optional=3,
+)
+def regexp_replace(text: Any, pattern: str, by: str, start: int = 0, occurrence: int = -1, options: str = "c") -> Any:
     """Replace all matches (`$1` is a group then), or the nth from 0; what lies before `start` stays."""
-    expression = compiled(pattern, "i" in options)
-    if not 0 <= start <= len(text):
-        raise ValueError(f"the start position {start} lies outside the text")
-    head, tail = text[:start], text[start:]
-    if occurrence < 0:
-        return head + expression.sub(_replacement(by), tail)
-    matches = list(expression.finditer(tail))
-    if occurrence >= len(matches):
-        return text
-    match = matches[occurrence]
-    return head + tail[: match.start()] + by + tail[match.end() :]
+    expression = compiled(pattern, _ignores_case("regexpReplace", options))
+    if start < 0:
+        raise wrong("regexpReplace", f"the start position {start} is negative")
+    replacement = _replacement(by, expression)
+
+    def replace(value: str) -> str:
+        if 0 < len(value) <= start:
+            return value
+        head, tail = value[:start], value[start:]
+        if occurrence < 0:
+            return head + expression.sub(replacement, tail)
+        match = next(islice(expression.finditer(tail), occurrence, None), None)
+        return value if match is None else head + tail[: match.start()] + by + tail[match.end() :]
+
+    return by_distinct(text, replace, STRING)
 
 
-def _replacement(by: str) -> Callable[[re.Match[str]], str]:
-    """Read Java's replacement syntax: `$1`, `${name}`, a backslash takes the next character as it is."""
-    parts = re.findall(r"\\(.)|\$(\d+)|\$\{(\w+)\}|([^\\$]+|[\\$])", by, re.DOTALL)
+def _replacement(by: str, expression: re.Pattern[str]) -> Callable[[re.Match[str]], str]:
+    """Read Java's replacement syntax: `$1`, `${name}`, a backslash takes the next character as it is.
+
+    A number takes as many digits as there is such a group. Raises QueryError for a group that the pattern does not have.
+    """
+    parts: list[str | int] = []
+    for escaped, digits, name, plain in re.findall(r"\\(.)|\$(\d+)|\$\{(\w+)\}|([^\\$]+|[\\$])", by, re.DOTALL):
+        if not digits and not name:
+            parts.append(escaped or plain)
+            continue
+        length = next((n for n in range(len(digits), 0, -1) if int(digits[:n]) <= expression.groups), 0)
+        number = int(digits[:length]) if length else expression.groupindex.get(name, -1)
+        if number < 0:
+            raise wrong("regexpReplace", f"'{expression.pattern}' has no group {digits or name}")
+        parts += [number, digits[length:]]
 
     def build(match: re.Match[str]) -> str:
-        out = []
-        for escaped, number, name, plain in parts:
-            if number or name:
-                out.append(match[int(number) if number else name] or "")
-            else:
-                out.append(escaped or plain)
-        return "".join(out)
+        return "".join(part if isinstance(part, str) else match[part] or "" for part in parts)
 
     return build
 
 
-@by_value("regexpSubstr", params=(STRING, STRING), returns=STRING)
-def regexp_substr(text: str, pattern: str) -> str | None:
-    match = compiled(pattern).search(text)
-    return None if match is None else match[0]
+@scalar("regexpSubstr", "regexpSubstrVar", params=(_TEXT, _CONST_TEXT), returns=_of_pattern(STRING))
+def regexp_substr(text: Any, pattern: str) -> Any:
+    """The first match, null where there is none."""
+    search = compiled(pattern).search
+    found = by_distinct(text, lambda value: "" if (match := search(value)) is None else match[0], STRING)
+    missing = ~find(text, pattern)
+    return Vector(STRING, found, None, missing if missing.any() else None)
 
 
-@by_value("regexpCount", params=(STRING, STRING), returns=INT)
-def regexp_count(text: str, pattern: str) -> int:
-    return sum(1 for _ in compiled(pattern).finditer(text))
+@scalar("regexpCount", "regexpCountVar", params=(_TEXT, _CONST_TEXT), returns=_of_pattern(INT))
+def regexp_count(text: Any, pattern: str) -> Any:
+    """How many matches there are, none overlapping another."""
+    expression = compiled(pattern)
+    return by_distinct(text, lambda value: sum(1 for _ in expression.finditer(value)), INT)

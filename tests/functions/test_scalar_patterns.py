@@ -1,0 +1,106 @@
+"""Functions of regular expressions: Java's replacement syntax, options, and patterns that come from a column."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gamay
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.evaluate import evaluate, result_type
+from gamay.functions.vector import Operand, Scalar, Vector
+from gamay.model.types import DataType
+from gamay.sql.parser import parse_expression
+
+COLUMNS: dict[str, Operand] = {
+    "s": Vector(DataType.STRING, pa.array(["banana", "", "BAND", "a1b22"])),
+    "p": Vector(DataType.STRING, pa.array(["an", "x", "[A-Z]", "\\d+"])),
+}
+
+
+def run(text: str) -> Any:
+    expression = parse_expression(text)
+    result = evaluate(expression, COLUMNS.__getitem__, 4)
+    assert result_type(expression, lambda name: (DataType.STRING, False)) == (result.type, False)
+    if isinstance(result, Scalar):
+        return result.value
+    assert isinstance(result, Vector)
+    values = result.values.tolist() if isinstance(result.values, np.ndarray) else result.values.to_pylist()
+    return [None if result.nulls is not None and result.nulls[k] else value for k, value in enumerate(values)]
+
+
+CASES: list[tuple[str, Any]] = [
+    ("regexpExtract(s, '(a)(\\d)?', 2, '-')", ["-", "-", "-", "1"]),
+    ("regexpExtract(s, 'a', 7)", ["", "", "", ""]),
+    ("regexpExtractVar(s, p)", ["an", "", "B", "1"]),
+    ("regexpSubstr(s, 'an?')", ["an", None, None, "a"]),
+    ("regexpSubstr(s, 'a*')", ["", "", "", "a"]),
+    ("regexpSubstrVar(s, p)", ["an", None, "B", "1"]),
+    ("regexpCount(s, 'a')", [3, 0, 0, 1]),
+    ("regexpCountVar(s, p)", [2, 0, 4, 2]),
+    ("regexpReplace(s, 'a(n)', '$1a')", ["bnanaa", "", "BAND", "a1b22"]),
+    ("regexpReplace(s, 'a(n)', '$12')", ["bn2n2a", "", "BAND", "a1b22"]),
+    ("regexpReplace(s, '(?<x>a)n', '${x}')", ["baaa", "", "BAND", "a1b22"]),
+    ("regexpReplace(s, 'a', '\\$1')", ["b$1n$1n$1", "", "BAND", "$11b22"]),
+    ("regexpReplace(s, 'a', '-', 2)", ["ban-n-", "", "BAND", "a1b22"]),
+    ("regexpReplace(s, 'a', '-', 99)", ["banana", "", "BAND", "a1b22"]),
+    ("regexpReplace(s, 'a', '-', 0, 1)", ["ban-na", "", "BAND", "a1b22"]),
+    ("regexpReplace(s, 'A', '-', 0, -1, 'i')", ["b-n-n-", "", "B-ND", "-1b22"]),
+    ("regexpReplace(s, '', '-')", ["-b-a-n-a-n-a-", "-", "-B-A-N-D-", "-a-1-b-2-2-"]),
+    ("regexpReplaceVar(s, p, '<$0>')", ["b<an><an>a", "", "<B><A><N><D>", "a<1>b<22>"]),
+    ("regexpLike(s, p)", [True, False, True, True]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "expected"), CASES, ids=[call for call, _ in CASES])
+def test_value(call: str, expected: Any) -> None:
+    assert run(call) == expected
+
+
+ERRORS = [
+    "regexpReplace(s, 'a', '$1')",
+    "regexpReplace(s, 'a', '${x}')",
+    "regexpReplace(s, 'a', '-', -1)",
+    "regexpReplace(s, 'a', '-', 0, 0, 'x')",
+    "regexpExtract(s, '(')",
+    "regexpCount(s, '*')",
+    "regexp_like(s, '[')",
+    "regexpSubstr(s)",
+]
+
+
+@pytest.mark.parametrize("call", ERRORS)
+def test_wrong_argument(call: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        run(call)
+    assert caught.value.code is ErrorCode.QUERY_VALIDATION
+
+
+def test_a_constant_that_is_no_pattern_is_refused_before_there_are_rows(tmp_path: Any) -> None:
+    with gamay.connect(tmp_path) as db:
+        db.create_table("t", pa.table({"s": ["a"]}))
+        for condition in ("regexp_like(s, '(')", "regexpCount(s, '(') > 1"):
+            with pytest.raises(QueryError, match="not a regular expression") as caught:
+                db.sql(f"SELECT s FROM t WHERE {condition}")
+            assert caught.value.code is ErrorCode.QUERY_VALIDATION
+
+
+@given(
+    st.text("ab1", max_size=8),
+    st.sampled_from(["a", "a+b?", "(a)(b)?", "b*", "[0-9]"]),
+    st.integers(0, 9),
+    st.integers(-1, 3),
+)
+def test_replacing_agrees_with_python(value: str, pattern: str, start: int, occurrence: int) -> None:
+    column = Vector(DataType.STRING, pa.array([value]))
+    call = parse_expression(f"regexpReplace(s, '{pattern}', '-', {start}, {occurrence})")
+    result = evaluate(call, lambda name: column, 1)
+    assert isinstance(result, Vector)
+    head, tail = value[:start], value[start:]
+    seen = iter(range(100))
+    expected = re.sub(pattern, lambda match: "-" if occurrence in (-1, next(seen)) else match[0], tail)
+    assert result.values.to_pylist() == [head + expected if tail or not head else value]
