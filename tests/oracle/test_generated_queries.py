@@ -524,10 +524,6 @@ def _sets(generator: Generator, rng: random.Random) -> Case:
         first = aggregates[:1] if rng.random() < 0.3 else []
         order, duck_order, descending = _order_by([*first, bits, *keys], rng)
         items = [*first, bits, *keys, *aggregates]
-        # DuckDB puts nulls where it likes
-        for text, down in ((key.duck, down) for key, down in zip([*first, bits, *keys], descending, strict=True)):
-            plain = f"{text} {'DESC' if down else 'ASC'}"
-            duck_order = duck_order.replace(plain, f"{plain} NULLS {'FIRST' if down else 'LAST'}")
     gamay, duck = _texts(items)
     window, limit, offset = _window(rng)
     return Case(

@@ -63,6 +63,9 @@ def show(query: Query) -> str:
     lines += [f"{word} {tree(item.expression)}  ->  {item.name}" for item in query.select]
     lines += [f"where {tree(query.where)}"] if query.where is not None else []
     lines += [f"group by {tree(key)}" for key in query.group_by]
+    if query.grouping_sets:
+        sets = [f"({', '.join(tree(query.group_by[i]) for i in keys)})" for keys in query.grouping_sets]
+        lines.append(f"grouping sets {', '.join(sets)}")
     lines += [f"having {tree(query.having)}"] if query.having is not None else []
     for key in query.order_by:
         nulls = {None: "", True: " nulls last", False: " nulls first"}[key.nulls_last]

@@ -19,6 +19,12 @@ LiteralValue: TypeAlias = int | float | str | bool | bytes | Decimal | None
 FILTERED = "filter(where)"
 """The function that `agg(x) FILTER (WHERE condition)` is: `Call(FILTERED, (agg(x), condition))`. No query can name it."""
 
+GROUPING = ("grouping", "groupingid")
+"""The names of GROUPING(a, b, …), which tells for a row of the result which of its keys are rolled up."""
+
+SYNTAX = frozenset({FILTERED, *GROUPING})
+"""Calls that are part of a query's syntax; the registry of functions does not have them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Column:

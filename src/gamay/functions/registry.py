@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from gamay.base.errors import ErrorCode, QueryError, nearest
 from gamay.functions.aggregate.spi import Aggregate
-from gamay.functions.expression import FILTERED, Call, Expression, Literal, Star
+from gamay.functions.expression import FILTERED, SYNTAX, Call, Expression, Literal, Star
 from gamay.functions.vector import Operand
 from gamay.model.types import DataType
 
@@ -67,6 +67,7 @@ class _AggregateEntry:
     factory: AggregateFactory
     arguments: ArgumentSelector
     suffixed: bool
+    conditions: slice | None
 
 
 _scalars: dict[str, ScalarFunction] = {}
@@ -102,7 +103,7 @@ def _load_all() -> None:
 def _load_until_known(key: str) -> None:
     """Import what is needed to know whether there is a function of this canonical name."""
     _load_core()
-    if key != FILTERED and key not in _scalars and key not in _aggregates and _unsuffixed(key) is None:
+    if key not in _scalars and key not in _aggregates and key not in SYNTAX and _unsuffixed(key) is None:
         _load_all()
 
 
@@ -157,6 +158,7 @@ def register_aggregate(
     *,
     arguments: ArgumentSelector = per_row_arguments,
     suffixed: bool = False,
+    conditions: slice | None = None,
 ) -> None:
     """Make an aggregate known under each of `names`; raises ValueError when one is taken.
 
@@ -164,9 +166,10 @@ def register_aggregate(
     arguments: which of the call's arguments are evaluated for each row (aggregates get only these).
     suffixed: the name may carry its parameter, `percentile95(x)` or `percentile95mv(x)`; the factory sees the call
     `percentile(x, 95)` or `percentilemv(x, 95)` then.
+    conditions: which arguments are texts of conditions as in WHERE; the factory sees expressions in their place.
     """
     for name in names:
-        _aggregates[_claim(name)] = _AggregateEntry(factory, arguments, suffixed)
+        _aggregates[_claim(name)] = _AggregateEntry(factory, arguments, suffixed, conditions)
 
 
 def is_aggregate(name: str) -> bool:
@@ -188,6 +191,15 @@ def aggregate_arguments(call: Call) -> tuple[Expression, ...]:
     """Return the expressions that are evaluated for each row: only x of `percentile(x, 95)`, none of `count(*)`."""
     call, entry = _resolve(call)
     return entry.arguments(call)
+
+
+def condition_positions(call: Call) -> range:
+    """Return the positions of the arguments that are texts of conditions; none unless the call is of such an aggregate."""
+    key = canonical_name(call.name)
+    _load_until_known(key)
+    entry = _aggregates.get(key)
+    conditions = None if entry is None else entry.conditions
+    return range(0) if conditions is None else range(*conditions.indices(len(call.args)))
 
 
 def _unsuffixed(key: str) -> tuple[str, int] | None:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import result_type
-from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, Star, column_names, walk
+from gamay.functions.expression import FILTERED, GROUPING, Call, Column, Expression, Literal, Star, column_names, walk
 from gamay.functions.registry import is_aggregate
 from gamay.functions.text import to_text
 from gamay.model.field_spec import FieldSpec
@@ -19,9 +19,12 @@ from gamay.model.schema import Schema
 from gamay.model.types import DataType
 from gamay.query.bind_aggregates import AggregateBinder, BoundAggregate, counting_rows
 from gamay.query.bind_filter import FilterBinder, fold
+from gamay.query.conditions import with_conditions
 from gamay.query.predicate import EVERYTHING, Filter, filter_columns
-from gamay.query.scope import Scope, ValueType, with_null_flags
+from gamay.query.scope import NULL_FLAG_PREFIX, Scope, ValueType, with_null_flags
 from gamay.sql.query import OrderBy, Query, SelectItem
+
+_GROUPING_ARGS_MAX = 31
 
 
 class QueryKind(Enum):
@@ -53,6 +56,9 @@ class BoundQuery:
     outputs: one expression for each result column: over the table's columns in a selection, else over the grouped table.
     order_by, having: over the same columns as `outputs`.
     fields: the schema's fields of the stored columns that the query reads.
+    grouping_sets: of GROUPING SETS, ROLLUP and CUBE: positions in `rows`, ascending; the same set may occur twice. Empty in
+    a plain GROUP BY. groupings: the arguments of GROUPING calls, as such positions; number i is the result's column
+    `grouping:i`.
     filters: of FILTER clauses: the flags of number i are the column `filter_column(i)`.
     null_handling: whether nulls are nulls (three-valued logic, skipped by aggregates), not the columns' default values.
     """
@@ -73,6 +79,8 @@ class BoundQuery:
     fields: Mapping[str, FieldSpec]
     null_handling: bool = False
     filters: tuple[Filter, ...] = ()
+    grouping_sets: tuple[tuple[int, ...], ...] = ()
+    groupings: tuple[tuple[int, ...], ...] = ()
 
     @property
     def limit_with_offset(self) -> int:
@@ -111,6 +119,11 @@ def aggregate_column(index: int) -> Column:
     return Column(f"agg:{index}")
 
 
+def grouping_column(index: int) -> Column:
+    """Return the name under which the grouped table holds the result of a GROUPING call."""
+    return Column(f"grouping:{index}")
+
+
 class _Binder:
     def __init__(self, query: Query, schema: Schema) -> None:
         self._query = query
@@ -118,6 +131,8 @@ class _Binder:
         self.null_handling = query.options.get("enableNullHandling", "false").strip().lower() == "true"
         self._keys: list[Expression] = []
         self._key_types: list[ValueType] = []
+        self._sets: tuple[tuple[int, ...], ...] = ()
+        self._groupings: dict[tuple[int, ...], int] = {}
         self._aggregates = AggregateBinder(self._type, self._condition, self.null_handling)
 
     def bind(self) -> BoundQuery:
@@ -161,7 +176,7 @@ class _Binder:
         return to_text(counted) if renamed else item.name
 
     def _row_expression(self, expression: Expression) -> Expression:
-        bound = fold(self._scope.bind(expression))
+        bound = fold(self._scope.bind(with_conditions(expression)))
         return bound if self.null_handling else with_null_flags(counting_rows(bound))
 
     def bind_filter(self) -> Filter:
@@ -215,6 +230,8 @@ class _Binder:
             if _has_aggregate(expression):
                 raise _invalid(f"An aggregate cannot stand in GROUP BY: {to_text(expression)}")
         self._set_keys(group_by)
+        places = [self._keys.index(key) for key in group_by]
+        self._sets = tuple(tuple(sorted({places[i] for i in part})) for part in self._query.grouping_sets)
         outputs = tuple(self._after_grouping(item.expression) for item in items)
         keys = _sort_keys([(self._after_grouping(e), key.descending, key.nulls_last) for e, key in order_by])
         self._check_sortable(keys, self._grouped_type)
@@ -259,6 +276,8 @@ class _Binder:
             self._scope.fields(read),
             self.null_handling,
             filters,
+            self._sets,
+            tuple(self._groupings),
         )
 
     # -- grouping
@@ -275,12 +294,27 @@ class _Binder:
         if isinstance(expression, Call):
             if is_aggregate(expression.name):
                 return aggregate_column(self._aggregates.number(expression))
+            if expression.name in GROUPING:
+                return self._grouping(expression)
             return Call(expression.name, tuple(self._after_grouping(arg) for arg in expression.args))
         if isinstance(expression, Column):
+            if self._sets and expression.name.startswith(NULL_FLAG_PREFIX):
+                key = self._after_grouping(Column(expression.name.removeprefix(NULL_FLAG_PREFIX)))
+                return Call("isnull", (key,))
             raise _invalid(
                 f"Column '{expression.name}' is neither in GROUP BY nor inside an aggregate; group by it or aggregate it"
             )
         return expression
+
+    def _grouping(self, call: Call) -> Column:
+        """`GROUPING(a, b)`: a bit for each key, the first the most significant, set where the key is rolled up."""
+        if not 1 <= len(call.args) <= _GROUPING_ARGS_MAX:
+            raise _invalid(f"{call.name} takes 1 to {_GROUPING_ARGS_MAX} expressions of GROUP BY, not {len(call.args)}")
+        for argument in call.args:
+            if argument not in self._keys:
+                raise _invalid(f"{to_text(call)}: {to_text(argument)} is not in GROUP BY")
+        keys = tuple(self._keys.index(argument) for argument in call.args)
+        return grouping_column(self._groupings.setdefault(keys, len(self._groupings)))
 
     def _grouped_type(self, expression: Expression) -> ValueType:
         return result_type(expression, self._grouped_column_type, post_aggregation=True)
@@ -289,6 +323,8 @@ class _Binder:
         kind, index = name.split(":")
         if kind == "key":
             return self._key_types[int(index)]
+        if kind == "grouping":
+            return DataType.INT, False
         return self._aggregates.result_type(int(index))
 
     def _check_sortable(self, keys: Sequence[SortKey], type_of: "_TypeOf") -> None:

@@ -112,7 +112,7 @@ class AggregateBinder:
     ) -> "tuple[Filter, Sequence[BoundAggregate], tuple[Filter, ...]]":
         """Return the filter of the query, its aggregates, and the filters of their FILTER clauses.
 
-        only_matching: rows that no aggregate takes need not be seen at all (they make no group). Then WHERE demands that some
+        only_matching: rows that no aggregate takes need not be seen at all (they make no group). Then WHERE demands that a
         FILTER clause holds, which indexes may answer, and a clause that all aggregates share is no longer needed.
         """
         filters = tuple(self._filters)

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 
 from gamay.query.bind import BoundQuery, QueryKind
 from gamay.query.deadline import Deadline
-from gamay.query.execute_groups import distinct_groups, execute_aggregation, execute_group_by
+from gamay.query.execute_groups import distinct_groups, execute_aggregation, execute_group_by, num_groups_limit
 from gamay.query.execute_rows import execute_ordered_selection, execute_selection
+from gamay.query.execute_sets import execute_grouping_sets
 from gamay.query.explain import SegmentPlans, explain_segments
-from gamay.query.groupby.table import GroupTable
+from gamay.query.groupby.table import GroupTable, KeySet
 from gamay.query.pool import WorkPool
 from gamay.query.selection import Rows
 from gamay.query.server_prune import prune_segments
@@ -29,12 +30,14 @@ class ServerResult:
     rows: of selections: a column for each of `BoundQuery.rows`, at most LIMIT + OFFSET rows, in order; None without rows.
     groups: of the other kinds: keys are `BoundQuery.rows`; an aggregation has one group without keys; None when no segment
         was left to look at.
+    sets: of GROUPING SETS, instead of groups: by the positions of their keys in `BoundQuery.rows`.
     plans: of EXPLAIN: how the query would be executed.
     """
 
     stats: QueryStats = field(default_factory=QueryStats)
     rows: Rows | None = None
     groups: GroupTable | None = None
+    sets: dict[KeySet, GroupTable] | None = None
     plans: SegmentPlans | None = None
 
 
@@ -53,6 +56,8 @@ def execute(
         return ServerResult(stats, rows=execute_selection(work, kept))
     if bound.kind is QueryKind.SELECTION_ORDER_BY:
         return ServerResult(stats, rows=execute_ordered_selection(work, kept))
+    if bound.grouping_sets:
+        return ServerResult(stats, sets=execute_grouping_sets(work, kept, num_groups_limit(work)))
     return ServerResult(stats, groups=_GROUPED[bound.kind](work, kept))
 
 

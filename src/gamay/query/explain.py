@@ -159,12 +159,17 @@ def _top(bound: BoundQuery) -> str:
     if bound.kind is QueryKind.AGGREGATION:
         return f"AGGREGATE{filtered}(aggregations:{_aggregations(bound)})"
     if bound.kind is QueryKind.GROUP_BY:
-        return f"GROUP_BY{filtered}(groupKeys:{listed}, aggregations:{_aggregations(bound)})"
+        return f"GROUP_BY{filtered}(groupKeys:{listed}{_sets(bound)}, aggregations:{_aggregations(bound)})"
     if bound.kind is QueryKind.DISTINCT:
         return f"DISTINCT(keyColumns:{listed})"
     selected = ", ".join(dict.fromkeys(to_text(output) for output in bound.outputs))
     name = "SELECT_ORDERBY" if bound.order_by else "SELECT"
     return f"{name}(selectList:{selected})"
+
+
+def _sets(bound: BoundQuery) -> str:
+    sets = [f"({', '.join(to_text(bound.rows[i]) for i in keys)})" for keys in bound.grouping_sets]
+    return f", groupingSets:[{', '.join(sets)}]" if sets else ""
 
 
 def _aggregations(bound: BoundQuery) -> str:

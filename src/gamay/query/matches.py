@@ -80,6 +80,13 @@ class DocMask:
     mask: Mask
     kept: int | None = None
 
+    @classmethod
+    def of(cls, docs: DocIds, start: int, stop: int) -> "DocMask":
+        """Return the rows `docs` of [start, stop) as flags."""
+        mask = np.zeros(stop - start, np.bool_)
+        mask[docs - start] = True
+        return cls(start, mask, len(docs))
+
     def __len__(self) -> int:
         """Return the number of matching rows; counts the flags where it is not known."""
         return int(np.count_nonzero(self.mask)) if self.kept is None else self.kept

@@ -1,22 +1,32 @@
 """Servers' partial results to the answer."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from gamay.base.clock import SYSTEM_CLOCK
 from gamay.functions.aggregate.spi import Partial
-from gamay.query.bind import BoundQuery, QueryKind
+from gamay.query.bind import BoundQuery, QueryKind, bind
 from gamay.query.columns import take_rows
 from gamay.query.constants import empty
-from gamay.query.execute import ServerResult
+from gamay.query.deadline import Deadline
+from gamay.query.execute import ServerResult, execute
 from gamay.query.explain import explain_table
-from gamay.query.group_order import finished_rows
+from gamay.query.gapfill import fill_gaps
+from gamay.query.group_order import finished_rows, finished_sets
 from gamay.query.groupby.merge import merge_group_tables, merge_partials
-from gamay.query.groupby.table import GroupTable
+from gamay.query.groupby.table import GroupTable, KeySet
+from gamay.query.pool import WorkPool
 from gamay.query.response import ResultTable, wire_type
 from gamay.query.selection import Rows, concat_rows, sort_rows
 from gamay.query.stats import QueryStats
+from gamay.query.table_segment import TableSegment, schema_of
+from gamay.sql.query import Gapfill, Query
+
+_INLINE = WorkPool(1)
+# the rows of a result are few, and those that gapfilling makes are bounded
+_NO_DEADLINE = Deadline(SYSTEM_CLOCK, float("inf"), float("inf"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +48,29 @@ def reduce(bound: BoundQuery, results: Sequence[ServerResult]) -> Answer:
         return Answer(None, stats)
     if bound.kind in (QueryKind.SELECTION, QueryKind.SELECTION_ORDER_BY):
         columns = _selected(bound, [result.rows for result in results if result.rows is not None])
+    elif bound.grouping_sets:
+        columns = _sets(bound, [result.sets for result in results if result.sets is not None])
     else:
         columns = _grouped(bound, [result.groups for result in results if result.groups is not None])
     types = tuple(wire_type(data_type, multi_value) for data_type, multi_value in bound.types)
-    return Answer(ResultTable(bound.names, types, columns), stats)
+    table = ResultTable(bound.names, types, columns)
+    return Answer(table if bound.query.gapfill is None else _gapfilled(bound.query.gapfill, table), stats)
+
+
+def _gapfilled(gapfill: Gapfill, table: ResultTable) -> ResultTable:
+    """Fill the gaps of a result, with the queries before and after it."""
+    if gapfill.before is not None:
+        table = _query_table(gapfill.before, table)
+    table = fill_gaps(gapfill, table)
+    return table if gapfill.after is None else _query_table(gapfill.after, table)
+
+
+def _query_table(query: Query, table: ResultTable) -> ResultTable:
+    bound = bind(query, schema_of(table))
+    result = execute(bound, [TableSegment(table)], _INLINE, _NO_DEADLINE)
+    answer = reduce(bound, [result]).table
+    assert answer is not None
+    return answer
 
 
 def _nothing(bound: BoundQuery) -> tuple[Partial, ...]:
@@ -66,6 +95,19 @@ def _selected(bound: BoundQuery, parts: Sequence[Rows]) -> Rows:
     if len(window) < found:
         rows = tuple(take_rows(column, window) for column in rows)
     return tuple(rows[positions[output]] for output in bound.outputs)
+
+
+def _sets(bound: BoundQuery, parts: Sequence[Mapping[KeySet, GroupTable]]) -> Rows:
+    """Return the groups of all sets; the set without keys always has one, even of no rows."""
+    if not parts:
+        if () not in bound.grouping_sets:
+            return _no_rows(bound)
+        keys = tuple(empty(data_type) for data_type, _ in bound.row_types)
+        partials = tuple(call.aggregate.seal(call.aggregate.allocate(0)) for call in bound.aggregates)
+        nothing = {one: GroupTable(tuple(keys[i] for i in one), partials, 0) for one in bound.grouping_sets}
+        parts = [nothing | {(): GroupTable((), _nothing(bound), 1)}]
+    tables = {one: merge_group_tables([part[one] for part in parts], bound.aggregates) for one in parts[0]}
+    return finished_sets(bound, tables)
 
 
 def _grouped(bound: BoundQuery, tables: Sequence[GroupTable]) -> Rows:

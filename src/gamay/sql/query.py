@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gamay.functions.expression import Expression
+from gamay.model.datetime_format import DateTimeFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +25,44 @@ class OrderBy:
 
 
 @dataclass(frozen=True, slots=True)
+class Gapfill:
+    """What GAPFILL makes of the rows of a query: one row for each time bucket and series that has none.
+
+    before: a selection from the query's rows, done first; its columns, else the query's, are the ones filled.
+    after: a query of the filled rows, done last.
+    time: the column of times, as `format` writes them; series: the columns whose values name a series (positions).
+    start_ms, end_ms: the times to fill, end exclusive. bucket_ms: the length of a bucket.
+    window: the number of buckets that an aggregating `after` sees as one. previous: columns that repeat the last value of
+    their series; the others are filled with the default of their type.
+    order_by: columns, whether they descend, and whether nulls come last. limit, offset: of filled rows; None is no limit.
+    """
+
+    before: "Query | None"
+    after: "Query | None"
+    time: int
+    series: tuple[int, ...]
+    previous: tuple[int, ...]
+    format: DateTimeFormat
+    start_ms: int
+    end_ms: int
+    bucket_ms: int
+    window: int
+    order_by: tuple[tuple[int, bool, bool], ...]
+    limit: int | None
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """A single-table SELECT after rewriting: aliases and ordinals are resolved, GROUP BY without aggregates is DISTINCT.
 
     table: as written, may end in _OFFLINE or _REALTIME; None for a query of literals only.
     where, having: boolean expressions. limit: the number of rows wanted (10 when not written).
     options: by canonical name, values as text.
+    gapfill: what is done with the rows at the end.
+    has_subquery: a literal of it is a query of its own (IN_SUBQUERY), to be answered first.
+    grouping_sets: of GROUPING SETS, ROLLUP and CUBE: for each set the positions of its keys in `group_by`, ascending; the
+    same set may occur twice. Empty in a plain GROUP BY.
     shape: the same object for queries of one template, which differ in nothing but literals; None where that is not known.
     varies_only_in_where: the literals that may differ stand in WHERE (beside LIMIT, OFFSET and options), so that what was
     made of the rest for one query of the shape serves the others.
@@ -46,5 +79,8 @@ class Query:
     offset: int = 0
     options: Mapping[str, str] = field(default_factory=dict)
     explain: bool = False
+    grouping_sets: tuple[tuple[int, ...], ...] = ()
     shape: object | None = field(default=None, compare=False, repr=False)
     varies_only_in_where: bool = field(default=False, compare=False, repr=False)
+    gapfill: Gapfill | None = None
+    has_subquery: bool = False

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, Star, walk
+from gamay.functions.expression import FILTERED, GROUPING, Call, Column, Expression, Literal, Star, walk
 from gamay.functions.registry import is_aggregate
 from gamay.functions.text import literal_text, to_text
 from gamay.model.types import DataType
@@ -46,6 +46,7 @@ def rewrite(statement: Statement) -> Rewritten:
     _check_aggregates(statement)
     if statement.table is None:
         _check_constants(statement)
+    _check_groupings(statement)
     distinct = statement.distinct
     if distinct:
         _check_distinct(statement)
@@ -129,12 +130,25 @@ def _substitute(expression: Expression, aliases: Mapping[str, Expression]) -> Ex
 
 def _drop_constant_keys(statement: Statement) -> Statement:
     """Constants neither sort nor split anything; a last one stays in GROUP BY, for it makes no group out of no rows."""
-    group_by = tuple(dict.fromkeys(key for key in statement.group_by if not isinstance(key, Literal)))
+    group_by: tuple[Expression, ...] = tuple(dict.fromkeys(k for k in statement.group_by if not isinstance(k, Literal)))
+    if statement.grouping_sets is not None:
+        statement = _renumbered(statement, group_by, statement.grouping_sets)
+        group_by = statement.group_by
     return replace(
         statement,
         group_by=group_by or statement.group_by[:1],
         order_by=tuple(key for key in statement.order_by if not isinstance(key.expression, Literal)),
     )
+
+
+def _renumbered(statement: Statement, group_by: tuple[Expression, ...], sets: tuple[tuple[int, ...], ...]) -> Statement:
+    """Point grouping sets at the keys that are left; the set of all rows alone is no GROUP BY at all."""
+    place = {key: i for i, key in enumerate(group_by)}
+    written = [place.get(key) for key in statement.group_by]
+    left = tuple(tuple(sorted({i for position in part if (i := written[position]) is not None})) for part in sets)
+    if not group_by and len(left) > 1:
+        raise _invalid("The grouping sets name no column to group by")
+    return replace(statement, group_by=group_by, grouping_sets=left if group_by else None)
 
 
 def _once(keys: Iterable[OrderBy]) -> tuple[OrderBy, ...]:
@@ -170,6 +184,17 @@ def _check_aggregates(statement: Statement) -> None:
         for inner in _aggregates(call.args[1:] if filtered else call.args):
             place = "FILTER; it chooses rows before they are aggregated" if filtered else f"the aggregate {to_text(call)}"
             raise _invalid(f"The aggregate {to_text(inner)} cannot stand inside {place}")
+
+
+def _check_groupings(statement: Statement) -> None:
+    """Check where GROUPING(…) stands, and that grouping sets have something to aggregate."""
+    rows = [*statement.group_by, *([] if statement.where is None else [statement.where])]
+    for place, expressions in (("row", rows), ("result", _outputs(statement))):
+        for part in (part for expression in expressions for part in walk(expression)):
+            if isinstance(part, Call) and part.name in GROUPING and (place == "row" or not statement.group_by):
+                raise _invalid(f"{to_text(part)} tells which keys of GROUP BY are rolled up; it stands beside GROUP BY only")
+    if statement.grouping_sets is not None and not _aggregates(_outputs(statement)):
+        raise _invalid("GROUPING SETS, ROLLUP and CUBE need an aggregate in the SELECT list, as in count(*)")
 
 
 def _check_constants(statement: Statement) -> None:

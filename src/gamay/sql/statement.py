@@ -12,6 +12,7 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Expression, Literal
 from gamay.model.types import DataType
 from gamay.sql.errors import syntax_error
+from gamay.sql.grouping import grouping
 from gamay.sql.lexer import Kind, Lexeme, lex
 from gamay.sql.options import option_name
 from gamay.sql.query import OrderBy
@@ -38,6 +39,7 @@ class Statement:
     """A request as written.
 
     limit, offset: literals, None when not written. set_options: by stored name; the values are literals or words.
+    grouping_sets: positions in `group_by` for each set of GROUPING SETS, ROLLUP and CUBE; None in a plain GROUP BY.
     """
 
     text: str
@@ -52,6 +54,7 @@ class Statement:
     offset: Literal | None
     explain: bool
     set_options: dict[str, Literal] = field(default_factory=dict)
+    grouping_sets: tuple[tuple[int, ...], ...] | None = None
 
 
 def parse_statement(text: str, literals: Sequence[Literal]) -> Statement:
@@ -198,19 +201,21 @@ class _Reader:
         items = tuple(self._item(translator, part) for part in node.expressions)
         where, having = node.args.get("where"), node.args.get("having")
         group, order = node.args.get("group"), node.args.get("order")
+        group_by, grouping_sets = ((), None) if group is None else grouping(self.text, translator, group)
         return Statement(
             text=self.text,
             table=table,
             items=items,
             distinct=node.args.get("distinct") is not None,
             where=None if where is None else translator.expression(where.this),
-            group_by=() if group is None else tuple(translator.expression(part) for part in group.expressions),
+            group_by=group_by,
             having=None if having is None else translator.expression(having.this),
             order_by=() if order is None else tuple(_order_key(translator, part) for part in order.expressions),
             limit=limit,
             offset=offset,
             explain=explain,
             set_options=set_options,
+            grouping_sets=grouping_sets,
         )
 
     def _table(self, clause: exp.Expr | None) -> tuple[str | None, frozenset[str]]:
@@ -343,8 +348,6 @@ def _refuse_unsupported(text: str, lexemes: Sequence[Lexeme]) -> None:
             raise syntax_error(text, lexeme.start, "ESCAPE is not supported: in LIKE a backslash escapes % and _")
         if lexeme.is_word("AT") and following is not None and following.is_word("TIME"):
             raise syntax_error(text, lexeme.start, "AT TIME ZONE is not supported; write toDateTime(x, 'pattern', 'zone')")
-        if lexeme.is_word("ROLLUP", "CUBE", "SETS") and called:
-            raise syntax_error(text, lexeme.start, "GROUPING SETS, ROLLUP and CUBE are not supported")
         if (
             (lexeme.is_word("SELECT") and i > 0)
             or (lexeme.is_word(*_SET_OPERATIONS) and not called)

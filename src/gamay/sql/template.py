@@ -12,6 +12,7 @@ from gamay.sql.query import OrderBy, Query, SelectItem
 from gamay.sql.rewrite import Rewritten, item_name, rewrite
 from gamay.sql.slots import Lifted, Slot, filler, refilled
 from gamay.sql.statement import Item, Statement, parse_statement
+from gamay.sql.subquery import has_subquery
 
 DEFAULT_LIMIT = 10
 LIMIT_MAX = 2147483647
@@ -47,12 +48,24 @@ def compile_template(text: str, lifted: Lifted) -> Template:
     by_index = {slot.index: slot.plain() for slot in slots}
     ordinals = tuple((i, by_index[i]) for i in sorted(rewritten.ordinals))
     shape = object()
+    fill = _recompiler(statement, shape) if rewritten.has_computed or _has_huge(slots) else _filler(rewritten, shape)
     return Template(
         num_literals=len(lifted.sources),
         ordinals=ordinals,
-        fill=_recompiler(statement, shape) if rewritten.has_computed or _has_huge(slots) else _filler(rewritten, shape),
+        fill=_marked(fill) if has_subquery(_expressions(statement)) else fill,
         fill_options=_options_filler(statement) if statement.set_options else None,
     )
+
+
+def _expressions(statement: Statement) -> list[Expression]:
+    conditions = [condition for condition in (statement.where, statement.having) if condition is not None]
+    keys = (*statement.group_by, *(key.expression for key in statement.order_by))
+    return [*(item.expression for item in statement.items), *conditions, *keys]
+
+
+def _marked(fill: Callable[[Literals], Query]) -> Callable[[Literals], Query]:
+    """Mark the queries as ones that hold others; what such a query is in the end, its literals decide."""
+    return lambda literals: replace(fill(literals), has_subquery=True, shape=None)
 
 
 def _has_huge(slots: Sequence[Slot]) -> bool:
@@ -108,6 +121,7 @@ def _filler(rewritten: Rewritten, shape: object) -> Callable[[Literals], Query]:
     fill_order_by = _order_filler(statement.order_by)
     limit, offset = statement.limit, statement.offset
     only_in_where = _varies_only_in_where(rewritten)
+    grouping_sets = statement.grouping_sets or ()
 
     def fill(literals: Literals) -> Query:
         return Query(
@@ -122,6 +136,7 @@ def _filler(rewritten: Rewritten, shape: object) -> Callable[[Literals], Query]:
             0 if offset is None else _row_count(offset, literals, "OFFSET"),
             {},
             explain,
+            grouping_sets,
             shape,
             only_in_where,
         )

@@ -25,6 +25,7 @@ from gamay.sql.lexer import Kind, Lexeme
 FUNCTION_MARK = " "
 CONSTANT_MARK = "'"
 TRIM_FROM = "trim from"
+GROUPING_SETS = "grouping sets"
 
 KEYWORDS = {
     "SELECT": TokenType.SELECT,
@@ -75,6 +76,7 @@ _OPERATORS = {
     ",": TokenType.COMMA,
     ".": TokenType.DOT,
 }
+_SETS = {"GROUPING": TokenType.GROUPING_SETS, "ROLLUP": TokenType.ROLLUP, "CUBE": TokenType.CUBE}
 _BEFORE_OPERAND = frozenset(KEYWORDS) - {"CASE", "END", "NULL", "TRUE", "FALSE", "AS", "ASC", "DESC", "IN", "IS", "FROM"}
 _NO_OPERAND = frozenset(KEYWORDS) - {"CASE", "NULL", "TRUE", "FALSE", "NOT", "DISTINCT", "SELECT"} | frozenset(_TAIL)
 _TEXT_PREFIXES = ("DATE", "TIME", "TIMESTAMP")
@@ -109,6 +111,7 @@ class _Converter:
         self.open: list[tuple[Lexeme, str]] = []  # the parenthesis, and the form it belongs to
         self.chains = [0]  # for each open level, the operators since the last comma or connector: the tree's depth
         self.position = 0
+        self.groups = False  # whether this is the GROUP BY clause
 
     def run(self) -> list[Token]:
         while (lexeme := self.lexemes[self.position]).kind is not Kind.END:
@@ -144,8 +147,13 @@ class _Converter:
         if following.is_op("(") and not after_dot:
             if lexeme.is_word("FILTER") and self.lexemes[self.position - 2].is_op(")"):
                 self._emit(TokenType.FILTER, "FILTER", lexeme)
+            elif lexeme.is_word("ROLLUP", "CUBE") and self.groups:
+                self._emit(_SETS[lexeme.text], lexeme.text, lexeme)
             else:
                 self._function(lexeme)
+        elif lexeme.is_word("GROUPING") and following.is_word("SETS") and self.groups and not after_dot:
+            self.position += 1
+            self._emit(_SETS[lexeme.text], GROUPING_SETS, lexeme)
         else:
             self._emit(TokenType.IDENTIFIER, lexeme.name, lexeme)
 
@@ -165,6 +173,8 @@ class _Converter:
             self._deepen(lexeme)
         elif lexeme.text in _SEPARATORS:
             self.chains[-1] = 0
+            if lexeme.text in ("GROUP", "HAVING", "ORDER"):
+                self.groups = lexeme.text == "GROUP"
         if lexeme.text == "CASE":
             self.chains.append(0)
         elif lexeme.text == "END" and len(self.chains) > len(self.open) + 1:
@@ -235,7 +245,8 @@ class _Converter:
 
     def _operator(self, lexeme: Lexeme) -> None:
         if lexeme.text == "(":
-            self._open(lexeme, "")
+            of_sets = bool(self.tokens) and self.tokens[-1].token_type in _SETS.values()
+            self._open(lexeme, GROUPING_SETS if of_sets else "")
             return
         if lexeme.text == ")":
             if not self.open:
@@ -254,6 +265,8 @@ class _Converter:
     def _check_operand(self, lexeme: Lexeme, following: Lexeme) -> None:
         if not self._wants_operand(lexeme) or _may_begin_operand(lexeme, following):
             return
+        if lexeme.is_op("(") and following.is_op(")") and self.open and self.open[-1][1] == GROUPING_SETS:
+            return  # the set of all rows
         raise self._missing_operand(lexeme, following)
 
     def _wants_operand(self, lexeme: Lexeme) -> bool:

@@ -15,7 +15,7 @@ from gamay.segment.spi import ColumnStats, Ids
 
 
 class FilterColumn(ComputedColumn):
-    """What a filter answers, by flags: from the set of docs that indexes found, from a scan of the rows asked for, or both."""
+    """What a filter answers, as flags: from the docs that indexes found, from a scan of the rows asked for, or both."""
 
     data_type = DataType.BOOLEAN
     single_value = True

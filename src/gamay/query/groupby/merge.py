@@ -1,6 +1,7 @@
 """Tables of groups to one table: keys are matched by value, partials are merged.
 
 merge_group_tables(tables, aggregates) -> GroupTable
+regroup(table, positions, aggregates) -> GroupTable of fewer keys
 merge_partials(per_segment, aggregates) -> (partial of each aggregate, one group each)
 """
 
@@ -9,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gamay.functions.aggregate.coding import CODES_MAX, Coder, common_codes
+from gamay.functions.aggregate.coding import CODES_MAX, Coder, Key, common_codes
 from gamay.functions.aggregate.spi import Partial
 from gamay.query.groupby.growing import numbering_of
 from gamay.query.groupby.table import AggregateCall, GroupTable
@@ -21,6 +22,8 @@ def merge_group_tables(tables: Sequence[GroupTable], aggregates: Sequence[Aggreg
     """Merge tables of the same query; at least one must be given. A single table is returned as it is."""
     if len(tables) == 1:
         return tables[0]
+    if not tables[0].keys:
+        return GroupTable((), merge_partials([table.partials for table in tables], aggregates), 1)
     coders: list[Coder] = []
     codes: list[list[Array]] = []
     for position in range(len(tables[0].keys)):
@@ -36,6 +39,24 @@ def merge_group_tables(tables: Sequence[GroupTable], aggregates: Sequence[Aggreg
         call.aggregate.merge([table.partials[i] for table in tables], maps, num_groups) for i, call in enumerate(aggregates)
     )
     return GroupTable(keys, partials, num_groups, any(table.limit_reached for table in tables))
+
+
+def regroup(table: GroupTable, positions: Sequence[int], aggregates: Sequence[AggregateCall]) -> GroupTable:
+    """Merge the groups that agree in the keys at these positions; without positions all of them, into one group."""
+    num_groups = 1
+    map_ = np.zeros(table.num_groups, np.int32)
+    keys: tuple[Key, ...] = ()
+    if positions:
+        coded = [common_codes([table.keys[position]]) for position in positions]
+        numbering = numbering_of([coder.cardinality for coder, _ in coded], CODES_MAX)
+        map_ = numbering.number([codes[0] for _, codes in coded])
+        num_groups = numbering.num_groups
+        merged = numbering.codes(np.arange(num_groups))
+        keys = tuple(coder.decode(part) for (coder, _), part in zip(coded, merged, strict=True))
+    partials = tuple(
+        call.aggregate.merge([part], [map_], num_groups) for call, part in zip(aggregates, table.partials, strict=True)
+    )
+    return GroupTable(keys, partials, num_groups, table.limit_reached)
 
 
 def merge_partials(per_segment: Sequence[Sequence[Partial]], aggregates: Sequence[AggregateCall]) -> tuple[Partial, ...]:
