@@ -259,3 +259,17 @@ def test_a_segment_that_stays_away_is_told(world: World) -> None:
     answer = world.ask("SELECT count(*) FROM t").json()
     assert [problem["errorCode"] for problem in answer["exceptions"]] == [305]
     assert len(world.servers["Server_a_1"].asked) == 2
+
+
+def test_null_handling_can_be_the_default_of_the_cluster(world: World) -> None:
+    asked = "SELECT count(n) FROM t WHERE n < 5"
+    assert names_of(world.ask(asked).json()) == ["count(*)"]
+    world.registry.update_cluster_config({"pinot.broker.query.enable.null.handling": "true"})
+    assert world.routing.wait_until(lambda: world.routing.default_options == {"enableNullHandling": "true"}, 10)
+    assert names_of(world.ask(asked).json()) == ["count(n)"]
+    assert names_of(world.ask(f"SET enableNullHandling = false; {asked}").json()) == ["count(*)"]
+
+
+def names_of(answer: Any) -> list[str]:
+    names: list[str] = answer["resultTable"]["dataSchema"]["columnNames"]
+    return names

@@ -51,6 +51,10 @@ class TableRoute:
         return chosen
 
 
+# settings of the cluster that are the defaults of query options
+_OPTION_SETTINGS = {"pinot.broker.query.enable.null.handling": "enableNullHandling"}
+
+
 class _Snapshot:
     """All routes at one moment, and what the names that queries used were found to mean."""
 
@@ -72,15 +76,20 @@ class _Snapshot:
 
 
 class RoutingTables:
-    """The routes of all tables; between `start` and `stop` they follow the records, on a thread of their own."""
+    """The routes of all tables; between `start` and `stop` they follow the records, on a thread of their own.
+
+    default_options: the query options that the cluster's settings give to queries which do not say otherwise.
+    """
 
     def __init__(self, registry: Registry) -> None:
+        self.default_options: Mapping[str, str] = {}
         self._registry = registry
         self._snapshot = _Snapshot({})
         self._stats: dict[str, dict[str, SegmentRecordStats]] = {}
         self._condition = threading.Condition()
         self._rebuilding = threading.Lock()
         self._dirty: set[str] = set()
+        self._settings_changed = False
         self._changed_segments: dict[str, set[str]] = {}
         self._stopping = False
         self._thread: threading.Thread | None = None
@@ -93,6 +102,8 @@ class RoutingTables:
             self._cancels.append(store.watch(path, self._on_table_change))
         self._cancels.append(store.watch(paths.SEGMENTS, self._on_segment_change))
         self._cancels.append(store.watch(paths.PARTICIPANT_CONFIGS, self._on_instance_change))
+        self._cancels.append(store.watch(paths.CLUSTER_CONFIG, self._on_settings_change))
+        self._read_settings()
         for table in self._registry.table_names():
             self._rebuild(table, None)
         self._thread = threading.Thread(target=self._run, name="broker-routing", daemon=True)
@@ -137,6 +148,18 @@ class RoutingTables:
             self._dirty.update(self._snapshot.routes)
             self._condition.notify_all()
 
+    def _on_settings_change(self, _: str) -> None:
+        with self._condition:
+            self._settings_changed = True
+            self._condition.notify_all()
+
+    def _read_settings(self) -> None:
+        settings = self._registry.cluster_config()
+        named = {option: settings[key].strip() for key, option in _OPTION_SETTINGS.items() if key in settings}
+        with self._condition:
+            self.default_options = named
+            self._condition.notify_all()
+
     def _on_segment_change(self, path: str) -> None:
         parent, _, segment = path.rpartition("/")
         table = parent.rpartition("/")[2]
@@ -148,11 +171,14 @@ class RoutingTables:
     def _run(self) -> None:
         while True:
             with self._condition:
-                self._condition.wait_for(lambda: self._dirty or self._stopping)
+                self._condition.wait_for(lambda: self._dirty or self._settings_changed or self._stopping)
                 if self._stopping:
                     return
+                settings_changed, self._settings_changed = self._settings_changed, False
                 dirty, self._dirty = self._dirty, set()
                 changed, self._changed_segments = self._changed_segments, {}
+            if settings_changed:
+                self._read_settings()
             for table in sorted(dirty):
                 try:
                     self._rebuild(table, changed.get(table, set()))

@@ -137,7 +137,8 @@ class QueryRunner:
         """Compile a query and choose the segments to ask, which takes no longer than the text is long; never raises."""
         pending = PendingQuery(sql, next(self._request_ids), self._clock.monotonic_s())
         try:
-            self._plan(pending, parse(sql, options), database)
+            defaults = self.routing.default_options
+            self._plan(pending, parse(sql, {**defaults, **options} if defaults else options), database)
         except Exception as error:  # noqa: BLE001 - `_failed` tells a user's mistakes from defects, and logs the latter
             pending.failure = self._failed(pending, error)
         return pending
