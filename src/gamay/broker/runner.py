@@ -5,8 +5,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import NamedTuple
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, GamayError, QueryError, nearest
@@ -24,6 +23,7 @@ from gamay.query.reduce import reduce
 from gamay.query.response import BrokerResponse, ResultTable
 from gamay.sql.parser import parse_query
 from gamay.sql.query import Query
+from gamay.sql.subquery import check_is_id_set, with_subqueries_answered
 
 __all__ = ["BrokerResponse", "QueryRunner", "ResultTable"]
 
@@ -36,6 +36,9 @@ _NO_TABLE = Schema("", ())
 _REQUEST_IDS = 1_000_000_000
 _UNAVAILABLE_SHOWN = 5
 _ROUTE_ATTEMPTS = 5
+_SUBQUERY_DEPTH_MAX = 3
+# what ends a subquery ends the query around it, too
+_ENDINGS = (ErrorCode.EXECUTION_TIMEOUT, ErrorCode.QUERY_CANCELLATION)
 
 LIGHT_ROWS_MAX = 1 << 18
 LIGHT_S_MAX = 0.002
@@ -70,7 +73,8 @@ class PendingQuery:
     """A query that has been compiled and routed, but not executed.
 
     failure: the response when that was not possible; query, deadline and bound are set otherwise.
-    route, plan, choice: of a query with a table.
+    route, plan, choice: of a query with a table. database: of the request.
+    depth: how many queries this one stands in, as a subquery.
     """
 
     sql: str
@@ -81,6 +85,8 @@ class PendingQuery:
     deadline: CancellableDeadline = field(init=False)
     bound: BoundQuery = field(init=False)
     route: TableRoute | None = None
+    database: str | None = None
+    depth: int = 0
     plan: Plan | None = None
     choice: _Choice = _NOTHING_CHOSEN
 
@@ -182,7 +188,12 @@ class QueryRunner:
         route = None if query.table is None else self._route(query.table, database or query.options.get("database"))
         limit_ms = timeout_ms(query.options, DEFAULT_TIMEOUT_MS if route is None else route.config.query.timeout_ms)
         pending.deadline = CancellableDeadline(self._clock, pending.started_s + limit_ms / 1000, limit_ms)
-        pending.query, pending.route = query, route
+        pending.query, pending.route, pending.database = query, route, database
+        if not query.has_subquery:  # these are answered first, in `_answer`, which may take its time
+            self._bind(pending)
+
+    def _bind(self, pending: "PendingQuery") -> None:
+        query, route = pending.query, pending.route
         if route is None:
             pending.bound = bind(query, _NO_TABLE)
         else:
@@ -194,11 +205,50 @@ class QueryRunner:
         options = pending.query.options
         client_id = options.get("clientQueryId")
         with self.running.listed(RunningQuery(str(pending.number), client_id, pending.sql, pending.deadline)):
+            if pending.query.has_subquery:
+                self._answer_subqueries(pending)
             response = self._execute(pending)
         response.client_request_id = client_id
         if is_on(options, "dropResults"):
             response.table = None
         return response
+
+    def _answer_subqueries(self, pending: "PendingQuery") -> None:
+        """Put the answers of IN_SUBQUERY into the query, and bind it."""
+
+        def answer(text: str) -> str:
+            try:
+                return self._id_set(pending, text)
+            except QueryError as error:
+                if error.code in _ENDINGS:
+                    raise
+                raise QueryError(
+                    ErrorCode.QUERY_EXECUTION, f"The subquery ({text}) failed: {error.client_message()}"
+                ) from error
+
+        pending.query = with_subqueries_answered(pending.query, answer)
+        self._bind(pending)
+
+    def _id_set(self, outer: "PendingQuery", text: str) -> str:
+        """Return the id set that a subquery selects; raises QueryError when it is none or the answer is not whole."""
+        options = {name: value for name, value in outer.query.options.items() if name != "dropResults"}
+        query = parse_query(text, options)
+        check_is_id_set(query)
+        if outer.depth == _SUBQUERY_DEPTH_MAX:
+            raise QueryError(ErrorCode.QUERY_VALIDATION, f"Subqueries nest at most {_SUBQUERY_DEPTH_MAX} deep")
+        inner = PendingQuery(text, outer.number, outer.started_s, depth=outer.depth + 1, database=outer.database)
+        inner.query, inner.deadline = query, outer.deadline
+        inner.route = self._route(query.table or "", outer.database or query.options.get("database"))
+        if query.has_subquery:
+            self._answer_subqueries(inner)
+        else:
+            self._bind(inner)
+        response = self._execute(inner)
+        if response.exceptions:
+            raise QueryError(ErrorCode.QUERY_EXECUTION, "; ".join(message for _, message in response.exceptions))
+        if response.table is None:
+            raise QueryError(ErrorCode.QUERY_VALIDATION, "dropResults leaves nothing to look values up in")
+        return str(response.table.rows()[0][0])
 
     def _execute(self, pending: "PendingQuery") -> BrokerResponse:
         bound, route, deadline = pending.bound, pending.route, pending.deadline

@@ -5,6 +5,7 @@
 3. `gamay.sql.template.compile_template` compiles a new template with the literals at hand as slots: `gamay.sql.lexer.lex`,
    `gamay.sql.tokens.to_tokens`, sqlglot's parser, `gamay.sql.translate.Translator`, `gamay.sql.statement.parse_statement`,
    `gamay.sql.rewrite.rewrite`.
+   A new text that uses GAPFILL, and may nest, is compiled level by level instead (`gamay.sql.gapfill`).
 4. A known template is filled with the new literals. Ordinals belong to the template; a template in which constants were
    computed (`ago('P1D')`, `1 + 2`) keeps its statement and is rewritten each time.
 """
@@ -18,6 +19,7 @@ from typing import TypeAlias
 from gamay.functions.conditions import use_parser
 from gamay.functions.expression import Expression
 from gamay.sql.fold import Folder
+from gamay.sql.gapfill import parse_gapfill
 from gamay.sql.options import check_options, split_trailing_option
 from gamay.sql.query import Query
 from gamay.sql.slots import lift_literals, to_literal, without_slots
@@ -57,6 +59,7 @@ class PlanCache:
 
 
 _shared_plans = PlanCache()
+_level_plans = PlanCache(100)
 
 
 def parse_query(text: str, options: Mapping[str, str] | None = None, *, plans: PlanCache = _shared_plans) -> Query:
@@ -72,6 +75,9 @@ def parse_query(text: str, options: Mapping[str, str] | None = None, *, plans: P
     key = (lifted.key, lifted.pattern)
     template = plans.get(key)
     if template is None or not template.fits(literals):
+        gapfilled = None if plans is _level_plans else parse_gapfill(text, options, _parse_level)
+        if gapfilled is not None:
+            return gapfilled
         template = compile_template(body, lifted)
         if len(body) <= _CACHED_TEXT_MAX:
             plans.put(key, template)
@@ -83,6 +89,11 @@ def parse_query(text: str, options: Mapping[str, str] | None = None, *, plans: P
         merged |= template.fill_options(literals)
     check_options(merged)
     return replace(query, options=merged)
+
+
+def _parse_level(text: str, options: Mapping[str, str] | None) -> Query:
+    """Compile one of the queries that GAPFILL combines; alone it would mean something else, hence its own templates."""
+    return parse_query(text, options, plans=_level_plans)
 
 
 def parse_expression(text: str) -> Expression:
