@@ -68,6 +68,10 @@ def test_json_and_precedence_of_values(tmp_path):
         ({"inputDirURI": None}, "/inputDirURI: missing"),
         ({"outputDirURI": None}, "/outputDirURI: missing"),
         ({"jobType": "SegmentCreationAndUriPush"}, "/pinotClusterSpecs: missing"),
+        (
+            {"jobType": "SegmentUriPush", "pinotClusterSpecs": [{"controllerURI": "http://c:9000"}]},
+            "/outputDirURI: .* is a folder of this machine",
+        ),
         ({"pushJobSpec": {"pushParallelism": 0}}, "0 is not at least 1"),
         ({"overwriteOutput": "perhaps"}, "is not true or false"),
         ({"tableSpec": {}}, "'tableName' is missing"),

@@ -52,7 +52,8 @@ def test_create_then_push_by_metadata(spark, job, controller, tmp_path):
 def test_consistent_push(spark, job, controller, table_config):
     ingestion = {"batchIngestionConfig": {"segmentIngestionType": "REFRESH", "consistentDataPush": True}}
     controller.documents["/tables/trips"] = {"OFFLINE": table_config(ingestion).to_json()}
-    report = run_job(job("SegmentCreationAndUriPush"), spark)
+    reached = {"segmentUriPrefix": "http://archives.example"}
+    report = run_job(job("SegmentCreationAndUriPush", pushJobSpec=reached), spark)
     start = next(json.loads(body) for _, path, _, body in controller.requests if path.endswith("startReplaceSegments"))
     assert start == {"segmentsFrom": ["old_1"], "segmentsTo": list(report.push.segments)}
     assert report.push.segments[0].startswith("trips_OFFLINE_19000_19059_1")

@@ -101,6 +101,12 @@ class InUseError(GamayError):
     http_status = 409
 
 
+class DiskFullError(GamayError):
+    """There is no room for what was to be written; nothing was changed."""
+
+    http_status = 507
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return ` Did you mean 'x'?` for the known name closest to `name`, or an empty string when none is close.
 

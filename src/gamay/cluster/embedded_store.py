@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gamay.base.clock import Clock
-from gamay.base.errors import ConflictError, GamayError, NotFoundError
+from gamay.base.errors import ConflictError, DiskFullError, GamayError, NotFoundError
 from gamay.cluster.store import Node, VersionConflictError, Watcher, check_path, check_value, parent_of
 
 _log = logging.getLogger(__name__)
@@ -175,6 +175,7 @@ class _File:
     """The SQLite connection, shared by all sessions of the process under one lock."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
+        self.path = path
         self.clock = clock
         self.lock = threading.RLock()
         self.sessions: dict[int, _Events] = {}
@@ -192,16 +193,22 @@ class _File:
 
     @contextmanager
     def change(self) -> Iterator[list[str]]:
-        """Run one transaction; the paths that the body appends are notified once it is durable."""
+        """Run one transaction; the paths that the body appends are notified once it is durable.
+
+        Raises DiskFullError when there is no room to make it durable; nothing is changed then.
+        """
         changed: list[str] = []
         with self.lock:
-            self.db.execute("BEGIN IMMEDIATE")
             try:
+                self.db.execute("BEGIN IMMEDIATE")
                 yield changed
-            except BaseException:
-                self.db.execute("ROLLBACK")
+                self.db.execute("COMMIT")
+            except BaseException as error:
+                if self.db.in_transaction:  # SQLite has undone it by itself after some failures, a full disk among them
+                    self.db.execute("ROLLBACK")
+                if isinstance(error, sqlite3.Error) and error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+                    raise DiskFullError(f"there is no room to write to the metadata store {self.path}: free some") from error
                 raise
-            self.db.execute("COMMIT")
             # Inside the lock, so that every session sees the changes in the order in which they were made.
             for path in changed:
                 for events in self.sessions.values():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gamay.base.errors import CorruptSegmentError, InvalidConfigError
+from gamay.cluster.invariants import name_problem
 from gamay.cluster.records import SegmentRecord
 from gamay.controller.context import ControllerContext
 from gamay.controller.segments import PushOptions, SegmentManager
@@ -100,6 +101,8 @@ class UploadManager:
             raise CorruptSegmentError(f"'{_BATCH_LIST}' must have lines in pairs: segment name, download URI")
         infos: list[tuple[SegmentMetadata, str]] = []
         for name, uri in zip(entries[::2], entries[1::2], strict=True):
+            if problem := name_problem(name):
+                raise InvalidConfigError(f"'{_BATCH_LIST}': segment name: {problem}")
             described = _new(scratch, f"segment-{len(infos)}")
             source = lists[0].parent / f"{name}.metadata.json"
             if not source.is_file():

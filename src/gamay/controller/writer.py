@@ -22,6 +22,7 @@ from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.segment.builder import SegmentBuilder
 from gamay.segment.metadata import read_metadata
+from gamay.storage.files import full_disk_explained
 
 ROWS_PER_SEGMENT = 5_000_000
 
@@ -47,8 +48,12 @@ class TableWriter:
 
         rows: yields conformed batches, made by the table's pipeline. name_of: the name of the n-th new segment. When this
         returns, the rows are durable; when it raises, none was added.
-        Raises RecordError for a row that does not fit, ConflictError for a name that is taken, NotFoundError.
+        Raises RecordError for a row that does not fit, ConflictError for a name that is taken, DiskFullError, NotFoundError.
         """
+        with full_disk_explained(f"cannot add rows to table '{table}'", self.context.work_dir):
+            return self._write(table, rows, name_of, rows_per_segment)
+
+    def _write(self, table: str, rows: Rows, name_of: Callable[[int], str], rows_per_segment: int) -> list[SegmentRecord]:
         config = self.tables.get(table)
         schema = self.tables.schema_of(table)
         folder = self.context.work_dir / self.context.ids.new()

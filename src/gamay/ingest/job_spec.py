@@ -27,6 +27,7 @@ from gamay.model.parse import (
     section,
     write_section,
 )
+from gamay.storage.files import local_path
 
 JOB_TYPES = (
     "SegmentCreation", "SegmentTarPush", "SegmentUriPush", "SegmentMetadataPush", "SegmentCreationAndTarPush",
@@ -195,6 +196,11 @@ def _missing(spec: JobSpec) -> list[str]:
         problems.append("/outputDirURI: missing; it is where the segments' archives are")
     if spec.push_mode and not spec.clusters:
         problems.append(f"/pinotClusterSpecs: missing; {spec.job_type} pushes to its controllerURI")
+    if spec.push_mode == "uri" and spec.output_dir_uri and local_path(spec.push.segment_uri_prefix or spec.output_dir_uri):
+        problems.append(
+            f"/outputDirURI: {spec.output_dir_uri} is a folder of this machine, from which no controller fetches; use a URI "
+            f"like s3://… that it can read, a pushJobSpec.segmentUriPrefix that leads there, or a job type with TarPush"
+        )
     for name, value in (("pushAttempts", spec.push.push_attempts), ("pushParallelism", spec.push.push_parallelism)):
         if value < 1:
             problems.append(f"/pushJobSpec/{name}: {value} is not at least 1")

@@ -1,18 +1,33 @@
 """Files that appear whole or not at all, and copies from and to any file system."""
 
+import errno
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote, urlsplit
 
-from gamay.base.errors import InvalidConfigError, NotFoundError, nearest
+from gamay.base.errors import DiskFullError, InvalidConfigError, NotFoundError, nearest
 
 _COPY_BYTES = 1 << 20
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _HTTP = ("http", "https")
 _AS_IT_IS = {"Accept-Encoding": "identity"}
 _HTTP_TIMEOUT_S = 60  # without a byte
+
+
+@contextmanager
+def full_disk_explained(what: str, folder: Path) -> Iterator[None]:
+    """Raise DiskFullError, which names what was being done, in place of the OSError of a full disk or an exhausted quota."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        raise DiskFullError(f"{what}: there is no room on the disk of {folder}; nothing was changed, free some") from error
 
 
 def fsync_file(path: Path) -> None:

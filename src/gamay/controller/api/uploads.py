@@ -13,6 +13,7 @@ from gamay.controller.api.services import Services, file_docs, status
 from gamay.controller.ingest_file import batch_config, ingest_file, ingest_uri
 from gamay.controller.segments import PushOptions
 from gamay.model.parse import load_json
+from gamay.storage.files import full_disk_explained
 
 _CUSTOM_MAP = "Pinot-SegmentZKMetadataCustomMapModifier"
 TableName = Annotated[str, Query(alias="tableName", description="Raw or typed name of the table")]
@@ -70,7 +71,8 @@ def ingest_router(services: Services) -> APIRouter:
         config_text: Annotated[str, Query(alias="batchConfigMapStr")],
     ) -> dict[str, Any]:
         config = batch_config(config_text)
-        with services.uploads.scratch() as scratch:
+        room = full_disk_explained(f"cannot ingest into table {table}", services.context.work_dir)
+        with room, services.uploads.scratch() as scratch:
             part = await stream_single(request, scratch)
             name = await run_in_threadpool(ingest_file, services.writer, table, part.path, part.file_name, config)
         return status(f"Successfully ingested file into table: {table} as segment: {name}")
@@ -100,7 +102,10 @@ async def _upload(
         return await run_in_threadpool(uploads.uri, table, uri, options, keep_url=keep_url)
     if kind not in ("SEGMENT", "METADATA"):
         raise InvalidConfigError(f"Unsupported UPLOAD_TYPE: {kind}, it must be SEGMENT, URI or METADATA")
-    with uploads.scratch() as scratch:
+    with (
+        full_disk_explained(f"cannot add a segment to table {table}", services.context.work_dir),
+        uploads.scratch() as scratch,
+    ):
         part = await stream_single(request, scratch)
         if kind == "SEGMENT":
             return await run_in_threadpool(uploads.archive, table, part.path, scratch, options)
