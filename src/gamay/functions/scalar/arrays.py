@@ -1,18 +1,19 @@
 """Functions of multi-value arguments: one result for each row's list."""
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.comparison import is_in
 from gamay.functions.scalar.convert import array_of, convert, placeholder, python_values, to_vector
 from gamay.functions.scalar.define import check_count, const, lists, scalar, wrong
+from gamay.functions.scalar.distinct import distinct
 from gamay.functions.scalar.types import common_type
-from gamay.functions.vector import Operand, Scalar, Vector, take
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, concat, take
 from gamay.model.types import DataType
 
 STRING, INT, LONG, FLOAT, DOUBLE, BOOLEAN = (
@@ -79,11 +80,11 @@ def _extreme(function: "np.ufunc", largest: bool) -> Callable[[Vector], Any]:
         nulls = missing if missing.any() else None
         if isinstance(vector.values, np.ndarray):
             return Vector(vector.type, per_row(function, vector.values, vector.offsets, empty), None, nulls)
-        pick = max if largest else min
-        offsets = np.asarray(vector.offsets).tolist()
-        listed = python_values(vector.values)
-        found = [pick(listed[a:b], default=empty) for a, b in pairwise(offsets)]
-        return Vector(vector.type, array_of(found, vector.type), None, nulls)
+        ranks, ascending = ranked(vector)
+        none = -1 if largest else len(ascending)
+        found = per_row(function, ranks, vector.offsets, none)
+        values = concat([ascending, array_of([empty], vector.type)])
+        return Vector(vector.type, take(values, np.where(found == none, len(ascending), found)), None, nulls)
 
     return compute
 
@@ -92,10 +93,33 @@ scalar("arrayMin", params=(lists(None),), returns=_element)(_extreme(np.minimum,
 scalar("arrayMax", params=(lists(None),), returns=_element)(_extreme(np.maximum, True))
 
 
+def ranked(vector: Vector) -> tuple[Any, Values]:
+    """Return for each value its position among the distinct ones, int64, and these in ascending order."""
+    codes, entries = distinct(Vector(vector.type, vector.values))
+    if isinstance(entries.values, np.ndarray):
+        order = np.argsort(entries.values, kind="stable")
+    else:
+        order = np.asarray(pc.array_sort_indices(entries.values)).astype(np.int64)
+    position = np.empty(len(order), np.int64)
+    position[order] = np.arange(len(order))
+    return position[codes], take(entries.values, order)
+
+
 def select_values(vector: Vector, kept: Any) -> Vector:
     """Return the lists with only those values for which `kept` is true."""
+    assert vector.offsets is not None
     before = np.concatenate([[0], np.cumsum(kept)]).astype(np.int32)
     return Vector(vector.type, take(vector.values, np.flatnonzero(kept)), before[vector.offsets], vector.nulls)
+
+
+def select_where(operand: Operand, num_rows: int, test: Callable[[Vector], Any]) -> Operand:
+    """Return the lists with only the values that fit; `test` gets single values, of a dictionary where there is one."""
+    if isinstance(operand, EncodedVector) and operand.offsets is not None and len(operand.dictionary) <= len(operand.ids):
+        kept = test(operand.dictionary)[operand.ids]
+        before = np.concatenate([[0], np.cumsum(kept)]).astype(np.int32)
+        return EncodedVector(operand.ids[kept], operand.dictionary, before[operand.offsets], operand.nulls)
+    vector = to_vector(operand, num_rows)
+    return select_values(vector, test(Vector(vector.type, vector.values)))
 
 
 def _value_in_type(call: Call, types: Sequence[ValueType]) -> ValueType:
@@ -108,8 +132,8 @@ def _value_in_type(call: Call, types: Sequence[ValueType]) -> ValueType:
 
 
 def _value_in(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
-    vector = to_vector(args[0], num_rows)
-    return select_values(vector, is_in(vector, [arg for arg in args[1:] if isinstance(arg, Scalar)]))
+    listed = [arg for arg in args[1:] if isinstance(arg, Scalar)]
+    return select_where(args[0], num_rows, lambda values: is_in(values, listed))
 
 
 register_scalar(
@@ -125,10 +149,10 @@ def _element_at(data_type: DataType) -> Callable[[Vector, int], Vector]:
         """From 1; a row that has no such element gets the placeholder."""
         lengths = _lengths(vector)
         inside = (position >= 1) & (lengths >= position)
-        padded = [*python_values(vector.values), placeholder(data_type)]
+        padded = concat([vector.values, array_of([placeholder(data_type)], data_type)])
         assert vector.offsets is not None
         index = np.where(inside, vector.offsets[:-1] + position - 1, len(padded) - 1)
-        return Vector(data_type, take(array_of(padded, data_type), index))
+        return Vector(data_type, take(padded, index))
 
     return compute
 
@@ -160,36 +184,35 @@ for _suffix, _type in (("Int", INT), ("Long", LONG), ("String", STRING)):
     scalar(f"arrayIndexOf{_suffix}", params=(lists(_type), const(_type)), returns=INT)(_index_of)
 
 
+def rows_of(vector: Vector) -> Any:
+    """Return the row of each value: int64."""
+    return np.repeat(np.arange(len(vector)), _lengths(vector))
+
+
 def _ordered(vector: Vector) -> Vector:
-    rows = np.repeat(np.arange(len(vector)), _lengths(vector))
-    if isinstance(vector.values, np.ndarray):
-        order = np.lexsort((vector.values, rows))
-    else:
-        ranks = np.unique(np.array(python_values(vector.values), dtype=object), return_inverse=True)[1]
-        order = np.lexsort((ranks, rows))
-    return Vector(vector.type, take(vector.values, order), vector.offsets, vector.nulls)
+    ranks, _ = ranked(vector)
+    return Vector(vector.type, take(vector.values, np.lexsort((ranks, rows_of(vector)))), vector.offsets, vector.nulls)
 
 
 def _reversed(vector: Vector) -> Vector:
-    rows = np.repeat(np.arange(len(vector)), _lengths(vector))
-    order = np.lexsort((-np.arange(len(rows)), rows))
+    assert vector.offsets is not None
+    # what begins where the row does is taken from its end
+    first, last = (np.repeat(bound, _lengths(vector)) for bound in (vector.offsets[:-1], vector.offsets[1:]))
+    order = first.astype(np.int64) + last - 1 - np.arange(len(first)) if len(first) else np.zeros(0, np.int64)
     return Vector(vector.type, take(vector.values, order), vector.offsets, vector.nulls)
 
 
-def _distinct(vector: Vector) -> Vector:
-    """The first of equal elements stays."""
-    rows = np.repeat(np.arange(len(vector)), _lengths(vector)).tolist()
-    seen: set[tuple[int, Any]] = set()
-    kept = np.zeros(len(rows), np.bool_)
-    for i, pair in enumerate(zip(rows, python_values(vector.values), strict=True)):
-        if pair not in seen:
-            seen.add(pair)
-            kept[i] = True
+def unique_values(vector: Vector) -> Vector:
+    """Return the lists without repeats; the first of equal elements stays."""
+    codes, entries = distinct(Vector(vector.type, vector.values))
+    _, first = np.unique(rows_of(vector) * max(len(entries), 1) + codes, return_index=True)
+    kept = np.zeros(len(codes), np.bool_)
+    kept[first] = True
     return select_values(vector, kept)
 
 
 for _suffix, _type in (("Int", INT), ("Long", LONG), ("String", STRING)):
-    for _verb, _body in (("Sort", _ordered), ("Reverse", _reversed), ("Distinct", _distinct)):
+    for _verb, _body in (("Sort", _ordered), ("Reverse", _reversed), ("Distinct", unique_values)):
         scalar(f"array{_verb}{_suffix}", params=(lists(_type),), returns=_type, multi_value=True)(_body)
 
 

@@ -15,6 +15,8 @@ _FAMILIES: tuple[str, ...] = (
     "addresses",
     "json_match",
     "json_values",
+    "array_making",
+    "array_sets",
 )
 
 for _family in _FAMILIES:
