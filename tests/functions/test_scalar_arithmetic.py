@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gamay
@@ -18,6 +18,7 @@ from gamay.functions.vector import Operand, Scalar, Vector
 from gamay.model.types import DataType
 from gamay.sql.parser import parse_expression
 
+UNHURRIED = settings(deadline=None)  # machines are busy at times
 INT, LONG, DOUBLE = DataType.INT, DataType.LONG, DataType.DOUBLE
 LONGS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.sampled_from([-(2**63), 2**63 - 1, 0, 1, -1]))
 WIDE = Context(prec=800)
@@ -65,6 +66,7 @@ def wrapped(value: int, modulus: int) -> int:
 CLOSE_TO_A_DIGIT = st.builds(lambda n, s: n / 10**s, st.integers(-(10**12), 10**12), st.integers(0, 12))
 
 
+@UNHURRIED
 @given(st.lists(st.one_of(st.floats(), CLOSE_TO_A_DIGIT), min_size=1, max_size=20), st.integers(-6, 25))
 def test_rounding_is_that_of_the_decimal_text(values: list[float], scale: int) -> None:
     for name, rounding in (("roundDecimal", ROUND_HALF_UP), ("truncate", ROUND_DOWN)):
@@ -85,6 +87,7 @@ def test_rounding_to_digits_that_no_double_has(scale: int) -> None:
     assert same(run(f"roundDecimal(d, {scale})", d=doubles(*values)), values if scale > 0 else [0, 0, 0, math.inf, math.nan])
 
 
+@UNHURRIED
 @given(LONGS, LONGS)
 def test_whole_numbers_fit_or_fail(left: int, right: int) -> None:
     for operator, exact in (("+", left + right), ("-", left - right), ("*", left * right)):
@@ -99,6 +102,7 @@ def test_whole_numbers_fit_or_fail(left: int, right: int) -> None:
                 evaluate(call, columns.__getitem__, 1, post_aggregation=True)
 
 
+@UNHURRIED
 @given(LONGS, LONGS)
 def test_saturating_arithmetic(left: int, right: int) -> None:
     a, b = np.array([left], np.int64), np.array([right], np.int64)
@@ -110,6 +114,7 @@ def test_saturating_arithmetic(left: int, right: int) -> None:
         assert found.tolist() == [min(max(exact, -(2**63)), 2**63 - 1)]
 
 
+@UNHURRIED
 @given(LONGS, LONGS)
 def test_divisors_and_remainders(left: int, right: int) -> None:
     columns = {"a": longs(left), "b": longs(right)}
@@ -124,6 +129,7 @@ def test_divisors_and_remainders(left: int, right: int) -> None:
         assert run("positiveModulo(a, b)", **columns) == [left % abs(right)]
 
 
+@UNHURRIED
 @given(st.integers(-(2**31), 2**31 - 1), LONGS, st.integers(-70, 70))
 def test_shifts_are_those_of_java(small: int, large: int, count: int) -> None:
     columns = {"i": ints(small), "l": longs(large), "n": ints(count)}

@@ -197,7 +197,7 @@ PAIRS = [
     ("timestampDiff('DAY', ts, 1577836800000)", "datesub('day', m, TIMESTAMP '2020-01-01')"),
     ("toDateTime(ts, 'yyyy-MM-dd HH:mm:ss.SSS')", "strftime(m, '%Y-%m-%d %H:%M:%S.%g')"),
     ("fromDateTime(toDateTime(ts, 'yyyy-MM-dd HH:mm:ss.SSS'), 'yyyy-MM-dd HH:mm:ss.SSS')", "ts"),
-    ("timeConvert(ts, 'MILLISECONDS', 'MONTHS')", "(year(m) - 1970) * 12 + month(m) - 1"),
+    ("timeConvert(ts, 'MILLISECONDS', 'MONTHS')", "datesub('month', TIMESTAMP '1970-01-01', m)"),
     ("toEpochDays(abs(ts))", "abs(ts) // 86400000"),
     ("fromEpochHours(i)", "i::bigint * 3600000"),
 ]  # fmt: skip

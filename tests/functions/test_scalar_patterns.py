@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gamay
@@ -16,6 +16,7 @@ from gamay.functions.vector import Operand, Scalar, Vector
 from gamay.model.types import DataType
 from gamay.sql.parser import parse_expression
 
+UNHURRIED = settings(deadline=None)  # machines are busy at times
 COLUMNS: dict[str, Operand] = {
     "s": Vector(DataType.STRING, pa.array(["banana", "", "BAND", "a1b22"])),
     "p": Vector(DataType.STRING, pa.array(["an", "x", "[A-Z]", "\\d+"])),
@@ -89,6 +90,7 @@ def test_a_constant_that_is_no_pattern_is_refused_before_there_are_rows(tmp_path
             assert caught.value.code is ErrorCode.QUERY_VALIDATION
 
 
+@UNHURRIED
 @given(
     st.text("ab1", max_size=8),
     st.sampled_from(["a", "a+b?", "(a)(b)?", "b*", "[0-9]"]),

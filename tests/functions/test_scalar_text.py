@@ -8,7 +8,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gamay.base.errors import ErrorCode, QueryError
@@ -19,6 +19,7 @@ from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector
 from gamay.model.types import DataType
 from gamay.sql.parser import parse_expression
 
+UNHURRIED = settings(deadline=None)  # machines are busy at times
 INT, LONG, STRING, BYTES = DataType.INT, DataType.LONG, DataType.STRING, DataType.BYTES
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
 SHORT = st.text("ab, é😀", max_size=8)
@@ -208,11 +209,13 @@ def commons_split(value: str, separator: str, limit: int) -> list[str]:
     return pieces
 
 
+@UNHURRIED
 @given(st.text("a,-", max_size=10), st.sampled_from([",", ",,", "-,"]), st.integers(-1, 4))
 def test_split_is_that_of_commons(value: str, separator: str, limit: int) -> None:
     assert pieces_of(value, separator, limit) == commons_split(value, separator, limit)
 
 
+@UNHURRIED
 @given(st.lists(TEXTS, min_size=1, max_size=6))
 def test_codecs_give_the_text_back(values: list[str]) -> None:
     column = text(*values)
@@ -231,6 +234,7 @@ def test_codecs_give_the_text_back(values: list[str]) -> None:
     ]
 
 
+@UNHURRIED
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(-300, 300))
 def test_numbers_as_bytes_give_the_number_back(number: int, scale: int) -> None:
     decimal = Decimal(number).scaleb(-scale)
@@ -240,6 +244,7 @@ def test_numbers_as_bytes_give_the_number_back(number: int, scale: int) -> None:
     assert run("hexDecimalToLong(longToHexDecimal(n))", n=Vector(LONG, np.array([number]))) == [number]
 
 
+@UNHURRIED
 @given(SHORT, SHORT)
 def test_distances_and_parts_are_duckdbs(left: str, right: str) -> None:
     row = duckdb.execute(
@@ -253,6 +258,7 @@ def test_distances_and_parts_are_duckdbs(left: str, right: str) -> None:
     assert row[2] == left.find(right) or not right
 
 
+@UNHURRIED
 @given(SHORT, st.integers(-3, 12), SHORT)
 def test_padding(value: str, size: int, pad: str) -> None:
     padded = run(f"lpad(a, {size}, b)", a=text(value), b=text(pad))[0]
@@ -341,6 +347,7 @@ def test_an_invalid_url_has_no_parts_and_is_not_cut(url: str) -> None:
     assert one("urlPort", url) == -1
 
 
+@UNHURRIED
 @given(st.text(max_size=30))
 def test_any_text_is_a_url_or_none(value: str) -> None:
     parsed = parse_url(value)

@@ -12,7 +12,16 @@ from gamay.model.joda import JodaPattern, joda_pattern
 from gamay.model.units import TimeUnit
 from gamay.model.zones import EPOCH, parse_timestamp, time_zone, zone_id
 
-__all__ = ["DateTimeFormat", "DateTimeKind", "Granularity", "JodaPattern", "joda_pattern", "sane_time", "time_zone"]
+__all__ = [
+    "ISO_PATTERN",
+    "DateTimeFormat",
+    "DateTimeKind",
+    "Granularity",
+    "JodaPattern",
+    "joda_pattern",
+    "sane_time",
+    "time_zone",
+]
 
 _SANE_FROM_MS = 31_536_000_000  # 1971-01-01T00:00Z
 _SANE_TO_MS = 3_187_296_000_000  # 2071-01-01T00:00Z
@@ -32,7 +41,8 @@ class DateTimeKind(Enum):
 
 
 _ZONE_SUFFIX = re.compile(r"\s*tz\(\s*(.+?)\s*\)\s*$", re.IGNORECASE)
-_ISO_PRINT = "yyyy-MM-dd'T'HH:mm:ss.SSSZZ"
+ISO_PATTERN = "yyyy-MM-dd'T'HH:mm:ss.SSSZZ"
+"""How SIMPLE_DATE_FORMAT without a pattern prints."""
 _TIME_ORDER = "yMdHmsS"
 
 
@@ -101,7 +111,7 @@ class DateTimeFormat:
             return self.unit.from_millis(millis) // self.size
         if self.kind is DateTimeKind.TIMESTAMP:
             return millis
-        return (self.pattern or joda_pattern(_ISO_PRINT)).print(millis, self.time_zone)
+        return (self.pattern or joda_pattern(ISO_PATTERN)).print(millis, self.time_zone)
 
 
 TIMESTAMP_FORMAT = DateTimeFormat(DateTimeKind.TIMESTAMP, text="TIMESTAMP")

@@ -41,6 +41,8 @@ _MONTHS = (
     "December",
 )
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_FIRST_MS, _LAST_MS = -62_135_510_400_000, 253_402_214_400_000  # years 1 to 9999, less a day for the offset
+_CYCLE_MS = 146_097 * 86_400_000  # 400 years
 _YEAR_PIVOT = 1970  # `yy` means the year from here to 99 years later; fixed, so that the same text never changes its meaning
 
 # abbreviations that say a fixed offset wherever they are used, as far as Joda knows them
@@ -161,7 +163,18 @@ class JodaPattern:
             local = (EPOCH + timedelta(milliseconds=millis)).astimezone(zone)
         except OverflowError:
             raise ValueError(f"{millis} ms is outside the years 1 to 9999, which '{self.pattern}' can print") from None
-        return "".join(_print(token, local) for token in self.tokens)
+        return "".join(_print(token, local, 0) for token in self.tokens)
+
+    def print_any(self, millis: int, zone: tzinfo = UTC) -> str:
+        """Return the text of any point in time of 64 bits, though `parse` does not read all of them back."""
+        if _FIRST_MS <= millis <= _LAST_MS:
+            return self.print(millis, zone)
+        # the calendar repeats itself every 400 years, weekdays included; the offset is that of the last year that is known
+        known = EPOCH + timedelta(milliseconds=min(max(millis, _FIRST_MS), _LAST_MS))
+        offset = known.astimezone(zone).utcoffset() or timedelta(0)
+        cycles, within = divmod(millis + offset // timedelta(milliseconds=1), _CYCLE_MS)
+        local = (EPOCH + timedelta(milliseconds=within)).replace(tzinfo=timezone(offset) if offset else zone)
+        return "".join(_print(token, local, 400 * cycles) for token in self.tokens)
 
     def _mismatch(self, text: str) -> str:
         position = 0
@@ -338,12 +351,14 @@ def _hour(fields: Fields, get: Callable[[str, int], int]) -> int:
 # --- printing ---------------------------------------------------------------------------------------------------------
 
 
-def _print(token: Token, local: datetime) -> str:
+def _print(token: Token, local: datetime, more_years: int) -> str:
+    """Print a field; `more_years` are added to those of `local`."""
     letter, length = token.letter, token.length
     if not letter:
         return token.text
-    if letter in ("y", "Y", "x") and length == 2:
-        return f"{_PRINT_NUMBER[letter](local) % 100:02d}"
+    if letter in ("y", "Y", "x"):
+        year = _PRINT_NUMBER[letter](local) + more_years
+        return f"{year % 100:02d}" if length == 2 else f"{'-' * (year < 0)}{abs(year):0{length}d}"
     if letter in _PRINT_NUMBER:
         return f"{_PRINT_NUMBER[letter](local):0{length}d}"
     if letter in ("M", "E"):

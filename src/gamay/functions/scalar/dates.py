@@ -1,7 +1,13 @@
-"""Functions of points in time: fields, truncation, calendar arithmetic. Times are epoch milliseconds, the zone is UTC."""
+"""Functions of points in time: fields, truncation, calendar arithmetic. Times are epoch milliseconds, the zone is UTC.
 
+A time that does not fit 64 bits is the first or last one that does, as with Java's TimeUnit: the smallest LONG, which stands
+for a missing value, remains that.
+"""
+
+import math
 import re
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -11,6 +17,7 @@ from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import ErrorCode, QueryError, nearest
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar, scalar_function
+from gamay.functions.scalar import whole
 from gamay.functions.scalar.define import check_count, const, each, fixed, scalar, wrong
 from gamay.functions.scalar.zones import Millis, is_utc, offsets, to_local, to_utc
 from gamay.functions.vector import Operand
@@ -46,7 +53,12 @@ def months_of(local: Millis) -> Millis:
 
 def start_of_month(months: Millis) -> Millis:
     """Return the milliseconds at which months since 1970-01 begin."""
-    return months.astype("M8[M]").astype("M8[D]").astype(np.int64) * _DAY_MS
+    return whole.scale(_first_day(months), _DAY_MS)
+
+
+def _first_day(months: Millis) -> Millis:
+    """Return the days since 1970-01-01 on which months since 1970-01 begin."""
+    return months.astype("M8[M]").astype("M8[D]").astype(np.int64)
 
 
 def _iso_week(local: Millis) -> tuple[Millis, Millis]:
@@ -55,7 +67,7 @@ def _iso_week(local: Millis) -> tuple[Millis, Millis]:
     thursday = days - np.mod(days + 3, 7) + 3
     months = thursday.astype("M8[D]").astype("M8[M]").astype(np.int64)
     years = np.floor_divide(months, 12)
-    new_year = np.floor_divide(start_of_month(years * 12), _DAY_MS)
+    new_year = _first_day(years * 12)
     return np.floor_divide(thursday - new_year, 7) + 1, years + 1970
 
 
@@ -64,10 +76,11 @@ def truncate_local(local: Millis, unit: str) -> Millis:
     if unit in _MONTHS:
         size = _MONTHS[unit]
         return start_of_month(np.floor_divide(months_of(local), size) * size)
-    if unit == "WEEK":
-        return np.floor_divide(local + _THURSDAY_TO_MONDAY_MS, UNIT_MS["WEEK"]) * UNIT_MS["WEEK"] - _THURSDAY_TO_MONDAY_MS
     size = UNIT_MS[unit]
-    return np.floor_divide(local, size) * size
+    if unit == "WEEK":
+        into_week = np.mod(np.mod(local, size) + _THURSDAY_TO_MONDAY_MS, size)
+        return whole.no_later(local - into_week, local)
+    return whole.no_later(np.floor_divide(local, size) * size, local)
 
 
 def unit_named(function: str, name: str) -> str:
@@ -83,12 +96,11 @@ def unit_named(function: str, name: str) -> str:
 
 
 def _day_of_month(local: Millis) -> Millis:
-    return days_of(local) - np.floor_divide(start_of_month(months_of(local)), _DAY_MS) + 1
+    return days_of(local) - _first_day(months_of(local)) + 1
 
 
 def _day_of_year(local: Millis) -> Millis:
-    first = start_of_month(np.floor_divide(months_of(local), 12) * 12)
-    return days_of(local) - np.floor_divide(first, _DAY_MS) + 1
+    return days_of(local) - _first_day(np.floor_divide(months_of(local), 12) * 12) + 1
 
 
 _FIELDS: dict[tuple[str, ...], Callable[[Millis], Millis]] = {
@@ -117,7 +129,7 @@ def _field(read: Callable[[Millis], Millis]) -> Callable[..., Any]:
 
 
 for _names, _read in _FIELDS.items():
-    scalar(*_names, params=(each(TIMESTAMP), const(STRING)), returns=INT, optional=1)(_field(_read))
+    scalar(*_names, params=(each(TIMESTAMP), const(STRING, is_utc)), returns=INT, optional=1)(_field(_read))
 
 
 def _extract_type(call: Call, types: Sequence[ValueType]) -> ValueType:
@@ -170,17 +182,31 @@ def java_unit(function: str, name: str) -> int:
 def rescale(values: Any, source_nanos: int, target_nanos: int) -> Any:
     """Count in another unit, whole ones towards zero."""
     ratio = Fraction(source_nanos, target_nanos)
-    scaled = values * ratio.numerator
-    return scaled if ratio.denominator == 1 else _towards_zero(scaled, ratio.denominator)
+    scaled = whole.scale(values, ratio.numerator)
+    return scaled if ratio.denominator == 1 else whole.towards_zero(scaled, ratio.denominator)
 
 
-def _towards_zero(values: Any, size: Any) -> Any:
-    return (values - np.fmod(values, size)) // size
+def whole_months(start: Any, end: Any) -> Any:
+    """Return how many months fit between two times, negative when `end` is earlier."""
+    start, end = np.broadcast_arrays(np.atleast_1d(start), np.atleast_1d(end))
+    months = months_of(end) - months_of(start)
+    reached = _add_units("MONTH", months, start)
+    return months - ((end > start) & (reached > end)) + ((end < start) & (reached < end))
+
+
+def _java_unit_of(function: str) -> Callable[[str], int]:
+    return lambda name: java_unit(function, name)
 
 
 @scalar(
     "dateTrunc",
-    params=(fixed(STRING), each(LONG), fixed(STRING), fixed(STRING), fixed(STRING)),
+    params=(
+        fixed(STRING, lambda name: unit_named("dateTrunc", name)),
+        each(LONG),
+        fixed(STRING, _java_unit_of("dateTrunc")),
+        fixed(STRING, is_utc),
+        fixed(STRING, _java_unit_of("dateTrunc")),
+    ),
     returns=LONG,
     optional=3,
 )
@@ -193,7 +219,7 @@ def date_trunc(unit: str, values: Any, in_unit: str = "MILLISECONDS", zone: str 
     local = to_local(millis, zone)
     if kind in ("MILLISECOND", "SECOND", "MINUTE", "HOUR"):
         # not through local time, which says the same of two hours when the offset changes
-        start = millis - np.mod(local, UNIT_MS[kind])
+        start = whole.no_later(millis - np.mod(local, UNIT_MS[kind]), millis)
     else:
         start = truncate_local(local, kind)
         if not is_utc(zone):
@@ -202,43 +228,58 @@ def date_trunc(unit: str, values: Any, in_unit: str = "MILLISECONDS", zone: str 
     return rescale(start, 1_000_000, target)
 
 
+_MOST_MONTHS = 12 * 600_000_000  # more than 64 bits of milliseconds have
+
+
 def _add_units(unit: str, count: Any, times: Any) -> Any:
     if unit in UNIT_MS:
-        return times + count * UNIT_MS[unit]
+        return whole.add(times, whole.scale(count, UNIT_MS[unit]))
     months = months_of(times)
     day = _day_of_month(times) - 1
-    target = months + count * _MONTHS[unit]
-    length = np.floor_divide(start_of_month(target + 1) - start_of_month(target), _DAY_MS)
-    return start_of_month(target) + np.minimum(day, length - 1) * _DAY_MS + np.mod(times, _DAY_MS)
+    target = np.clip(months + np.clip(count, -_MOST_MONTHS, _MOST_MONTHS) * _MONTHS[unit], -_MOST_MONTHS, _MOST_MONTHS)
+    first = _first_day(target)
+    length = _first_day(target + 1) - first
+    return whole.add(whole.scale(first + np.minimum(day, length - 1), _DAY_MS), np.mod(times, _DAY_MS))
 
 
-@scalar("timestampAdd", "dateAdd", params=(fixed(STRING), each(LONG), each(LONG)), returns=LONG)
+@scalar(
+    "timestampAdd",
+    "dateAdd",
+    params=(fixed(STRING, lambda name: unit_named("timestampAdd", name)), each(LONG), each(LONG)),
+    returns=LONG,
+)
 def timestamp_add(unit: str, count: Any, times: Any) -> Any:
     """Months and years keep the day where the month has it, else take its last."""
     return _add_units(unit_named("timestampAdd", unit), np.atleast_1d(count), np.atleast_1d(times))
 
 
-@scalar("timestampDiff", "dateDiff", params=(fixed(STRING), each(LONG), each(LONG)), returns=LONG)
+@scalar(
+    "timestampDiff",
+    "dateDiff",
+    params=(fixed(STRING, lambda name: unit_named("timestampDiff", name)), each(LONG), each(LONG)),
+    returns=LONG,
+)
 def timestamp_diff(unit: str, start: Any, end: Any) -> Any:
     """Whole units from `start` to `end`, negative when `end` is earlier."""
     kind = unit_named("timestampDiff", unit)
-    start, end = np.broadcast_arrays(np.atleast_1d(start), np.atleast_1d(end))
     if kind in UNIT_MS:
-        return _towards_zero(end - start, UNIT_MS[kind])
-    months = months_of(end) - months_of(start)
-    reached = _add_units("MONTH", months, start)
-    months = months - ((end > start) & (reached > end)) + ((end < start) & (reached < end))
-    return _towards_zero(months, _MONTHS[kind])
+        return whole.towards_zero(whole.subtract(end, start), UNIT_MS[kind])
+    return whole.towards_zero(whole_months(start, end), _MONTHS[kind])
 
 
-@scalar("dateBin", params=(const(STRING), each(LONG), each(LONG)), returns=LONG)
-def date_bin(width: str, times: Any, origin: Any) -> Any:
-    """The origin plus whole widths (`1d`, `4h30m`), towards the origin."""
-    parts = re.findall(r"(\d+)([dhms])", width)
+def _width_ms(width: str) -> int:
+    parts = re.findall(r"(\d{1,9})([dhms])", width, re.ASCII)
     size = sum(int(count) * _WIDTHS[unit] for count, unit in parts)
     if not size or "".join(count + unit for count, unit in parts) != width:
         raise wrong("dateBin", f"'{width}' is no width such as 1d or 4h30m")
-    return origin + _towards_zero(times - origin, size) * size
+    return size
+
+
+@scalar("dateBin", params=(const(STRING, _width_ms), each(LONG), each(LONG)), returns=LONG)
+def date_bin(width: str, times: Any, origin: Any) -> Any:
+    """The origin plus whole widths (`1d`, `4h30m`), towards the origin."""
+    size = _width_ms(width)
+    return origin + whole.towards_zero(whole.subtract(times, origin), size) * size
 
 
 # -- now
@@ -249,30 +290,37 @@ def now() -> int:
     return SYSTEM_CLOCK.now_ms()
 
 
-_DURATION = re.compile(r"(-?)P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE)
+_DURATION = re.compile(
+    r"([-+]?)P(?:([-+]?\d{1,18})D)?(?:T(?:([-+]?\d{1,18})H)?(?:([-+]?\d{1,18})M)?(?:([-+]?\d{1,18}(?:[.,]\d{0,9})?)S)?)?",
+    re.IGNORECASE | re.ASCII,
+)
 
 
 def duration_ms(text: str) -> int:
-    """Return the milliseconds of an ISO-8601 duration in days, hours, minutes and seconds; raises QueryError."""
+    """Return the milliseconds of an ISO-8601 duration in days, hours, minutes and seconds, as java.time.Duration reads it.
+
+    Raises QueryError for anything else: years and months have no fixed length.
+    """
     match = _DURATION.fullmatch(text.strip())
-    if match is None or not any(match.groups()[1:]):
+    if match is None or not any(match.groups()[1:]) or text.strip()[-1:] in "tT":
         raise QueryError(ErrorCode.QUERY_VALIDATION, f"'{text}' is no duration; write for example P1D or PT1H30M")
     sign, days, hours, minutes, seconds = match.groups()
     total = int(days or 0) * _DAY_MS + int(hours or 0) * UNIT_MS["HOUR"] + int(minutes or 0) * UNIT_MS["MINUTE"]
-    total += int(Fraction(seconds or 0) * 1000)
-    return -total if sign else total
+    total += math.floor(Decimal((seconds or "0").replace(",", ".")) * 1000)
+    return -total if sign == "-" else total
 
 
-@scalar("ago", params=(const(STRING),), returns=LONG)
+@scalar("ago", params=(const(STRING, duration_ms),), returns=LONG)
 def ago(duration: str) -> int:
-    return SYSTEM_CLOCK.now_ms() - duration_ms(duration)
+    """Now less an ISO-8601 duration: `ago('PT1H30M')`."""
+    return min(max(SYSTEM_CLOCK.now_ms() - duration_ms(duration), whole.LEAST), whole.MOST)
 
 
-@scalar("timezoneHour", params=(const(STRING), each(LONG)), returns=INT, optional=1)
+@scalar("timezoneHour", params=(const(STRING, is_utc), each(LONG)), returns=INT, optional=1)
 def timezone_hour(zone: str, times: Any = 0) -> Any:
-    return _towards_zero(offsets(np.atleast_1d(times), zone), UNIT_MS["HOUR"])
+    return whole.towards_zero(offsets(np.atleast_1d(times), zone), UNIT_MS["HOUR"])
 
 
-@scalar("timezoneMinute", params=(const(STRING), each(LONG)), returns=INT, optional=1)
+@scalar("timezoneMinute", params=(const(STRING, is_utc), each(LONG)), returns=INT, optional=1)
 def timezone_minute(zone: str, times: Any = 0) -> Any:
-    return np.fmod(_towards_zero(offsets(np.atleast_1d(times), zone), UNIT_MS["MINUTE"]), 60)
+    return np.fmod(whole.towards_zero(offsets(np.atleast_1d(times), zone), UNIT_MS["MINUTE"]), 60)

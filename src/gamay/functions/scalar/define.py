@@ -27,7 +27,7 @@ import numpy as np
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
-from gamay.functions.scalar.convert import array_of, convert, placeholder, python_values, repeat, to_vector
+from gamay.functions.scalar.convert import array_of, convert, convert_value, placeholder, python_values, repeat, to_vector
 from gamay.functions.scalar.distinct import distinct, distinct_rows
 from gamay.functions.vector import (
     EncodedVector,
@@ -49,22 +49,26 @@ Body: TypeAlias = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """How an argument reaches the body; `type` None means any."""
+    """How an argument reaches the body; `type` None means any.
+
+    check: raises QueryError for a constant of the query that the function does not take, before there are any rows.
+    """
 
     type: DataType | None
     kind: str = "each"
+    check: Callable[[Any], object] | None = None
 
 
 def each(data_type: DataType | None) -> Param:
     return Param(data_type)
 
 
-def const(data_type: DataType | None) -> Param:
-    return Param(data_type, "const")
+def const(data_type: DataType | None, check: Callable[[Any], object] | None = None) -> Param:
+    return Param(data_type, "const", check)
 
 
-def fixed(data_type: DataType | None) -> Param:
-    return Param(data_type, "fixed")
+def fixed(data_type: DataType | None, check: Callable[[Any], object] | None = None) -> Param:
+    return Param(data_type, "fixed", check)
 
 
 def lists(data_type: DataType | None) -> Param:
@@ -96,6 +100,8 @@ class _Signature:
                 raise wrong(self.name, f"argument {i + 1} must be {needed}")
             if param.type is not None and not _convertible(data_type, param.type):
                 raise wrong(self.name, f"argument {i + 1} must be {param.type.value}, not {data_type.value}")
+            if param.check is not None and isinstance(arg, Literal) and arg.value is not None:
+                param.check(arg.value if param.type is None else convert_value(arg.value, arg.type, param.type))
 
 
 def _convertible(source: DataType, to: DataType) -> bool:

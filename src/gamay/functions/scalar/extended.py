@@ -9,6 +9,8 @@ _FAMILIES: tuple[str, ...] = (
     "ngrams",
     "codecs",
     "url",
+    "hopping",
+    "date_lists",
     "idset",
     "hashes",
     "uuids",

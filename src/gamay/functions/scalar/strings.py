@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.scalar.convert import array_of, by_distinct, convert_values
-from gamay.functions.scalar.define import ANY, by_value, const, each, lists, scalar
+from gamay.functions.scalar.define import ANY, by_value, const, each, scalar
 from gamay.functions.scalar.distinct import distinct
 from gamay.functions.vector import Values, Vector, take
 from gamay.model.types import DataType
@@ -298,8 +298,3 @@ def substring_index(text: str, delimiter: str, count: int) -> str:
         return ""
     parts = text.split(delimiter)
     return delimiter.join(parts[:count] if count > 0 else parts[count:])
-
-
-@scalar("arrayToString", params=(lists(STRING), const(STRING), const(STRING)), returns=STRING, optional=1)
-def array_to_string(values: Vector, delimiter: str, null_text: str = "null") -> Any:
-    return pc.binary_join(pa.ListArray.from_arrays(pa.array(values.offsets, pa.int32()), values.values), delimiter)

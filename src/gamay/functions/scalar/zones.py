@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gamay.base.errors import ErrorCode, InvalidConfigError, QueryError
+from gamay.functions.scalar import whole
 from gamay.model.zones import EPOCH, time_zone
 
 Millis: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
@@ -69,16 +70,16 @@ def offsets(millis: Millis, zone: str) -> Millis:
 
 def to_local(millis: Millis, zone: str) -> Millis:
     """Return local time, counted as if it were UTC."""
-    return millis if is_utc(zone) else millis + offsets(millis, zone)
+    return millis if is_utc(zone) else whole.add(millis, offsets(millis, zone))
 
 
 def to_utc(local: Millis, zone: str) -> Millis:
     """Return the points in time of local times; one that occurs twice is the earlier, one that is skipped moves forward."""
     if is_utc(zone):
         return local
-    before, after = offsets(local - _DAY_MS, zone), offsets(local + _DAY_MS, zone)
+    before, after = offsets(whole.subtract(local, _DAY_MS), zone), offsets(whole.add(local, _DAY_MS), zone)
     # the offset before a change applies up to the change: in an overlap that gives the earlier, in a gap the later time
-    early, late = local - before, local - after
+    early, late = whole.subtract(local, before), whole.subtract(local, after)
     early_fits = offsets(early, zone) == before
     late_fits = offsets(late, zone) == after
     return np.where(early_fits | ~late_fits, early, late)
