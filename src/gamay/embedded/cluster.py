@@ -6,6 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 
+import pyarrow as pa
+
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.ids import RANDOM_IDS, Ids
 from gamay.broker.app import BrokerApp
@@ -19,6 +21,7 @@ from gamay.controller.uploads import UploadManager
 from gamay.controller.writer import TableWriter
 from gamay.embedded.core import HOST, LocalCluster
 from gamay.embedded.http import HttpServer
+from gamay.embedded.memory import release
 from gamay.server.app import ServerApp
 
 _QUERY_THREADS = 32
@@ -96,6 +99,7 @@ class EmbeddedCluster:
         if self._started:
             return self
         self._started = True
+        pa.scalar(0)  # makes Arrow look for pandas, which two threads must not do at once: before there are threads
         core = self._core
         services = Services(
             context=core.context,
@@ -142,6 +146,7 @@ class EmbeddedCluster:
             _log.exception("kernels could not be compiled ahead of the first queries")
         else:
             _log.info("kernels are ready after %.1f s", seconds)
+            release()
         self._warm.set()
 
     def stop(self) -> None:

@@ -166,7 +166,8 @@ class _ColumnTable:
         return (self._spans(predicate) | self._unknown) & self._partitions.may_hold(predicate.values, data_type)
 
     def must_be_in(self, predicate: In) -> Mask:
-        return ~self._unknown & (self._lower == self._upper) & self._spans(predicate) & np.isfinite(self._upper)
+        must: Mask = ~self._unknown & (self._lower == self._upper) & self._spans(predicate) & np.isfinite(self._upper)
+        return must
 
     def _spans(self, predicate: In) -> Mask:
         """Return where a value lies between the bounds."""
