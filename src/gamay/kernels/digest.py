@@ -15,11 +15,13 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @kernel
-def compress_centroids(groups: Array, means: Array, weights: Array, totals: Array, compression: float) -> Any:
+def compress_centroids(
+    groups: Array, means: Array, weights: Array, totals: Array, compression: float, exact_until: float
+) -> Any:
     """Merge neighbours in place, as far as the compression allows; return how many centroids are left.
 
     groups: int32 [n], ascending; means: float64 [n], ascending within a group; weights: float64 [n]; totals: float64
-    [number of groups], the weight of each group.
+    [number of groups], the weight of each group. In a group of the weight `exact_until` or less only equal means are merged.
     """
     kept = -1
     before = 0.0
@@ -30,7 +32,8 @@ def compress_centroids(groups: Array, means: Array, weights: Array, totals: Arra
         # Infinities have no mean with other values.
         if kept >= 0 and groups[kept] == group and (means[i] == means[kept] or math.isfinite(means[i] - means[kept])):
             weight = weights[kept] + weights[i]
-            if before + weight <= limit * total:
+            fits = means[i] == means[kept] if total <= exact_until else before + weight <= limit * total
+            if fits:
                 if means[i] != means[kept]:
                     means[kept] += (means[i] - means[kept]) * (weights[i] / weight)
                 weights[kept] = weight
@@ -46,10 +49,13 @@ def compress_centroids(groups: Array, means: Array, weights: Array, totals: Arra
 
 
 @kernel
-def digest_quantiles(starts: Array, means: Array, weights: Array, bounds: Array, q: float, out: Array) -> None:
+def digest_quantiles(
+    starts: Array, means: Array, weights: Array, bounds: Array, q: float, exact_until: float, out: Array
+) -> None:
     """Write the q-quantile of each group that has centroids, interpolated between their middles.
 
-    starts: int64 [number of groups + 1]; bounds: float64 [number of groups, 2], smallest and largest value.
+    starts: int64 [number of groups + 1]; bounds: float64 [number of groups, 2], smallest and largest value. A group of the
+    weight `exact_until` or less has all its values, and the result is the one at index floor(n * q), for q = 1 the last.
     """
     for group in range(len(out)):
         first = starts[group]
@@ -60,6 +66,15 @@ def digest_quantiles(starts: Array, means: Array, weights: Array, bounds: Array,
         for i in range(first, last + 1):
             total += weights[i]
         wanted = q * total
+        if total <= exact_until:
+            passed = 0.0
+            index = min(math.floor(wanted), total - 1.0)
+            for i in range(first, last + 1):
+                passed += weights[i]
+                if passed > index:
+                    out[group] = means[i]
+                    break
+            continue
         left = bounds[group, 0]
         left_at = 0.0
         passed = 0.0

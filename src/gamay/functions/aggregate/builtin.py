@@ -1,5 +1,5 @@
-"""All aggregate functions of the package; importing this module registers them."""
+"""The aggregate functions that most queries use; importing this module registers them."""
 
-from gamay.functions.aggregate import digest, distinct, hll, numeric
+from gamay.functions.aggregate import digest, distinct, hll, numeric, quantile_digest
 
-__all__ = ["digest", "distinct", "hll", "numeric"]
+__all__ = ["digest", "distinct", "hll", "numeric", "quantile_digest"]

@@ -2,7 +2,18 @@
 
 import importlib
 
-_FAMILIES: tuple[str, ...] = ("hllplus", "idset", "smart", "ull", "moments", "chosen", "exact", "histogram")
+_FAMILIES: tuple[str, ...] = (
+    "hllplus",
+    "idset",
+    "smart",
+    "theta",
+    "tuple_sketch",
+    "ull",
+    "moments",
+    "chosen",
+    "exact",
+    "histogram",
+)
 
 for _family in _FAMILIES:
     importlib.import_module(f"gamay.functions.aggregate.{_family}")

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gamay.functions.aggregate.digest import sort_points
+from gamay.functions.aggregate.points import groups_of, sort_points
 from gamay.functions.sketch.hashing import value_hashes
 from gamay.functions.vector import Vector
 
@@ -93,7 +93,8 @@ def limited(
         groups, hashes = groups[below], hashes[below]
         numbers = None if numbers is None else numbers[below]
     if numbers is None:
-        groups, hashes = sort_points(groups, hashes, len(thetas))
+        points = sort_points(groups, hashes, len(thetas))
+        groups, hashes = groups_of(points.starts), points.values
     else:
         order = np.lexsort((hashes, groups))
         groups, hashes, numbers = groups[order], hashes[order], numbers[order]

@@ -1,0 +1,144 @@
+"""Values that wait to be digested, then sorted within their groups."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gamay.functions.aggregate.lookup import lookup_values, numbers
+from gamay.functions.aggregate.spi import GroupIds
+from gamay.functions.aggregate.totals import flatten, unsigned
+from gamay.functions.vector import EncodedVector, Operand, Values
+from gamay.kernels.aggregation import count_groups, tally_coded
+from gamay.kernels.points import scatter_points, sort_runs
+from gamay.kernels.tuning import DIGEST_BUFFER_ROWS, SORTED_RUN_MIN, TALLY_CELLS_MAX
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+ToPoints: TypeAlias = Callable[[Array], Array]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SortedPoints:
+    """Weighted values, ascending within each group.
+
+    starts: int64 [num_groups + 1], where each group begins; values: float64 or int64 [n]; weights: float64 [n].
+    """
+
+    starts: Array
+    values: Array
+    weights: Array
+
+
+def starts_of(groups: Array, num_groups: int) -> Array:
+    """Return where each group begins once entries are sorted by group: int64 [num_groups + 1]."""
+    starts = np.zeros(num_groups + 1, np.int64)
+    np.cumsum(np.bincount(groups, minlength=num_groups), out=starts[1:])
+    return starts
+
+
+def groups_of(starts: Array) -> Array:
+    """Return the group of each entry: int32."""
+    return np.repeat(np.arange(len(starts) - 1, dtype=np.int32), np.diff(starts))
+
+
+def bring_together(groups: Array, starts: Array, column: Array) -> Array:
+    """Return a column sorted by group, the entries of a group in the order they had."""
+    gathered = np.empty_like(column)
+    scatter_points(unsigned(groups), column, starts[:-1].copy(), gathered)
+    return gathered
+
+
+class PointBuffer:
+    """Rows on their way into digests. Ids of one dictionary are only counted while the table of groups and ids is small.
+
+    to_points: turns numbers into points, in the same order. NaN is passed over before.
+    """
+
+    def __init__(self, to_points: ToPoints, num_groups: int) -> None:
+        self._to_points = to_points
+        self._num_groups = num_groups
+        self._waiting: list[tuple[Array, Array]] = []
+        self._waiting_rows = 0
+        self._dictionary: Values = None
+        self._lut: Array = np.empty(0)
+        self._tally: Array | None = None
+
+    def update(self, groups: GroupIds | None, operand: Operand, num_rows: int) -> list[SortedPoints]:
+        """Take a batch of rows; return what has become too much to wait any longer."""
+        groups, values = flatten(None if groups is None else unsigned(groups), operand, num_rows)
+        if not isinstance(values, EncodedVector):
+            return self._wait(groups, numbers(values.type, values.values))
+        ready: list[SortedPoints] = []
+        if values.dictionary.values is not self._dictionary:
+            ready = self._flush_tally()
+            self._dictionary = values.dictionary.values
+            self._lut = lookup_values(values.dictionary)
+        cells = self._num_groups * len(self._lut)
+        if self._tally is None and cells > min(TALLY_CELLS_MAX, max(len(values), 1)):
+            return ready + self._wait(groups, self._lut[values.ids])
+        if self._tally is None:
+            self._tally = np.zeros(cells, np.int64)
+        if groups is None:
+            count_groups(values.ids, self._tally, 0)
+        else:
+            tally_coded(groups, values.ids, len(self._lut), self._tally)
+        return ready
+
+    def regroup(self, num_groups: int) -> list[SortedPoints]:
+        """Make room for more groups; return what was there, of the old ones."""
+        ready = self.flush()
+        self._num_groups = num_groups
+        return ready
+
+    def flush(self) -> list[SortedPoints]:
+        """Return everything that waits."""
+        return self._flush_tally() + self._flush_waiting()
+
+    def _wait(self, groups: GroupIds | None, values: Array) -> list[SortedPoints]:
+        if values.dtype.kind == "f":
+            found = ~np.isnan(values)
+            if not found.all():
+                values, groups = values[found], None if groups is None else groups[found]
+        of_rows = np.zeros(len(values), np.int32) if groups is None else groups.astype(np.int32)
+        self._waiting.append((of_rows, self._to_points(values)))
+        self._waiting_rows += len(values)
+        return self._flush_waiting() if self._waiting_rows > DIGEST_BUFFER_ROWS else []
+
+    def _flush_waiting(self) -> list[SortedPoints]:
+        if self._waiting_rows == 0:
+            return []
+        groups = np.concatenate([part for part, _ in self._waiting])
+        values = np.concatenate([part for _, part in self._waiting])
+        self._waiting, self._waiting_rows = [], 0
+        return [sort_points(groups, values, self._num_groups)]
+
+    def _flush_tally(self) -> list[SortedPoints]:
+        if self._tally is None:
+            return []
+        cells = np.flatnonzero(self._tally)
+        groups, ids = np.divmod(cells, max(len(self._lut), 1))
+        weights = self._tally[cells].astype(np.float64)
+        self._tally = None
+        values = self._lut[ids]  # ascending within a group, as the dictionary ascends, NaN last
+        if values.dtype.kind == "f":
+            found = ~np.isnan(values)
+            groups, values, weights = groups[found], values[found], weights[found]
+        return [SortedPoints(starts_of(groups, self._num_groups), self._to_points(values), weights)]
+
+
+def sort_points(groups: Array, values: Array, num_groups: int) -> SortedPoints:
+    """Return points of weight 1 in order. groups: int32 [n]."""
+    weights = np.ones(len(values))
+    if num_groups == 1:
+        return SortedPoints(np.array([0, len(values)]), np.sort(values), weights)
+    starts = starts_of(groups, num_groups)
+    gathered = bring_together(groups, starts, values)
+    if num_groups * SORTED_RUN_MIN > len(values):
+        sort_runs(starts, gathered)
+    else:
+        for start, end in pairwise(starts.tolist()):
+            gathered[start:end].sort()
+    return SortedPoints(starts, gathered, weights)
