@@ -277,6 +277,7 @@ def test_nothing_to_fill(meters: Meters) -> None:
     assert meters.rows(nested) == []
 
 
+LONG = f"'0', '{END_MS}', '1:SECONDS'"
 CALL = gapfill().removesuffix(" AS bucket")
 
 
@@ -284,14 +285,15 @@ CALL = gapfill().removesuffix(" AS bucket")
     ("sql", "message"),
     [
         ("SELECT GAPFILL(ms), meter FROM meters", "more than 1 arguments"),
-        ("SELECT GAPFILL() FROM meters", "has no arguments"),
+        ("SELECT GAPFILL() FROM meters", "more than 0 arguments"),
+        ("SELECT a FROM (SELECT GAPFILL() AS a FROM (SELECT max(ms) FROM meters))", "more than 0 arguments"),
         (f"SELECT {CALL}, watts FROM meters", "TIMESERIESON(meter): the column must be selected"),
         (f"SELECT {CALL}, meter FROM meters", "FILL(watts): the column must be selected"),
         (f"SELECT {CALL}, meter, watts, * FROM meters", "are named, not *"),
         (f"SELECT {CALL}, {CALL}, meter, watts FROM meters", "stands once"),
         (f"SELECT {CALL} + 1, meter, watts FROM meters", "not a part of an expression"),
-        (f"SELECT meter, watts FROM meters WHERE {CALL} > 1", "Unknown function"),
-        (f"SELECT {CALL}, meter, max(watts) FROM meters GROUP BY ms, meter", "different queries"),
+        (f"SELECT meter, watts FROM meters WHERE {CALL} > 1", "not a part of an expression"),
+        (f"SELECT {CALL} AS b, meter, max(watts) FROM meters GROUP BY b, meter", "different queries"),
         (CALL.replace("TIMESERIESON(meter)", "FILL(phase, 'FILL_DEFAULT_VALUE')"), "needs TIMESERIESON"),
         (CALL.replace("PREVIOUS", "NEXT"), "FILL_NEXT_VALUE"),
         (CALL.replace("FILL(watts", "FIL(watts"), "takes FILL"),
@@ -302,7 +304,10 @@ CALL = gapfill().removesuffix(" AS bucket")
         (CALL.replace(f"'{START_MS}'", "'soon'"), "'soon'"),
         (CALL.replace(f"'{START_MS}'", "meter"), "the start is a constant"),
         (CALL.replace(f"'{START_MS}'", "'9999999999999'"), "before it starts"),
-        (CALL.replace(f"'{START_MS}', '{END_MS}', '1:HOURS'", f"'0', '{END_MS}', '1:SECONDS'"), "shorter time or longer"),
+        (
+            f"SELECT b FROM (SELECT {gapfill(bounds=LONG)}, meter, watts FROM meters) LIMIT 1",
+            "shorter time or longer buckets",
+        ),
         (CALL.replace("ms", "meter", 1), "not in the format"),
         (f"SELECT {CALL} AS b, meter, watts FROM meters ORDER BY phase", "ordered by columns that are selected"),
         ("SELECT meter FROM (SELECT meter FROM meters)", "only with GAPFILL"),

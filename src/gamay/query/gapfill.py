@@ -30,7 +30,7 @@ Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 class _Placed:
     """The rows that count, by time. rows: their positions in the table; buckets: negative before the start.
 
-    series: the number of each row's series; first: for each series the first of these rows that belongs to it.
+    series: the number of each row's series; first: for each series the position of its first row in the table.
     """
 
     rows: Indices
@@ -78,7 +78,7 @@ def _place(gapfill: Gapfill, table: ResultTable, num_buckets: int) -> _Placed:
     by_appearance = np.argsort(first)
     rank = np.empty_like(by_appearance)
     rank[by_appearance] = np.arange(len(first))
-    return _Placed(rows, buckets, rank[series], first[by_appearance])
+    return _Placed(rows, buckets, rank[series], rows[first[by_appearance]])
 
 
 def _codes(column: Vector) -> Indices:
@@ -114,7 +114,7 @@ def _filled(gapfill: Gapfill, table: ResultTable, placed: _Placed, num_buckets: 
         if i == gapfill.time:
             made, extra = len(column) + missing_buckets, labels
         elif i in gapfill.series:
-            made, extra = placed.rows[placed.first[missing_series]], _default(column)
+            made, extra = placed.first[missing_series], _default(column)
         else:
             made, extra = np.full(len(missing), len(column)), _default(column)
             if i in gapfill.previous and len(placed.rows):

@@ -46,8 +46,14 @@ def parse_gapfill(text: str, options: Mapping[str, str] | None, parse_level: Par
     queries = [parse_level(level.text, options if i == 0 else None) for i, level in enumerate(levels)]
     found = [i for i, query in enumerate(queries) if _gapfill_items(query)]
     if not found:
+        if any(_is_call(part, "gapfill") for query in queries for e in _expressions(query) for part in walk(e)):
+            raise _invalid(f"GAPFILL is an item of the SELECT list, not a part of an expression: {_USAGE}")
         if len(levels) > 1:
-            raise syntax_error(text, levels[1].start, "a subquery is supported only with GAPFILL")
+            raise syntax_error(
+                text,
+                levels[1].start,
+                "a subquery is supported only with GAPFILL; to look values up: IN_SUBQUERY(x, 'SELECT IDSET(y) FROM t') = 1",
+            )
         return None
     if len(found) > 1:
         raise _invalid("GAPFILL stands in one SELECT list of a query, not in several")
@@ -126,6 +132,11 @@ def _is_call(expression: Expression, name: str) -> bool:
     return isinstance(expression, Call) and expression.name == name
 
 
+def _expressions(query: Query) -> list[Expression]:
+    clauses = (query.where, query.having, *query.group_by, *(key.expression for key in query.order_by))
+    return [*(item.expression for item in query.select), *(e for e in clauses if e is not None)]
+
+
 def _aggregates(query: Query) -> bool:
     expressions = [item.expression for item in query.select]
     return any(isinstance(part, Call) and is_aggregate(part.name) for e in expressions for part in walk(e))
@@ -145,11 +156,11 @@ class _Planner:
         if any(query.has_subquery for query in self._queries[:-1]):
             raise _invalid("With GAPFILL, IN_SUBQUERY can stand in the innermost query only")
         position = self._position()
-        before = self._before(position)
-        after = self._queries[self._number - 1] if self._number else None
         call = query.select[position].expression
         assert isinstance(call, Call)
         arguments = _Arguments(call)
+        before = self._before(position)
+        after = self._queries[self._number - 1] if self._number else None
         series, previous = self._columns(arguments, position)
         start_ms, end_ms = arguments.times()
         bucket_ms, window = arguments.bucket()
@@ -187,11 +198,6 @@ class _Planner:
             )
         if any(isinstance(item.expression, Star) for item in query.select):
             raise _invalid("The columns beside GAPFILL are named, not *")
-        inside = [e for item in query.select for e in walk(item.expression) if e is not item.expression]
-        clauses = [e for e in (query.where, query.having) if e is not None]
-        for part in (*inside, *(part for e in clauses for part in walk(e))):
-            if _is_call(part, "gapfill"):
-                raise _invalid(f"GAPFILL is an item of the SELECT list, not a part of an expression: {_USAGE}")
         return positions[0]
 
     def _data(self, position: int) -> Query:
@@ -199,8 +205,6 @@ class _Planner:
         items = list(self._query.select)
         call = items[position].expression
         assert isinstance(call, Call)
-        if not call.args:
-            raise _invalid(f"GAPFILL has no arguments; write {_USAGE}")
         items[position] = SelectItem(call.args[0], items[position].name)
         return replace(
             self._query,
