@@ -364,3 +364,27 @@ def test_functions_take_empty_batches_and_nulls() -> None:
         assert len(result) == 0
     holey = Vector(STRING, pa.array(["null", "http://b.c/"]), None, np.array([True, False]))
     assert run("urlDomain(a)", a=holey) == [None, "b.c"]
+
+
+# -- casts that functions do not make
+
+
+def test_casts_from_bytes_and_json() -> None:
+    numbers = Vector(BYTES, pa.array([bytes.fromhex("0002ff6a"), bytes.fromhex("000100")]))
+    assert run("CAST(b AS BIG_DECIMAL)", b=numbers) == [Decimal("-1.50"), Decimal("0.0")]
+    documents = Vector(DataType.JSON, pa.array(["YWI=", "YWI"]))
+    assert run("CAST(j AS BYTES)", j=documents) == [b"ab", b"ab"]
+    assert run("CAST('616200' AS VARBINARY)") == b"ab\0"
+    assert run("CAST(300 AS UTINYINT)") == 300
+    with pytest.raises(QueryError, match="cannot be cast to BYTES"):
+        run("CAST(j AS BYTES)", j=Vector(DataType.JSON, pa.array(["{}"])))
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [(BYTES, "INT"), (INT, "BYTES"), (LONG, "UUID"), (DataType.UUID, "BOOLEAN"), (BYTES, "TIMESTAMP"), (INT, "UBIGINT")],
+)
+def test_casts_that_do_not_exist_are_refused_when_bound(source: DataType, target: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        result_type(parse_expression(f"CAST(x AS {target})"), lambda name: (source, False))
+    assert caught.value.code is ErrorCode.QUERY_VALIDATION

@@ -1,13 +1,15 @@
 """CAST, and the names that types have in SQL."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from gamay.base.errors import nearest
-from gamay.functions.expression import Call, Literal
+from gamay.base.errors import ErrorCode, QueryError, nearest
+from gamay.functions.expression import Call, Literal, LiteralValue
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
-from gamay.functions.scalar.convert import convert
-from gamay.functions.scalar.define import check_count, wrong
-from gamay.functions.vector import Operand
+from gamay.functions.scalar.convert import by_distinct, convert
+from gamay.functions.scalar.define import check_count, type_of, wrong
+from gamay.functions.scalar.encoded import base64_bytes, decimal_of_bytes
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector
 from gamay.model.types import DataType
 
 TYPE_NAMES: dict[str, DataType] = {
@@ -30,6 +32,10 @@ TYPE_NAMES: dict[str, DataType] = {
     "BYTES": DataType.BYTES,
     "VARBINARY": DataType.BYTES,
     "UUID": DataType.UUID,
+    # unsigned ones, in the narrowest type that holds all their values
+    "UTINYINT": DataType.INT,
+    "USMALLINT": DataType.INT,
+    "UINTEGER": DataType.LONG,
 }
 _ARRAY_SUFFIX = "_ARRAY"
 
@@ -56,18 +62,48 @@ def _result_type(call: Call, types: Sequence[ValueType]) -> ValueType:
     source, multi_value = types[0]
     if wants_lists and not multi_value:
         raise wrong("cast", f"a single value cannot be cast to {target.value}_ARRAY")
-    forbidden = {source, target} & {DataType.BYTES, DataType.UUID} and {source, target} & {
-        DataType.BOOLEAN,
-        DataType.TIMESTAMP,
-    }
-    if forbidden or {source, target} == {DataType.BOOLEAN, DataType.TIMESTAMP}:
+    if not _castable(source, target):
         raise wrong("cast", f"{source.value} cannot be cast to {target.value}")
     return target, multi_value
 
 
+def _castable(source: DataType, target: DataType) -> bool:
+    if source is target or source is DataType.UNKNOWN:
+        return True
+    pair = {source, target}
+    if source.is_binary or target.is_binary:
+        other = target if source.is_binary else source
+        return other.is_text or other.is_binary or (source is DataType.BYTES and target is DataType.BIG_DECIMAL)
+    return pair != {DataType.BOOLEAN, DataType.TIMESTAMP}
+
+
 def _compute(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
-    target, _ = _target(call)
-    return convert(args[0], target)
+    target, _ = _result_type(call, [type_of(arg) for arg in args])
+    operand = args[0]
+    special = _SPECIAL.get((operand.type, target))
+    if special is None or (isinstance(operand, Scalar) and operand.value is None):
+        return convert(operand, target)
+    if isinstance(operand, Scalar):
+        return Scalar(special(operand.value), target)
+    vector = operand.decode() if isinstance(operand, EncodedVector) else operand
+    return Vector(target, by_distinct(vector.values, special, target), vector.offsets, vector.nulls)
+
+
+def _read(decode: Callable[[Any], LiteralValue], target: DataType) -> Callable[[Any], LiteralValue]:
+    def run(value: Any) -> LiteralValue:
+        try:
+            return decode(value)
+        except ValueError as error:
+            raise QueryError(ErrorCode.QUERY_EXECUTION, f"{value!r} cannot be cast to {target.value}: {error}") from None
+
+    return run
+
+
+# what a cast makes of a value where functions that take another type do not
+_SPECIAL = {
+    (DataType.BYTES, DataType.BIG_DECIMAL): _read(decimal_of_bytes, DataType.BIG_DECIMAL),
+    (DataType.JSON, DataType.BYTES): _read(base64_bytes, DataType.BYTES),
+}
 
 
 register_scalar(["cast"], ScalarFunction("cast", 2, 2, _result_type, _compute))

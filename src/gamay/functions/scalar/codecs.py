@@ -4,7 +4,6 @@ As in Java, characters that a set does not have become `?`, and bytes that are n
 """
 
 import base64
-import binascii
 from decimal import Decimal
 from typing import Any
 
@@ -12,6 +11,7 @@ import pyarrow as pa
 
 from gamay.functions.scalar.convert import by_distinct, convert_values
 from gamay.functions.scalar.define import by_value, const, each, scalar, wrong
+from gamay.functions.scalar.encoded import base64_bytes, decimal_of_bytes
 from gamay.model.types import DataType
 
 STRING, BYTES, LONG, BIG_DECIMAL = DataType.STRING, DataType.BYTES, DataType.LONG, DataType.BIG_DECIMAL
@@ -61,14 +61,14 @@ def _decode(value: bytes, codec: str) -> str:
     return value.decode(codec, errors="replace")
 
 
-@scalar("toBytes", params=(each(STRING), const(STRING)), returns=BYTES)
+@scalar("toBytes", params=(each(STRING), const(STRING, lambda charset: _charset("toBytes", charset))), returns=BYTES)
 def to_bytes(text: Any, charset: str) -> Any:
     """Encode in a character set such as `UTF-8` or `ISO-8859-1`."""
     codec = _charset("toBytes", charset)
     return by_distinct(text, lambda value: _encode(value, codec), BYTES)
 
 
-@scalar("fromBytes", params=(each(BYTES), const(STRING)), returns=STRING)
+@scalar("fromBytes", params=(each(BYTES), const(STRING, lambda charset: _charset("fromBytes", charset))), returns=STRING)
 def from_bytes(values: Any, charset: str) -> Any:
     """Decode from a character set such as `UTF-8` or `ISO-8859-1`."""
     codec = _charset("fromBytes", charset)
@@ -103,16 +103,9 @@ def to_base64(value: bytes) -> str:
     return base64.b64encode(value).decode()
 
 
-def _decode_base64(value: bytes) -> bytes:
-    try:
-        return base64.b64decode(value + b"=" * (-len(value) % 4), validate=True)  # padding may be left out, as in Java
-    except binascii.Error as error:
-        raise ValueError(f"it is not base64: {error}") from None
-
-
 @by_value("fromBase64", params=(STRING,), returns=BYTES)
 def from_base64(text: str) -> bytes:
-    return _decode_base64(text.encode())
+    return base64_bytes(text)
 
 
 @by_value("base64Encode", params=(BYTES,), returns=BYTES)
@@ -124,7 +117,7 @@ def base64_encode(value: bytes) -> bytes:
 @by_value("base64Decode", params=(BYTES,), returns=BYTES)
 def base64_decode(value: bytes) -> bytes:
     """The bytes of a base64 text to those that it stands for."""
-    return _decode_base64(value)
+    return base64_bytes(value)
 
 
 # -- hexadecimal
@@ -176,12 +169,3 @@ def big_decimal_to_bytes(number: Decimal) -> bytes:
 def bytes_to_big_decimal(value: bytes) -> Decimal:
     """The inverse of `bigDecimalToBytes`."""
     return decimal_of_bytes(value)
-
-
-def decimal_of_bytes(value: bytes) -> Decimal:
-    """Return the number of two bytes of scale and an unscaled value; raises ValueError when bytes are missing."""
-    if len(value) < 3:
-        raise ValueError("a BIG_DECIMAL has two bytes of scale and at least one of digits")
-    scale = int.from_bytes(value[:2], "big", signed=True)
-    unscaled = int.from_bytes(value[2:], "big", signed=True)
-    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))

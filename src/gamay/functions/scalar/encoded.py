@@ -1,0 +1,23 @@
+"""Values in the form of bytes or text that CAST and the codecs both read."""
+
+import base64
+import binascii
+from decimal import Decimal
+
+
+def base64_bytes(value: str | bytes) -> bytes:
+    """Return what a base64 text stands for; padding may be left out, as in Java. Raises ValueError."""
+    encoded = value.encode() if isinstance(value, str) else value
+    try:
+        return base64.b64decode(encoded + b"=" * (-len(encoded) % 4), validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"it is not base64: {error}") from None
+
+
+def decimal_of_bytes(value: bytes) -> Decimal:
+    """Return the number of two bytes of scale and an unscaled value; raises ValueError when bytes are missing."""
+    if len(value) < 3:
+        raise ValueError("a BIG_DECIMAL has two bytes of scale and at least one of digits")
+    scale = int.from_bytes(value[:2], "big", signed=True)
+    unscaled = int.from_bytes(value[2:], "big", signed=True)
+    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
