@@ -133,3 +133,55 @@ def test_deep_nesting_is_an_error_and_long_chains_are_not() -> None:
 def test_a_long_sum_is_an_error_rather_than_a_crash() -> None:
     with pytest.raises(QueryError, match="nested"):
         parse_query("SELECT " + " + ".join(["a"] * 50_000) + " FROM t")
+
+
+@pytest.mark.parametrize(
+    "deep",
+    [
+        "SELECT " + "(" * 10_000 + "a" + ")" * 10_000 + " FROM t",
+        "SELECT a FROM t WHERE " + "NOT " * 10_000 + "a",
+        "SELECT " + "- " * 10_000 + "a FROM t",
+        "SELECT " + "CASE WHEN a THEN 1 ELSE " * 10_000 + "1" + " END" * 10_000 + " FROM t",
+        "SELECT " + "abs(" * 10_000 + "a" + ")" * 10_000 + " FROM t",
+        "SELECT a FROM t WHERE " + "a BETWEEN 1 AND " * 10_000 + "2",
+        "SELECT a" + "[0]" * 10_000 + " FROM t",
+        "SELECT count(*) FROM t GROUP BY " + "GROUPING SETS (" * 10_000 + "a" + ")" * 10_000,
+        "SELECT " + "sum(" * 10_000 + "a" + ") FILTER (WHERE b)" * 10_000 + " FROM t",
+    ],
+)
+def test_ten_thousand_levels_are_an_error(deep: str) -> None:
+    with pytest.raises(QueryError, match="nested deeper") as raised:
+        parse_query(deep)
+    assert raised.value.code.code == 150
+
+
+def test_a_megabyte_of_literals_is_a_query_like_any_other() -> None:
+    plans = PlanCache()
+    numbers = [str(i) if i % 5 else f"- {i}" for i in range(100_000)]
+    query = parse_query(f"SELECT a FROM t WHERE b > 1 AND a NOT IN ({', '.join(numbers)}) AND c = 'x'", plans=plans)
+    _, listed, last = query.where.args  # type: ignore[union-attr]
+    assert [value.value for value in listed.args[1:]] == [i if i % 5 else -i for i in range(100_000)]
+    assert last.args[1] == Literal("x", DataType.STRING)
+    for values in ("'a', 'b''c', 'd'" + ", 'e'" * 40, "1, 2" + ", 3" * 40, "-1, 2.5" + ", 3" * 40):
+        short = f"SELECT a FROM t WHERE a IN (/* one by one */ {values})"
+        assert compiled(short.replace("/* one by one */", ""), plans).where == compiled(short, plans).where  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "found the end of the query"),
+        (" \n\t;", "expected"),
+        ("SELECT \0 FROM t", "unexpected character"),
+        ("SELECT '\ud800' FROM t", "valid Unicode"),
+        ("SELECT \udc00 FROM t", "valid Unicode"),
+        ("SELECT " + "9" * 100_000, "does not fit 64 bits"),
+        ("SELECT a FROM t LIMIT " + "9" * 5000, "LIMIT"),
+        ("SELECT a FROM t WHERE '" + "x" * 100_000 + "' '", "not closed"),
+    ],
+)
+def test_strange_texts_are_errors_with_a_short_sentence(text: str, words: str) -> None:
+    with pytest.raises(QueryError, match=words) as raised:
+        parse_query(text)
+    assert raised.value.code.code == 150
+    assert len(str(raised.value)) < 500

@@ -21,7 +21,11 @@ _LEXEME = re.compile(
     rf"(?P<space>\s+|{COMMENT})|(?P<string>{STRING})|(?P<quoted>{QUOTED})|(?P<number>{NUMBER})"
     rf"|(?P<word>{_WORD_CHAR}+)|(?P<op><>|!=|<=|>=|\|\||/(?!\*)|[-+*%=<>(),.;\[\]])"
 )
+# a long list of constants after IN: one lexeme, for a million of them are a query like any other
+_LIST = re.compile(rf"\s*(?:-\s*)?(?:{STRING}|{NUMBER})(?:\s*,\s*(?:-\s*)?(?:{STRING}|{NUMBER})){{31,}}+(?=\s*\))")
+_LIST_PART = re.compile(rf"(-?)\s*(?:{STRING}|{NUMBER})")
 _NAME_MAX = 1024
+_SHOWN_MAX = 60
 
 
 class Kind(Enum):
@@ -31,6 +35,7 @@ class Kind(Enum):
     QUOTED = "quoted"
     STRING = "string"
     NUMBER = "number"
+    LIST = "list"
     OP = "op"
     END = "end"
 
@@ -39,8 +44,9 @@ class Kind(Enum):
 class Lexeme:
     """A piece of the text at `start`.
 
-    text: a word in upper case; a quoted name or string without its quotes; an operator; empty at the end.
-    source: as written. literal: the number of the literal, -1 for what is none.
+    text: a word in upper case; a quoted name or string without its quotes; an operator; of a list of literals their number, and
+    after colons the positions of those with a minus; empty at the end.
+    source: as written. literal: the number of the (first) literal, -1 for what is none.
     """
 
     kind: Kind
@@ -67,7 +73,9 @@ class Lexeme:
     @property
     def shown(self) -> str:
         """How messages call it."""
-        return "the end of the query" if self.kind is Kind.END else f"`{self.source}`"
+        if self.kind is Kind.END:
+            return "the end of the query"
+        return f"`{self.source}`" if len(self.source) <= _SHOWN_MAX else f"`{self.source[:_SHOWN_MAX]}…`"
 
 
 def lex(text: str) -> list[Lexeme]:
@@ -85,6 +93,14 @@ def lex(text: str) -> list[Lexeme]:
             lexemes.append(Lexeme(Kind.WORD, source.upper(), source, position))
         elif group == "op":
             lexemes.append(Lexeme(Kind.OP, source, source, position))
+            if source == "(" and len(lexemes) > 1 and lexemes[-2].is_word("IN"):
+                listed = _LIST.match(text, match.end())
+                if listed is not None:
+                    match = listed
+                    signs = _LIST_PART.findall(listed[0])
+                    shape = ":".join([str(len(signs)), *(str(i) for i, sign in enumerate(signs) if sign)])
+                    lexemes.append(Lexeme(Kind.LIST, shape, listed[0], listed.start(), literals))
+                    literals += len(signs)
         elif group == "quoted":
             lexemes.append(Lexeme(Kind.QUOTED, _name(text, position, source), source, position))
         elif group != "space":

@@ -16,13 +16,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
+from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.conditions import use_parser
 from gamay.functions.expression import Expression
+from gamay.sql.errors import syntax_error
 from gamay.sql.fold import Folder
 from gamay.sql.gapfill import parse_gapfill
 from gamay.sql.options import check_options, split_trailing_option
 from gamay.sql.query import Query
-from gamay.sql.slots import lift_literals, to_literal, without_slots
+from gamay.sql.slots import Lifted, lift_literals, to_literal, without_slots
 from gamay.sql.statement import parse_single_expression
 from gamay.sql.template import Template, check_number_range, compile_template
 
@@ -78,7 +80,7 @@ def parse_query(text: str, options: Mapping[str, str] | None = None, *, plans: P
         gapfilled = None if plans is _level_plans else parse_gapfill(text, options, _parse_level)
         if gapfilled is not None:
             return gapfilled
-        template = compile_template(body, lifted)
+        template = _compiled(body, lifted)
         if len(body) <= _CACHED_TEXT_MAX:
             plans.put(key, template)
     query = template.fill(literals)
@@ -89,6 +91,19 @@ def parse_query(text: str, options: Mapping[str, str] | None = None, *, plans: P
         merged |= template.fill_options(literals)
     check_options(merged)
     return replace(query, options=merged)
+
+
+def _compiled(body: str, lifted: Lifted) -> Template:
+    """Compile a new text; what Unicode does not have, or what nests too deeply for this process, is no query."""
+    try:
+        body.encode()
+    except UnicodeEncodeError as error:
+        message = "The query is no valid Unicode text: half a surrogate pair stands there alone"
+        raise syntax_error(body.encode(errors="replace").decode(), error.start, message) from None
+    try:
+        return compile_template(body, lifted)
+    except RecursionError:
+        raise QueryError(ErrorCode.SQL_PARSING, "The query is nested too deeply; write it with fewer levels") from None
 
 
 def _parse_level(text: str, options: Mapping[str, str] | None) -> Query:

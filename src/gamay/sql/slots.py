@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from operator import itemgetter
 from typing import TypeAlias
 
 from gamay.functions.expression import Call, Expression, Literal
@@ -16,6 +17,8 @@ from gamay.sql.lexer import COMMENT, NUMBER, QUOTED, STRING, unquote
 
 _INT_MAX = 2**31 - 1
 _LONG_MAX = 2**63 - 1
+_DIGITS_MAX = 100  # Python refuses to read integers of thousands of digits
+_MANY = 32
 _CUT = re.compile(rf"({COMMENT}|{STRING}|{QUOTED}|{NUMBER})")
 
 
@@ -97,11 +100,11 @@ def to_literal(source: str) -> Literal:
     if source[0] == "'":
         return Literal(unquote(source), DataType.STRING)
     if source.isdigit():
-        number = int(source)
+        number = Decimal(source) if len(source) > _DIGITS_MAX else int(source)
         if number <= _INT_MAX:
-            return Literal(number, DataType.INT)
+            return Literal(int(number), DataType.INT)
         if number <= _LONG_MAX:
-            return Literal(number, DataType.LONG)
+            return Literal(int(number), DataType.LONG)
         return Literal(Decimal(number), DataType.BIG_DECIMAL)
     return Literal(float(source), DataType.DOUBLE)
 
@@ -119,6 +122,8 @@ def filler(expression: Expression) -> Filler | None:
     if not isinstance(expression, Call):
         return None
     name, args = expression.name, expression.args
+    if len(args) > _MANY and all(isinstance(arg, Slot) and not arg.negated for arg in args[1:]):
+        return _list_filler(name, args)
     fillers = [filler(arg) for arg in args]
     if all(fill is None for fill in fillers):
         return None
@@ -127,6 +132,13 @@ def filler(expression: Expression) -> Filler | None:
         return lambda literals: Call(name, (left, right(literals)))
     pairs = list(zip(args, fillers, strict=True))
     return lambda literals: Call(name, tuple([arg if fill is None else fill(literals) for arg, fill in pairs]))
+
+
+def _list_filler(name: str, args: tuple[Expression, ...]) -> Filler:
+    """Fill `x IN (…)` with many literals."""
+    first, fill = args[0], filler(args[0])
+    pick = itemgetter(*(arg.index for arg in args[1:] if isinstance(arg, Slot)))
+    return lambda literals: Call(name, (first if fill is None else fill(literals), *pick(literals)))
 
 
 def refilled(expression: Expression, literals: Sequence[Literal]) -> Expression:

@@ -16,12 +16,13 @@ from gamay.sql.grouping import grouping
 from gamay.sql.lexer import Kind, Lexeme, lex
 from gamay.sql.options import option_name
 from gamay.sql.query import OrderBy
+from gamay.sql.refusals import SINGLE_TABLE, refused, refused_statement
 from gamay.sql.tokens import quoting_hint, to_tokens
 from gamay.sql.translate import Translator, position_of
 
 _SET_OPERATIONS = ("JOIN", "UNION", "INTERSECT", "EXCEPT", "MINUS")
-_OTHER_STATEMENTS = ("INSERT", "CREATE", "DROP", "SHOW", "UPDATE", "DELETE", "ALTER", "MERGE")
-_SINGLE_TABLE = "a query reads a single table, without joins, subqueries, window functions or set operations"
+_EXPLAIN_FORMS = (["PLAN"], ["PLAN", "WITHOUT", "IMPLEMENTATION"], ["IMPLEMENTATION", "PLAN"])
+_WATCHED = frozenset((*_SET_OPERATIONS, "WITHIN", "FILTER", "INTERVAL", "ESCAPE", "AT", "SELECT", "OVER", ";"))
 _CLAUSES = ("LIMIT", "OFFSET", "FETCH")
 
 
@@ -145,10 +146,11 @@ class _Reader:
         if not self.current.is_word("EXPLAIN"):
             return False
         self.next()
-        while not self.current.is_word("FOR"):
-            if not self.current.is_word("PLAN", "WITHOUT", "IMPLEMENTATION"):
-                raise self.expected("PLAN FOR after EXPLAIN")
-            self.next()
+        words: list[str] = []
+        while self.current.is_word("PLAN", "WITHOUT", "IMPLEMENTATION"):
+            words.append(self.next().text)
+        if words not in _EXPLAIN_FORMS or not self.current.is_word("FOR"):
+            raise self.expected("PLAN FOR after EXPLAIN")
         self.next()
         return True
 
@@ -156,9 +158,10 @@ class _Reader:
         if self.current.kind is Kind.END:
             raise self.expected("a SELECT statement")
         if self.current.is_word("WITH"):
-            raise syntax_error(self.text, self.current.start, f"WITH is not supported: {_SINGLE_TABLE}")
-        if self.current.is_word(*_OTHER_STATEMENTS):
-            raise syntax_error(self.text, self.current.start, f"{self.current.text} is no query; only SELECT is")
+            raise syntax_error(self.text, self.current.start, refused("WITH"))
+        refusal = refused_statement(self.current.text) if self.current.kind is Kind.WORD else None
+        if refusal is not None:
+            raise syntax_error(self.text, self.current.start, refusal)
         if not self.current.is_word("SELECT"):
             raise self.expected("SELECT")
 
@@ -195,7 +198,7 @@ class _Reader:
         set_options: dict[str, Literal],
     ) -> Statement:
         if node.args.get("joins") or node.args.get("laterals"):
-            raise syntax_error(self.text, position_of(node.args["from_"]), _SINGLE_TABLE)
+            raise syntax_error(self.text, position_of(node.args["from_"]), SINGLE_TABLE)
         table, qualifiers = self._table(node.args.get("from_"))
         translator = Translator(self.text, self.literals, qualifiers)
         items = tuple(self._item(translator, part) for part in node.expressions)
@@ -223,7 +226,7 @@ class _Reader:
             return None, frozenset()
         table = clause.this
         if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
-            raise syntax_error(self.text, position_of(clause), f"expected a table name after FROM; {_SINGLE_TABLE}")
+            raise syntax_error(self.text, position_of(clause), f"expected a table name after FROM; {SINGLE_TABLE}")
         parts = [part.name for part in (table.args.get("catalog"), table.args.get("db"), table.this) if part is not None]
         if len(parts) > 2:
             raise syntax_error(self.text, position_of(table), "a table name has at most one dot: database.table")
@@ -329,6 +332,8 @@ def _cut_null_orders(text: str, lexemes: Sequence[Lexeme]) -> tuple[list[Lexeme]
 def _refuse_unsupported(text: str, lexemes: Sequence[Lexeme]) -> None:
     """Refuse what the dialect does not have, such as a second table, before the parser makes something else of it."""
     for i, lexeme in enumerate(lexemes):
+        if lexeme.literal < 0 and lexeme.text not in _WATCHED:
+            continue
         following = lexemes[i + 1] if i + 1 < len(lexemes) else None
         called = following is not None and following.is_op("(")
         after_parenthesis = i > 0 and lexemes[i - 1].is_op(")")
@@ -353,7 +358,7 @@ def _refuse_unsupported(text: str, lexemes: Sequence[Lexeme]) -> None:
             or (lexeme.is_word(*_SET_OPERATIONS) and not called)
             or (lexeme.is_word("OVER") and called and after_parenthesis)
         ):
-            raise syntax_error(text, lexeme.start, f"{lexeme.text} is not supported: {_SINGLE_TABLE}")
+            raise syntax_error(text, lexeme.start, refused(lexeme.text))
 
 
 def _run_parser(text: str, lexemes: Sequence[Lexeme], *, into_select: bool) -> exp.Expr:

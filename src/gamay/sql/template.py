@@ -16,6 +16,7 @@ from gamay.sql.subquery import has_subquery
 
 DEFAULT_LIMIT = 10
 LIMIT_MAX = 2147483647
+_DIGITS_SHOWN = 40
 
 Literals: TypeAlias = Sequence[Literal]
 
@@ -104,7 +105,7 @@ def check_number_range(expression: Expression) -> None:
     """Raise QueryError for a whole number of the text that 64 bits do not hold."""
     for part in walk(expression):
         if isinstance(part, Slot) and part.type is DataType.BIG_DECIMAL:
-            number = literal_text(part.value)
+            number = _shortened(literal_text(part.value))
             raise QueryError(
                 ErrorCode.SQL_PARSING,
                 f"The number {number} does not fit 64 bits; write CAST('{number}' AS BIG_DECIMAL) or {number}.0",
@@ -144,11 +145,16 @@ def _filler(rewritten: Rewritten, shape: object) -> Callable[[Literals], Query]:
     return fill
 
 
+def _shortened(number: str) -> str:
+    return number if len(number) <= _DIGITS_SHOWN else f"{number[:_DIGITS_SHOWN]}…"
+
+
 def _row_count(slot: Literal, literals: Literals, clause: str) -> int:
     value = literals[slot.index].value if isinstance(slot, Slot) else slot.value
     if type(value) is not int:
         raise QueryError(
-            ErrorCode.SQL_PARSING, f"Value for '{clause}' ({literal_text(value)}) must be a whole number up to {LIMIT_MAX}"
+            ErrorCode.SQL_PARSING,
+            f"Value for '{clause}' ({_shortened(literal_text(value))}) must be a whole number up to {LIMIT_MAX}",
         )
     if value > LIMIT_MAX:
         raise QueryError(

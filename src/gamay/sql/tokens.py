@@ -11,7 +11,8 @@ keywords of this dialect, and forms with keywords inside parentheses become plai
 | `TRIM(LEADING 'c' FROM x)`           | `trim from('LEADING', 'c', x)` |
 | `DATE '2020-01-01'`, `TIMESTAMP '…'` | the string                 |
 
-A literal's token holds its number as text; strings that are no literals of the text begin with a quote.
+A literal's token holds its number as text, and a list's also how many literals it has and which have a minus; strings that
+are no literals of the text begin with a quote.
 """
 
 from collections.abc import Sequence
@@ -109,6 +110,7 @@ class _Converter:
         self.lexemes = lexemes
         self.tokens: list[Token] = []
         self.open: list[tuple[Lexeme, str]] = []  # the parenthesis, and the form it belongs to
+        self.between = [0]  # for each such level, the BETWEEN whose AND is still to come
         self.chains = [0]  # for each open level, the operators since the last comma or connector: the tree's depth
         self.position = 0
         self.groups = False  # whether this is the GROUP BY clause
@@ -124,7 +126,8 @@ class _Converter:
                 self._operator(lexeme)
             else:
                 number = lexeme.kind is Kind.NUMBER
-                self._emit(TokenType.NUMBER if number else TokenType.STRING, str(lexeme.literal), lexeme)
+                listed = f":{lexeme.text}" if lexeme.kind is Kind.LIST else ""
+                self._emit(TokenType.NUMBER if number else TokenType.STRING, f"{lexeme.literal}{listed}", lexeme)
         if self.open:
             raise syntax_error(self.text, self.open[-1][0].start, "this parenthesis is not closed")
         return self.tokens
@@ -171,14 +174,18 @@ class _Converter:
             raise syntax_error(self.text, following.start, f"expected {what} after {lexeme.text}, found {following.shown}")
         if lexeme.text in _DEEPER:
             self._deepen(lexeme)
+            self.between[-1] += lexeme.text == "BETWEEN"
+        elif lexeme.text == "AND" and self.between[-1]:
+            self.between[-1] -= 1
         elif lexeme.text in _SEPARATORS:
+            self.between[-1] = 0
             self.chains[-1] = 0
             if lexeme.text in ("GROUP", "HAVING", "ORDER"):
                 self.groups = lexeme.text == "GROUP"
         if lexeme.text == "CASE":
-            self.chains.append(0)
+            self._enter()
         elif lexeme.text == "END" and len(self.chains) > len(self.open) + 1:
-            self.chains.pop()
+            self._leave()
         self._emit(KEYWORDS[lexeme.text], lexeme.text, lexeme)
 
     def _function(self, lexeme: Lexeme) -> None:
@@ -207,10 +214,18 @@ class _Converter:
         if sum(self.chains) > DEPTH_MAX:
             raise syntax_error(self.text, lexeme.start, f"the expression is nested deeper than {DEPTH_MAX}")
 
+    def _enter(self) -> None:
+        self.chains.append(0)
+        self.between.append(0)
+
+    def _leave(self) -> None:
+        self.chains.pop()
+        self.between.pop()
+
     def _open(self, lexeme: Lexeme, form: str) -> None:
         self._deepen(lexeme)
         self.open.append((lexeme, form))
-        self.chains.append(0)
+        self._enter()
         self._emit(TokenType.L_PAREN, "(", lexeme)
 
     def _has_from(self) -> bool:
@@ -252,7 +267,7 @@ class _Converter:
             if not self.open:
                 raise syntax_error(self.text, lexeme.start, "this parenthesis closes nothing")
             self.open.pop()
-            self.chains.pop()
+            self._leave()
         elif lexeme.text == ",":
             self.chains[-1] = 0
         else:

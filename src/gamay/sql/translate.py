@@ -171,7 +171,19 @@ class Translator:
     def _in(self, node: exp.Expr) -> Expression:
         if node.args.get("query") is not None or not node.expressions:
             raise self.error(node, "IN takes a list of values in parentheses")
-        return Call("in", (self.expression(node.this), *(self.expression(part) for part in node.expressions)))
+        return Call(
+            "in", (self.expression(node.this), *(value for part in node.expressions for value in self._listed(part)))
+        )
+
+    def _listed(self, node: exp.Expr) -> Sequence[Expression]:
+        """Return the values of a part of IN (…): one, or those of a list of literals (`gamay.sql.lexer.Kind.LIST`)."""
+        if not isinstance(node, exp.Literal) or node.name.startswith(CONSTANT_MARK) or ":" not in node.name:
+            return [self.expression(node)]
+        first, count, *negatives = map(int, node.name.split(":"))
+        values: list[Expression] = list(self.literals[first : first + count])
+        for i in negatives:
+            values[i] = Call("negate", (values[i],))
+        return values
 
     def _is(self, node: exp.Expr) -> Expression:
         operand, what = self.expression(node.this), node.args["expression"]
