@@ -13,6 +13,7 @@ _FAMILIES: tuple[str, ...] = (
     "chosen",
     "exact",
     "histogram",
+    "kll",
 )
 
 for _family in _FAMILIES:
