@@ -3,25 +3,25 @@
     python -m benchmarks.footprint [--rows 20000000]
 
 Prints: rows a second a core when segments are built from the flights; the archive's size over the same rows in Parquet
-with Zstandard; the resident memory of a process that has answered every query of `benchmarks.compare`, over the bytes it
+with Zstandard; the resident memory of a cluster that has answered every query of `benchmarks.compare`, over the bytes it
 maps; seconds from the start of a process to the first row, with compiled kernels and without.
 """
 
 import argparse
-import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
+import httpx
 import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks import data
+from benchmarks.compare import parameters, read_queries
 
 FIRST_ROW = {
     "gamay": "import gamay; db = gamay.connect({folder!r}); print(db.sql({sql!r}).rows())",
@@ -30,22 +30,8 @@ FIRST_ROW = {
 }
 SQL = "SELECT carrier, COUNT(*), SUM(distance) FROM flights WHERE origin = 'JFK' GROUP BY carrier ORDER BY carrier LIMIT 20"
 
-SERVE = """
-import json, os, sys
-import psutil
-from benchmarks.compare import parameters, read_queries
-from benchmarks.systems import Gamay
-system = Gamay(threads=2)
-for name in ("events", "flights"):
-    for query in read_queries(name):
-        for filling in parameters(3):
-            system.run(query.text("gamay").format(**filling))
-maps = {}
-for m in psutil.Process().memory_maps(grouped=False):
-    if "/gamay/" in m.path and m.path.endswith(".bin"):
-        maps[m.path] = os.path.getsize(m.path)
-print(json.dumps({"rss": psutil.Process().memory_info().rss, "mapped": sum(maps.values())}))
-"""
+_PORTS = (29000, 28099, 28098)  # of the cluster whose memory is measured
+_START_S = 120
 
 
 def build_rate() -> tuple[float, float]:
@@ -77,11 +63,46 @@ def build_rate() -> tuple[float, float]:
         return max(rates), archive.stat().st_size / parquet.stat().st_size
 
 
-def serving_memory() -> dict[str, Any]:
-    """Return resident and mapped bytes of a process that has served the whole benchmark."""
-    said = subprocess.run([sys.executable, "-c", SERVE], capture_output=True, text=True, check=True)
-    answer: dict[str, Any] = json.loads(said.stdout.splitlines()[-1])
-    return answer
+def serving_memory() -> tuple[int, int, int]:
+    """Return bytes of a cluster: resident right after the whole benchmark and after its regular clean-up, and mapped."""
+    controller, broker, server = (str(port) for port in _PORTS)
+    ports = ["--controller-port", controller, "--broker-port", broker, "--server-port", server]
+    command = [sys.executable, "-m", "gamay.cli", "start", "all", "--data-dir", str(data.FOLDER / "gamay"), *ports]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        with httpx.Client(timeout=60) as http:
+            _wait_until_ready(http, f"http://localhost:{controller}/health")
+            for name in ("events", "flights"):
+                for query in read_queries(name):
+                    for filling in parameters(3):
+                        body = {"sql": query.text("gamay").format(**filling)}
+                        answer = http.post(f"http://localhost:{broker}/query/sql", json=body).json()
+                        assert not answer["exceptions"], answer["exceptions"]
+            served = _resident(process.pid)
+            http.post(f"http://localhost:{controller}/periodictask/run", params={"taskname": "MemoryRelease"})
+            lines = Path(f"/proc/{process.pid}/maps").read_text().splitlines()
+            segments = {line.split(maxsplit=5)[5] for line in lines if line.endswith("columns.bin")}
+            return served, _resident(process.pid), sum(os.path.getsize(path) for path in segments)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _resident(pid: int) -> int:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _wait_until_ready(http: httpx.Client, url: str) -> None:
+    give_up = time.monotonic() + _START_S
+    while time.monotonic() < give_up:
+        try:
+            if http.get(url).status_code == 200:
+                return
+        except httpx.TransportError:
+            pass  # the ports are not open yet
+        time.sleep(0.1)
+    raise SystemExit(f"the cluster is not ready after {_START_S} s")
 
 
 def first_row(system: str, folder: str, sql: str, environment: dict[str, str]) -> float:
@@ -100,13 +121,10 @@ def main() -> None:
     rate, size = build_rate()
     table.add_row("build flights, rows/s/core", f"{rate:,.0f}", "", "")
     table.add_row("archive over Parquet + zstd", "", "", f"{size:.2f}")
-    memory = serving_memory()
-    table.add_row(
-        "resident over mapped bytes",
-        f"{memory['rss'] / 2**20:,.0f} MiB",
-        f"{memory['mapped'] / 2**20:,.0f} MiB",
-        f"{memory['rss'] / memory['mapped']:.2f}",
-    )
+    served, settled, mapped = serving_memory()
+    for when, resident in (("right after", served), ("after its clean-up", settled)):
+        megabytes = (f"{resident / 2**20:,.0f} MiB", f"{mapped / 2**20:,.0f} MiB")
+        table.add_row(f"resident over mapped bytes, {when}", *megabytes, f"{resident / mapped:.3f}")
     folders = {"gamay": str(data.FOLDER / "gamay"), "duckdb": str(data.FOLDER / "duckdb.db"), "chdb": ""}
     file_sql = SQL.replace("FROM flights", f"FROM file('{data.flights()[0]}', Parquet)")
     warm = {s: min(first_row(s, f, file_sql if s == "chdb" else SQL, {}) for _ in range(5)) for s, f in folders.items()}

@@ -26,6 +26,7 @@ from gamay.server.app import ServerApp
 
 _QUERY_THREADS = 32
 _PURGE_S = 3600  # between removals of deleted segments whose retention is over
+_RELEASE_S = 600  # between returns of memory that a burst of queries or loads has left behind
 _log = logging.getLogger(__name__)
 
 
@@ -75,7 +76,7 @@ class EmbeddedCluster:
             raise
         context = self._core.context
         purge = PeriodicTask("RetentionManager", _PURGE_S, lambda: context.deep_store.purge(context.clock.now_ms()))
-        self._periodic = PeriodicTasks([purge], clock)
+        self._periodic = PeriodicTasks([purge, PeriodicTask("MemoryRelease", _RELEASE_S, release)], clock)
         self.controller_url = f"http://{HOST}:{controller}"
         self.broker_url = f"http://{HOST}:{broker}"
         self.server_url = f"http://{HOST}:{server}"

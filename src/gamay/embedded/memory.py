@@ -1,0 +1,44 @@
+"""Giving memory back that only starting up needed.
+
+A server compiles, or loads, its kernels when it starts. What that leaves behind is not needed to serve: free lists of the
+allocators, and above all code, of LLVM most (70 MiB), that nothing runs again. Pages of code are those of the library's
+file: the system may use their memory for other things as soon as no process maps them, and maps them anew where they run.
+"""
+
+import ctypes
+import gc
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+_MADV_DONTNEED = 4
+
+
+def release() -> None:
+    """Give back what is free or no longer needed; nothing happens where the system has no way to do it."""
+    gc.collect()
+    pa.default_memory_pool().release_unused()
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "malloc_trim"):
+        libc.malloc_trim(0)
+    if hasattr(libc, "madvise"):
+        for start, size in _code():
+            # A refusal leaves things as they are, which is no failure.
+            libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), _MADV_DONTNEED)
+
+
+def _code() -> Iterator[tuple[int, int]]:
+    """Yield address and size of the code of each library in this process.
+
+    Code only: other parts of a library that are not writable may hold addresses that the linker wrote into them at the
+    start, which would be lost.
+    """
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+            lines = [line.split(maxsplit=5) for line in maps if "/" in line]
+    except OSError:
+        return  # not a Linux
+    for addresses, permissions, *_ in lines:
+        start, _, end = addresses.partition("-")
+        if permissions == "r-xp":
+            yield int(start, 16), int(end, 16) - int(start, 16)
