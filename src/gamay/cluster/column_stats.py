@@ -1,22 +1,20 @@
 """What a segment's record tells of its columns, so that brokers prune without opening segments.
 
-The text in the record is JSON: column -> [type, cardinality, min, max, sorted, num_values, num_nulls, partition]. Floats and
-decimals are texts, bytes hex; null is unknown. Columns are left out, those with the largest values first, when the text
+The text in the record is JSON: column -> [type, cardinality, min, max, sorted, num_values, num_nulls, partition], its
+values as in `gamay.model.exact_json`. Columns are left out, those with the largest values first, when the text
 would not fit the record: what is unknown never prunes.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 import orjson
 
+from gamay.model.exact_json import ExactValue, value_from_json, value_to_json
 from gamay.model.types import DataType
 
 TEXT_BYTES_MAX = 60_000
-
-Value = int | float | str | bool | bytes | Decimal | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +33,8 @@ class ColumnSummary:
 
     data_type: DataType
     cardinality: int | None
-    minimum: Value
-    maximum: Value
+    minimum: ExactValue
+    maximum: ExactValue
     is_sorted: bool
     num_values: int
     num_nulls: int
@@ -66,8 +64,8 @@ def _to_json(column: ColumnSummary) -> list[Any]:
     return [
         column.data_type.value,
         column.cardinality,
-        _value_to_json(column.minimum),
-        _value_to_json(column.maximum),
+        value_to_json(column.minimum, column.data_type),
+        value_to_json(column.maximum, column.data_type),
         column.is_sorted,
         column.num_values,
         column.num_nulls,
@@ -82,29 +80,10 @@ def _from_json(entry: list[Any]) -> ColumnSummary:
     return ColumnSummary(
         data_type,
         cardinality,
-        _value_from_json(minimum, data_type),
-        _value_from_json(maximum, data_type),
+        value_from_json(minimum, data_type),
+        value_from_json(maximum, data_type),
         is_sorted,
         num_values,
         num_nulls,
         partition and Partitioning(partition[0], partition[1], tuple(partition[2]), partition[3]),
     )
-
-
-def _value_to_json(value: Value) -> Any:
-    if isinstance(value, float):
-        return repr(value)
-    if isinstance(value, Decimal):
-        return format(value, "f")
-    return value.hex() if isinstance(value, bytes) else value
-
-
-def _value_from_json(value: Any, data_type: DataType) -> Value:
-    if value is None:
-        return None
-    if data_type in (DataType.FLOAT, DataType.DOUBLE):
-        return float(value)
-    if data_type is DataType.BIG_DECIMAL:
-        return Decimal(value)
-    plain: Value = bytes.fromhex(value) if data_type.is_binary else value
-    return plain

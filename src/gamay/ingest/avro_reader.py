@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from gamay.base.errors import RecordError
 from gamay.ingest.columns import values_to_array
-from gamay.ingest.records import BadRecord, ErrorLog, Positions
+from gamay.ingest.records import BadRecord, ErrorLog, FileReader
 from gamay.ingest.sources import open_bytes
 
 _BATCH_ROWS = 16_384
@@ -25,7 +25,7 @@ _TIME_TYPES = {
 }
 
 
-class AvroReader:
+class AvroReader(FileReader):
     """Reads an Avro file; see `gamay.ingest.records.RecordReader`.
 
     Timestamps, dates, decimals and UUIDs come as what they mean; with `raw_times` times stay the numbers they are stored as.
@@ -33,21 +33,8 @@ class AvroReader:
     """
 
     def __init__(self, uri: str, log: ErrorLog, *, raw_times: bool = False) -> None:
-        self.file = uri
-        self._log = log
+        super().__init__(uri, log)
         self._raw_times = raw_times
-        self._positions = Positions("record")
-
-    @property
-    def errors(self) -> list[BadRecord]:
-        return self._log.kept
-
-    @property
-    def num_errors(self) -> int:
-        return self._log.count
-
-    def position(self, row: int) -> str:
-        return self._positions.position(row)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         with open_bytes(self.file) as stream:

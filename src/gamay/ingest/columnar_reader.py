@@ -6,35 +6,22 @@ from typing import Any, BinaryIO, TypeAlias
 import pyarrow as pa
 
 from gamay.base.errors import RecordError
-from gamay.ingest.records import BATCH_ROWS, BadRecord, ErrorLog, Positions
+from gamay.ingest.records import BATCH_ROWS, BadRecord, ErrorLog, FileReader
 from gamay.ingest.sources import open_raw
 
 Batches: TypeAlias = Callable[[BinaryIO], Iterator[pa.RecordBatch]]
 
 
-class ColumnarReader:
+class ColumnarReader(FileReader):
     """Reads a file through one of Arrow's readers; see `gamay.ingest.records.RecordReader`.
 
     What follows a damaged part cannot be read: it is one error that names the first record lost.
     """
 
     def __init__(self, uri: str, log: ErrorLog, what: str, batches: Batches) -> None:
-        self.file = uri
-        self._log = log
+        super().__init__(uri, log)
         self._what = what
         self._batches = batches
-        self._positions = Positions("record")
-
-    @property
-    def errors(self) -> list[BadRecord]:
-        return self._log.kept
-
-    @property
-    def num_errors(self) -> int:
-        return self._log.count
-
-    def position(self, row: int) -> str:
-        return self._positions.position(row)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         rows = 0

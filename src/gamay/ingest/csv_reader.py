@@ -15,7 +15,7 @@ import pyarrow.csv as pa_csv
 from gamay.base.errors import InvalidConfigError, RecordError
 from gamay.ingest.csv_exact import ExactParser, Fields, MalformedRecordError
 from gamay.ingest.csv_format import CsvFormat
-from gamay.ingest.records import BATCH_ROWS, MULTI_VALUE_DELIMITER, BadRecord, ErrorLog, Positions
+from gamay.ingest.records import BATCH_ROWS, MULTI_VALUE_DELIMITER, BadRecord, ErrorLog, FileReader
 from gamay.ingest.sources import open_bytes
 from gamay.model.datetime_format import JodaPattern
 
@@ -27,32 +27,19 @@ class _NeedsExactParserError(Exception):
     """The file holds something that the columnar parser would read differently."""
 
 
-class CsvReader:
+class CsvReader(FileReader):
     """Reads a CSV file; see `gamay.ingest.records.RecordReader`.
 
     Raises InvalidConfigError for a header that cannot be right.
     """
 
     def __init__(self, uri: str, csv_format: CsvFormat, log: ErrorLog) -> None:
-        self.file = uri
+        super().__init__(uri, log)
         self._format = csv_format
-        self._log = log
         self._dates = JodaPattern(csv_format.date_format) if csv_format.date_columns else None
-        self._positions = Positions("record")
         self._rows = 0
         self._bad = 0
         self._invalid_rows: deque[tuple[int, str]] = deque()
-
-    @property
-    def errors(self) -> list[BadRecord]:
-        return self._log.kept
-
-    @property
-    def num_errors(self) -> int:
-        return self._log.count
-
-    def position(self, row: int) -> str:
-        return self._positions.position(row)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         try:

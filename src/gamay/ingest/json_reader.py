@@ -15,7 +15,7 @@ import pyarrow.json as pa_json
 from gamay.base.errors import RecordError
 from gamay.ingest.columns import records_to_batch
 from gamay.ingest.json_stream import MalformedJsonError, iterate_objects
-from gamay.ingest.records import BATCH_ROWS, BadRecord, ErrorLog, Positions
+from gamay.ingest.records import BATCH_ROWS, BadRecord, ErrorLog, FileReader
 from gamay.ingest.sources import open_bytes
 
 BLOCK_BYTES = 4 << 20
@@ -23,27 +23,14 @@ _STREAM_ROWS = 8_192
 _EXACT_DOUBLES_BELOW = float(2**53)
 
 
-class JsonReader:
+class JsonReader(FileReader):
     """Reads a JSON file; see `gamay.ingest.records.RecordReader`."""
 
     def __init__(self, uri: str, log: ErrorLog) -> None:
-        self.file = uri
-        self._log = log
-        self._positions = Positions("line")
+        super().__init__(uri, log, "line")
         self._rows = 0
         self._text_fields: dict[str, pa.DataType] = {}
         self._is_flat = True
-
-    @property
-    def errors(self) -> list[BadRecord]:
-        return self._log.kept
-
-    @property
-    def num_errors(self) -> int:
-        return self._log.count
-
-    def position(self, row: int) -> str:
-        return self._positions.position(row)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         try:

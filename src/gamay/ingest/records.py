@@ -95,3 +95,27 @@ class Positions:
         """Return the position of a row."""
         first_row, unit, number = self._jumps[bisect_right(self._jumps, row, key=lambda jump: jump[0]) - 1]
         return f"{unit} {number + row - first_row}"
+
+
+class FileReader:
+    """What the readers of all formats have in common; a RecordReader but for the iteration."""
+
+    def __init__(self, uri: str, log: ErrorLog, unit: str = "record") -> None:
+        """`unit`: what positions count, as in `Positions`."""
+        self.file = uri
+        self._log = log
+        self._positions = Positions(unit)
+
+    @property
+    def errors(self) -> list[BadRecord]:
+        """The first bad records that were left out."""
+        return self._log.kept
+
+    @property
+    def num_errors(self) -> int:
+        """How many bad records were left out."""
+        return self._log.count
+
+    def position(self, row: int) -> str:
+        """Return where in the file row `row` of all yielded rows (from 0) stands, e.g. `line 17`."""
+        return self._positions.position(row)

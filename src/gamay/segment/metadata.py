@@ -3,13 +3,13 @@
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from gamay.base.errors import CorruptSegmentError
 from gamay.functions.expression import LiteralValue
+from gamay.model.exact_json import value_from_json, value_to_json
 from gamay.model.types import DataType
 from gamay.segment.format import (
     FORMAT_VERSION,
@@ -145,29 +145,6 @@ def read_metadata(path: str | Path) -> SegmentMetadata:
             f"{folder / 'metadata.json'}: the columns it lists have CRC {actual}; expected {metadata.crc}"
         )
     return metadata
-
-
-def value_to_json(value: LiteralValue, data_type: DataType) -> Any:
-    """Return a JSON form that loses nothing: floats and decimals as text, bytes as hex."""
-    if value is None:
-        return None
-    if data_type in (DataType.FLOAT, DataType.DOUBLE):
-        return repr(float(value))
-    if isinstance(value, Decimal):
-        return format(value, "f")
-    return value.hex() if isinstance(value, bytes) else value
-
-
-def value_from_json(value: Any, data_type: DataType) -> LiteralValue:
-    """Inverse of `value_to_json`."""
-    if value is None:
-        return None
-    if data_type in (DataType.FLOAT, DataType.DOUBLE):
-        return float(value)
-    if data_type is DataType.BIG_DECIMAL:
-        return Decimal(value)
-    literal: LiteralValue = bytes.fromhex(value) if data_type.is_binary else value
-    return literal
 
 
 def _column_to_json(column: ColumnMeta) -> dict[str, Any]:

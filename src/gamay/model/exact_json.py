@@ -1,0 +1,31 @@
+"""Values of columns in JSON, exactly, for Gamay's own records: floats and decimals are texts, bytes hex; null is unknown."""
+
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+from gamay.model.types import DataType
+
+ExactValue: TypeAlias = int | float | str | bool | bytes | Decimal | None
+
+
+def value_to_json(value: ExactValue, data_type: DataType) -> Any:
+    """Return a JSON form that loses nothing."""
+    if value is None:
+        return None
+    if data_type in (DataType.FLOAT, DataType.DOUBLE):
+        return repr(float(value))
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    return value.hex() if isinstance(value, bytes) else value
+
+
+def value_from_json(value: Any, data_type: DataType) -> ExactValue:
+    """Inverse of `value_to_json`."""
+    if value is None:
+        return None
+    if data_type in (DataType.FLOAT, DataType.DOUBLE):
+        return float(value)
+    if data_type is DataType.BIG_DECIMAL:
+        return Decimal(value)
+    plain: ExactValue = bytes.fromhex(value) if data_type.is_binary else value
+    return plain
