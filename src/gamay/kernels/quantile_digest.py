@@ -16,7 +16,9 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _SIGN = np.uint64(1 << 63)
 _ONE = np.uint64(1)
-_DEPTH = 130  # subtrees that can be open at once, and more
+_DEPTH = 130  # subtrees without parent, and more
+_NO_LEVEL = 65
+_FEW = 24  # nodes that are sorted by insertion
 
 
 @kernel
@@ -34,12 +36,21 @@ def _mask(level: Any) -> Any:
 def _common_level(a: Any, b: Any) -> Any:
     """The level of the smallest range that holds both numbers."""
     rest = a ^ b
-    level = 0
-    for step in (32, 16, 8, 4, 2, 1):
-        if rest >> np.uint64(step):
-            rest >>= np.uint64(step)
-            level += step
-    return level + np.int64(rest)
+    wide = np.uint64(rest >> np.uint64(32) != 0) << np.uint64(5)
+    rest >>= wide
+    level = wide
+    wide = np.uint64(rest >> np.uint64(16) != 0) << np.uint64(4)
+    rest >>= wide
+    level += wide
+    wide = np.uint64(rest >> np.uint64(8) != 0) << np.uint64(3)
+    rest >>= wide
+    level += wide
+    wide = np.uint64(rest >> np.uint64(4) != 0) << np.uint64(2)
+    rest >>= wide
+    level += wide
+    wide = np.uint64(rest >> np.uint64(2) != 0) << np.uint64(1)
+    rest >>= wide
+    return np.int64(level + wide + (rest >> _ONE) + (rest != 0))
 
 
 @kernel
@@ -47,118 +58,149 @@ def sort_nodes(starts: Array, uppers: Array, levels: Array, weights: Array) -> N
     """Put the nodes of each group in post-order."""
     for group in range(len(starts) - 1):
         first, last = starts[group], starts[group + 1]
-        sorted_already = True
+        if last - first > _FEW:
+            order = np.argsort(uppers[first:last])
+            uppers[first:last] = uppers[first:last][order]
+            levels[first:last] = levels[first:last][order]
+            weights[first:last] = weights[first:last][order]
+        # what is left is to order the levels of equal bounds, or few nodes
         for i in range(first + 1, last):
-            if uppers[i] < uppers[i - 1] or (uppers[i] == uppers[i - 1] and levels[i] < levels[i - 1]):
-                sorted_already = False
-                break
-        if sorted_already:
-            continue
-        order = np.argsort(uppers[first:last])
-        uppers[first:last] = uppers[first:last][order]
-        levels[first:last] = levels[first:last][order]
-        weights[first:last] = weights[first:last][order]
-        for i in range(first + 1, last):
-            level, weight = levels[i], weights[i]
+            upper, level, weight = uppers[i], levels[i], weights[i]
             j = i - 1
-            while j >= first and uppers[j] == uppers[i] and levels[j] > level:
-                levels[j + 1], weights[j + 1] = levels[j], weights[j]
+            while j >= first and (uppers[j] > upper or (uppers[j] == upper and levels[j] > level)):
+                uppers[j + 1], levels[j + 1], weights[j + 1] = uppers[j], levels[j], weights[j]
                 j -= 1
-            levels[j + 1], weights[j + 1] = level, weight
-
-
-@kernel
-def _unite(uppers: Array, levels: Array, weights: Array, first: Any, last: Any, to: Any) -> Any:
-    """Move the nodes to `to`, equal ones made one; return the end."""
-    end = to
-    for i in range(first, last):
-        if end > to and uppers[end - 1] == uppers[i] and levels[end - 1] == levels[i]:
-            weights[end - 1] += weights[i]
-        else:
-            uppers[end], levels[end], weights[end] = uppers[i], levels[i], weights[i]
-            end += 1
-    return end
+            uppers[j + 1], levels[j + 1], weights[j + 1] = upper, level, weight
 
 
 @kernel
 def _least_weight(uppers: Array, levels: Array, weights: Array, first: Any, last: Any, max_error: float) -> Any:
     """The weight that a node must have together with its children, for these not to be merged into it."""
     total = 0.0
-    root = 0
-    one = _bits(uppers[first])
+    level = np.int64(0)
+    differing = np.uint64(0)
+    one = np.uint64(uppers[first])
     for i in range(first, last):
         total += weights[i]
-        root = max(root, np.int64(levels[i]), _common_level(_bits(uppers[i]), one))
+        level = max(level, np.int64(levels[i]))
+        differing |= np.uint64(uppers[i]) ^ one
+    root = max(level, _common_level(differing, np.uint64(0)))
     return np.floor(total / max(np.floor((root + 1) / max_error), 1.0))
 
 
 @kernel
-def compress_nodes(starts: Array, uppers: Array, levels: Array, weights: Array, max_error: float, new_starts: Array) -> None:
-    """Merge nodes in place as far as the error allows; the rank of what is found is off by `max_error` (0 to 1) at most.
+def _write(uppers: Array, levels: Array, weights: Array, place: Any, bits: Any, level: Any, weight: Any) -> None:
+    uppers[place] = np.int64(bits ^ _SIGN)
+    levels[place] = level
+    weights[place] = weight
 
-    new_starts: written, as `starts` of what is left.
+
+@kernel
+def _without_holes(uppers: Array, levels: Array, weights: Array, first: Any, last: Any) -> Any:
+    """Close the gaps that merged nodes have left, which have no weight; return the end."""
+    end = first
+    for i in range(first, last):
+        if weights[i] > 0.0:
+            uppers[end], levels[end], weights[end] = uppers[i], levels[i], weights[i]
+            end += 1
+    return end
+
+
+@kernel
+def compress_nodes(
+    starts: Array,
+    uppers: Array,
+    levels: Array,
+    weights: Array,
+    max_error: float,
+    new_starts: Array,
+    new_uppers: Array,
+    new_levels: Array,
+    new_weights: Array,
+) -> None:
+    """Merge nodes as far as the error allows; the rank of what is found is off by `max_error` (0 to 1) at most.
+
+    starts .. weights: nodes of each group in post-order, which may occur twice. new_starts .. new_weights: written, in
+    post-order; with room for twice as many nodes.
     """
-    open_uppers = np.empty(_DEPTH, np.uint64)
-    open_levels = np.empty(_DEPTH, np.int64)
-    open_weights = np.empty(_DEPTH, np.float64)
+    # Subtrees that are still without parent: bits, level, weight of their tops, where these are written, and the level at
+    # which each joins the one before.
+    bits_of = np.empty(_DEPTH, np.uint64)
+    level_of = np.empty(_DEPTH, np.int64)
+    weight_of = np.empty(_DEPTH, np.float64)
+    place_of = np.empty(_DEPTH, np.int64)
+    joins_at = np.empty(_DEPTH, np.int64)
     end = np.int64(0)
     for group in range(len(starts) - 1):
-        new_starts[group] = end
-        first, last = end, _unite(uppers, levels, weights, starts[group], starts[group + 1], end)
-        end = last
-        if last - first < 2:
+        new_starts[group] = first = end
+        i, last = starts[group], starts[group + 1]
+        if i == last:
             continue
-        least = _least_weight(uppers, levels, weights, first, last, max_error)
-        if least <= 1.0:
-            continue
-        end = first
+        least = _least_weight(uppers, levels, weights, i, last, max_error)
         top = 0
-        for i in range(first, last + 1):
+        closing = False
+        while not closing:
             closing = i == last
-            upper = np.uint64(0) if closing else _bits(uppers[i])
-            level = np.int64(65) if closing else np.int64(levels[i])
-            weight = 0.0 if closing else weights[i]
-            # Two open subtrees are closed when nothing can come between them and their parent any more.
+            bits = np.uint64(0)
+            level = np.int64(_NO_LEVEL)
+            weight = 0.0
+            if not closing:
+                bits, level, weight = _bits(uppers[i]), np.int64(levels[i]), weights[i]
+                i += 1
+                while i < last and uppers[i] == uppers[i - 1] and levels[i] == level:
+                    weight += weights[i]
+                    i += 1
+                if least <= 1.0:
+                    _write(new_uppers, new_levels, new_weights, end, bits, level, weight)
+                    end += 1
+                    continue
+            # Two subtrees get their parent when nothing can come between them and it any more.
             while top >= 2:
-                parent = _common_level(open_uppers[top - 2], open_uppers[top - 1])
-                inside = parent >= 64 or (upper >> np.uint64(parent)) == (open_uppers[top - 1] >> np.uint64(parent))
+                parent = joins_at[top - 1]
+                inside = parent >= 64 or (bits >> np.uint64(parent)) == (bits_of[top - 1] >> np.uint64(parent))
                 if level <= parent and inside:
                     break
-                together = open_weights[top - 2] + open_weights[top - 1]
-                if together >= least:
-                    for child in range(top - 2, top):
-                        if open_weights[child] > 0.0:
-                            uppers[end] = np.int64(open_uppers[child] ^ _SIGN)
-                            levels[end], weights[end] = open_levels[child], open_weights[child]
-                            end += 1
-                    together = 0.0
+                together = weight_of[top - 2] + weight_of[top - 1]
                 top -= 1
-                open_uppers[top - 1] = open_uppers[top] | _mask(parent)
-                open_levels[top - 1] = parent
-                open_weights[top - 1] = together
+                if together < least:
+                    for child in range(top - 1, top + 1):
+                        if weight_of[child] > 0.0:
+                            new_weights[place_of[child]] = 0.0
+                else:
+                    together = 0.0
+                bits_of[top - 1] = bits_of[top] | _mask(parent)
+                level_of[top - 1] = parent
+                weight_of[top - 1] = together
+                if together > 0.0:
+                    # The right child, when it had weight, lies at the end and is not needed any more.
+                    if weight_of[top] > 0.0:
+                        end -= 1
+                    place_of[top - 1] = end
+                    _write(new_uppers, new_levels, new_weights, end, bits_of[top - 1], parent, together)
+                    end += 1
             if closing:
                 break
-            # Its children are the open subtrees within its range.
-            lower = upper & ~_mask(level)
+            # A node's children are the subtrees within its range.
+            lower = bits & ~_mask(level)
             together = weight
-            children = 0
-            while children < top and open_uppers[top - 1 - children] >= lower:
-                together += open_weights[top - 1 - children]
-                children += 1
-            if children and together >= least:
-                for child in range(top - children, top):
-                    if open_weights[child] > 0.0:
-                        uppers[end] = np.int64(open_uppers[child] ^ _SIGN)
-                        levels[end], weights[end] = open_levels[child], open_weights[child]
-                        end += 1
-                together = weight
-            top -= children
-            open_uppers[top], open_levels[top], open_weights[top] = upper, level, together
-            top += 1
-        if open_weights[0] > 0.0:
-            uppers[end] = np.int64(open_uppers[0] ^ _SIGN)
-            levels[end], weights[end] = open_levels[0], open_weights[0]
+            parentless = top
+            while parentless > 0 and bits_of[parentless - 1] >= lower:
+                parentless -= 1
+                together += weight_of[parentless]
+            if together < least:
+                weight = together
+                for child in range(parentless, top):
+                    if weight_of[child] > 0.0:
+                        new_weights[place_of[child]] = 0.0
+            top = parentless
+            bits_of[top], level_of[top], weight_of[top], place_of[top] = bits, level, weight, end
+            if top > 0:
+                joins_at[top] = _common_level(bits_of[top - 1], bits)
+            _write(new_uppers, new_levels, new_weights, end, bits, level, weight)
             end += 1
+            top += 1
+        if least > 1.0:
+            end = _without_holes(new_uppers, new_levels, new_weights, first, end)
     new_starts[len(starts) - 1] = end
 
 

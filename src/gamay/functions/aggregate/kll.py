@@ -18,7 +18,7 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.distinct import percentile_of
 from gamay.functions.aggregate.lookup import lookup_values, numbers
 from gamay.functions.aggregate.numeric import require_arguments, require_number
-from gamay.functions.aggregate.points import bring_together, starts_of
+from gamay.functions.aggregate.points import bring_together, buffer_rows, starts_of
 from gamay.functions.aggregate.spi import GroupIds
 from gamay.functions.aggregate.totals import flatten, unsigned
 from gamay.functions.expression import Call
@@ -26,7 +26,6 @@ from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.sketch.library import datasketches
 from gamay.functions.sketch.parameters import Number, number_parameter
 from gamay.functions.vector import EncodedVector, Operand, Vector, take
-from gamay.kernels.tuning import DIGEST_BUFFER_ROWS
 from gamay.model.types import DataType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -62,7 +61,7 @@ class KllState:
             doubles = numbers(values.type, values.values).astype(np.float64)
         self._waiting.append((of_rows, doubles))
         self._waiting_rows += len(doubles)
-        if self._waiting_rows > DIGEST_BUFFER_ROWS:
+        if self._waiting_rows > buffer_rows(len(self._sketches)):
             self._flush()
 
     def combine(self, other: "KllState") -> None:

@@ -13,7 +13,7 @@ from gamay.functions.aggregate.totals import flatten, unsigned
 from gamay.functions.vector import EncodedVector, Operand, Values
 from gamay.kernels.aggregation import count_groups, tally_coded
 from gamay.kernels.points import scatter_points, sort_runs
-from gamay.kernels.tuning import DIGEST_BUFFER_ROWS, SORTED_RUN_MIN, TALLY_CELLS_MAX
+from gamay.kernels.tuning import DIGEST_BUFFER_ROWS, DIGEST_BUFFER_ROWS_PER_GROUP, SORTED_RUN_MIN, TALLY_CELLS_MAX
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -49,6 +49,11 @@ def bring_together(groups: Array, starts: Array, column: Array) -> Array:
     gathered = np.empty_like(column)
     scatter_points(unsigned(groups), column, starts[:-1].copy(), gathered)
     return gathered
+
+
+def buffer_rows(num_groups: int) -> int:
+    """Return how many values may wait: more of many groups, as each flush costs a merge of all their digests."""
+    return max(DIGEST_BUFFER_ROWS, DIGEST_BUFFER_ROWS_PER_GROUP * num_groups)
 
 
 class PointBuffer:
@@ -105,7 +110,7 @@ class PointBuffer:
         of_rows = np.zeros(len(values), np.int32) if groups is None else groups.astype(np.int32)
         self._waiting.append((of_rows, self._to_points(values)))
         self._waiting_rows += len(values)
-        return self._flush_waiting() if self._waiting_rows > DIGEST_BUFFER_ROWS else []
+        return self._flush_waiting() if self._waiting_rows > buffer_rows(self._num_groups) else []
 
     def _flush_waiting(self) -> list[SortedPoints]:
         if self._waiting_rows == 0:

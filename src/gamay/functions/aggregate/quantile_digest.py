@@ -68,13 +68,13 @@ def whole_numbers(values: Array) -> Array:
 
 
 def _compressed(starts: Array, uppers: Array, levels: Array, weights: Array, bounds: Array) -> QuantileDigests:
-    """Return digests of nodes in post-order; the arrays are used up."""
-    left = np.empty_like(starts)
-    compress_nodes(starts, uppers, levels, weights, MAX_ERROR, left)
-    stop = int(left[-1])
-    uppers, levels, weights = uppers[:stop].copy(), levels[:stop].copy(), weights[:stop].copy()
-    sort_nodes(left, uppers, levels, weights)
-    return QuantileDigests(left, uppers, levels, weights, bounds)
+    """Return digests of nodes in post-order."""
+    new_starts = np.empty_like(starts)
+    room = 2 * len(uppers)
+    columns = np.empty(room, np.int64), np.empty(room, np.uint8), np.empty(room)
+    compress_nodes(starts, uppers, levels, weights, MAX_ERROR, new_starts, *columns)
+    stop = int(new_starts[-1])
+    return QuantileDigests(new_starts, columns[0][:stop].copy(), columns[1][:stop].copy(), columns[2][:stop].copy(), bounds)
 
 
 def _of_points(points: SortedPoints) -> QuantileDigests:
