@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.sql.option_values import option_name
 
 DEFAULT_TIMEOUT_MS = 10_000
 
@@ -20,6 +21,7 @@ def parse_option_text(text: str) -> dict[str, str]:
         name, separator, value = (piece.strip() for piece in part.partition("="))
         if not separator or not name:
             raise QueryError(ErrorCode.SQL_PARSING, f"Invalid query option '{part.strip()}': it must look like name=value")
+        name = option_name(name)
         if options.setdefault(name, value) != value:
             raise QueryError(ErrorCode.SQL_PARSING, f"Query option '{name}' is given as '{options[name]}' and as '{value}'")
     return options

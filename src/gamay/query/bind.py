@@ -22,6 +22,7 @@ from gamay.query.bind_filter import FilterBinder, fold
 from gamay.query.conditions import with_conditions
 from gamay.query.predicate import EVERYTHING, Filter, filter_columns
 from gamay.query.scope import NULL_FLAG_PREFIX, Scope, ValueType, with_null_flags
+from gamay.sql.option_values import flag
 from gamay.sql.query import OrderBy, Query, SelectItem
 
 _GROUPING_ARGS_MAX = 31
@@ -128,7 +129,7 @@ class _Binder:
     def __init__(self, query: Query, schema: Schema) -> None:
         self._query = query
         self._scope = Scope(schema, query.table)
-        self.null_handling = query.options.get("enableNullHandling", "false").strip().lower() == "true"
+        self.null_handling = flag(query.options, "enableNullHandling")
         self._keys: list[Expression] = []
         self._key_types: list[ValueType] = []
         self._sets: tuple[tuple[int, ...], ...] = ()
@@ -252,7 +253,7 @@ class _Binder:
         order_by: tuple[SortKey, ...],
     ) -> BoundQuery:
         row_types = tuple(self._type(row) for row in rows)
-        skips = self._query.options.get("filteredAggregationsSkipEmptyGroups", "false").strip().lower() == "true"
+        skips = flag(self._query.options, "filteredAggregationsSkipEmptyGroups")
         filter_, aggregates, filters = self._aggregates.narrowed(
             self.bind_filter(), only_matching=skips or kind is QueryKind.AGGREGATION
         )

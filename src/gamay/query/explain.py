@@ -21,6 +21,7 @@ from gamay.query.filter.scan import EntryCounter
 from gamay.query.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Not, Or, Range, Test, conjunction
 from gamay.query.response import ResultTable
 from gamay.query.virtual import QuerySegment
+from gamay.sql.option_values import flag
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def explain_table(bound: BoundQuery, servers: Sequence[SegmentPlans]) -> ResultT
     """Return the answer to EXPLAIN: the deepest plan, or all of them with the option `explainPlanVerbose`."""
     if bound.query.table is None:
         return _table([("BROKER_EVALUATE", 0, -1)])
-    verbose = bound.query.options.get("explainPlanVerbose", "false").lower() == "true"
+    verbose = flag(bound.query.options, "explainPlanVerbose")
     counted: dict[Operator, int] = {}
     for server in servers:
         for plan, count in server.plans:

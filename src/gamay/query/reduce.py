@@ -22,6 +22,7 @@ from gamay.query.response import ResultTable, wire_type
 from gamay.query.selection import Rows, concat_rows, sort_rows
 from gamay.query.stats import QueryStats
 from gamay.query.table_segment import TableSegment, schema_of
+from gamay.sql.option_values import flag
 from gamay.sql.query import Gapfill, Query
 
 _INLINE = WorkPool(1)
@@ -44,7 +45,7 @@ def reduce(bound: BoundQuery, results: Sequence[ServerResult]) -> Answer:
         stats.add(result.stats)
     if bound.query.explain:
         return Answer(explain_table(bound, [result.plans for result in results if result.plans is not None]), stats)
-    if bound.query.options.get("dropResults", "false").lower() == "true":
+    if flag(bound.query.options, "dropResults"):
         return Answer(None, stats)
     if bound.kind in (QueryKind.SELECTION, QueryKind.SELECTION_ORDER_BY):
         columns = _selected(bound, [result.rows for result in results if result.rows is not None])

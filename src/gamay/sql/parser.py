@@ -22,7 +22,8 @@ from gamay.functions.expression import Expression
 from gamay.sql.errors import syntax_error
 from gamay.sql.fold import Folder
 from gamay.sql.gapfill import parse_gapfill
-from gamay.sql.options import check_options, split_trailing_option
+from gamay.sql.option_values import check_options
+from gamay.sql.options import split_trailing_option
 from gamay.sql.query import Query
 from gamay.sql.slots import Lifted, lift_literals, to_literal, without_slots
 from gamay.sql.statement import parse_single_expression

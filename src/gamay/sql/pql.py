@@ -15,7 +15,7 @@ from gamay.functions.expression import Column, Expression, Star
 from gamay.functions.text import to_text
 from gamay.sql.fold import Folder
 from gamay.sql.lexer import Kind, Lexeme
-from gamay.sql.options import check_options, option_name
+from gamay.sql.option_values import check_options, option_name
 from gamay.sql.pql_expression import KEYWORDS, ExpressionReader, Role, Term
 from gamay.sql.pql_lexer import lex_pql
 from gamay.sql.query import OrderBy, Query, SelectItem

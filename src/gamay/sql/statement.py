@@ -14,7 +14,7 @@ from gamay.model.types import DataType
 from gamay.sql.errors import syntax_error
 from gamay.sql.grouping import grouping
 from gamay.sql.lexer import Kind, Lexeme, lex
-from gamay.sql.options import option_name
+from gamay.sql.option_values import option_name
 from gamay.sql.query import OrderBy
 from gamay.sql.refusals import SINGLE_TABLE, refused, refused_statement
 from gamay.sql.tokens import quoting_hint, to_tokens

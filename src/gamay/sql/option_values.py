@@ -1,0 +1,110 @@
+"""Which query options there are, what values each takes, and how they are read.
+
+Names and meanings are Pinot's, but `brokerPruning`. Options that steer what this engine does not have are checked like all
+others and then have no effect; `docs/guide/sql.md` says which act.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from gamay.base.errors import ErrorCode, QueryError
+
+_LONG_MAX = 2**63 - 1
+
+_FLAGS = """
+enableNullHandling useMultistageEngine trace useStarTree scanStarTreeNodes skipUpsert skipUpsertView skipUpsertDelete
+useScanReorderOpt errorOnNumGroupsLimit accurateGroupByWithoutOrderBy serverReturnFinalResult
+serverReturnFinalResultKeyUnpartitioned filteredAggregationsSkipEmptyGroups useFixedReplica explainPlanVerbose
+explainAskingServers useSpools usePhysicalOptimizer useLiteMode inferPartitionHint traceRuleProductions streamStats
+allowReverseOrder inPredicatePreSorted autoRewriteAggregationType dropResults excludeVirtualColumns getCursor
+isSecondaryWorkload skipUnavailableServers ignoreMissingSegments useIndexBasedDistinctOperator vectorExactRerank
+collectGCStats materializedViewRewrite preserveType brokerPruning
+"""
+# from 1 on
+_POSITIVE = """
+timeoutMs maxExecutionThreads numGroupsLimit numGroupsWarningLimit maxInitialResultHolderCapacity
+minInitialIndexedTableCapacity mseMaxInitialResultHolderCapacity numThreadsExtractFinalResult
+chunkSizeExtractFinalResult streamingGroupByFlushThreshold numReplicaGroupsToQuery stageParallelism maxRowsInJoin
+maxRowsInWindow maxRowsInDistinct maxRowsWithoutChangeInDistinct maxExecutionTimeMsInDistinct cursorNumRows
+maxServerResponseSizeBytes maxQueryResponseSizeBytes vectorNprobe vectorMaxCandidates vectorEfSearch
+"""
+# any whole number: 0 or less switches what they limit off
+_INTEGERS = """
+extraPassiveTimeoutMs upsertViewFreshnessMs minSegmentGroupTrimSize minServerGroupTrimSize minBrokerGroupTrimSize
+mseMinGroupTrimSize groupTrimThreshold sortAggregateLimitThreshold multiStageLeafLimit inPredicatePruningThreshold
+regexDictSizeThreshold
+"""
+_CHOICES = {
+    "joinOverflowMode": ("THROW", "BREAK"),
+    "windowOverflowMode": ("THROW", "BREAK"),
+    "inPredicateLookupAlgorithm": ("DIVIDE_BINARY_SEARCH", "SCAN", "PLAIN_BINARY_SEARCH"),
+    "AndScanReordering": ("enable", "disable"),
+    "groupByMode": ("sql", "pql"),
+    "responseFormat": ("sql", "pql"),
+}
+_TEXTS = """
+database routingOptions sampler skipIndexes orderedPreferredPools skipPlannerRules usePlannerRules clientQueryId
+applicationName workloadName queryHash vectorDistanceThreshold
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionKind:
+    """What an option's value may be. accepted: ends the sentence "The query option x is …"."""
+
+    accepted: str
+    accepts: Callable[[str], bool]
+
+
+def _whole(text: str) -> int | None:
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= 19 else None
+
+
+def _number_from(least: int) -> Callable[[str], bool]:
+    def accepts(text: str) -> bool:
+        number = _whole(text)
+        return number is not None and least <= number <= _LONG_MAX
+
+    return accepts
+
+
+def _one_of(choices: tuple[str, ...]) -> OptionKind:
+    folded = {choice.lower() for choice in choices}
+    return OptionKind(" or ".join(choices), lambda text: text.lower() in folded)
+
+
+_FLAG = _one_of(("true", "false"))
+_KINDS: dict[str, OptionKind] = {
+    **dict.fromkeys(_FLAGS.split(), _FLAG),
+    **dict.fromkeys(_POSITIVE.split(), OptionKind("a whole number greater than 0", _number_from(1))),
+    **dict.fromkeys(_INTEGERS.split(), OptionKind("a whole number", _number_from(-_LONG_MAX))),
+    **{name: _one_of(choices) for name, choices in _CHOICES.items()},
+    **dict.fromkeys(_TEXTS.split(), OptionKind("a text", lambda text: True)),
+}
+_NAMES = {name.lower(): name for name in _KINDS}
+
+
+def option_name(name: str) -> str:
+    """Return the spelling under which an option is stored; unknown names stay as they are."""
+    return _NAMES.get(name.lower(), name)
+
+
+def check_options(options: Mapping[str, str]) -> None:
+    """Raise QueryError for a value that an option cannot have; unknown options may have any."""
+    for name, value in options.items():
+        kind = _KINDS.get(name)
+        if kind is not None and not kind.accepts(value.strip()):
+            raise QueryError(ErrorCode.SQL_PARSING, f"The query option {name} is {kind.accepted}, not '{value}'")
+
+
+def flag(options: Mapping[str, str], name: str, default: bool = False) -> bool:
+    """Return a true/false option."""
+    value = options.get(name)
+    return default if value is None else value.strip().lower() == "true"
+
+
+def number(options: Mapping[str, str], name: str, default: int) -> int:
+    """Return a numeric option; options are checked by `check_options` before anything reads them."""
+    value = options.get(name)
+    return default if value is None else int(value)
