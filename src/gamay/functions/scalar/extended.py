@@ -19,6 +19,8 @@ _FAMILIES: tuple[str, ...] = (
     "json_values",
     "array_making",
     "array_sets",
+    "geo",
+    "geohash",
 )
 
 for _family in _FAMILIES:
