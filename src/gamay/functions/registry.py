@@ -7,6 +7,7 @@ that users' packages name in the entry-point group `gamay.functions`. So a proce
 """
 
 import importlib
+import logging
 import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -29,6 +30,7 @@ ArgumentSelector: TypeAlias = Callable[[Call], tuple[Expression, ...]]
 CORE_PACKAGES = ("gamay.functions.scalar", "gamay.functions.aggregate.builtin")
 EXTENDED_PACKAGES = ("gamay.functions.scalar.extended", "gamay.functions.aggregate.extended")
 ENTRY_POINT_GROUP = "gamay.functions"
+_log = logging.getLogger(__name__)
 _SUFFIXED = re.compile(r"(.*?[a-z])(\d{1,3})(mv)?")
 
 
@@ -73,6 +75,7 @@ class _AggregateEntry:
 _scalars: dict[str, ScalarFunction] = {}
 _aggregates: dict[str, _AggregateEntry] = {}
 _display_names: dict[str, str] = {}
+_not_loaded: list[str] = []  # users' packages, each with its error
 _loading = threading.RLock()
 _core_is_loaded = False
 _all_are_loaded = False
@@ -88,7 +91,7 @@ def _load_core() -> None:
 
 
 def _load_all() -> None:
-    """Import every function there is; an entry point that cannot be imported raises what its module raises."""
+    """Import every function there is; a user's package that cannot be imported is logged, and named in errors."""
     global _all_are_loaded
     _load_core()
     if not _all_are_loaded:
@@ -96,7 +99,11 @@ def _load_all() -> None:
             for package in EXTENDED_PACKAGES:
                 importlib.import_module(package)
             for entry in entry_points(group=ENTRY_POINT_GROUP):
-                entry.load()
+                try:
+                    entry.load()
+                except Exception as error:  # noqa: BLE001 - a package of users may fail in any way, other functions go on
+                    _log.exception("the functions of '%s' (entry point '%s') could not be loaded", entry.value, entry.name)
+                    _not_loaded.append(f"{entry.value} ({error!r})")
             _all_are_loaded = True
 
 
@@ -235,7 +242,9 @@ def _resolve(call: Call) -> tuple[Call, _AggregateEntry]:
 def unknown_function(name: str) -> QueryError:
     """Return the error for a name that no function has."""
     _load_all()
-    return QueryError(ErrorCode.QUERY_VALIDATION, f"Unknown function '{name}'.{nearest(name, _display_names.values())}")
+    missing = f" Some functions could not be loaded: {'; '.join(_not_loaded)}." if _not_loaded else ""
+    hint = nearest(name, _display_names.values())
+    return QueryError(ErrorCode.QUERY_VALIDATION, f"Unknown function '{name}'.{hint}{missing}")
 
 
 def function_names() -> list[str]:

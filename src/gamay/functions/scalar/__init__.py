@@ -1,6 +1,13 @@
-"""Scalar functions: one module for each family; importing the package registers them all."""
+"""Scalar functions: one module for each family; importing the package registers those that are often used.
+
+Users' own functions need the decorators `scalar` and `by_value` and the kinds of parameters from here.
+"""
 
 import importlib
+
+from gamay.functions.scalar.define import ANY, by_value, const, each, fixed, lists, scalar
+
+__all__ = ["ANY", "by_value", "const", "each", "fixed", "lists", "scalar"]
 
 _FAMILIES = (
     "arithmetic",

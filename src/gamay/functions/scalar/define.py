@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Call, Literal
@@ -51,7 +52,7 @@ Body: TypeAlias = Callable[..., Any]
 class Param:
     """How an argument reaches the body; `type` None means any.
 
-    check: raises QueryError for a constant of the query that the function does not take, before there are any rows.
+    check: raises QueryError or ValueError for a constant that the function does not take, before there are any rows.
     """
 
     type: DataType | None
@@ -60,18 +61,22 @@ class Param:
 
 
 def each(data_type: DataType | None) -> Param:
+    """The values of all rows; a constant comes as an array that broadcasts."""
     return Param(data_type)
 
 
 def const(data_type: DataType | None, check: Callable[[Any], object] | None = None) -> Param:
+    """One value at a time."""
     return Param(data_type, "const", check)
 
 
 def fixed(data_type: DataType | None, check: Callable[[Any], object] | None = None) -> Param:
+    """A constant of the query."""
     return Param(data_type, "fixed", check)
 
 
 def lists(data_type: DataType | None) -> Param:
+    """A multi-value Vector."""
     return Param(data_type, "lists")
 
 
@@ -101,7 +106,16 @@ class _Signature:
             if param.type is not None and not _convertible(data_type, param.type):
                 raise wrong(self.name, f"argument {i + 1} must be {param.type.value}, not {data_type.value}")
             if param.check is not None and isinstance(arg, Literal) and arg.value is not None:
-                param.check(arg.value if param.type is None else convert_value(arg.value, arg.type, param.type))
+                self._check_constant(
+                    param, arg.value if param.type is None else convert_value(arg.value, arg.type, param.type)
+                )
+
+    def _check_constant(self, param: Param, value: Any) -> None:
+        assert param.check is not None
+        try:
+            param.check(value)
+        except ValueError as error:
+            raise wrong(self.name, str(error)) from error
 
 
 def _convertible(source: DataType, to: DataType) -> bool:
@@ -177,13 +191,20 @@ def type_of(operand: Operand) -> ValueType:
 
 
 def result_vector(values: Any, data_type: DataType, num_rows: int, nulls: Any = None) -> Vector:
-    """Make a Vector of what a body returned."""
+    """Make a Vector of what a body returned: a Vector, an array of NumPy or Arrow, or a list."""
     if isinstance(values, Vector):
         return values if nulls is None else Vector(values.type, values.values, values.offsets, _either(values.nulls, nulls))
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if isinstance(values, pa.Array) and values.null_count:
+        nulls = _either(nulls, values.is_null().to_numpy(zero_copy_only=False))
+        values = values.fill_null(placeholder(data_type))
     if data_type.is_fixed_width:
         values = np.asarray(values).astype(numpy_dtype(data_type), copy=False)
         if values.ndim == 0:
             values = np.full(num_rows, values[()], dtype=values.dtype)
+    elif data_type is not DataType.BIG_DECIMAL and not isinstance(values, pa.Array):
+        values = array_of(list(values), data_type)
     return Vector(data_type, values, None, nulls)
 
 
@@ -211,7 +232,11 @@ def _compute(body: Body, signature: _Signature, result: DataType, args: Sequence
     if constant:
         num_rows = 1
     inputs = [_input(signature.param(i), arg, result, num_rows) for i, arg in enumerate(args)]
-    vector = result_vector(body(*inputs), result, num_rows, union_nulls(args))
+    vector = result_vector(_run(signature.name, body, inputs), result, num_rows, union_nulls(args))
+    if len(vector) != num_rows:
+        raise QueryError(
+            ErrorCode.QUERY_EXECUTION, f"Function '{signature.name}' returned {len(vector)} values for {num_rows} rows"
+        )
     if not constant:
         return vector
     if vector.is_multi_value:
@@ -219,6 +244,15 @@ def _compute(body: Body, signature: _Signature, result: DataType, args: Sequence
     if vector.nulls is not None and vector.nulls[0]:
         return Scalar(None, result)
     return Scalar(python_values(vector.values)[0], result)
+
+
+def _run(name: str, body: Body, inputs: Sequence[Any]) -> Any:
+    try:
+        return body(*inputs)
+    except QueryError:
+        raise
+    except Exception as error:  # the function may be a user's own, and raise anything
+        raise QueryError(ErrorCode.QUERY_EXECUTION, f"Function '{name}': {error!r}") from error
 
 
 def _input(param: Param, arg: Operand, result: DataType, num_rows: int) -> Any:
