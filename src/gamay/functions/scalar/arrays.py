@@ -228,12 +228,12 @@ def _literal_type(call: Call, types: Sequence[ValueType]) -> ValueType:
 
 def _array(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
     element, _ = _literal_type(call, [(arg.type, False) for arg in args])
-    columns = [to_vector(convert(arg, element), num_rows).values for arg in args]
-    if len(columns) == 1:
-        values = columns[0]
-    else:
-        joined = [python_values(column) for column in columns]
-        values = array_of([value for row in zip(*joined, strict=True) for value in row], element)
+    constant = all(isinstance(arg, Scalar) for arg in args)
+    rows = 1 if constant else num_rows
+    columns = [to_vector(convert(arg, element), rows).values for arg in args]
+    # the first elements of all rows, then the second ones, ...: read across
+    across = np.arange(rows * len(columns)).reshape(len(columns), rows).T.ravel()
+    values = take(concat(columns), np.tile(across, num_rows) if constant else across)
     return Vector(element, values, np.arange(num_rows + 1, dtype=np.int32) * len(columns))
 
 

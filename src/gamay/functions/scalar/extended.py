@@ -21,6 +21,7 @@ _FAMILIES: tuple[str, ...] = (
     "array_sets",
     "geo",
     "geohash",
+    "distances",
 )
 
 for _family in _FAMILIES:
