@@ -145,7 +145,7 @@ def test_compressed_centroids_keep_weight_and_mean(kernel: Any) -> None:
     means, weights = values.copy(), np.ones(3000)
     totals = np.bincount(groups, minlength=4).astype(np.float64)
     of_points = groups.copy()
-    left = kernel(groups, means, weights, totals, 100.0)
+    left = kernel(groups, means, weights, totals, 100.0, 0.0)
     assert left < 3 * 110
     for group in range(3):
         mine = groups[:left] == group
