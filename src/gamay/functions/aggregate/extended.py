@@ -3,6 +3,9 @@
 import importlib
 
 _FAMILIES: tuple[str, ...] = (
+    "bitmap",
+    "cpc",
+    "frequent",
     "hllplus",
     "idset",
     "smart",
@@ -14,6 +17,8 @@ _FAMILIES: tuple[str, ...] = (
     "exact",
     "histogram",
     "kll",
+    "collected",
+    "array_sums",
 )
 
 for _family in _FAMILIES:

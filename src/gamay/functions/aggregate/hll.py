@@ -2,12 +2,13 @@
 
     DISTINCTCOUNTHLL(x [, log2m = 8])
 
-The format is told in `gamay.functions.sketch.hll`. FASTHLL is the same by an old name; over STRING it merges serialised
-sketches, in HEX or one character for each byte as old segments have them.
+The format is told in `gamay.functions.sketch.hll`. Over BYTES, serialised sketches are merged; FASTHLL merges them over
+STRING too, in HEX or one character for each byte as old segments have them.
 """
 
 from collections.abc import Sequence
 
+from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.numeric import require_one_argument
 from gamay.functions.aggregate.registers import RegisterSketch
 from gamay.functions.expression import Call
@@ -26,5 +27,19 @@ def _bind(call: Call, arg_types: Sequence[ValueType]) -> RegisterSketch:
     return RegisterSketch(HllKind(log2m), "raw" in call.name, data_type is DataType.BYTES, f"hll {log2m}")
 
 
+def _bind_fast(call: Call, arg_types: Sequence[ValueType]) -> RegisterSketch:
+    data_type, _ = require_one_argument(call, arg_types)
+    require_at_most(call, 2)
+    if not data_type.is_text and data_type is not DataType.BYTES:
+        raise QueryError(
+            ErrorCode.QUERY_VALIDATION,
+            f"Aggregate '{call.name}' merges serialised sketches in STRING or BYTES, not {data_type.value}; "
+            "values are counted by DISTINCTCOUNTHLL",
+        )
+    log2m = number_parameter(call, 1, "log2m", _LOG2M)
+    return RegisterSketch(HllKind(log2m), False, True, f"hll {log2m} of {data_type.value}")
+
+
 register_aggregate(["distinctCountHLL", "distinctCountHLLMV"], _bind)
 register_aggregate(["distinctCountRawHLL", "distinctCountRawHLLMV"], _bind)
+register_aggregate(["fastHLL", "fastHLLMV"], _bind_fast)

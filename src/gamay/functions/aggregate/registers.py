@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from gamay.functions.aggregate.spi import GroupIds
 from gamay.functions.aggregate.totals import flatten, unsigned
+from gamay.functions.sketch.hll import sketch_bytes
 from gamay.functions.sketch.registers import MAXIMUM, RegisterKind, common_size, parse_sketches
 from gamay.functions.vector import EncodedVector, Operand, Values, Vector
 from gamay.kernels.hll import raise_registers
@@ -68,7 +69,9 @@ class RegisterState:
             self.registers = self._kind.table[self.registers, other.registers]
 
     def _prepare(self, vector: Vector) -> tuple[Array, ...]:
-        return (parse_sketches(self._kind, vector.values),) if self._merging else self._kind.candidates(vector)
+        if not self._merging:
+            return self._kind.candidates(vector)
+        return (parse_sketches(self._kind, sketch_bytes(vector.values) if vector.type.is_text else vector.values),)
 
     def _resize(self, size: int) -> None:
         if size != self.registers.shape[1]:
@@ -81,7 +84,7 @@ class RegisterState:
 class RegisterSketch:
     """The partial is the registers: uint8 [num_groups, m]; m 0 when there was no sketch to merge.
 
-    merging: the argument is BYTES, serialised sketches. raw: the result is the sketch as text.
+    merging: the argument is serialised sketches, as BYTES or as text. raw: the result is the sketch as text.
     is_of_distinct_values: how often a value occurs does not matter, so a dictionary tells as much as the rows.
     """
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
+from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.sketch.hashing import arrow_bytes, text_or_bytes
 from gamay.functions.sketch.registers import MAXIMUM, rounded
 from gamay.functions.vector import Vector
@@ -20,6 +22,7 @@ DEFAULT_LOG2M = 8
 LOG2M_RANGE = range(2, 17)
 _PARSED_LOG2M_RANGE = range(1, 25)
 _REGISTERS_PER_WORD = 6
+_CHARACTER_OF_ZERO = 129
 _REGISTER_BITS = 5
 
 
@@ -77,6 +80,30 @@ def hash_values(vector: Vector) -> Array:
         data, offsets = arrow_bytes(text_or_bytes(vector))
         hash_bytes(offsets, data, hashes)
     return hashes
+
+
+def sketch_bytes(texts: pa.Array) -> pa.Array:
+    """Return the bytes of serialised sketches in texts: HEX, or the old form of a character for each byte b, chr(b + 129).
+
+    Bytes are signed there, so that they become the characters 1 to 256. Raises QueryError 200 for other texts.
+    """
+    return pa.array([_text_bytes(text) for text in texts.to_pylist()], pa.binary())
+
+
+def _text_bytes(text: str) -> bytes:
+    try:
+        if text and ord(text[0]) >= _CHARACTER_OF_ZERO:
+            return bytes((ord(character) - _CHARACTER_OF_ZERO) % 256 for character in text if _is_byte(character))
+        return bytes.fromhex(text)
+    except ValueError as error:
+        shown = text[:40] + ("..." if len(text) > 40 else "")
+        raise QueryError(ErrorCode.QUERY_EXECUTION, f"'{shown}' is not a serialised HyperLogLog sketch: {error}") from error
+
+
+def _is_byte(character: str) -> bool:
+    if not 1 <= ord(character) <= 256:
+        raise ValueError(f"no byte is written as {character!r}")
+    return True
 
 
 def pack_registers(registers: Array) -> bytes:
