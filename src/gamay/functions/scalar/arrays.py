@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.comparison import is_in
-from gamay.functions.scalar.convert import array_of, convert, placeholder, python_values, to_vector
+from gamay.functions.scalar.convert import array_of, convert, placeholder, to_vector
 from gamay.functions.scalar.define import check_count, const, lists, scalar, wrong
 from gamay.functions.scalar.distinct import distinct
 from gamay.functions.scalar.types import common_type
