@@ -11,7 +11,6 @@ from gamay.query.deadline import Deadline
 from gamay.query.filter.apply import FilterResult
 from gamay.query.pool import WorkPool
 from gamay.query.stats import QueryStats
-from gamay.query.virtual import QuerySegment
 
 S = TypeVar("S")
 T = TypeVar("T")

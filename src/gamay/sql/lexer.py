@@ -44,8 +44,8 @@ class Kind(Enum):
 class Lexeme:
     """A piece of the text at `start`.
 
-    text: a word in upper case; a quoted name or string without its quotes; an operator; of a list of literals their number, and
-    after colons the positions of those with a minus; empty at the end.
+    text: a word in upper case; a quoted name or string without its quotes; an operator; of a list of literals their number,
+    and after colons the positions of those with a minus; empty at the end.
     source: as written. literal: the number of the (first) literal, -1 for what is none.
     """
 
