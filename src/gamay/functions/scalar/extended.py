@@ -12,6 +12,7 @@ _FAMILIES: tuple[str, ...] = (
     "hopping",
     "date_lists",
     "idset",
+    "sketches",
     "hashes",
     "uuids",
     "addresses",

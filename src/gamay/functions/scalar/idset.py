@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.convert import to_vector
-from gamay.functions.scalar.define import check_count, wrong
+from gamay.functions.scalar.define import check_count, type_of, wrong
 from gamay.functions.sketch.idset import check_type, contains, parse
 from gamay.functions.vector import Operand, Scalar, Vector, union_nulls
 from gamay.model.types import DataType
@@ -13,7 +13,8 @@ from gamay.model.types import DataType
 
 def _result_type(call: Call, types: Sequence[ValueType]) -> ValueType:
     check_count("inIdSet", len(types), 2, 2)
-    check_type(parse(_text(call)), types[0][0])
+    if types[0][0] is not DataType.UNKNOWN:
+        check_type(parse(_text(call)), types[0][0])
     if types[0][1]:
         raise wrong("inIdSet", "argument 1 must be single-value")
     return DataType.BOOLEAN, False
@@ -27,6 +28,7 @@ def _text(call: Call) -> str:
 
 
 def _compute(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
+    _result_type(call, [type_of(arg) for arg in args])
     id_set = parse(_text(call))
     if isinstance(args[0], Scalar):
         if args[0].value is None:
