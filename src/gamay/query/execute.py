@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from gamay.query.bind import BoundQuery, QueryKind
 from gamay.query.deadline import Deadline
-from gamay.query.execute_groups import distinct_groups, execute_aggregation, execute_group_by, num_groups_limit
+from gamay.query.execute_distinct import distinct_groups
+from gamay.query.execute_groups import execute_aggregation, execute_group_by
 from gamay.query.execute_rows import execute_ordered_selection, execute_selection
 from gamay.query.execute_sets import execute_grouping_sets
 from gamay.query.explain import SegmentPlans, explain_segments
@@ -57,7 +58,7 @@ def execute(
     if bound.kind is QueryKind.SELECTION_ORDER_BY:
         return ServerResult(stats, rows=execute_ordered_selection(work, kept))
     if bound.grouping_sets:
-        return ServerResult(stats, sets=execute_grouping_sets(work, kept, num_groups_limit(work)))
+        return ServerResult(stats, sets=execute_grouping_sets(work, kept))
     return ServerResult(stats, groups=_GROUPED[bound.kind](work, kept))
 
 

@@ -2,7 +2,7 @@
 
 Rows are grouped by the finest sets only; the groups of the others are merged from theirs, which costs as much as there
 are groups. A set is merged from another one only if both have the same multi-value keys: these multiply rows. Where a
-segment had more groups of a finest set than its limit, the coarser sets are grouped by themselves, so that they miss nothing.
+segment had more groups of a finest set than its limit, the coarser sets are grouped by themselves, so that they miss none.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from gamay.query.bind import BoundQuery
 from gamay.query.filter.apply import apply_filter
 from gamay.query.filter.docset import SPARSE
 from gamay.query.filter_clauses import FilterClauses
+from gamay.query.group_limits import GroupLimits, group_limits
 from gamay.query.groupby.merge import merge_group_tables, regroup
 from gamay.query.groupby.segment import GroupOptions, aggregate_segment, group_segment
 from gamay.query.groupby.states import Reader
@@ -24,7 +25,7 @@ from gamay.query.work import Work
 
 @dataclass(frozen=True, slots=True)
 class SetPlan:
-    """finest: the sets that rows are grouped by. sources: for every other set the one that it is merged from, finer first."""
+    """finest: the sets that rows are grouped by. sources: for each other set the one that it is merged from, finer first."""
 
     finest: tuple[KeySet, ...]
     sources: dict[KeySet, KeySet]
@@ -54,10 +55,13 @@ def plan_sets(bound: BoundQuery) -> SetPlan:
     return SetPlan(tuple(finest), sources)
 
 
-def execute_grouping_sets(work: Work, segments: Sequence[QuerySegment], limit: int) -> dict[KeySet, GroupTable] | None:
-    """Return the groups of each set, those of the set without keys being one group; None when no segment was left."""
-    plan = plan_sets(work.bound)
-    found = work.over_segments(segments, lambda segment: _segment(work, plan, segment, limit))
+def execute_grouping_sets(work: Work, segments: Sequence[QuerySegment]) -> dict[KeySet, GroupTable] | None:
+    """Return the groups of each set, those of the set without keys being one group; None when no segment was left.
+
+    Sets are not trimmed. Raises QueryError 245 where reaching numGroupsLimit is an error.
+    """
+    plan, limits = plan_sets(work.bound), group_limits(work.bound)
+    found = work.over_segments(segments, lambda segment: _segment(work, plan, segment, limits))
     if not found:
         return None
     merged: dict[KeySet, GroupTable] = {}
@@ -70,7 +74,6 @@ def execute_grouping_sets(work: Work, segments: Sequence[QuerySegment], limit: i
         base = plan.base(keys)
         parts = [tables[keys] if keys in tables else _merged_from(work.bound, tables[base], base, keys) for tables in found]
         merged[keys] = merge_group_tables(parts, work.bound.aggregates)
-    work.stats.num_groups_limit_reached = any(table.limit_reached for table in merged.values())
     return merged
 
 
@@ -78,7 +81,7 @@ def _merged_from(bound: BoundQuery, table: GroupTable, source: KeySet, keys: Key
     return regroup(table, [source.index(key) for key in keys], bound.aggregates)
 
 
-def _segment(work: Work, plan: SetPlan, segment: QuerySegment, limit: int) -> dict[KeySet, GroupTable]:
+def _segment(work: Work, plan: SetPlan, segment: QuerySegment, limits: GroupLimits) -> dict[KeySet, GroupTable]:
     """Return the groups of the finest sets, and of those that would be incomplete if they were merged."""
     filtered = apply_filter(work.bound.filter, segment)
     matches = filtered.matches()
@@ -86,10 +89,16 @@ def _segment(work: Work, plan: SetPlan, segment: QuerySegment, limit: int) -> di
     reader = clauses.reader()
     tables: dict[KeySet, GroupTable] = {}
     pending = list(plan.finest)
+
+    def restart() -> None:
+        filtered.walked(matches)
+        clauses.restart()
+
     while pending:
         keys = pending.pop(0)
         walk = matches if len(plan.finest) == 1 and not tables else _known(matches)
-        tables[keys] = _grouped(work, keys, walk, reader, limit)
+        tables[keys] = _grouped(work, keys, walk, reader, GroupOptions(limits.num_groups, work.deadline.check, restart))
+        limits.note(tables[keys], work.stats)
         if len(tables) == 1:  # rows count once, though they are walked again
             scanned = filtered.walked(matches) if walk is matches else len(walk)
             clauses.count(work, filtered, scanned)
@@ -99,8 +108,7 @@ def _segment(work: Work, plan: SetPlan, segment: QuerySegment, limit: int) -> di
     return tables
 
 
-def _grouped(work: Work, keys: KeySet, matches: Matches, reader: Reader, limit: int) -> GroupTable:
-    options = GroupOptions(limit, work.deadline.check)
+def _grouped(work: Work, keys: KeySet, matches: Matches, reader: Reader, options: GroupOptions) -> GroupTable:
     aggregates = work.bound.aggregates
     if keys:
         return group_segment([work.bound.rows[i] for i in keys], aggregates, matches, reader, work.pool, options)

@@ -54,6 +54,11 @@ class FilterClauses:
 
         return reader
 
+    def restart(self) -> None:
+        """Forget the rows counted so far: they are walked again."""
+        for counter in self._kept.values():
+            counter.take()
+
     def count(self, work: Work, filtered: FilterResult, scanned: int) -> None:
         """Add the segment's share to the counters of the query: each clause counts the rows and values that it reads.
 

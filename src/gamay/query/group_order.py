@@ -1,29 +1,38 @@
 """Tables of groups after merging: aggregates finished, HAVING, ORDER BY, and the expressions of the SELECT list."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from gamay.functions.evaluate import evaluate
-from gamay.functions.expression import Expression
+from gamay.functions.expression import Expression, column_names
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector
 from gamay.model.types import DataType
-from gamay.query.bind import BoundQuery, aggregate_column, grouping_column, key_column
+from gamay.query.bind import BoundQuery, SortKey, aggregate_column, grouping_column, key_column
 from gamay.query.columns import concat_vectors, take_rows
 from gamay.query.constants import repeated
 from gamay.query.filter.scan import truth
 from gamay.query.groupby.table import GroupTable, KeySet, select_groups
-from gamay.query.order import Indices, sort_array, top_rows
+from gamay.query.order import Indices, SortArray, sort_array, top_rows
 from gamay.query.read import as_vector
 from gamay.query.selection import Rows
 
+_KEY_PREFIX = "key:"
 
-def first_groups(bound: BoundQuery, table: GroupTable) -> GroupTable:
-    """Return the first LIMIT + OFFSET groups in the query's order, which must be by keys alone."""
-    if table.num_groups <= bound.limit_with_offset:
+
+def first_groups(bound: BoundQuery, table: GroupTable, size: int) -> GroupTable:
+    """Return the first `size` groups in the query's order; in the order of their keys where the query has none."""
+    if table.num_groups <= size:
         return table
+    order_by = _total_order(bound, len(table.keys))
+    read = {name for key in order_by for name in column_names(key.expression)}
     operands: dict[str, Operand] = {key_column(i).name: key for i, key in enumerate(table.keys)}
-    return select_groups(table, bound.aggregates, _order(bound, operands, table.num_groups))
+    for i, (aggregate, partial) in enumerate(zip(bound.aggregates, table.partials, strict=True)):
+        if aggregate_column(i).name in read:
+            operands[aggregate_column(i).name] = aggregate.aggregate.finish(partial)
+    for i in range(len(bound.groupings)):
+        operands[grouping_column(i).name] = Scalar(0, DataType.INT)
+    return select_groups(table, bound.aggregates, _order(order_by, operands, table.num_groups, size))
 
 
 def finished_rows(bound: BoundQuery, table: GroupTable) -> Rows:
@@ -59,20 +68,45 @@ def _finished(bound: BoundQuery, operands: dict[str, Operand], num_rows: int) ->
         kept = np.flatnonzero(truth(_computed(bound.having, operands, num_rows), num_rows))
         operands, num_rows = _picked(operands, kept), len(kept)
     if bound.order_by:
-        order = _order(bound, operands, num_rows)
+        order_by = _total_order(bound, len(bound.rows))
+        order = _order(order_by, operands, num_rows, bound.limit_with_offset)
         operands, num_rows = _picked(operands, order), len(order)
     window = np.arange(min(bound.offset, num_rows), min(bound.limit_with_offset, num_rows))
     operands, num_rows = _picked(operands, window), len(window)
     return tuple(as_vector(_computed(output, operands, num_rows), num_rows) for output in bound.outputs)
 
 
-def _order(bound: BoundQuery, operands: Mapping[str, Operand], num_rows: int) -> Indices:
-    keys = []
-    for key in bound.order_by:
-        operand = _computed(key.expression, operands, num_rows)
-        sortable = operand if isinstance(operand, EncodedVector) else as_vector(operand, num_rows)
-        keys.append(sort_array(sortable, key.descending, key.nulls_last))
-    return top_rows(keys, bound.limit_with_offset)
+def is_ordered_by_keys(bound: BoundQuery) -> bool:
+    """Whether the result has an order that does not depend on aggregates."""
+    names = [name for key in bound.order_by for name in column_names(key.expression)]
+    return bool(bound.order_by) and all(name.startswith(_KEY_PREFIX) for name in names)
+
+
+def _total_order(bound: BoundQuery, num_keys: int) -> tuple[SortKey, ...]:
+    """Return the query's order; where it is by keys, the other keys settle ties, so that all parts drop the same groups."""
+    if bound.order_by and not is_ordered_by_keys(bound):
+        return bound.order_by
+    written = {key.expression for key in bound.order_by}
+    others = [key_column(i) for i in range(num_keys) if key_column(i) not in written]
+    return (*bound.order_by, *(SortKey(key, False, True) for key in others))
+
+
+def _order(order_by: Sequence[SortKey], operands: Mapping[str, Operand], num_rows: int, limit: int) -> Indices:
+    """Return the positions of the first rows; only those that the first key does not exclude are compared any further."""
+    first = _sort_array(order_by[0], operands, num_rows)
+    if len(order_by) == 1 or not 0 < limit < num_rows // 4:
+        return top_rows([first, *(_sort_array(key, operands, num_rows) for key in order_by[1:])], limit)
+    candidates = np.flatnonzero(first <= np.partition(first, limit - 1)[limit - 1])
+    read = {name for key in order_by[1:] for name in column_names(key.expression)}
+    picked = {name: _pick(operands[name], candidates) for name in read}
+    others = [_sort_array(key, picked, len(candidates)) for key in order_by[1:]]
+    return candidates[top_rows([first[candidates], *others], limit)]
+
+
+def _sort_array(key: SortKey, operands: Mapping[str, Operand], num_rows: int) -> SortArray:
+    operand = _computed(key.expression, operands, num_rows)
+    sortable = operand if isinstance(operand, EncodedVector) else as_vector(operand, num_rows)
+    return sort_array(sortable, key.descending, key.nulls_last)
 
 
 def _computed(expression: Expression, operands: Mapping[str, Operand], num_rows: int) -> Operand:

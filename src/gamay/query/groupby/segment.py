@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from gamay.functions.aggregate.coding import CODES_MAX
 from gamay.functions.aggregate.spi import Partial
 from gamay.functions.expression import Column, Expression
 from gamay.kernels.tuning import SCAN_BLOCK_ROWS, ZERO_COPY_BLOCK_ROWS
@@ -23,7 +24,7 @@ from gamay.query.groupby.growing import GrowingGroups
 from gamay.query.groupby.merge import merge_group_tables
 from gamay.query.groupby.nullable import nullable_partials, plain_calls
 from gamay.query.groupby.states import Reader, States, plan_states
-from gamay.query.groupby.table import AggregateCall, GroupTable
+from gamay.query.groupby.table import AggregateCall, GroupTable, select_groups
 from gamay.query.matches import BLOCK_ROWS, AllDocs, DocList, DocMask, DocScan, Matches
 from gamay.query.pool import WorkPool
 
@@ -31,14 +32,20 @@ T = TypeVar("T")
 
 # Fewer rows are not worth a second thread.
 _ROWS_PER_THREAD = 1 << 17
+# So many times the limit of groups is kept of each piece, so that it seldom has to be walked again.
+_ROOM_FACTOR = 16
 
 
 @dataclass(frozen=True, slots=True)
 class GroupOptions:
-    """num_groups_limit: groups kept for each segment. check: called before each block; raises to end the query."""
+    """num_groups_limit: groups kept for each segment. check: called before each block; raises to end the query.
+
+    restart: called when all rows must be walked once more, before that.
+    """
 
     num_groups_limit: int = 100_000
     check: Callable[[], None] = lambda: None
+    restart: Callable[[], None] = lambda: None
 
 
 DEFAULT_OPTIONS = GroupOptions()
@@ -116,14 +123,30 @@ def _grouped(
     plan = plan_states(aggregates, count_rows=False)
     rows = _block_rows(matches, (*keys, *plan.arguments))
 
-    def add_growing(piece: Matches) -> GroupTable:
-        groups = GrowingGroups(keys, samples, plan, options.num_groups_limit)
+    def add_growing(piece: Matches, limit: int) -> GroupTable:
+        groups = GrowingGroups(keys, samples, plan, limit)
         for block in piece.blocks(rows):
             options.check()
             groups.add(reader(block), len(block))
         return groups.table()
 
-    return merge_group_tables(_in_threads(add_growing, matches, pool), aggregates)
+    limit = options.num_groups_limit
+    pieces = _pieces(matches, pool)
+    roomy = limit if len(pieces) == 1 else min(_ROOM_FACTOR * limit, CODES_MAX)
+    tables = pool.run([_task(lambda piece: add_growing(piece, roomy), piece) for piece in pieces])
+    if len(tables) > 1 and any(table.limit_reached for table in tables):
+        # which groups come first depends on the pieces only then: the rows are walked in one
+        options.restart()
+        tables = [add_growing(matches, limit)]
+    return _first(merge_group_tables(tables, aggregates), aggregates, limit)
+
+
+def _first(table: GroupTable, aggregates: Sequence[AggregateCall], limit: int) -> GroupTable:
+    """Return the first groups by appearance: those of the first piece come first, and so on."""
+    if table.num_groups <= limit:
+        return table
+    first = select_groups(table, aggregates, np.arange(limit))
+    return GroupTable(first.keys, first.partials, limit, True)
 
 
 def _block_rows(matches: Matches, expressions: Sequence[Expression]) -> int:
@@ -134,11 +157,14 @@ def _block_rows(matches: Matches, expressions: Sequence[Expression]) -> int:
 
 
 def _in_threads(work: Callable[[Matches], T], matches: Matches, pool: WorkPool) -> list[T]:
-    """Run `work` on pieces of the matches, one for each thread where there is enough to do; at least one piece."""
-    rows = _rows_at_most(matches)
-    parts = min(pool.usable_threads, rows // _ROWS_PER_THREAD)
-    pieces: Sequence[Matches] = matches.split(parts) if parts > 1 else [matches]
-    return pool.run([_task(work, piece) for piece in pieces])
+    """Run `work` on pieces of the matches."""
+    return pool.run([_task(work, piece) for piece in _pieces(matches, pool)])
+
+
+def _pieces(matches: Matches, pool: WorkPool) -> Sequence[Matches]:
+    """Cut the matches, in one piece for each thread where there is enough to do; at least one piece."""
+    parts = min(pool.usable_threads, _rows_at_most(matches) // _ROWS_PER_THREAD)
+    return matches.split(parts) if parts > 1 else [matches]
 
 
 def _task(work: Callable[[Matches], T], piece: Matches) -> Callable[[], T]:

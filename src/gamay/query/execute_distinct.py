@@ -1,0 +1,186 @@
+"""DISTINCT over the segments of a server: groups without aggregates, looked for no longer than needed or allowed."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gamay.functions.aggregate.coding import CODES_MAX
+from gamay.functions.expression import Column
+from gamay.functions.vector import EncodedVector
+from gamay.query.filter.apply import apply_filter
+from gamay.query.group_order import first_groups
+from gamay.query.groupby.merge import merge_group_tables
+from gamay.query.groupby.segment import GroupOptions, group_segment
+from gamay.query.groupby.table import GroupTable
+from gamay.query.matches import DocList, Matches
+from gamay.query.read import segment_reader
+from gamay.query.spans import cut, span_of
+from gamay.query.virtual import QuerySegment
+from gamay.query.work import Work
+from gamay.sql.option_values import number
+
+# a DISTINCT that stops early looks at so many rows first, and at so many times more in each further step
+_FIRST_STEP_ROWS = 1 << 14
+_STEP_GROWTH = 4
+
+
+def distinct_groups(work: Work, segments: Sequence[QuerySegment]) -> GroupTable | None:
+    """Return the distinct rows, as groups without aggregates.
+
+    Without ORDER BY the search ends as soon as LIMIT rows are found; with it, only the first LIMIT rows are returned. With
+    the options that bound the search, segments are searched one after the other, until a bound is met.
+    """
+    bound, limit = work.bound, work.bound.limit_with_offset
+    bounds = _Bounds.of(work)
+    if bounds is not None:
+        found = _bounded(work, bounds, segments)
+        return found if found is None or not bound.order_by else first_groups(bound, found, limit)
+    if bound.order_by:
+        tables = work.over_segments(segments, lambda segment: _distinct(work, segment, None))
+        return first_groups(bound, merge_group_tables(tables, ()), limit) if tables else None
+    found = None
+    for segment in segments:
+        found = _merged(found, _distinct(work, segment, limit))
+        if found.num_groups >= limit:
+            break
+    return found
+
+
+def _merged(found: GroupTable | None, table: GroupTable) -> GroupTable:
+    return table if found is None else merge_group_tables([found, table], ())
+
+
+def _distinct(work: Work, segment: QuerySegment, limit: int | None) -> GroupTable:
+    filtered = apply_filter(work.bound.filter, segment)
+    if filtered.matches_all and (known := _dictionary_values(work, segment, limit)) is not None:
+        work.count(filtered, segment.num_docs, known.num_groups)
+        return known
+    options = GroupOptions(CODES_MAX, work.deadline.check)
+    table: GroupTable | None = None
+    scanned = 0
+    for step in _steps(filtered.matches(), limit):
+        table = _merged(table, group_segment(work.bound.rows, (), step, segment_reader(segment), work.pool, options))
+        scanned += filtered.walked(step)
+        if limit is not None and table.num_groups >= limit:
+            break
+    assert table is not None
+    work.count(filtered, scanned, scanned * work.columns_read())
+    return table
+
+
+def _dictionary_values(work: Work, segment: QuerySegment, limit: int | None) -> GroupTable | None:
+    """Return the values of the only key from its dictionary; None when there are more keys, nulls or no dictionary."""
+    key = work.bound.rows[0]
+    if len(work.bound.rows) > 1 or not isinstance(key, Column):
+        return None
+    dictionary = segment.column(key.name).dictionary
+    if dictionary is None or not dictionary.is_sorted or segment.null_flags(key.name) is not None:
+        return None
+    size = len(dictionary) if limit is None else min(limit, len(dictionary))
+    return GroupTable((EncodedVector(np.arange(size, dtype=np.int32), dictionary.values),), (), size)
+
+
+def _steps(matches: Matches, limit: int | None) -> list[Matches]:
+    """Cut the matches in pieces that grow, where the search may end early; at least one piece."""
+    if limit is None:
+        return [matches]
+    pieces: list[Matches] = []
+    rest: Matches = matches
+    rows = _FIRST_STEP_ROWS
+    while span_of(rest) > rows:
+        first, rest = cut(rest, rows)
+        pieces.append(first)
+        rows *= _STEP_GROWTH
+    return [*pieces, rest]
+
+
+# -- bounded searches
+
+
+@dataclass(slots=True)
+class _Bounds:
+    """What maxRowsInDistinct, maxRowsWithoutChangeInDistinct and maxExecutionTimeMsInDistinct allow; None is no bound.
+
+    rows, unchanged: matching rows looked at so far, and those since the last new distinct row.
+    """
+
+    max_rows: int | None
+    max_unchanged: int | None
+    until_s: float | None
+    rows: int = field(default=0)
+    unchanged: int = field(default=0)
+
+    @classmethod
+    def of(cls, work: Work) -> "_Bounds | None":
+        options = work.bound.query.options
+        read = {
+            name: number(options, name, 0) or None
+            for name in ("maxRowsInDistinct", "maxRowsWithoutChangeInDistinct", "maxExecutionTimeMsInDistinct")
+        }
+        if not any(read.values()):
+            return None
+        rows, unchanged, time_ms = read.values()
+        now_s = work.deadline.clock.monotonic_s()
+        return cls(rows, unchanged, None if time_ms is None else now_s + time_ms / 1000)
+
+    @property
+    def step(self) -> int:
+        """How many rows are looked at next, at most."""
+        left = [_FIRST_STEP_ROWS]
+        if self.max_rows is not None:
+            left.append(self.max_rows - self.rows)
+        if self.max_unchanged is not None:
+            left.append(self.max_unchanged - self.unchanged)
+        return min(left)
+
+    def are_met(self, work: Work) -> bool:
+        """Whether the search must end here, though there are more rows; sets the flag that says why."""
+        stats = work.stats
+        if self.max_rows is not None and self.rows >= self.max_rows:
+            stats.max_rows_in_distinct_reached = True
+        elif self.max_unchanged is not None and self.unchanged >= self.max_unchanged:
+            stats.max_rows_without_change_in_distinct_reached = True
+        elif self.until_s is not None and work.deadline.clock.monotonic_s() >= self.until_s:
+            stats.max_execution_time_in_distinct_reached = True
+        else:
+            return False
+        return True
+
+    def looked_at(self, rows: int, is_new: bool) -> None:
+        self.rows += rows
+        self.unchanged = 0 if is_new else self.unchanged + rows
+
+
+def _bounded(work: Work, bounds: _Bounds, segments: Sequence[QuerySegment]) -> GroupTable | None:
+    options = GroupOptions(CODES_MAX, work.deadline.check)
+    enough = None if work.bound.order_by else work.bound.limit_with_offset
+    found: GroupTable | None = None
+    for segment in segments:
+        filtered = apply_filter(work.bound.filter, segment)
+        scanned, is_over = 0, False
+        for rows in _small_blocks(filtered.matches()):
+            while len(rows) and not is_over:
+                is_over = bounds.are_met(work)
+                if is_over:
+                    break
+                taken, rows = cut(rows, bounds.step)
+                before = 0 if found is None else found.num_groups
+                found = _merged(
+                    found, group_segment(work.bound.rows, (), taken, segment_reader(segment), work.pool, options)
+                )
+                bounds.looked_at(len(taken), found.num_groups > before)
+                scanned += len(taken)
+                is_over = enough is not None and found.num_groups >= enough
+            if is_over:
+                break
+        work.count(filtered, scanned, scanned * work.columns_read())
+        if is_over:
+            break
+    return found
+
+
+def _small_blocks(matches: Matches) -> Iterator[Matches]:
+    """Yield the matching rows in lists, so that they can be counted and cut; scans run only as far as they are asked."""
+    for block in matches.blocks(_FIRST_STEP_ROWS):
+        yield DocList(block.docs())
