@@ -124,8 +124,8 @@ def _float(value: Any) -> Coerced:
 def _decimal(value: Any) -> Coerced:
     exact = _number(value)
     if isinstance(exact, float):
-        if not math.isfinite(exact):
-            raise ValueError("a BIG_DECIMAL is finite")
+        if exact != exact:  # NaN is greater than every number, infinity included
+            return Coerced(Decimal("Infinity"), 1)
         exact = Decimal(repr(exact))
     return Coerced(Decimal(exact))
 
@@ -135,7 +135,7 @@ def _boolean(value: Any) -> Coerced:
         return Coerced(value.lower() == "true" or value == "1")
     if isinstance(value, bytes):
         raise ValueError("a byte string is not a truth value")
-    return Coerced(value != 0)
+    return Coerced(bool(value == 1))  # as in text, 1 is true and everything else is not
 
 
 def parse_timestamp(text: str) -> int:
@@ -165,15 +165,19 @@ def _text(value: Any) -> Coerced:
 def _bytes(value: Any) -> Coerced:
     if isinstance(value, bytes):
         return Coerced(value)
-    if not isinstance(value, str):
-        raise ValueError("bytes are written as a text of hex digits")
-    return Coerced(bytes.fromhex(value))
+    try:
+        return Coerced(bytes.fromhex(value))
+    except (TypeError, ValueError):
+        raise ValueError("bytes are written as a text of hex digits, two for each byte, such as 'ff00'") from None
 
 
 def _uuid(value: Any) -> Coerced:
     if isinstance(value, bytes):
         return Coerced(value)
-    return Coerced(uuid.UUID(str(value)).bytes)
+    try:
+        return Coerced(uuid.UUID(str(value)).bytes)
+    except ValueError:
+        raise ValueError("a UUID is written like '123e4567-e89b-12d3-a456-426614174000'") from None
 
 
 _COERCIONS: dict[DataType, Callable[[Any], Coerced]] = {

@@ -9,6 +9,7 @@ keywords of this dialect, and forms with keywords inside parentheses become plai
 | `CAST(x AS INT)`                     | `cast(x, 'INT')`           |
 | `EXTRACT(YEAR FROM x)`               | `extract('YEAR', x)`       |
 | `TRIM(LEADING 'c' FROM x)`           | `trim from('LEADING', 'c', x)` |
+| `POSITION('c' IN x)`                 | `position('c', x)`             |
 | `DATE '2020-01-01'`, `TIMESTAMP '…'` | the string                 |
 
 A literal's token holds its number as text, and a list's also how many literals it has and which have a minus; strings that
@@ -142,7 +143,7 @@ class _Converter:
             if following.kind is Kind.STRING and lexeme.text in _TEXT_PREFIXES:
                 return
             form = self.open[-1][1] if self.open else ""
-            if form in ("cast", "extract", TRIM_FROM) and self._inside_form(form, lexeme):
+            if form in ("cast", "extract", "position", TRIM_FROM) and self._inside_form(form, lexeme):
                 return
             if lexeme.text in KEYWORDS:
                 self._keyword(lexeme, following)
@@ -193,8 +194,8 @@ class _Converter:
         folded = name.lower() if lexeme.kind is Kind.WORD else ""
         parenthesis = self.lexemes[self.position]
         self.position += 1
-        form = folded if folded in ("cast", "extract") else ""
-        if folded == "trim" and self._has_from():
+        form = folded if folded in ("cast", "extract") or (folded == "position" and self._has_word("IN")) else ""
+        if folded == "trim" and self._has_word("FROM"):
             form = name = TRIM_FROM
         self._emit(TokenType.IDENTIFIER, FUNCTION_MARK + name, lexeme)
         self._open(parenthesis, form)
@@ -228,11 +229,11 @@ class _Converter:
         self._enter()
         self._emit(TokenType.L_PAREN, "(", lexeme)
 
-    def _has_from(self) -> bool:
-        """Whether the arguments that begin here contain FROM outside of inner parentheses."""
+    def _has_word(self, word: str) -> bool:
+        """Whether the arguments that begin here contain a keyword outside of inner parentheses."""
         depth = 0
         for lexeme in self.lexemes[self.position :]:
-            if depth == 0 and lexeme.is_word("FROM"):
+            if depth == 0 and lexeme.is_word(word):
                 return True
             depth += lexeme.is_op("(") - lexeme.is_op(")")
             if depth < 0:
@@ -247,9 +248,14 @@ class _Converter:
             while (part := self.lexemes[self.position]).is_name:
                 words.append(part.name.upper())
                 self.position += 1
+            if words and part.is_op("("):
+                part = self._past_precision()
             if not words or not part.is_op(")"):
                 raise syntax_error(self.text, part.start, f"expected a type name after AS, found {part.shown}")
             self._emit(TokenType.STRING, CONSTANT_MARK + "_".join(words), lexeme)
+            return True
+        if form == "position" and lexeme.text == "IN":
+            self._emit(TokenType.COMMA, ",", lexeme)
             return True
         if form in ("extract", TRIM_FROM) and lexeme.text == "FROM":
             # `TRIM(LEADING FROM x)` names no characters: the comma after the side is there already
@@ -257,6 +263,17 @@ class _Converter:
                 self._emit(TokenType.COMMA, ",", lexeme)
             return True
         return False
+
+    def _past_precision(self) -> Lexeme:
+        """Step over the length or precision of a type, `VARCHAR(20)` or `DECIMAL(10, 2)`: no type here is limited by one."""
+        self.position += 1
+        while self.lexemes[self.position].kind in (Kind.NUMBER, Kind.LIST) or self.lexemes[self.position].is_op(","):
+            self.position += 1
+        closing = self.lexemes[self.position]
+        if not closing.is_op(")"):
+            raise syntax_error(self.text, closing.start, f"expected the length of the type and ), found {closing.shown}")
+        self.position += 1
+        return self.lexemes[self.position]
 
     def _operator(self, lexeme: Lexeme) -> None:
         if lexeme.text == "(":

@@ -7,6 +7,7 @@ any of its values fits; `<>` and NOT IN when none is equal.
 
 import math
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.expression import Call
+from gamay.functions.expression import Call, Expression, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.convert import array_of, convert, convert_values, repeat, to_vector
-from gamay.functions.scalar.define import check_count, type_of
+from gamay.functions.scalar.define import check_count, type_of, wrong
 from gamay.functions.scalar.types import common_type
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, union_nulls
 from gamay.model.types import DataType
@@ -48,9 +49,25 @@ def _equal(left: Values, right: Any) -> Mask:
     return same | (np.isnan(left) & np.isnan(right)) if _has_nan(right) else same
 
 
+_is_nan = np.frompyfunc(lambda number: number.is_nan(), 1, 1)
+
+
+def _decimals_ordered(function: "np.ufunc", left: Values, right: Any) -> Mask:
+    """Compare BIG_DECIMALs, which are NaN where a DOUBLE was; Python refuses to order NaN, here it is the greatest."""
+    right = np.asarray(right, dtype=object)
+    left_nan, right_nan = np.asarray(_is_nan(left), np.bool_), np.asarray(_is_nan(right), np.bool_)
+    if not (left_nan.any() or right_nan.any()):
+        return np.asarray(function(left, right), dtype=np.bool_)
+    zero = Decimal(0)
+    below = np.asarray(function(np.where(left_nan, zero, left), np.where(right_nan, zero, right)), dtype=np.bool_)
+    return (~left_nan & (below | right_nan)) if function is np.less else (right_nan | (~left_nan & below))
+
+
 def _less(left: Values, right: Any) -> Mask:
     if not isinstance(left, np.ndarray):
         return _mask(pc.less(left, right))
+    if left.dtype == object:
+        return _decimals_ordered(np.less, left, right)
     below = np.asarray(left < right, dtype=np.bool_)
     return below | (np.isnan(right) & ~np.isnan(left)) if _has_nan(right) else below
 
@@ -58,6 +75,8 @@ def _less(left: Values, right: Any) -> Mask:
 def _less_or_equal(left: Values, right: Any) -> Mask:
     if not isinstance(left, np.ndarray):
         return _mask(pc.less_equal(left, right))
+    if left.dtype == object:
+        return _decimals_ordered(np.less_equal, left, right)
     below = np.asarray(left <= right, dtype=np.bool_)
     return below | np.isnan(right) if _has_nan(right) else below
 
@@ -143,6 +162,20 @@ def _exact_number(constant: Scalar, target: DataType) -> Any:
     return int(value) if isinstance(value, bool) else value
 
 
+def check_constant(name: str, argument: Expression, data_type: DataType) -> None:
+    """Raise QueryError 700 when an argument is a constant text that cannot be read as the type it is compared with."""
+    if not isinstance(argument, Literal) or not isinstance(argument.value, str) or data_type.is_text:
+        return
+    constant = Scalar(argument.value, DataType.STRING)
+    try:
+        if data_type in _INTEGERS:
+            _exact_number(constant, data_type)
+        elif data_type is not DataType.UNKNOWN:
+            convert(constant, data_type)
+    except QueryError as error:
+        raise wrong(name, f"'{argument.value}' cannot be read as {data_type.value}") from error
+
+
 def _is_whole(text: str) -> bool:
     return text.strip().lstrip("+-").isdigit() and len(text.strip()) <= 19
 
@@ -201,9 +234,11 @@ def _register(names: Sequence[str], least: int, most: int | None, compute: Calla
     def result_type(call: Call, types: Sequence[ValueType]) -> ValueType:
         check_count(names[0], len(types), least, most)
         left = types[0][0]
-        for right, _ in types[1:]:
+        check_constant(names[0], call.args[0], types[1][0])
+        for argument, (right, _) in zip(call.args[1:], types[1:], strict=True):
             if DataType.UNKNOWN not in (left, right):
                 comparable_type(left, right)
+            check_constant(names[0], argument, left)
         return BOOLEAN, False
 
     def checked(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:

@@ -7,7 +7,7 @@ import numpy as np
 
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
-from gamay.functions.scalar.comparison import compare
+from gamay.functions.scalar.comparison import check_constant, comparable_type, compare
 from gamay.functions.scalar.convert import convert, python_values, to_vector
 from gamay.functions.scalar.define import check_count, type_of, wrong
 from gamay.functions.scalar.types import common_type, single_values
@@ -128,8 +128,17 @@ def _distinct_from(negated: bool) -> Compute:
     return compute
 
 
-_register(("isDistinctFrom",), 2, 2, _boolean, _distinct_from(False))
-_register(("isNotDistinctFrom",), 2, 2, _boolean, _distinct_from(True))
+def _comparable(call: Call, types: Sequence[ValueType]) -> DataType:
+    left, right = single_values(call, types)
+    if DataType.UNKNOWN not in (left, right):
+        comparable_type(left, right)
+    check_constant(call.name, call.args[0], right)
+    check_constant(call.name, call.args[1], left)
+    return BOOLEAN
+
+
+_register(("isDistinctFrom",), 2, 2, _comparable, _distinct_from(False))
+_register(("isNotDistinctFrom",), 2, 2, _comparable, _distinct_from(True))
 
 
 # -- choosing among values
@@ -150,7 +159,10 @@ def _case_type(call: Call, types: Sequence[ValueType]) -> DataType:
     if len(singles) % 2 == 0:
         raise wrong("case", "pairs of condition and value, then the value of ELSE, are needed")
     positions = [*range(1, len(singles) - 1, 2), len(singles) - 1]
-    return _branch_type("case", [(singles[i], isinstance(call.args[i], Literal)) for i in positions])
+    result = _branch_type("case", [(singles[i], isinstance(call.args[i], Literal)) for i in positions])
+    for i in positions:
+        check_constant("case", call.args[i], result)
+    return result
 
 
 def choose(choice: Any, branches: Sequence[Operand], result: DataType, num_rows: int) -> Vector:
@@ -202,6 +214,7 @@ _register(("coalesce",), 1, None, _coalesce_type, _coalesce)
 
 def _first_type(call: Call, types: Sequence[ValueType]) -> DataType:
     first = single_values(call, types)[0]
+    check_constant("nullIf", call.args[1], first)
     return DataType.STRING if first is DataType.UNKNOWN else first
 
 

@@ -134,6 +134,12 @@ def _nth(text: str, find: str, occurrence: int) -> int:
     return position
 
 
+@by_value("position", params=(STRING, STRING), returns=INT)
+def position(find: str, text: str) -> int:
+    """`POSITION(find IN text)` of SQL: from 1; 0 if it does not occur."""
+    return text.find(find) + 1
+
+
 @by_value("strrpos", params=(STRING, STRING, INT), returns=INT, optional=1)
 def strrpos(text: str, find: str, start: int | None = None) -> int:
     """Position of the last occurrence that begins at `start` or before."""

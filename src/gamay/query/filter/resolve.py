@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from pyroaring import BitMap
 
+from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import evaluate
 from gamay.functions.vector import Vector
 from gamay.query.filter.docset import DocRange, DocSet, complement, intersect, unite
@@ -29,6 +30,7 @@ from gamay.query.filter.scan import (
 from gamay.query.filter.sorted_values import searched_docs
 from gamay.query.filter.values import in_test, range_test
 from gamay.query.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Not, Or, Range, Test
+from gamay.query.virtual import QuerySegment
 from gamay.segment.spi import Column, Dictionary, Segment
 
 IdSet: TypeAlias = tuple[int, int] | np.ndarray[Any, np.dtype[Any]]
@@ -145,9 +147,17 @@ class Resolver:
         dictionary = column.dictionary
         if dictionary is None:
             return self._raw(leaf, column)
-        if isinstance(leaf, Match) and len(dictionary) > survivors:
+        if not isinstance(leaf, Match):
+            return self._encoded(leaf, column, dictionary)
+        if len(dictionary) > survivors:
             return self._by_value(leaf, column)
-        return self._encoded(leaf, column, dictionary)
+        try:
+            return self._encoded(leaf, column, dictionary)
+        except QueryError as error:
+            # an entry for which the expression fails may belong to rows that are null or that do not matter
+            if error.code is not ErrorCode.QUERY_EXECUTION:
+                raise
+            return self._by_value(leaf, column)
 
     def _encoded(self, leaf: In | Range | Match, column: Column, dictionary: Dictionary) -> Resolved:
         ids = _ids(leaf, dictionary)
@@ -191,6 +201,10 @@ class Resolver:
         return Indexed(docs, "range_index")
 
     def _by_value(self, leaf: Match, column: Column) -> Resolved:
+        segment = self._segment
+        if column.single_value and isinstance(segment, QuerySegment) and segment.null_flags(leaf.column) is not None:
+            # what stands at the place of a null need not be a value that the expression takes
+            return ExpressionScan(segment, leaf.expression, 1, self._counter)
         return ValueScan(column, lambda vector: _matching(leaf, vector), self._counter)
 
 

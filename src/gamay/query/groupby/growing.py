@@ -58,7 +58,12 @@ class GrowingGroups:
 
 
 def _without_null_constant(key: Operand, num_rows: int) -> Operand:
-    return repeated(None, DataType.STRING, num_rows) if isinstance(key, Scalar) and key.value is None else key
+    return repeated(None, _stored_type(key), num_rows) if isinstance(key, Scalar) and key.value is None else key
+
+
+def _stored_type(key: Scalar) -> DataType:
+    """The type of a constant's values; those of NULL, of which there are none, may be text."""
+    return DataType.STRING if key.type is DataType.UNKNOWN else key.type
 
 
 def numbering_of(cardinalities: Sequence[int | None], limit: int) -> Numbering:
@@ -70,11 +75,13 @@ def numbering_of(cardinalities: Sequence[int | None], limit: int) -> Numbering:
 
 
 def _coder(key: Expression, sample: Operand) -> Coder:
+    coder: Coder
     if isinstance(sample, Scalar):
-        return NullableCoder(coder_of(DataType.STRING)) if sample.value is None else coder_of(sample.type)
+        coder = coder_of(_stored_type(sample))
+        return NullableCoder(coder) if sample.value is None else coder
     # Only a single-value column is sure to bring the same dictionary with every block.
     if isinstance(key, Column) and isinstance(sample, EncodedVector) and sample.offsets is None:
-        coder: Coder = DictionaryCoder(sample.dictionary)
+        coder = DictionaryCoder(sample.dictionary)
     else:
         coder = coder_of(sample.type)
     return coder if sample.nulls is None else NullableCoder(coder)
