@@ -50,17 +50,15 @@ def coupons(vector: Vector, lg_k: int) -> Array:
 
 def add_values(sketches: "list[CpcSketch | None]", groups: Array, vector: Vector, rows: Array, lg_k: int) -> None:
     """Tell the sketch of groups[i] of the value vector[rows[i]]."""
-    listed = python_values(take(vector.values, rows))
-    convert = int if vector.type is DataType.BOOLEAN else _as_is
+    values = take(vector.values, rows)
+    if isinstance(values, np.ndarray) and values.dtype.kind != "f":
+        values = values.astype(np.int64).view(np.uint64)  # the library takes negative whole numbers as doubles
+    listed = python_values(values)
     for group, value in zip(groups.tolist(), listed, strict=True):
         sketch = sketches[group]
         if sketch is None:
             sketch = sketches[group] = datasketches().cpc_sketch(lg_k)
-        sketch.update(convert(value))
-
-
-def _as_is(value: Any) -> Any:
-    return value
+        sketch.update(value)
 
 
 def united(sketches: "list[CpcSketch]", lg_k: int) -> CpcSketch:
