@@ -61,7 +61,7 @@ def test_ranks_however_rows_are_divided(
 
 
 @settings(deadline=None, max_examples=30)
-@given(st.lists(st.floats(-100, 100), max_size=60), st.integers(0, 99), st.sampled_from([0, 12.5, 50, 100]))
+@given(st.lists(st.floats(-100, 100), max_size=60), st.integers(0, 99), st.sampled_from([0, 12.5, 29, 50, 100]))
 def test_smart_digests_are_exact_up_to_the_threshold(
     bind_call: Any, whole: Any, divided: Any, values: list[float], seed: int, p: float
 ) -> None:

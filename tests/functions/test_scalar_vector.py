@@ -45,7 +45,7 @@ def test_distances_agree_with_duckdb(pairs: list[tuple[list[float], list[float]]
         for name in ("innerProduct", "dotProduct", "l1Distance", "l2Distance", "euclideanDistance", "cosineDistance")
     }
     for i, (left, right) in enumerate(pairs):
-        relation = duckdb.sql(
+        relation = duckdb.connect().sql(
             "SELECT array_inner_product(?::DOUBLE[3], ?::DOUBLE[3]), array_distance(?::DOUBLE[3], ?::DOUBLE[3])",
             params=[left, right, left, right],
         )

@@ -109,11 +109,11 @@ def _removed(node: Node) -> Node | None:
     return node if node.left and node.right else node.left or node.right
 
 
-def quantile(root: Node | None, q: float, high: int) -> int:
+def percentile(root: Node | None, p: float, high: int) -> int:
     nodes = in_order(root)
     total, passed = sum(node.weight for node in nodes), 0.0
     for node in nodes:
         passed += node.weight
-        if passed > q * total:
+        if passed > total * p / 100:
             return min(node.upper, high)
     return high

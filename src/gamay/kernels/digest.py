@@ -50,12 +50,12 @@ def compress_centroids(
 
 @kernel
 def digest_quantiles(
-    starts: Array, means: Array, weights: Array, bounds: Array, q: float, exact_until: float, out: Array
+    starts: Array, means: Array, weights: Array, bounds: Array, p: float, exact_until: float, out: Array
 ) -> None:
-    """Write the q-quantile of each group that has centroids, interpolated between their middles.
+    """Write the p-th percentile of each group that has centroids, interpolated between their middles.
 
     starts: int64 [number of groups + 1]; bounds: float64 [number of groups, 2], smallest and largest value. A group of the
-    weight `exact_until` or less has all its values, and the result is the one at index floor(n * q), for q = 1 the last.
+    weight `exact_until` or less has all its values: the result is the one at index floor(n * p / 100), the last for p = 100.
     """
     for group in range(len(out)):
         first = starts[group]
@@ -65,7 +65,7 @@ def digest_quantiles(
         total = 0.0
         for i in range(first, last + 1):
             total += weights[i]
-        wanted = q * total
+        wanted = total * p / 100.0
         if total <= exact_until:
             passed = 0.0
             index = min(math.floor(wanted), total - 1.0)

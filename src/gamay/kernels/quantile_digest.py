@@ -205,8 +205,8 @@ def compress_nodes(
 
 
 @kernel
-def node_quantiles(starts: Array, uppers: Array, weights: Array, maxima: Array, q: float, out: Array) -> None:
-    """Write, for each group that has nodes, the upper bound of the first node behind the share `q` of the weight (int64)."""
+def node_quantiles(starts: Array, uppers: Array, weights: Array, maxima: Array, p: float, out: Array) -> None:
+    """Write, for each group that has nodes, the upper bound of the first node behind `p` percent of the weight (int64)."""
     for group in range(len(out)):
         first, last = starts[group], starts[group + 1]
         if last == first:
@@ -218,6 +218,6 @@ def node_quantiles(starts: Array, uppers: Array, weights: Array, maxima: Array, 
         out[group] = maxima[group]
         for i in range(first, last):
             passed += weights[i]
-            if passed > q * total:
+            if passed > total * p / 100.0:
                 out[group] = min(uppers[i], maxima[group])
                 break

@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from gamay.functions.aggregate.distinct import percentile_of
 from gamay.functions.aggregate.numeric import require_arguments, require_number
 from gamay.functions.aggregate.points import PointBuffer, SortedPoints, bring_together, groups_of, starts_of
+from gamay.functions.aggregate.sorted_values import percentile_of
 from gamay.functions.aggregate.spi import GroupIds
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ValueType, register_aggregate
@@ -187,8 +187,8 @@ class DigestPercentile:
             digests = serialize(starts, partial, self.shape.compression)
             return Vector(DataType.STRING, pa.array([data.hex() for data in digests], pa.string()))
         results = np.full(partial.num_groups, self.empty)
-        bounds, q = partial.bounds, self.percentile / 100
-        digest_quantiles(starts, partial.means, partial.weights, bounds, q, self.shape.exact_until, results)
+        bounds, p = partial.bounds, self.percentile
+        digest_quantiles(starts, partial.means, partial.weights, bounds, p, self.shape.exact_until, results)
         return Vector(DataType.DOUBLE, results)
 
     def encode(self, partial: Digests) -> list[pa.Array]:

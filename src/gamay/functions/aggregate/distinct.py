@@ -1,7 +1,6 @@
-"""DISTINCTCOUNT, DISTINCTSUM, DISTINCTAVG, MODE and PERCENTILE: exact, from the values of each group.
+"""DISTINCTCOUNT, DISTINCTSUM and DISTINCTAVG: exact, from the distinct values of each group.
 
-PERCENTILE does not interpolate: it is the value at index floor(n * p / 100) in ascending order, the last one for p = 100.
-Empty: DISTINCTCOUNT and DISTINCTSUM 0, DISTINCTAVG NaN, MODE and PERCENTILE -Infinity.
+Empty: DISTINCTCOUNT and DISTINCTSUM 0, DISTINCTAVG NaN.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,12 +10,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.lookup import numbers
 from gamay.functions.aggregate.numeric import require_number, require_one_argument
 from gamay.functions.aggregate.pairs import Pairs, PairsPartial, decode_pairs, encode_pairs, merge_pairs, select_pairs
 from gamay.functions.aggregate.spi import GroupIds
-from gamay.functions.expression import Call, Literal
+from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.vector import EncodedVector, Operand, Vector
 from gamay.model.types import DataType
@@ -101,65 +99,7 @@ def _distinct_average(partial: PairsPartial) -> Array:
         return np.asarray(_distinct_sum(partial) / count_distinct(partial))
 
 
-def _percentile(p: float) -> Callable[[PairsPartial], Array]:
-    def result(partial: PairsPartial) -> Array:
-        values, counts = _as_doubles(partial), counts_of(partial)
-        order = np.lexsort((values, partial.groups))
-        totals = np.bincount(partial.groups, weights=counts, minlength=partial.num_groups).astype(np.int64)
-        before = np.cumsum(totals) - totals
-        index = totals - 1 if p == 100 else np.minimum(np.floor(totals * p / 100).astype(np.int64), totals - 1)
-        occupied = totals > 0
-        results = np.full(partial.num_groups, -np.inf)
-        places = np.searchsorted(np.cumsum(counts[order]), (before + index)[occupied], side="right")
-        results[occupied] = values[order][places]
-        return results
-
-    return result
-
-
-def _mode(reducer: str) -> Callable[[PairsPartial], Array]:
-    def result(partial: PairsPartial) -> Array:
-        values, counts = _as_doubles(partial), counts_of(partial)
-        most = np.zeros(partial.num_groups, np.int64)
-        np.maximum.at(most, partial.groups, counts)
-        frequent = counts == most[partial.groups]
-        groups, values = partial.groups[frequent], values[frequent]
-        results = np.full(partial.num_groups, -np.inf)
-        if reducer == "MAX":
-            np.maximum.at(results, groups, values)
-            return results
-        ties = np.bincount(groups, minlength=partial.num_groups)
-        if reducer == "AVG":
-            sums = np.bincount(groups, weights=values, minlength=partial.num_groups)
-            return np.where(ties > 0, sums / np.maximum(ties, 1), -np.inf)
-        results[ties > 0] = np.inf
-        np.minimum.at(results, groups, values)
-        return results
-
-    return result
-
-
 # -- binding
-
-
-def percentile_of(call: Call, position: int = 1) -> float:
-    """Return the percentile that a call asks for; raises QueryError unless it is a literal from 0 to 100."""
-    argument = call.args[position] if len(call.args) > position else None
-    if (
-        isinstance(argument, Literal)
-        and isinstance(argument.value, int | float | str)
-        and not isinstance(argument.value, bool)
-    ):
-        try:
-            p = float(argument.value)
-        except ValueError:
-            p = -1.0
-        if 0 <= p <= 100:
-            return p
-    raise QueryError(
-        ErrorCode.QUERY_VALIDATION,
-        f"Aggregate '{call.name}' needs a percentile from 0 to 100 as its second argument, as in {call.name}(x, 95)",
-    )
 
 
 def _bind_distinct_count(call: Call, arg_types: Sequence[ValueType]) -> OfPairs:
@@ -175,21 +115,6 @@ def _bind_distinct_average(call: Call, arg_types: Sequence[ValueType]) -> OfPair
     return OfPairs("values", require_number(call, arg_types), _distinct_average, DataType.DOUBLE)
 
 
-def _bind_percentile(call: Call, arg_types: Sequence[ValueType]) -> OfPairs:
-    return OfPairs("counted values", require_number(call, arg_types), _percentile(percentile_of(call)), DataType.DOUBLE)
-
-
-def _bind_mode(call: Call, arg_types: Sequence[ValueType]) -> OfPairs:
-    reducer = call.args[1].value if len(call.args) > 1 and isinstance(call.args[1], Literal) else "MIN"
-    if not isinstance(reducer, str) or reducer.upper() not in ("MIN", "MAX", "AVG"):
-        raise QueryError(
-            ErrorCode.QUERY_VALIDATION, f"Aggregate 'mode' settles ties by 'MIN', 'MAX' or 'AVG', not {reducer!r}"
-        )
-    return OfPairs("counted values", require_number(call, arg_types), _mode(reducer.upper()), DataType.DOUBLE)
-
-
 register_aggregate(["distinctCount", "distinctCountMV"], _bind_distinct_count)
 register_aggregate(["distinctSum", "distinctSumMV"], _bind_distinct_sum)
 register_aggregate(["distinctAvg", "distinctAvgMV"], _bind_distinct_average)
-register_aggregate(["percentile", "percentileMV"], _bind_percentile, suffixed=True)
-register_aggregate(["mode"], _bind_mode)

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.aggregate.distinct import percentile_of
 from gamay.functions.aggregate.lookup import lookup_values, numbers
 from gamay.functions.aggregate.numeric import require_arguments, require_number
 from gamay.functions.aggregate.points import bring_together, buffer_rows, starts_of
+from gamay.functions.aggregate.sorted_values import percentile_of
 from gamay.functions.aggregate.spi import GroupIds
 from gamay.functions.aggregate.totals import flatten, unsigned
 from gamay.functions.expression import Call

@@ -34,10 +34,10 @@ def order(values: Vector | EncodedVector) -> Ordered:
     """Return the keys of single values."""
     if isinstance(values, EncodedVector):
         if values.type.is_fixed_width:
-            return Ordered(take(_number_keys(values.dictionary.values), values.ids))
+            return Ordered(take(number_keys(values.dictionary.values), values.ids))
         return Ordered(values.ids.astype(np.int64), values.dictionary.values)
     if values.type.is_fixed_width:
-        return Ordered(_number_keys(values.values))
+        return Ordered(number_keys(values.values))
     return _ranked_decimals(values.values) if values.type is DataType.BIG_DECIMAL else _ranked(values.values)
 
 
@@ -46,12 +46,16 @@ def values_of(data_type: DataType, keys: Array, entries: Values) -> Vector:
     if entries is not None:
         return Vector(data_type, take(entries, keys))
     dtype = numpy_dtype(data_type)
-    if dtype.kind != "f":
-        return Vector(data_type, keys.astype(dtype))
-    return Vector(data_type, _flipped(keys).view(np.float64).astype(dtype))
+    return Vector(data_type, numbers_of(keys, is_float=dtype.kind == "f").astype(dtype, copy=False))
 
 
-def _number_keys(values: Array) -> Array:
+def numbers_of(keys: Array, is_float: bool) -> Array:
+    """Return the numbers that `number_keys` was given: float64 or int64."""
+    return _flipped(keys).view(np.float64) if is_float else keys
+
+
+def number_keys(values: Array) -> Array:
+    """Return numbers as int64 keys in their order."""
     if values.dtype.kind != "f":
         return values.astype(np.int64)
     doubles = values.astype(np.float64)

@@ -1,6 +1,6 @@
 """The distinct values of each group, with or without how often each occurs.
 
-DISTINCTCOUNT, DISTINCTSUM, DISTINCTAVG, MODE and PERCENTILE are computed from them.
+DISTINCTCOUNT, DISTINCTSUM, DISTINCTAVG and SUMPRECISION are computed from them.
 """
 
 from collections.abc import Sequence

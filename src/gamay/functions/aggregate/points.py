@@ -59,12 +59,14 @@ def buffer_rows(num_groups: int) -> int:
 class PointBuffer:
     """Rows on their way into digests. Ids of one dictionary are only counted while the table of groups and ids is small.
 
-    to_points: turns numbers into points, in the same order. NaN is passed over before.
+    to_points: turns numbers into points, in the same order. NaN is passed over before, and rows do not wait longer than
+    they must, except with `keeps_all`.
     """
 
-    def __init__(self, to_points: ToPoints, num_groups: int) -> None:
+    def __init__(self, to_points: ToPoints, num_groups: int, keeps_all: bool = False) -> None:
         self._to_points = to_points
         self._num_groups = num_groups
+        self._keeps_all = keeps_all
         self._waiting: list[tuple[Array, Array]] = []
         self._waiting_rows = 0
         self._dictionary: Values = None
@@ -103,14 +105,15 @@ class PointBuffer:
         return self._flush_tally() + self._flush_waiting()
 
     def _wait(self, groups: GroupIds | None, values: Array) -> list[SortedPoints]:
-        if values.dtype.kind == "f":
+        if values.dtype.kind == "f" and not self._keeps_all:
             found = ~np.isnan(values)
             if not found.all():
                 values, groups = values[found], None if groups is None else groups[found]
         of_rows = np.zeros(len(values), np.int32) if groups is None else groups.astype(np.int32)
         self._waiting.append((of_rows, self._to_points(values)))
         self._waiting_rows += len(values)
-        return self._flush_waiting() if self._waiting_rows > buffer_rows(self._num_groups) else []
+        is_full = self._waiting_rows > buffer_rows(self._num_groups) and not self._keeps_all
+        return self._flush_waiting() if is_full else []
 
     def _flush_waiting(self) -> list[SortedPoints]:
         if self._waiting_rows == 0:
@@ -128,7 +131,7 @@ class PointBuffer:
         weights = self._tally[cells].astype(np.float64)
         self._tally = None
         values = self._lut[ids]  # ascending within a group, as the dictionary ascends, NaN last
-        if values.dtype.kind == "f":
+        if values.dtype.kind == "f" and not self._keeps_all:
             found = ~np.isnan(values)
             groups, values, weights = groups[found], values[found], weights[found]
         return [SortedPoints(starts_of(groups, self._num_groups), self._to_points(values), weights)]

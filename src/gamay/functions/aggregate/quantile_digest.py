@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from gamay.functions.aggregate.distinct import percentile_of
 from gamay.functions.aggregate.numeric import require_arguments, require_number
 from gamay.functions.aggregate.points import PointBuffer, SortedPoints, bring_together, groups_of, starts_of
+from gamay.functions.aggregate.sorted_values import percentile_of
 from gamay.functions.aggregate.spi import GroupIds
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
@@ -190,7 +190,7 @@ class EstimatedPercentile:
             return Vector(DataType.STRING, pa.array([data.hex() for data in serialize(partial)], pa.string()))
         results = np.full(partial.num_groups, _LONG_MIN, np.int64)
         node_quantiles(
-            partial.starts, partial.uppers, partial.weights, partial.bounds[:, 1].copy(), self.percentile / 100, results
+            partial.starts, partial.uppers, partial.weights, partial.bounds[:, 1].copy(), self.percentile, results
         )
         return Vector(DataType.LONG, results)
 

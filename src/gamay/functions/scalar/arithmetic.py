@@ -83,7 +83,8 @@ def divide(left: Any, right: Any, default: Any = None) -> Any:
     """`divide(a, b, default)` gives the default where b is 0."""
     if default is None:
         return _fold("divide", np.divide, _decimal_divide)(left, right)
-    safe = np.where(right == 0, left * 0 + 1, right)
+    one = np.array(Decimal(1), dtype=object) if right.dtype == object else 1.0
+    safe = np.where(right == 0, one, right)
     return np.where(right == 0, default, _fold("divide", np.divide, _decimal_divide)(left, safe))
 
 

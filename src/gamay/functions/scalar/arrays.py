@@ -132,7 +132,7 @@ def _value_in_type(call: Call, types: Sequence[ValueType]) -> ValueType:
 
 
 def _value_in(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
-    listed = [arg for arg in args[1:] if isinstance(arg, Scalar)]
+    listed = [arg for arg in args[1:] if isinstance(arg, Scalar) and arg.value is not None]
     return select_where(args[0], num_rows, lambda values: is_in(values, listed))
 
 

@@ -58,7 +58,7 @@ def _decimals_ordered(function: "np.ufunc", left: Values, right: Any) -> Mask:
     left_nan, right_nan = np.asarray(_is_nan(left), np.bool_), np.asarray(_is_nan(right), np.bool_)
     if not (left_nan.any() or right_nan.any()):
         return np.asarray(function(left, right), dtype=np.bool_)
-    zero = Decimal(0)
+    zero = np.array(Decimal(0), dtype=object)
     below = np.asarray(function(np.where(left_nan, zero, left), np.where(right_nan, zero, right)), dtype=np.bool_)
     return (~left_nan & (below | right_nan)) if function is np.less else (right_nan | (~left_nan & below))
 

@@ -159,7 +159,9 @@ def scalar(
             return (returns, multi_value) if isinstance(returns, DataType) else returns(call, types)
 
         def compute(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
-            result, _ = result_type(call, [type_of(arg) for arg in args])
+            result, lists_result = result_type(call, [type_of(arg) for arg in args])
+            if any(isinstance(arg, Scalar) and arg.value is None for arg in args):
+                return null_result(result, lists_result, num_rows)
             return _compute(body, signature, result, args, num_rows)
 
         function = ScalarFunction(
@@ -222,8 +224,6 @@ def _either(left: Any, right: Any) -> Any:
 
 
 def _compute(body: Body, signature: _Signature, result: DataType, args: Sequence[Operand], num_rows: int) -> Operand:
-    if any(isinstance(arg, Scalar) and arg.value is None for arg in args):
-        return null_result(result, False, num_rows)
     constant = all(isinstance(arg, Scalar) for arg in args)
     wanted_rows = num_rows
     for i, arg in enumerate(args):

@@ -93,13 +93,16 @@ def _refuse_zero(name: str, divisor: Any) -> None:
 def int_div(left: Any, right: Any) -> Any:
     """The floor of the quotient."""
     _refuse_zero("intDiv", right)
-    return saturate(np.floor(left / right), np.dtype(np.int64))
+    with np.errstate(invalid="ignore", over="ignore"):
+        return saturate(np.floor(left / right), np.dtype(np.int64))
 
 
 @scalar("intDivOrZero", params=(each(DOUBLE), each(DOUBLE)), returns=LONG)
 def int_div_or_zero(left: Any, right: Any) -> Any:
     zero = right == 0
-    return np.where(zero, 0, saturate(np.floor(left / np.where(zero, 1, right)), np.dtype(np.int64)))
+    with np.errstate(invalid="ignore", over="ignore"):
+        quotient = np.floor(left / np.where(zero, 1, right))
+    return np.where(zero, 0, saturate(quotient, np.dtype(np.int64)))
 
 
 @scalar("moduloOrZero", params=(_EACH, _EACH), returns=long_or_double)

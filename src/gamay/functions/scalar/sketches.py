@@ -105,6 +105,8 @@ def _to_registers(kind_of: Callable[[int], RegisterKind]) -> Callable[..., Seque
 
 
 def _to_cpc(vectors: Sequence[Vector], lg_k: int, nulls: Array) -> Sequence[bytes]:
+    if vectors[0].type is BYTES:
+        raise wrong("toCpcSketch", "the library hashes no BYTES; write toCpcSketch(bytesToHex(x))")
     vector = cpc.hashable(vectors[0])
     sketches: list[Any] = [None] * len(vector)
     rows = np.flatnonzero((cpc.coupons(vector, lg_k) >= 0) & ~nulls)
