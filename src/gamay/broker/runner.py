@@ -10,10 +10,12 @@ from typing import NamedTuple, TypeAlias
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, GamayError, QueryError, nearest
 from gamay.broker.connection import ServerConnection
+from gamay.broker.diagnostics import QueryFacts
 from gamay.broker.literals import literal_row
 from gamay.broker.options import DEFAULT_TIMEOUT_MS, is_on, timeout_ms
 from gamay.broker.routing import RoutingTables, TableRoute
 from gamay.broker.running import CancellableDeadline, RunningQueries, RunningQuery
+from gamay.functions.expression import Call, Expression
 from gamay.model.schema import Schema
 from gamay.model.table_name import raw_table_name
 from gamay.query.bind import BoundQuery, bind
@@ -21,9 +23,10 @@ from gamay.query.execute import ServerResult
 from gamay.query.plans import Plan
 from gamay.query.reduce import reduce
 from gamay.query.response import BrokerResponse, ResultTable
+from gamay.sql.answers import SUBQUERIES, with_answers
 from gamay.sql.parser import parse_query
 from gamay.sql.query import Query
-from gamay.sql.subquery import check_is_id_set, with_subqueries_answered
+from gamay.sql.subquery import answered, check_is_id_set
 
 __all__ = ["BrokerResponse", "QueryRunner", "ResultTable"]
 
@@ -189,7 +192,7 @@ class QueryRunner:
         limit_ms = timeout_ms(query.options, DEFAULT_TIMEOUT_MS if route is None else route.config.query.timeout_ms)
         pending.deadline = CancellableDeadline(self._clock, pending.started_s + limit_ms / 1000, limit_ms)
         pending.query, pending.route, pending.database = query, route, database
-        if not query.has_subquery:  # these are answered first, in `_answer`, which may take its time
+        if not query.asks_broker:  # these are completed first, in `_answer`, which may take its time
             self._bind(pending)
 
     def _bind(self, pending: "PendingQuery") -> None:
@@ -205,18 +208,18 @@ class QueryRunner:
         options = pending.query.options
         client_id = options.get("clientQueryId")
         with self.running.listed(RunningQuery(str(pending.number), client_id, pending.sql, pending.deadline)):
-            if pending.query.has_subquery:
-                self._answer_subqueries(pending)
+            if pending.query.asks_broker:
+                self._complete(pending)
             response = self._execute(pending)
         response.client_request_id = client_id
         if is_on(options, "dropResults"):
             response.table = None
         return response
 
-    def _answer_subqueries(self, pending: "PendingQuery") -> None:
-        """Put the answers of IN_SUBQUERY into the query, and bind it."""
+    def _complete(self, pending: "PendingQuery") -> None:
+        """Put into the query what only the broker knows, and bind it."""
 
-        def answer(text: str) -> str:
+        def id_set(text: str) -> str:
             try:
                 return self._id_set(pending, text)
             except QueryError as error:
@@ -226,7 +229,19 @@ class QueryRunner:
                     ErrorCode.QUERY_EXECUTION, f"The subquery ({text}) failed: {error.client_message()}"
                 ) from error
 
-        pending.query = with_subqueries_answered(pending.query, answer)
+        elapsed_ms = (self._clock.monotonic_s() - pending.started_s) * 1000
+        facts = QueryFacts(
+            request_id=str(pending.number),
+            client_id=pending.query.options.get("clientQueryId", ""),
+            broker_id=self.broker_id,
+            started_ms=round(self._clock.now_ms() - elapsed_ms),
+            deadline=pending.deadline,
+        )
+
+        def answer(call: Call) -> Expression:
+            return answered(call, id_set) if call.name in SUBQUERIES else facts.answer(call)
+
+        pending.query = with_answers(pending.query, answer)
         self._bind(pending)
 
     def _id_set(self, outer: "PendingQuery", text: str) -> str:
@@ -239,8 +254,8 @@ class QueryRunner:
         inner = PendingQuery(text, outer.number, outer.started_s, depth=outer.depth + 1, database=outer.database)
         inner.query, inner.deadline = query, outer.deadline
         inner.route = self._route(query.table or "", outer.database or query.options.get("database"))
-        if query.has_subquery:
-            self._answer_subqueries(inner)
+        if query.asks_broker:
+            self._complete(inner)
         else:
             self._bind(inner)
         response = self._execute(inner)

@@ -56,7 +56,7 @@ def _skipping_nulls(
             Call("istrue", (argument,)) if type_of(argument) == (DataType.BOOLEAN, False) else argument
             for argument in arguments
         )
-    counts = "count" in call.name or call.name == "fasthll"
+    counts = "count" in call.name or call.name in ("fasthll", "sum0")
     return NullSkipping(aggregate, of_nothing_is_null=not counts), arguments
 
 

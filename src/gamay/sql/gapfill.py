@@ -153,8 +153,8 @@ class _Planner:
 
     def plan(self) -> Query:
         query = self._query
-        if any(query.has_subquery for query in self._queries[:-1]):
-            raise _invalid("With GAPFILL, IN_SUBQUERY can stand in the innermost query only")
+        if any(query.asks_broker for query in self._queries[:-1]):
+            raise _invalid("With GAPFILL, IN_SUBQUERY and functions like reqId('') can stand in the innermost query only")
         position = self._position()
         call = query.select[position].expression
         assert isinstance(call, Call)

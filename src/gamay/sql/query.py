@@ -60,7 +60,7 @@ class Query:
     where, having: boolean expressions. limit: the number of rows wanted (10 when not written).
     options: by canonical name, values as text.
     gapfill: what is done with the rows at the end.
-    has_subquery: a literal of it is a query of its own (IN_SUBQUERY), to be answered first.
+    asks_broker: it holds calls that the broker answers first: subqueries (IN_SUBQUERY), reqId('') and the like.
     grouping_sets: of GROUPING SETS, ROLLUP and CUBE: for each set the positions of its keys in `group_by`, ascending; the
     same set may occur twice. Empty in a plain GROUP BY.
     shape: the same object for queries of one template, which differ in nothing but literals; None where that is not known.
@@ -83,4 +83,4 @@ class Query:
     shape: object | None = field(default=None, compare=False, repr=False)
     varies_only_in_where: bool = field(default=False, compare=False, repr=False)
     gapfill: Gapfill | None = None
-    has_subquery: bool = False
+    asks_broker: bool = False

@@ -201,7 +201,8 @@ def _check_constants(statement: Statement) -> None:
     if statement.where is not None or statement.group_by or statement.having is not None or statement.order_by:
         raise _invalid("A query without FROM has a SELECT list only")
     for item in statement.items:
-        if not isinstance(item.expression, Literal):
+        needs_rows = _aggregates([item.expression]) or any(isinstance(p, Column | Star) for p in walk(item.expression))
+        if needs_rows:
             raise _invalid(f"{to_text(item.expression)} needs a table: FROM is missing")
 
 

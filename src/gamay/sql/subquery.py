@@ -5,49 +5,17 @@ IN_PARTITIONED_SUBQUERY, which looks values up only among those of the same part
 partitions of both tables are those of x and y, as they must be.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.expression import Call, Expression, Literal, walk
+from gamay.functions.expression import Call, Expression, Literal
 from gamay.model.types import DataType
 from gamay.sql.query import Query
 
-_FUNCTIONS = ("insubquery", "inpartitionedsubquery")
 
-
-def has_subquery(expressions: Iterable[Expression]) -> bool:
-    """Tell whether one of the expressions holds a query of its own."""
-    return any(isinstance(part, Call) and part.name in _FUNCTIONS for e in expressions for part in walk(e))
-
-
-def with_subqueries_answered(query: Query, answer: Callable[[str], str]) -> Query:
-    """Return the query with the answers of its subqueries in it; `answer` returns the id set of one, as text.
-
-    Raises QueryError for a call that is not IN_SUBQUERY(x, 'query').
-    """
-    known: dict[str, str] = {}
-
-    def put(expression: Expression) -> Expression:
-        if not isinstance(expression, Call):
-            return expression
-        args = tuple(put(arg) for arg in expression.args)
-        if expression.name not in _FUNCTIONS:
-            return Call(expression.name, args)
-        text = _text_of(args)
-        if text not in known:
-            known[text] = answer(text)
-        return Call("inidset", (args[0], Literal(known[text], DataType.STRING)))
-
-    return replace(
-        query,
-        select=tuple(replace(item, expression=put(item.expression)) for item in query.select),
-        where=None if query.where is None else put(query.where),
-        group_by=tuple(put(key) for key in query.group_by),
-        having=None if query.having is None else put(query.having),
-        order_by=tuple(replace(key, expression=put(key.expression)) for key in query.order_by),
-        has_subquery=False,
-    )
+def answered(call: Call, answer: Callable[[str], str]) -> Expression:
+    """Return IN_SUBQUERY(x, 'query') with its answer; `answer` returns the id set of a query, as text. Raises QueryError."""
+    return Call("inidset", (call.args[0], Literal(answer(_text_of(call.args)), DataType.STRING)))
 
 
 def check_is_id_set(query: Query) -> None:

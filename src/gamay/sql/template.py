@@ -8,11 +8,11 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Expression, Literal, walk
 from gamay.functions.text import literal_text
 from gamay.model.types import DataType
+from gamay.sql.answers import asks_broker
 from gamay.sql.query import OrderBy, Query, SelectItem
 from gamay.sql.rewrite import Rewritten, item_name, rewrite
 from gamay.sql.slots import Lifted, Slot, filler, refilled
 from gamay.sql.statement import Item, Statement, parse_statement
-from gamay.sql.subquery import has_subquery
 
 DEFAULT_LIMIT = 10
 LIMIT_MAX = 2147483647
@@ -53,7 +53,7 @@ def compile_template(text: str, lifted: Lifted) -> Template:
     return Template(
         num_literals=len(lifted.sources),
         ordinals=ordinals,
-        fill=_marked(fill) if has_subquery(_expressions(statement)) else fill,
+        fill=_marked(fill) if asks_broker(_expressions(statement)) else fill,
         fill_options=_options_filler(statement) if statement.set_options else None,
     )
 
@@ -65,8 +65,8 @@ def _expressions(statement: Statement) -> list[Expression]:
 
 
 def _marked(fill: Callable[[Literals], Query]) -> Callable[[Literals], Query]:
-    """Mark the queries as ones that hold others; what such a query is in the end, its literals decide."""
-    return lambda literals: replace(fill(literals), has_subquery=True, shape=None)
+    """Mark the queries as ones that the broker completes; what such a query is in the end, its answers decide."""
+    return lambda literals: replace(fill(literals), asks_broker=True, shape=None)
 
 
 def _has_huge(slots: Sequence[Slot]) -> bool:

@@ -136,6 +136,7 @@ class Translator:
             return Call("count", (Star(),) if constant else args)
         if name == "case" and len(args) % 2 == 0:
             args = (*args, NULL)
+        args = _log_columns(name, args)
         if any(isinstance(arg, Star) for arg in args):
             raise self.error(node, f"{name}(*) has no meaning; only count takes *")
         return oriented(name, *args)
@@ -257,6 +258,14 @@ def oriented(name: str, *args: Expression) -> Expression:
     if name in _MIRRORED and len(args) == 2 and isinstance(args[0], Literal) and not isinstance(args[1], Literal):
         return Call(_MIRRORED[name], (args[1], args[0]))
     return Call(name, args)
+
+
+def _log_columns(name: str, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    """`clpDecode(x)` and `clpMatch(x, 'wildcard')` read the columns into which CLP has taken x apart."""
+    is_short = (name == "clpdecode" and len(args) in (1, 2)) or (name == "clpmatch" and len(args) == 2)
+    if not is_short or not isinstance(args[0], Column) or any(not isinstance(arg, Literal) for arg in args[1:]):
+        return args
+    return *(Column(args[0].name + suffix) for suffix in ("_logtype", "_dictionaryVars", "_encodedVars")), *args[1:]
 
 
 def _trim_from(args: tuple[Expression, ...]) -> Expression:

@@ -19,6 +19,7 @@ _FAMILIES: tuple[str, ...] = (
     "kll",
     "collected",
     "array_sums",
+    "refused",
 )
 
 for _family in _FAMILIES:

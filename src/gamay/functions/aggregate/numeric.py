@@ -159,6 +159,7 @@ def _merged_bounds(fields: Sequence[Array | None], maps: Sequence[GroupIds], low
 
 _FUNCTIONS: dict[str, tuple[Needs, Callable[[TotalsPartial], Array | None]]] = {
     "sum": (Needs.SUM, _sum),
+    "sum0": (Needs.SUM, _sum),
     "min": (Needs.LOW, _low),
     "max": (Needs.HIGH, _high),
     "avg": (Needs.COUNT | Needs.SUM, _average),
@@ -237,5 +238,7 @@ COUNT_ROWS = Numeric("count", Needs.COUNT, _count, None, result_type=DataType.LO
 # Without null handling COUNT(x) is COUNT(*): x is not even read.
 register_aggregate(["count"], _bind_count, arguments=lambda call: ())
 register_aggregate(["countMV"], _bind_count_values)
-register_aggregate(["sum", "min", "max", "avg", "minMaxRange", "sumMV", "minMV", "maxMV", "avgMV", "minMaxRangeMV"], _bind)
+register_aggregate(
+    ["sum", "$SUM0", "min", "max", "avg", "minMaxRange", "sumMV", "minMV", "maxMV", "avgMV", "minMaxRangeMV"], _bind
+)
 register_aggregate(["boolAnd", "boolOr"], _bind_truth)

@@ -23,6 +23,9 @@ _FAMILIES: tuple[str, ...] = (
     "geo",
     "geohash",
     "distances",
+    "clp",
+    "diagnostics",
+    "refused",
 )
 
 for _family in _FAMILIES:

@@ -193,7 +193,7 @@ def _case(call: Call, args: Sequence[Operand], num_rows: int, result: DataType) 
     return choose(choice, branches, result, num_rows)
 
 
-_register(("case",), 1, None, _case_type, _case)
+_register(("case", "caseWhen"), 1, None, _case_type, _case)
 
 
 def _coalesce_type(call: Call, types: Sequence[ValueType]) -> DataType:

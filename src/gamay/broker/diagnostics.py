@@ -1,0 +1,58 @@
+"""What a query can ask about itself: reqId(''), cid(''), startTime(''), … and sleep(ms), which makes it slow."""
+
+import time
+from dataclasses import dataclass
+
+from gamay.functions.expression import Call, Literal, LiteralValue
+from gamay.functions.registry import must_get_scalar
+from gamay.functions.scalar.convert import convert_value
+from gamay.functions.scalar.define import wrong
+from gamay.model.types import DataType
+from gamay.query.deadline import Deadline
+
+_SLICE_S = 0.02
+_NO_STAGE = -1  # stages and workers are those of queries over several tables
+
+
+@dataclass(frozen=True, slots=True)
+class QueryFacts:
+    """One query as its broker sees it. started_ms: when it came, in milliseconds since 1970."""
+
+    request_id: str
+    client_id: str
+    broker_id: str
+    started_ms: int
+    deadline: Deadline
+
+    def answer(self, call: Call) -> Literal:
+        """Return the answer to a call of `gamay.functions.scalar.diagnostics`; raises QueryError for wrong arguments."""
+        arguments = [arg for arg in call.args if isinstance(arg, Literal)]
+        constants = [(arg.type, False) for arg in arguments]
+        if len(constants) != len(call.args):
+            raise wrong(call.name, "argument 1 must be a constant")
+        returns, _ = must_get_scalar(call.name).result_type(call, constants)
+        return Literal(self._slept(arguments[0]) if call.name == "sleep" else self._facts()[call.name], returns)
+
+    def _facts(self) -> dict[str, LiteralValue]:
+        return {
+            "reqid": self.request_id,
+            "cid": self.client_id,
+            "brokerid": self.broker_id,
+            "queryengine": "sse",
+            "starttime": self.started_ms,
+            "endtime": self.started_ms + round(self.deadline.timeout_ms),
+            "stageid": _NO_STAGE,
+            "workerid": _NO_STAGE,
+        }
+
+    def _slept(self, argument: Literal) -> LiteralValue:
+        """Wait so many milliseconds, like a query that takes long: it runs into its deadline, and can be cancelled."""
+        millis = convert_value(argument.value, argument.type, DataType.LONG) if argument.value is not None else None
+        if not isinstance(millis, int) or millis < 0:
+            raise wrong("sleep", "the argument is a number of milliseconds, from 0")
+        clock = self.deadline.clock
+        ends_s = clock.monotonic_s() + millis / 1000
+        while (left_s := ends_s - clock.monotonic_s()) > 0:
+            self.deadline.check()
+            time.sleep(min(left_s, _SLICE_S))
+        return millis

@@ -1,0 +1,39 @@
+"""Functions of the reference that nothing here can compute: their names are known, and calls say what to do instead."""
+
+from collections.abc import Sequence
+
+from gamay.functions.expression import Call
+from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
+from gamay.functions.scalar.define import wrong
+from gamay.functions.vector import Operand
+
+_ADVICE = {
+    "groovy": "scripts are not run; write the expression in SQL, or in Python as a function of your own "
+    "(entry-point group gamay.functions)",
+    "textMatch": "there is no text index; write x LIKE '%word%' or REGEXP_LIKE(x, 'pattern')",
+    "vectorSimilarity": "there is no vector index; write ORDER BY cosineDistance(x, ARRAY[...]) LIMIT k",
+    "vectorSimilarityRadius": "there is no vector index; write cosineDistance(x, ARRAY[...]) < r",
+    "lookUp": "there are no dimension tables to look values up in; write IN_SUBQUERY(x, 'SELECT IDSET(y) FROM t') = 1, "
+    "or join the data when it is ingested",
+    "item": "only columns of type MAP have items, and there are none; write jsonExtractScalar(x, '$.key', 'STRING') for "
+    "JSON, arrayElementAtInt(x, 1) and its kin for multi-value columns",
+    "inSubquery": "a query inside a query is answered by the broker; it has no meaning in an ingestion job",
+    "inPartitionedSubquery": "a query inside a query is answered by the broker; it has no meaning in an ingestion job",
+    "clpEncodedVarsMatch": "it is a part of clpMatch; write clpMatch(x, 'wildcard')",
+    "avgReduce": "it is a part of AVG; write AVG(x)",
+}
+
+
+def _refuse(name: str, advice: str) -> None:
+    def result_type(call: Call, types: Sequence[ValueType]) -> ValueType:
+        raise wrong(name, advice)
+
+    def compute(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
+        """Refused: says what to do instead."""
+        raise wrong(name, advice)
+
+    register_scalar([name], ScalarFunction(name, 0, None, result_type, compute, can_fold=False))
+
+
+for _name, _advice in _ADVICE.items():
+    _refuse(_name, _advice)

@@ -1,0 +1,43 @@
+"""What the broker puts into a query before it is bound: answers of subqueries, and what a query asks about itself."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from gamay.functions.expression import Call, Expression, walk
+from gamay.sql.query import Query
+
+SUBQUERIES = ("insubquery", "inpartitionedsubquery")
+_ASKED = frozenset(
+    {*SUBQUERIES, "reqid", "cid", "brokerid", "queryengine", "starttime", "endtime", "stageid", "workerid", "sleep"}
+)
+
+
+def asks_broker(expressions: Iterable[Expression]) -> bool:
+    """Tell whether one of the expressions holds a call that the broker answers."""
+    return any(isinstance(part, Call) and part.name in _ASKED for e in expressions for part in walk(e))
+
+
+def with_answers(query: Query, answer: Callable[[Call], Expression]) -> Query:
+    """Return the query with what `answer` returns for the calls that the broker answers; equal calls are asked once."""
+    known: dict[Call, Expression] = {}
+
+    def put(expression: Expression) -> Expression:
+        if not isinstance(expression, Call):
+            return expression
+        args = tuple(put(arg) for arg in expression.args)
+        call = Call(expression.name, args)
+        if call.name not in _ASKED:
+            return call
+        if call not in known:
+            known[call] = answer(call)
+        return known[call]
+
+    return replace(
+        query,
+        select=tuple(replace(item, expression=put(item.expression)) for item in query.select),
+        where=None if query.where is None else put(query.where),
+        group_by=tuple(put(key) for key in query.group_by),
+        having=None if query.having is None else put(query.having),
+        order_by=tuple(replace(key, expression=put(key.expression)) for key in query.order_by),
+        asks_broker=False,
+    )

@@ -1,0 +1,86 @@
+"""What only the broker knows in queries: reqId(''), sleep(ms) and the like; and queries without a table."""
+
+import time
+import uuid
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+import gamay
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.embedded import Database
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    with gamay.connect(tmp_path_factory.mktemp("answers") / "data") as database:
+        database.create_table("t", pa.table({"a": [1, 2, 3], "tags": [["x"], ["y", "x"], []]}))
+        yield database
+
+
+def test_a_query_knows_its_ids_and_times(db: Database) -> None:
+    before = time.time_ns() // 1_000_000
+    first, second = (
+        db.sql(
+            "SELECT reqId(''), cid(''), brokerId(), queryEngine(''), startTime(''), endTime(''), stageId(''), workerId(''), "
+            "count(*) FROM t WHERE startTime('') > 5",
+            timeoutMs=4321,
+            clientQueryId="mine",
+        ).rows()[0]
+        for _ in range(2)
+    )
+    assert first[1:4] == ("mine", "Broker_localhost_0", "sse")
+    assert before <= first[4] <= time.time_ns() // 1_000_000
+    assert first[5] - first[4] == 4321
+    assert first[6:] == (-1, -1, 3)
+    assert first[0] != second[0]
+
+
+def test_the_same_in_keys_and_inside_other_functions(db: Database) -> None:
+    rows = db.sql("SELECT concat('r', reqId('')) AS r, count(*) FROM t GROUP BY r HAVING count(*) > stageId('')").rows()
+    assert [count for _, count in rows] == [3]
+    assert db.sql("SELECT isUuid(uuidV7()), ARRAY[1, 2], cid('') = ''").rows() == [(True, [1, 2], True)]
+    assert uuid.UUID(db.sql("SELECT uuidToString(uuidV4())").rows()[0][0]).version == 4
+
+
+def test_sleep_takes_its_time_and_ends_at_the_deadline(db: Database) -> None:
+    started = time.monotonic()
+    assert db.sql("SELECT sleep(60)").rows() == [(60,)]
+    assert time.monotonic() - started >= 0.06
+    with pytest.raises(QueryError, match="longer than its 50 ms") as raised:
+        db.sql("SELECT a FROM t WHERE sleep(60000) > 0", timeoutMs=50)
+    assert raised.value.code is ErrorCode.EXECUTION_TIMEOUT
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SELECT sleep(a) FROM t", "argument 1 must be a constant"),
+        ("SELECT sleep(-1)", "from 0"),
+        ("SELECT sleep(NULL)", "from 0"),
+        ("SELECT sleep()", "1 argument"),
+        ("SELECT reqId('', '') FROM t", "0 to 1"),
+        ("SELECT reqId(a) FROM t", "argument 1 must be a constant"),
+        ("SELECT count(*)", "FROM is missing"),
+        ("SELECT a + 1", "FROM is missing"),
+        ("SELECT a FROM t WHERE TEXT_MATCH(tags, 'x')", "there is no text index"),
+        ("SELECT a FROM t WHERE VECTOR_SIMILARITY(tags, ARRAY[1.0], 3)", "there is no vector index"),
+        ("SELECT groovy('{}', 'arg0', a) FROM t", "scripts are not run"),
+        ("SELECT lookUp('d', 'c', 'k', a) FROM t", "no dimension tables"),
+        ("SELECT tags[1] FROM t", "arrayElementAtInt"),
+        ("SELECT TIMESERIESAGGREGATE(a) FROM t", "part of time-series queries"),
+        ("SELECT avgReduce(a, 1) FROM t", "write AVG"),
+        ("SELECT clpEncodedVarsMatch(a) FROM t", "write clpMatch"),
+        ("SELECT groovy('{}')", "scripts are not run"),
+    ],
+)
+def test_refusals_say_what_to_do(db: Database, sql: str, message: str) -> None:
+    with pytest.raises(QueryError, match=message):
+        db.sql(sql)
+
+
+def test_sum0_of_nothing_is_0(db: Database) -> None:
+    sql = "SELECT $SUM0(a), sum(a), caseWhen(count(*) > 0, 'some', 'none') FROM t WHERE a > 5"
+    assert db.sql(sql).rows() == [(0.0, 0.0, "none")]
+    assert db.sql(sql, enableNullHandling=True).rows() == [(0.0, None, "none")]
