@@ -3,8 +3,9 @@
     python -m benchmarks.footprint [--rows 20000000]
 
 Prints: rows a second a core when segments are built from the flights; the archive's size over the same rows in Parquet
-with Zstandard; the resident memory of a cluster that has answered every query of `benchmarks.compare`, over the bytes it
-maps; seconds from the start of a process to the first row, with compiled kernels and without.
+with Zstandard; the resident memory of a cluster, and of a process with `gamay.connect`, that has answered every query of
+`benchmarks.compare`, over the bytes it maps; seconds from the start of a process to the first row, with compiled kernels
+and without.
 """
 
 import argparse
@@ -13,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import httpx
@@ -80,12 +83,31 @@ def serving_memory() -> tuple[int, int, int]:
                         assert not answer["exceptions"], answer["exceptions"]
             served = _resident(process.pid)
             http.post(f"http://localhost:{controller}/periodictask/run", params={"taskname": "MemoryRelease"})
-            lines = Path(f"/proc/{process.pid}/maps").read_text().splitlines()
-            segments = {line.split(maxsplit=5)[5] for line in lines if line.endswith("columns.bin")}
-            return served, _resident(process.pid), sum(os.path.getsize(path) for path in segments)
+            return served, _resident(process.pid), _mapped(process.pid)
     finally:
         process.terminate()
         process.wait()
+
+
+def process_memory() -> tuple[int, int, int]:
+    """Return the same of a process that has asked through `gamay.connect`: this one, which must not have asked before."""
+    import gamay
+    from gamay.embedded.memory import release_compiler
+
+    with gamay.connect(data.FOLDER / "gamay") as db:
+        for name in ("events", "flights"):
+            for query in read_queries(name):
+                for filling in parameters(3):
+                    db.sql(query.text("gamay").format(**filling)).rows()
+        served = _resident(os.getpid())
+        release_compiler()
+        return served, _resident(os.getpid()), _mapped(os.getpid())
+
+
+def _mapped(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    segments = {line.split(maxsplit=5)[5] for line in lines if line.endswith("columns.bin")}
+    return sum(os.path.getsize(path) for path in segments)
 
 
 def _resident(pid: int) -> int:
@@ -121,10 +143,13 @@ def main() -> None:
     rate, size = build_rate()
     table.add_row("build flights, rows/s/core", f"{rate:,.0f}", "", "")
     table.add_row("archive over Parquet + zstd", "", "", f"{size:.2f}")
-    served, settled, mapped = serving_memory()
-    for when, resident in (("right after", served), ("after its clean-up", settled)):
-        megabytes = (f"{resident / 2**20:,.0f} MiB", f"{mapped / 2**20:,.0f} MiB")
-        table.add_row(f"resident over mapped bytes, {when}", *megabytes, f"{resident / mapped:.3f}")
+    # The process in its own interpreter: what this one has loaded would count.
+    with ProcessPoolExecutor(1, get_context("spawn")) as processes:
+        in_process = processes.submit(process_memory).result()
+    for what, (served, settled, mapped) in {"cluster": serving_memory(), "connect": in_process}.items():
+        for when, resident in (("right after", served), ("after its clean-up", settled)):
+            megabytes = (f"{resident / 2**20:,.0f} MiB", f"{mapped / 2**20:,.0f} MiB")
+            table.add_row(f"{what}: resident over mapped bytes, {when}", *megabytes, f"{resident / mapped:.3f}")
     folders = {"gamay": str(data.FOLDER / "gamay"), "duckdb": str(data.FOLDER / "duckdb.db"), "chdb": ""}
     file_sql = SQL.replace("FROM flights", f"FROM file('{data.flights()[0]}', Parquet)")
     warm = {s: min(first_row(s, f, file_sql if s == "chdb" else SQL, {}) for _ in range(5)) for s, f in folders.items()}

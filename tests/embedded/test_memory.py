@@ -4,7 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gamay.embedded.memory import release
+import pyarrow as pa
+
+import gamay
+from gamay.embedded.memory import release, release_compiler
 
 
 def test_queries_go_on_after_memory_was_given_back(trips: Any, make_segment: Callable[..., Path]) -> None:
@@ -17,3 +20,16 @@ def test_queries_go_on_after_memory_was_given_back(trips: Any, make_segment: Cal
     # a kernel that is compiled after that
     assert trips.rows("SELECT PERCENTILE(n, 50), MINMAXRANGE(n) FROM trips") == [[2.0, 2.0]]
     assert trips.controller.get("/periodictask/run", params={"taskname": "MemoryRelease"}).json()["isSuccessful"]
+
+
+def test_a_database_goes_on_after_the_compiler_was_given_back(tmp_path: Path) -> None:
+    with gamay.connect(tmp_path) as db:
+        db.create_table("t", pa.table({"city": ["Oslo", "Lima", "Oslo"], "n": [1, 2, 3]}))
+        for query in (
+            "SELECT MAX(n) FROM t GROUP BY city ORDER BY city",
+            "SELECT AVG(n) FROM t GROUP BY city ORDER BY city",
+            "SELECT MODE(n) FROM t",
+        ):
+            rows = db.sql(query).rows()
+            release_compiler()
+            assert db.sql(query).rows() == rows

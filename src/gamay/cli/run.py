@@ -1,7 +1,6 @@
 """What the commands call: each function is one command, with its imports."""
 
 import signal
-import sys
 import tempfile
 import threading
 from collections.abc import Sequence
@@ -13,21 +12,8 @@ from gamay.cli.output import print_answer, print_statistics
 OUTPUT_FORMATS = ("table", "csv", "json")
 
 
-class _NoPandas:
-    """Hides pandas from Arrow, which imports it, where it is installed, when it first makes an array of a list.
-
-    A cluster never hands out a DataFrame: that would be a third of a second and 30 MiB for nothing.
-    """
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        """Find no module, and let none be found elsewhere that is pandas."""
-        if name == "pandas":
-            raise ModuleNotFoundError("a cluster does without pandas", name=name)
-
-
 def run_cluster(data_dir: Path, host: str, controller_port: int, broker_port: int, server_port: int) -> None:
     """Run an embedded cluster until SIGTERM or SIGINT, then stop it gracefully."""
-    sys.meta_path.insert(0, _NoPandas())
     from gamay.embedded.cluster import EmbeddedCluster
 
     stopped = threading.Event()

@@ -6,8 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 
-import pyarrow as pa
-
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.ids import RANDOM_IDS, Ids
 from gamay.broker.app import BrokerApp
@@ -100,7 +98,6 @@ class EmbeddedCluster:
         if self._started:
             return self
         self._started = True
-        pa.scalar(0)  # makes Arrow look for pandas, which two threads must not do at once: before there are threads
         core = self._core
         services = Services(
             context=core.context,

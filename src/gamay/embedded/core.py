@@ -23,6 +23,7 @@ from gamay.controller.tables import DEFAULT_TENANT, TableManager
 from gamay.controller.view_builder import ViewBuilder
 from gamay.embedded.layout import Layout
 from gamay.embedded.lock import FolderLock
+from gamay.embedded.pandas_import import keep_arrow_from_importing_pandas
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import raw_table_name
@@ -55,6 +56,7 @@ class LocalCluster:
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = RANDOM_IDS,
     ) -> None:
+        keep_arrow_from_importing_pandas()
         self.layout = Layout(Path(data_dir).expanduser().absolute())
         self.clock = clock
         self._lock = FolderLock(self.layout.root)

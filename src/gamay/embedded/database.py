@@ -7,7 +7,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from gamay.base.errors import ConflictError, ErrorCode, GamayError, InvalidConfigError, NotFoundError, QueryError, nearest
+from gamay.controller.periodic import PeriodicTask, PeriodicTasks
 from gamay.embedded.core import LocalCluster
+from gamay.embedded.memory import release_compiler
 from gamay.embedded.result import Result
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
@@ -16,6 +18,8 @@ from gamay.model.table_name import TableType, raw_table_name, typed_table_name
 if TYPE_CHECKING:
     from gamay.controller.writer import TableWriter
     from gamay.embedded.sources import Source
+
+_RELEASE_S = 60  # between returns of memory that only loading kernels needs
 
 
 class ClosedError(GamayError):
@@ -47,6 +51,9 @@ class Database:
         try:
             self._cluster.prepare()
             self._cluster.start()
+            memory = PeriodicTask("MemoryRelease", _RELEASE_S, release_compiler)
+            self._periodic = PeriodicTasks([memory], self._cluster.clock)
+            self._periodic.start()
         except BaseException:
             self._cluster.stop()
             raise
@@ -134,6 +141,7 @@ class Database:
         """Let go of the folder. Nothing is lost by not calling it."""
         cluster, self._open_cluster = self._open_cluster, None
         if cluster is not None:
+            self._periodic.stop()
             cluster.stop()
 
     def __enter__(self) -> "Database":

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+_COMPILER = "/libllvmlite"
 _MADV_DONTNEED = 4
 
 
@@ -21,21 +22,30 @@ def release() -> None:
     libc = ctypes.CDLL(None)
     if hasattr(libc, "malloc_trim"):
         libc.malloc_trim(0)
+    _release_code(libc, "")
+
+
+def release_compiler() -> None:
+    """Give back the compiler's code only: in a process of which Gamay is a part, all else is not its own."""
+    _release_code(ctypes.CDLL(None), _COMPILER)
+
+
+def _release_code(libc: ctypes.CDLL, library: str) -> None:
     if hasattr(libc, "madvise"):
-        for start, size in _code():
+        for start, size in _code(library):
             # A refusal leaves things as they are, which is no failure.
             libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), _MADV_DONTNEED)
 
 
-def _code() -> Iterator[tuple[int, int]]:
-    """Yield address and size of the code of each library in this process.
+def _code(library: str) -> Iterator[tuple[int, int]]:
+    """Yield address and size of the code of each library in this process whose path has `library` in it.
 
     Code only: other parts of a library that are not writable may hold addresses that the linker wrote into them at the
     start, which would be lost.
     """
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
-            lines = [line.split(maxsplit=5) for line in maps if "/" in line]
+            lines = [line.split(maxsplit=5) for line in maps if "/" in line and library in line]
     except OSError:
         return  # not a Linux
     for addresses, permissions, *_ in lines:
