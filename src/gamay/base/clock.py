@@ -15,6 +15,10 @@ class Clock(Protocol):
         """Return seconds from an arbitrary start; it never steps backwards."""
         ...
 
+    def thread_cpu_ns(self) -> int:
+        """Return nanoseconds of processor time that the calling thread has used, from an arbitrary start."""
+        ...
+
 
 class SystemClock:
     """The clock of the machine."""
@@ -25,9 +29,12 @@ class SystemClock:
     def monotonic_s(self) -> float:
         return time.monotonic()
 
+    def thread_cpu_ns(self) -> int:
+        return time.thread_time_ns()
+
 
 class ManualClock:
-    """A clock that stands still until it is told to move."""
+    """A clock that stands still until it is told to move; a thread is taken to work all the time."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = now_ms
@@ -38,6 +45,9 @@ class ManualClock:
 
     def monotonic_s(self) -> float:
         return self._elapsed_s
+
+    def thread_cpu_ns(self) -> int:
+        return round(self._elapsed_s * 1e9)
 
     def advance(self, seconds: float) -> None:
         """Move both readings forward."""

@@ -44,7 +44,7 @@ _SUBQUERY_DEPTH_MAX = 3
 _ENDINGS = (ErrorCode.EXECUTION_TIMEOUT, ErrorCode.QUERY_CANCELLATION)
 
 LIGHT_ROWS_MAX = 1 << 18
-LIGHT_S_MAX = 0.002
+LIGHT_NS_MAX = 2_000_000
 
 
 @dataclass(slots=True)
@@ -97,11 +97,12 @@ class PendingQuery:
     def is_light(self) -> bool:
         """Whether executing it takes about as long as handing it to another thread.
 
-        So it is when few rows can match at most, and the last query of the same shape was quick.
+        So it is when few rows can match at most, and the last query of the same shape needed little time of the processor:
+        on the clock even the smallest takes long while others keep the processor busy.
         """
         if self.failure is not None or self.plan is None:
             return self.failure is not None
-        return self.choice.num_docs <= LIGHT_ROWS_MAX and self.plan.took_s <= LIGHT_S_MAX
+        return self.choice.num_docs <= LIGHT_ROWS_MAX and self.plan.took_ns <= LIGHT_NS_MAX
 
 
 class QueryRunner:
@@ -155,7 +156,7 @@ class QueryRunner:
     def finish(self, pending: "PendingQuery") -> BrokerResponse:
         """Answer a query that was begun; never raises."""
         response = pending.failure
-        begun_s = self._clock.monotonic_s()
+        begun_ns = self._clock.thread_cpu_ns()
         if response is None:
             try:
                 response = self._answer(pending)
@@ -163,10 +164,9 @@ class QueryRunner:
                 response = self._failed(pending, error)
         response.request_id = str(pending.number)
         response.broker_id = self.broker_id
-        ended_s = self._clock.monotonic_s()
         if pending.plan is not None:
-            pending.plan.took_s = ended_s - begun_s
-        response.time_used_ms = round((ended_s - pending.started_s) * 1000)
+            pending.plan.took_ns = self._clock.thread_cpu_ns() - begun_ns
+        response.time_used_ms = round((self._clock.monotonic_s() - pending.started_s) * 1000)
         return response
 
     def _failed(self, pending: "PendingQuery", error: Exception) -> BrokerResponse:

@@ -31,7 +31,14 @@ class HttpServer:
     def start(self, app: Any) -> None:
         """Begin to answer."""
         config = uvicorn.Config(
-            app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=_STOP_S, log_config=None
+            app,
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=_STOP_S,
+            log_config=None,
+            proxy_headers=False,
+            server_header=False,
         )
         self._server = uvicorn.Server(config)
         # From here on, clients that are quicker than the thread wait instead of being refused.

@@ -49,12 +49,15 @@ class Vector:
 
     offsets: int32 or int64 [n + 1], row i holds values[offsets[i]:offsets[i + 1]]; None for single values.
     nulls: bool [n], True where the row is null (the value there is a placeholder); None when nothing is null.
+    derived: what was computed of the values and is worth keeping for as long as they live, by whoever computed it; only
+    dictionaries, which outlive a query, have one.
     """
 
     type: DataType
     values: Values
     offsets: "np.ndarray[Any, np.dtype[Any]] | None" = None
     nulls: "np.ndarray[Any, np.dtype[np.bool_]] | None" = None
+    derived: "dict[str, Any] | None" = None
 
     def __len__(self) -> int:
         return len(self.values) if self.offsets is None else len(self.offsets) - 1
@@ -86,6 +89,8 @@ class EncodedVector:
 
     def decode(self) -> Vector:
         """Return the values themselves."""
+        if not len(self.ids):
+            return Vector(self.type, self.dictionary.values[:0], self.offsets, self.nulls)
         return Vector(self.type, take(self.dictionary.values, self.ids), self.offsets, self.nulls)
 
 

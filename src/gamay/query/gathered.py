@@ -42,6 +42,7 @@ class Gathered:
         reads_nulls = self.pieces[0][0].null_handling
         sources = [column_reader(segment, block) for segment, block in self.pieces]
         read: dict[str, Vector] = {}
+        samples: dict[str, Vector] = {}
 
         def column(name: str) -> Operand:
             if name not in read:
@@ -49,8 +50,10 @@ class Gathered:
             return read[name]
 
         def no_rows(name: str) -> Operand:
-            segment, _ = self.pieces[0]
-            return _decoded(column_reader(segment, AllDocs(0, 0))(name))
+            if name not in samples:
+                segment, _ = self.pieces[0]
+                samples[name] = _decoded(column_reader(segment, AllDocs(0, 0))(name))
+            return samples[name]
 
         def reader(block: Block) -> Callable[[Expression], Operand]:
             num_rows = len(block)

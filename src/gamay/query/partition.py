@@ -6,7 +6,7 @@ from typing import TypeAlias
 from gamay.base.errors import GamayError
 from gamay.functions.expression import LiteralValue
 from gamay.model.types import DataType
-from gamay.segment.partition import partition_function
+from gamay.segment.partition import PartitionFunction, partition_function
 from gamay.segment.spi import PartitionInfo
 from gamay.segment.value_text import value_text
 
@@ -22,8 +22,13 @@ def scheme_of(info: PartitionInfo) -> PartitionScheme:
 @lru_cache(maxsize=4096)
 def partition_of(scheme: PartitionScheme, value: LiteralValue, data_type: DataType) -> int | None:
     """Return the partition of a value of a column's type; None when it cannot be told."""
-    name, num_partitions, config = scheme
     try:
-        return partition_function(name, num_partitions, dict(config)).partition_of(value_text(value, data_type))
+        return _function(scheme).partition_of(value_text(value, data_type))
     except (GamayError, ValueError):
         return None
+
+
+@lru_cache(maxsize=256)
+def _function(scheme: PartitionScheme) -> PartitionFunction:
+    name, num_partitions, config = scheme
+    return partition_function(name, num_partitions, dict(config))

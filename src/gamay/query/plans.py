@@ -12,32 +12,32 @@ from gamay.query.bind import BoundQuery, bind, bind_like
 from gamay.sql.query import Query
 
 SHAPES_MAX = 1000
-_UNKNOWN_S = float("inf")
+_UNKNOWN_NS = 1 << 62
 
 
 @dataclass(slots=True)
 class Shape:
-    """What is known of the queries of one shape: one of them, bound, and how long the last one took in seconds."""
+    """What is known of the queries of one shape: one of them, bound, and what the last one took: ns of the processor."""
 
     bound: BoundQuery
-    took_s: float = _UNKNOWN_S
+    took_ns: int = _UNKNOWN_NS
 
 
 @dataclass(slots=True)
 class Plan:
-    """A bound query, and where to note how long it took."""
+    """A bound query, and where to note what it took."""
 
     bound: BoundQuery
     shape: Shape
 
     @property
-    def took_s(self) -> float:
-        """How long the last query of this shape took; infinite when there was none."""
-        return self.shape.took_s
+    def took_ns(self) -> int:
+        """Processor time of the thread that answered the last query of this shape; very long when there was none."""
+        return self.shape.took_ns
 
-    @took_s.setter
-    def took_s(self, seconds: float) -> None:
-        self.shape.took_s = seconds
+    @took_ns.setter
+    def took_ns(self, nanoseconds: int) -> None:
+        self.shape.took_ns = nanoseconds
 
 
 class BoundPlans:

@@ -83,10 +83,10 @@ def _shortest_floats(values: "np.ndarray[Any, np.dtype[Any]]") -> "np.ndarray[An
 
 
 def _json_floats(values: "np.ndarray[Any, np.dtype[Any]]") -> list[Any]:
-    finite = np.isfinite(values)
     wide = _shortest_floats(values) if values.dtype == np.float32 else values
     listed: list[Any] = wide.tolist()
-    for row in np.flatnonzero(~finite).tolist():
+    finite = np.isfinite(values)
+    for row in () if finite.all() else np.flatnonzero(~finite).tolist():
         value = listed[row]
         listed[row] = "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
     return listed

@@ -11,6 +11,9 @@ from gamay.model.types import DataType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
+# so that the lookups of a thousand columns take no more than 32 MiB
+_KEPT_ENTRIES_MAX = 1 << 12
+
 INTEGERS = frozenset({DataType.INT, DataType.LONG, DataType.BOOLEAN, DataType.TIMESTAMP})
 
 
@@ -51,7 +54,16 @@ class Lookup:
 
     @staticmethod
     def of(dictionary: Vector) -> "Lookup":
-        """Look up the values of a dictionary of numbers."""
+        """Look up the values of a dictionary of numbers; what a small one of a segment gives is kept with it."""
+        if dictionary.derived is None or len(dictionary) > _KEPT_ENTRIES_MAX:
+            return Lookup._made_of(dictionary)
+        kept: Lookup | None = dictionary.derived.get("lookup")
+        if kept is None:
+            kept = dictionary.derived["lookup"] = Lookup._made_of(dictionary)
+        return kept
+
+    @staticmethod
+    def _made_of(dictionary: Vector) -> "Lookup":
         values = lookup_values(dictionary)
         padded = np.concatenate([np.zeros(1, values.dtype), values])
         if values.dtype != np.int64:

@@ -33,6 +33,8 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 # Integers are summed exactly as long as this cannot be passed; then the sums go on as doubles.
 _EXACT_SUM_MAX = 1 << 62
 _NOTHING = np.empty(0)
+# a dictionary with more entries than that for each row costs more to look up than the rows to decode
+_ENTRIES_PER_ROW = 16
 
 
 class Needs(Flag):
@@ -97,15 +99,17 @@ class Totals:
     def __init__(self, needs: Needs, data_type: DataType | None, num_groups: int) -> None:
         self.needs = needs
         self.num_groups = num_groups
+        self._counts = Needs.COUNT in needs
+        self._sums = Needs.SUM in needs
         self._integers = data_type in INTEGERS
         self._exact = self._integers
         self._magnitude = 0  # no sum can be larger
         self._lookup: Lookup | None = None
         self._packed: Packed | None = None
         self._packed_of: Lookup | None = None
-        self._width = int(Needs.COUNT in needs) + int(Needs.SUM in needs)
+        self._width = int(self._counts) + int(self._sums)
         self._lanes = LANES if 1 < num_groups <= LANED_GROUPS_MAX else 1
-        dtype = np.int64 if self._exact or Needs.SUM not in needs else np.float64
+        dtype = np.int64 if self._exact or not self._sums else np.float64
         self._cells: Array = np.zeros(self._lanes * num_groups * self._width, dtype)
         self._lows = np.full(num_groups, np.inf) if Needs.LOW in needs else _NOTHING
         self._highs = np.full(num_groups, -np.inf) if Needs.HIGH in needs else _NOTHING
@@ -135,17 +139,18 @@ class Totals:
         groups, values = flatten(groups, operand, num_rows)
         if self.needs is Needs.COUNT:
             self._count(groups, len(values))
-        elif isinstance(values, EncodedVector):
+        elif isinstance(values, EncodedVector) and len(values.ids) * _ENTRIES_PER_ROW >= len(values.dictionary):
             self._update_coded(groups, values)
         else:
-            self._update_values(groups, numbers(values.type, values.values))
+            plain = values.decode() if isinstance(values, EncodedVector) else values
+            self._update_values(groups, numbers(plain.type, plain.values))
 
     def update_kept(self, mask: Array, kept: int, operand: Operand | None) -> None:
         """Add those rows of a batch of single values whose `mask` (uint8) is 1, not 0, to the only group.
 
         kept: how many these are. Only where nothing but COUNT and SUM is needed.
         """
-        if operand is None or Needs.SUM not in self.needs:
+        if operand is None or not self._sums:
             self._add_to_one(kept, 0)
             return
         if isinstance(operand, EncodedVector):
@@ -180,9 +185,10 @@ class Totals:
     def _folded(self) -> Array:
         """The cells of all lanes together: [num_groups, width]."""
         self._unpack()
-        lanes = self._cells.reshape(self._lanes, self.num_groups, self._width)
+        if self._lanes == 1:
+            return self._cells.reshape(self.num_groups, self._width)
         with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs make NaN
-            folded: Array = lanes[0] if self._lanes == 1 else lanes.sum(axis=0)
+            folded: Array = self._cells.reshape(self._lanes, self.num_groups, self._width).sum(axis=0)
         return folded
 
     def _count(self, groups: GroupIds | None, num_rows: int) -> None:
@@ -199,7 +205,7 @@ class Totals:
             return
         if self._width == 2:
             self._count_and_add(groups, ids, lookup)
-        elif Needs.SUM in self.needs:
+        elif self._sums:
             add_coded(groups, ids, lookup.values, self._cells, self._stride)
         elif self._width:
             self._count(groups, len(ids))
@@ -230,44 +236,48 @@ class Totals:
         """Return the values of a dictionary's ids, in the type of the sums once `count` of them are added."""
         if self._lookup is None or dictionary.values is not self._lookup.dictionary:
             self._lookup = Lookup.of(dictionary)
-        if Needs.SUM in self.needs:
+        if self._sums:
             self._watch_magnitude(self._lookup.magnitude, count)
         if not self._exact:
             self._lookup = self._lookup.as_doubles()
         return self._lookup
 
     def _update_values(self, groups: GroupIds | None, values: Array) -> None:
-        if Needs.SUM in self.needs:
+        if self._sums:
             self._watch_values(values)
         if groups is None:
-            with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs make NaN
-                total = values.sum(dtype=self._cells.dtype) if Needs.SUM in self.needs else 0
-            self._add_to_one(len(values), total)
+            self._add_to_one(len(values), self._sum(values) if self._sums else 0)
             if len(values):
                 self._bound_one(values.min, values.max)
             return
         if self._width == 2:
             count_add_values(groups, values, self._cells, self._stride)
-        elif Needs.SUM in self.needs:
+        elif self._sums:
             add_values(groups, values, self._cells, self._stride)
         elif self._width:
             self._count(groups, len(values))
         if len(self._lows) or len(self._highs):
             bound_values(groups, values, self._lows, self._highs)
 
+    def _sum(self, values: Array) -> Any:
+        if self._exact:
+            return values.sum(dtype=np.int64)
+        with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs make NaN
+            return values.sum(dtype=np.float64)
+
     def _update_one_coded(self, ids: Array, lookup: Lookup) -> None:
         if len(ids) == 0:
             return
-        self._add_to_one(len(ids), lookup.total(ids) if Needs.SUM in self.needs else 0)
+        self._add_to_one(len(ids), lookup.total(ids) if self._sums else 0)
         if len(self._lows) or len(self._highs):
             lut = lookup.values
             low, high = lut[ids.min()], lut[ids.max()]  # dictionaries ascend, NaN last
             self._bound_one(lambda: high if np.isnan(high) else low, lambda: high)
 
     def _add_to_one(self, count: int, total: Any) -> None:
-        if Needs.SUM in self.needs:
+        if self._sums:
             self._cells[self._width - 1] += total
-        if Needs.COUNT in self.needs:
+        if self._counts:
             self._cells[0] += count
 
     def _bound_one(self, low: Any, high: Any) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,6 +23,9 @@ Reader: TypeAlias = Callable[[Block], Evaluate]
 
 _NO_NEEDS = Needs(0)
 _ADDING = Needs.COUNT | Needs.SUM
+# the plan of a tuple of calls by its id, which is no other's as long as the tuple itself is kept here
+_PLANS: dict[tuple[int, bool], tuple[Sequence[AggregateCall], "StatePlan"]] = {}
+_PLANS_MAX = 1000
 
 
 @dataclass(slots=True)
@@ -36,9 +40,9 @@ class _Slot:
     is_arithmetic: bool = False  # totals of sums and products of columns
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StatePlan:
-    """Which states the aggregates of a query need.
+    """Which states the aggregates of a query need; may be shared by many queries at once.
 
     row_counts: the slot whose totals count the rows of each group; None when nothing does.
     """
@@ -47,7 +51,7 @@ class StatePlan:
     slots: tuple[_Slot, ...]
     row_counts: int | None
 
-    @property
+    @cached_property
     def is_narrow(self) -> bool:
         """Whether every state is a few numbers for each group."""
         return all(
@@ -55,7 +59,7 @@ class StatePlan:
             for aggregate in self.aggregates
         )
 
-    @property
+    @cached_property
     def only_adds(self) -> bool:
         """Whether plain single-value columns are only counted and summed, so that a mask can be applied on the way."""
         return all(
@@ -67,12 +71,12 @@ class StatePlan:
             for slot in self.slots
         )
 
-    @property
+    @cached_property
     def filters(self) -> tuple[Column | None, ...]:
         """The different FILTER clauses, None for aggregates without one."""
         return tuple(dict.fromkeys(slot.filter for slot in self.slots))
 
-    @property
+    @cached_property
     def arguments(self) -> tuple[Expression, ...]:
         """Every expression that is read for aggregates, each once."""
         arguments = [argument for slot in self.slots for argument in slot.arguments]
@@ -80,7 +84,22 @@ class StatePlan:
 
 
 def plan_states(calls: Sequence[AggregateCall], count_rows: bool) -> StatePlan:
-    """Decide on the states; with `count_rows` the rows of each group are counted even if no aggregate asks for it."""
+    """Decide on the states; with `count_rows` the rows of each group are counted even if no aggregate asks for it.
+
+    Queries of one shape share the tuple of their calls, for which the decision is kept.
+    """
+    if not isinstance(calls, tuple):
+        return _plan_states(calls, count_rows)
+    key = id(calls), count_rows
+    kept = _PLANS.get(key)
+    if kept is None:
+        if len(_PLANS) >= _PLANS_MAX:
+            _PLANS.clear()
+        kept = _PLANS[key] = calls, _plan_states(calls, count_rows)
+    return kept[1]
+
+
+def _plan_states(calls: Sequence[AggregateCall], count_rows: bool) -> StatePlan:
     slots: list[_Slot] = []
     aggregates = tuple(call.aggregate for call in calls)
     by_argument: dict[Any, _Slot] = {}
