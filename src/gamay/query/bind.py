@@ -5,8 +5,9 @@ the GROUP BY expressions and `agg:0`, `agg:1`, … for the aggregates; both are 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from enum import Enum
+from operator import attrgetter
 from typing import TypeAlias
 
 from gamay.base.errors import ErrorCode, QueryError
@@ -21,6 +22,7 @@ from gamay.query.bind_aggregates import AggregateBinder, BoundAggregate, countin
 from gamay.query.bind_filter import FilterBinder, fold
 from gamay.query.conditions import with_conditions
 from gamay.query.predicate import EVERYTHING, Filter, filter_columns
+from gamay.query.rebind import WherePattern
 from gamay.query.scope import NULL_FLAG_PREFIX, Scope, ValueType, with_null_flags
 from gamay.sql.option_values import flag
 from gamay.sql.query import OrderBy, Query, SelectItem
@@ -88,10 +90,28 @@ class BoundQuery:
         """The number of rows that a segment or server must be able to contribute."""
         return self.limit + self.offset
 
+    def asked_again(self, query: Query, filter_: Filter) -> "BoundQuery":
+        """Return the same with the query and the filter of one that has other literals in WHERE."""
+        return BoundQuery(query, self.kind, filter_, *_BEHIND_FILTER(self))
+
+
+# half the time of `dataclasses.replace`, which matters when a query takes 100 µs
+_BEHIND_FILTER = attrgetter(*(field.name for field in fields(BoundQuery)[3:]))
+
 
 def bind(query: Query, schema: Schema) -> BoundQuery:
     """Bind a query to a table's schema; raises QueryError 710 for an unknown column and 700 for what makes no sense."""
     return _Binder(query, schema).bind()
+
+
+def where_pattern(bound: BoundQuery, schema: Schema) -> WherePattern | None:
+    """Return what WHERE of a bound query has in common with that of others of its shape, where that is simple enough."""
+    if bound.null_handling or any(aggregate.call.name == FILTERED for aggregate in bound.aggregates):
+        return None
+    scope = Scope(schema, bound.query.table)
+    where = bound.query.where
+    pattern = WherePattern.of(where, scope.resolve, scope.type_of)
+    return None if pattern is None or pattern.bind(where) is None else pattern
 
 
 def bind_like(bound: BoundQuery, query: Query, schema: Schema) -> BoundQuery | None:
@@ -107,7 +127,7 @@ def bind_like(bound: BoundQuery, query: Query, schema: Schema) -> BoundQuery | N
     filter_ = binder.bind_filter()
     if binder.null_handling != bound.null_handling or filter_columns(filter_) != filter_columns(bound.filter):
         return None
-    return replace(bound, query=query, filter=filter_)
+    return bound.asked_again(query, filter_)
 
 
 def key_column(index: int) -> Column:

@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import evaluate, result_type
-from gamay.functions.expression import Call, Column, Expression, Literal, LiteralValue, column_names, walk
+from gamay.functions.expression import Call, Column, Expression, Literal, column_names, walk
 from gamay.functions.registry import scalar_function
 from gamay.functions.vector import Operand, Scalar
 from gamay.model.types import DataType
-from gamay.query.coerce import coerce_equal, coerce_lower, coerce_upper
 from gamay.query.constants import repeated
 from gamay.query.filter.scan import truth
+from gamay.query.literal_predicates import MIRRORED, intersection, literal_predicate, union
 from gamay.query.predicate import (
     EVERYTHING,
     NOTHING,
@@ -28,14 +28,6 @@ from gamay.query.predicate import (
 )
 from gamay.query.scope import ValueType, with_null_flags
 
-_MIRRORED = {
-    "equals": "equals",
-    "notequals": "notequals",
-    "lessthan": "greaterthan",
-    "lessthanorequal": "greaterthanorequal",
-    "greaterthan": "lessthan",
-    "greaterthanorequal": "lessthanorequal",
-}
 # what matches a multi-value row when it matches any of its values
 _BY_VALUE = ("like", "regexplike")
 _NULL_TESTS = ("isnull", "isnotnull")
@@ -114,17 +106,13 @@ class FilterBinder:
             truth, positive = _TRUTH_TESTS[name]
             return _wanted(self.bind(args[0], truth), positive == wanted)
         args = tuple(fold(arg) for arg in args)
-        if name in _MIRRORED and len(args) == 2:
-            if isinstance(args[0], Literal) and isinstance(args[1], Column):
-                name, args = _MIRRORED[name], (args[1], args[0])
-            if isinstance(args[0], Column) and isinstance(args[1], Literal):
-                return self._known(args[0].name, self._compare_values(name, args[0], args[1]), wanted)
-        if name in ("between", "in", "notin") and isinstance(args[0], Column):
-            literals = [arg for arg in args[1:] if isinstance(arg, Literal)]
-            if name == "between" and len(literals) == 2 == len(args) - 1:
-                return self._known(args[0].name, self._between(args[0], literals), wanted)
-            if name != "between" and 0 < len(literals) == len(args) - 1:
-                return self._known(args[0].name, self._in(args[0], literals, name == "in"), wanted)
+        if name in MIRRORED and len(args) == 2 and isinstance(args[0], Literal) and isinstance(args[1], Column):
+            name, args = MIRRORED[name], (args[1], args[0])
+        if args and isinstance(args[0], Column):
+            column = args[0].name
+            predicate = literal_predicate(name, column, self._column_type(column)[0], args[1:])
+            if predicate is not None:
+                return self._known(column, predicate, wanted)
         return self._test(Call(name, args), wanted)
 
     def _is_condition(self, expression: Expression) -> bool:
@@ -170,33 +158,9 @@ class FilterBinder:
         return conjunction([match, negation(IsNull(column))])
 
     def _compare(self, name: str, column: Column, literal: Literal) -> Filter:
-        return self._known(column.name, self._compare_values(name, column, literal), True)
-
-    def _compare_values(self, name: str, column: Column, literal: Literal) -> Filter:
-        data_type, _ = self._column_type(column.name)
-        if name in ("equals", "notequals"):
-            value = coerce_equal(literal, data_type, column.name)
-            equal: Filter = NOTHING if value is None else In(column.name, (value,))
-            return equal if name == "equals" else negation(equal)
-        inclusive = name.endswith("orequal")
-        if name.startswith("less"):
-            upper, inclusive = coerce_upper(literal, data_type, column.name, inclusive)
-            return Range(column.name, None, upper, False, inclusive)
-        lower, inclusive = coerce_lower(literal, data_type, column.name, inclusive)
-        return Range(column.name, lower, None, inclusive, False)
-
-    def _between(self, column: Column, literals: list[Literal]) -> Filter:
-        data_type, _ = self._column_type(column.name)
-        lower, lower_inclusive = coerce_lower(literals[0], data_type, column.name, True)
-        upper, upper_inclusive = coerce_upper(literals[1], data_type, column.name, True)
-        return _range(Range(column.name, lower, upper, lower_inclusive, upper_inclusive))
-
-    def _in(self, column: Column, literals: list[Literal], positive: bool) -> Filter:
-        data_type, _ = self._column_type(column.name)
-        values = dict.fromkeys(coerce_equal(literal, data_type, column.name) for literal in literals)
-        values.pop(None, None)
-        found: Filter = In(column.name, tuple(values)) if values else NOTHING
-        return found if positive else negation(found)
+        predicate = literal_predicate(name, column.name, self._column_type(column.name)[0], (literal,))
+        assert predicate is not None
+        return self._known(column.name, predicate, True)
 
     def _merge_ranges(self, filter_: Filter) -> Filter:
         """Intersect the ranges on the same single-value column, so that `x >= 3 AND x < 9` is one test."""
@@ -209,7 +173,7 @@ class FilterBinder:
                 rest.append(part)
         if all(len(same) == 1 for same in ranges.values()):
             return filter_
-        return conjunction([*(_intersection(same) for same in ranges.values()), *rest])
+        return conjunction([*(intersection(same) for same in ranges.values()), *rest])
 
     def _merge_sets(self, filter_: Filter) -> Filter:
         """Unite the sets on the same column, so that `x = 1 OR x = 2` is one test."""
@@ -223,7 +187,7 @@ class FilterBinder:
                 rest.append(part)
         if all(len(same) == 1 for same in sets.values()):
             return filter_
-        return disjunction([*(self._known(column, _union(same), True) for column, same in sets.items()), *rest])
+        return disjunction([*(self._known(column, union(same), True) for column, same in sets.items()), *rest])
 
 
 def _is_deterministic(expression: Expression) -> bool:
@@ -250,42 +214,3 @@ def _set_of(filter_: Filter) -> In | None:
 
 def _parts(filter_: Filter) -> tuple[Filter, ...]:
     return getattr(filter_, "parts", (filter_,))
-
-
-def _union(sets: list[In]) -> In:
-    if len(sets) == 1:
-        return sets[0]
-    values = tuple(dict.fromkeys(value for one in sets for value in one.values))
-    return In(sets[0].column, values)
-
-
-def _intersection(ranges: list[Range]) -> Filter:
-    merged = ranges[0]
-    for other in ranges[1:]:
-        lower, lower_inclusive = _tighter(
-            (merged.lower, merged.lower_inclusive), (other.lower, other.lower_inclusive), upward=True
-        )
-        upper, upper_inclusive = _tighter(
-            (merged.upper, merged.upper_inclusive), (other.upper, other.upper_inclusive), upward=False
-        )
-        merged = Range(merged.column, lower, upper, lower_inclusive, upper_inclusive)
-    return _range(merged)
-
-
-def _tighter(one: tuple[LiteralValue, bool], other: tuple[LiteralValue, bool], *, upward: bool) -> tuple[LiteralValue, bool]:
-    if one[0] is None or other[0] is None:
-        return other if one[0] is None else one
-    if one[0] == other[0]:
-        return one[0], one[1] and other[1]
-    return one if (one[0] > other[0]) == upward else other  # type: ignore[operator]
-
-
-def _range(filter_: Range) -> Filter:
-    """Return the range, or nothing when its bounds exclude every value."""
-    lower, upper = filter_.lower, filter_.upper
-    if lower is not None and upper is not None:
-        if lower > upper or (lower == upper and not (filter_.lower_inclusive and filter_.upper_inclusive)):  # type: ignore[operator]
-            return NOTHING
-        if lower == upper:
-            return In(filter_.column, (lower,))
-    return filter_

@@ -8,7 +8,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from gamay.model.schema import Schema
-from gamay.query.bind import BoundQuery, bind, bind_like
+from gamay.query.bind import BoundQuery, bind, bind_like, where_pattern
+from gamay.query.rebind import WherePattern
 from gamay.sql.query import Query
 
 SHAPES_MAX = 1000
@@ -17,9 +18,13 @@ _UNKNOWN_NS = 1 << 62
 
 @dataclass(slots=True)
 class Shape:
-    """What is known of the queries of one shape: one of them, bound, and what the last one took: ns of the processor."""
+    """What is known of the queries of one shape.
+
+    bound: one of them; pattern: of their WHERE; took_ns: what the last one took of the processor's time.
+    """
 
     bound: BoundQuery
+    pattern: WherePattern | None = None
     took_ns: int = _UNKNOWN_NS
 
 
@@ -55,11 +60,19 @@ class BoundPlans:
         key = (query.shape, query.limit, query.offset, frozenset(query.options.items()) if query.options else None)
         shape = None if query.shape is None else self._shapes.get(key)
         if shape is None:
-            shape = Shape(bind(query, self._schema))
+            bound = bind(query, self._schema)
+            shape = Shape(bound, where_pattern(bound, self._schema) if query.varies_only_in_where else None)
             self._keep(key, shape)
-            return Plan(shape.bound, shape)
-        bound = bind_like(shape.bound, query, self._schema) if query.varies_only_in_where else None
-        return Plan(bound or bind(query, self._schema), shape)
+            return Plan(bound, shape)
+        return Plan(self._bind_again(query, shape), shape)
+
+    def _bind_again(self, query: Query, shape: Shape) -> BoundQuery:
+        if not query.varies_only_in_where:
+            return bind(query, self._schema)
+        filter_ = None if shape.pattern is None else shape.pattern.bind(query.where)
+        if filter_ is not None:
+            return shape.bound.asked_again(query, filter_)
+        return bind_like(shape.bound, query, self._schema) or bind(query, self._schema)
 
     def _keep(self, key: Hashable, shape: Shape) -> None:
         if len(self._shapes) >= SHAPES_MAX:

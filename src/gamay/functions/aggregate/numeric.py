@@ -136,6 +136,10 @@ def _required(field: Array | None) -> Array:
 def _merged_sums(fields: Sequence[Array | None], maps: Sequence[GroupIds], num_groups: int, dtype: Any) -> Array:
     """Add up; integers stay integers while no group's sum can be beyond them."""
     given = [_required(field) for field in fields]
+    if num_groups == 1 and all(len(field) == 1 for field in given):
+        total = sum(field.item() for field in given)  # exact for integers: those of Python have no end
+        whole = isinstance(total, int) and abs(total) <= _EXACT_SUM_MAX
+        return np.array([total], dtype if whole else np.float64)
     exact = all(field.dtype == np.int64 for field in given)
     if exact and sum(float(np.abs(field.astype(np.float64)).sum()) for field in given) > _EXACT_SUM_MAX:
         exact = False

@@ -1,0 +1,69 @@
+"""Binding WHERE again, for a query that differs in literals alone from one that was bound.
+
+What such queries have in common is found out once: which columns their predicates test, of which types, and that nothing
+else is to be done (no expression to compute, no ranges of one column to intersect). Then only literals are coerced.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gamay.functions.expression import Call, Column, Expression
+from gamay.model.types import DataType
+from gamay.query.literal_predicates import literal_predicate
+from gamay.query.predicate import And, Constant, Filter
+from gamay.query.scope import ValueType
+
+
+@dataclass(frozen=True, slots=True)
+class WherePattern:
+    """A conjunction of predicates, each of which tests a column of its own against literals.
+
+    leaves: for each the function's name, the number of its arguments, and the column, which is the first, with its type.
+    """
+
+    leaves: tuple[tuple[str, int, str, DataType], ...]
+
+    @classmethod
+    def of(
+        cls, where: Expression | None, resolve: Callable[[str], str], type_of: Callable[[str], ValueType]
+    ) -> "WherePattern | None":
+        """Return the pattern of a condition; None when it cannot have one.
+
+        resolve: gives a column's name as the schema spells it; type_of: the type of a column with such a name.
+        """
+        leaves = []
+        for call in _conjuncts(where):
+            column = call.args[0] if isinstance(call, Call) and call.args else None
+            if not isinstance(call, Call) or not isinstance(column, Column):
+                return None
+            name = resolve(column.name)
+            leaves.append((call.name, len(call.args), name, type_of(name)[0]))
+        columns = {leaf[2] for leaf in leaves}
+        return cls(tuple(leaves)) if leaves and len(columns) == len(leaves) else None
+
+    def bind(self, where: Expression | None) -> Filter | None:
+        """Return the filter of a condition of this pattern, as `gamay.query.bind_filter` makes it.
+
+        None when it is of another pattern after all, or when a predicate is no test against literals, or constant. Raises
+        QueryError.
+        """
+        calls = _conjuncts(where)
+        if len(calls) != len(self.leaves):
+            return None
+        parts: list[Filter] = []
+        for call, (name, num_args, column, data_type) in zip(calls, self.leaves, strict=True):
+            if not isinstance(call, Call) or call.name != name or len(call.args) != num_args:
+                return None
+            part = literal_predicate(name, column, data_type, call.args[1:])
+            if part is None or isinstance(part, Constant):
+                return None
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else And(tuple(parts))
+
+
+def _conjuncts(where: Expression | None) -> "list[Expression]":
+    if where is None:
+        return []
+    if isinstance(where, Call) and where.name == "and":
+        return [part for argument in where.args for part in _conjuncts(argument)]
+    return [where]

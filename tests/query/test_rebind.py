@@ -1,0 +1,90 @@
+"""Queries of a shape that is known are bound as if nothing were known, whatever their literals are."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gamay.base.errors import QueryError
+from gamay.model.schema import Schema
+from gamay.query.bind import bind
+from gamay.query.plans import BoundPlans
+from gamay.sql.parser import parse_query
+
+SCHEMA = Schema.from_json(
+    {
+        "schemaName": "t",
+        "dimensionFieldSpecs": [
+            {"name": "i", "dataType": "INT"},
+            {"name": "Big", "dataType": "LONG"},
+            {"name": "s", "dataType": "STRING"},
+            {"name": "tags", "dataType": "STRING", "singleValueField": False},
+            {"name": "b", "dataType": "BOOLEAN"},
+        ],
+        "metricFieldSpecs": [{"name": "d", "dataType": "DOUBLE"}],
+        "dateTimeFieldSpecs": [
+            {"name": "ts", "dataType": "TIMESTAMP", "format": "1:MILLISECONDS:TIMESTAMP", "granularity": "1:MILLISECONDS"}
+        ],
+    }
+).value
+COLUMNS = ("i", "big", "t.s", "tags", "b", "d", "ts", "nothing")
+LITERALS = st.one_of(
+    st.integers(-(1 << 70), 1 << 70).map(str),
+    st.integers(-3, 3).map(str),
+    st.floats(-1e3, 1e3).map(lambda value: f"{value:.3f}"),
+    st.sampled_from(["'a'", "'x''y'", "'1'", "'2024-01-02 03:04:05'", "TRUE", "FALSE", "NULL", "''"]),
+)
+TESTS = (
+    "{c} = {a}",
+    "{c} <> {a}",
+    "{c} < {a}",
+    "{c} >= {a}",
+    "{a} < {c}",
+    "{c} BETWEEN {a} AND {b}",
+    "{c} IN ({a}, {b})",
+    "{c} NOT IN ({a})",
+    "NOT {c} = {a}",
+    "{c} + 1 > {a}",
+    "{c} IS NULL",
+    "{c} LIKE '{c}%'",
+    "({c} = {a} OR {c} = {b})",
+)
+LEAVES = st.lists(st.tuples(st.sampled_from(TESTS), st.sampled_from(COLUMNS)), min_size=1, max_size=4)
+
+
+def outcome(function: Any) -> tuple[str, Any]:
+    """Return what a call gives: a bound query, or the message that it raises."""
+    try:
+        bound = function()
+    except QueryError as error:
+        return "refused", error.client_message()
+    return "bound", (bound.filter, bound.names, bound.types, bound.limit, bound.fields, bound.query)
+
+
+@given(LEAVES, st.data(), st.sampled_from(["", "SET enableNullHandling=true; "]))
+def test_a_known_shape_binds_as_an_unknown_one(leaves: list[tuple[str, str]], data: st.DataObject, options: str) -> None:
+    plans = BoundPlans(SCHEMA)
+    for _ in range(3):
+        parts = [leaf.format(c=column, a=data.draw(LITERALS), b=data.draw(LITERALS)) for leaf, column in leaves]
+        text = f"{options}SELECT SUM(d) FROM t WHERE {' AND '.join(parts)}"
+        try:
+            query = parse_query(text)
+        except QueryError:
+            return
+        assert outcome(lambda query=query: plans.plan(query).bound) == outcome(lambda query=query: bind(query, SCHEMA)), text
+
+
+def test_the_literals_of_another_query_do_not_stay() -> None:
+    plans = BoundPlans(SCHEMA)
+    for number in (1, 2, 3):
+        bound = plans.plan(parse_query(f"SELECT i FROM t WHERE i = {number} AND s > 'x{number}' LIMIT 5")).bound
+        assert bound.filter == bind(bound.query, SCHEMA).filter
+        assert f"x{number}" in repr(bound.filter)
+
+
+def test_a_literal_that_cannot_be_compared_is_refused_for_a_known_shape() -> None:
+    plans = BoundPlans(SCHEMA)
+    plans.plan(parse_query("SELECT i FROM t WHERE i = 1"))
+    with pytest.raises(QueryError, match="column 'i'"):
+        plans.plan(parse_query("SELECT i FROM t WHERE i = 'one'"))
