@@ -21,6 +21,16 @@ _SHOWN = {
     "isnotnull": "is_not_null",
     "regexplike": "regexp_like",
 }
+_WINDOW_FUNNELS = frozenset(
+    {
+        "funnelmaxstep",
+        "funnelmatchstep",
+        "funnelcompletecount",
+        "funnelstepdurationstats",
+        "funneleventsfunctioneval",
+    }
+)
+_FIRST_STEP = 3
 _COMPARISONS = {
     "equals": "=",
     "notequals": "!=",
@@ -41,6 +51,8 @@ def to_text(expression: Expression) -> str:
     if isinstance(expression, Call):
         if expression.name.startswith("percentile") and len(expression.args) > 1:
             return _percentile(expression)
+        if expression.name in _WINDOW_FUNNELS and len(expression.args) > _FIRST_STEP:
+            return _window_funnel(expression)
         if expression.name == FILTERED:
             return f"{to_text(expression.args[0])} FILTER(WHERE {condition_text(expression.args[1])})"
         return f"{_SHOWN.get(expression.name, expression.name)}({','.join(map(to_text, expression.args))})"
@@ -115,6 +127,15 @@ def _java_text(value: float, shortest: str) -> str:
     shown = "".join(map(str, digits)).rstrip("0") or "0"
     power = int(exponent) + len(digits) - 1
     return f"{'-' if sign else ''}{shown[0]}.{shown[1:] or '0'}E{power}"
+
+
+def _window_funnel(call: Call) -> str:
+    """`funnelmaxstep(1000)  (ts, a,b)`: the window, the time, the steps; nothing of what comes after them."""
+    time, window, count = call.args[:_FIRST_STEP]
+    end = _FIRST_STEP + count.value if isinstance(count, Literal) and isinstance(count.value, int) else None
+    steps = call.args[_FIRST_STEP:end]
+    shown = literal_text(window.value) if isinstance(window, Literal) else to_text(window)
+    return f"{call.name}({shown})  ({to_text(time)}, {','.join(map(to_text, steps))})"
 
 
 def _percentile(call: Call) -> str:

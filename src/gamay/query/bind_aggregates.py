@@ -9,7 +9,6 @@ from gamay.functions.aggregate.spi import Aggregate
 from gamay.functions.expression import FILTERED, Call, Column, Expression, Star, walk
 from gamay.functions.registry import aggregate_arguments, bind_aggregate, is_aggregate
 from gamay.functions.text import to_text
-from gamay.model.types import DataType
 from gamay.query.predicate import EVERYTHING, Filter, conjunction, disjunction
 from gamay.query.scope import FILTER_PREFIX, ValueType
 
@@ -51,11 +50,9 @@ def _skipping_nulls(
         arguments = call.args
     if not arguments:
         return aggregate, arguments
-    if call.name.startswith("funnel"):  # a step that is unknown is not taken, but the row may take another one
-        arguments = tuple(
-            Call("istrue", (argument,)) if type_of(argument) == (DataType.BOOLEAN, False) else argument
-            for argument in arguments
-        )
+    conditions = getattr(aggregate, "conditions", range(0))
+    # a condition that is unknown does not hold, but the row may count for another one
+    arguments = tuple(Call("istrue", (arg,)) if i in conditions else arg for i, arg in enumerate(arguments))
     counts = "count" in call.name or call.name in ("fasthll", "sum0")
     return NullSkipping(aggregate, of_nothing_is_null=not counts), arguments
 

@@ -19,6 +19,8 @@ _FAMILIES: tuple[str, ...] = (
     "kll",
     "collected",
     "array_sums",
+    "window_funnels",
+    "funnel_count",
     "refused",
 )
 

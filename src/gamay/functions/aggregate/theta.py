@@ -20,7 +20,7 @@ import pyarrow as pa
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.entries import MergedState, ThetaState, decode_entries, encode_entries
 from gamay.functions.aggregate.spi import GroupIds
-from gamay.functions.aggregate.totals import flatten, repeat
+from gamay.functions.aggregate.totals import flatten, mask_of
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.sketch.compact import base64_texts, theta_bytes
@@ -65,6 +65,11 @@ class ThetaSketch:
     def is_of_distinct_values(self) -> bool:
         return self.num_filters == 0
 
+    @property
+    def conditions(self) -> range:
+        """Which of the arguments are conditions; a row in which one is unknown may still pass another."""
+        return range(1, 1 + self.num_filters)
+
     def allocate(self, num_groups: int) -> "list[ThetaState | MergedState | None]":
         return [self._new(num_groups) if uses(self.post, i) else None for i in range(self.num_filters + 1)]
 
@@ -94,7 +99,7 @@ class ThetaSketch:
             if i == 0:
                 part.update(groups, values)
                 continue
-            kept = np.flatnonzero(_expanded(_mask(args[i], num_rows), operand))
+            kept = np.flatnonzero(_expanded(mask_of(args[i], num_rows), operand))
             part.update(None if groups is None else groups[kept], _taken(values, kept))
 
     def combine(self, state: "list[Any]", other: "list[Any]") -> "list[Any]":
@@ -126,15 +131,6 @@ class ThetaSketch:
     def decode(self, arrays: Sequence[pa.Array]) -> list[Entries]:
         size = len(arrays) // (self.num_filters + 1)
         return [decode_entries(list(arrays[i : i + size])) for i in range(0, len(arrays), size)]
-
-
-def _mask(operand: Operand, num_rows: int) -> Array:
-    """The rows for which a condition holds; not those where it is null."""
-    if isinstance(operand, Scalar):
-        return np.full(num_rows, operand.value is True) if operand.value is None else np.asarray(repeat(operand, num_rows))
-    vector = operand.decode() if isinstance(operand, EncodedVector) else operand
-    mask = np.asarray(vector.values).view(np.bool_)
-    return mask if vector.nulls is None else mask & ~vector.nulls
 
 
 def _expanded(mask: Array, operand: Operand) -> Array:

@@ -81,6 +81,15 @@ def flatten(groups: GroupIds | None, operand: Operand, num_rows: int) -> tuple[G
     return groups, Vector(operand.type, operand.values[first:last])
 
 
+def mask_of(operand: Operand, num_rows: int) -> Array:
+    """Return the rows for which a condition holds, bool [num_rows]; not those where it is null."""
+    if isinstance(operand, Scalar):
+        return np.full(num_rows, operand.value is not None and bool(operand.value))
+    vector = operand.decode() if isinstance(operand, EncodedVector) else operand
+    mask = np.asarray(vector.values).view(np.bool_)
+    return mask if vector.nulls is None else mask & ~vector.nulls
+
+
 def repeat(scalar: Scalar, count: int) -> Values:
     """Return a constant `count` times, as the values of its type."""
     if scalar.type.is_text or scalar.type.is_binary:
