@@ -1,4 +1,4 @@
-"""The data of the benchmarks: a generated event table and the flights of 2013, both as Parquet files under build/bench."""
+"""The data of the benchmarks as Parquet files under build/bench: generated events and records, and the flights of 2013."""
 
 import importlib.util
 import zipfile
@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 FOLDER = Path(__file__).resolve().parent.parent / "build" / "bench"
 SEED = 20130101
 ROWS_PER_FILE = 5_000_000
+RECORDS_PER_FILE = 500_000
+NULL_SHARE = 0.05
 START_MS = 1_672_531_200_000  # 2023-01-01T00:00Z
 MEAN_GAP_MS = 1_500  # 20 million events span about 350 days
 
@@ -42,6 +44,26 @@ EVENTS_CONFIG = {
         "invertedIndexColumns": ["user_id", "url"],
         "optimizeDictionary": True,
     },
+}
+
+RECORDS_SCHEMA = {
+    "schemaName": "records",
+    "dimensionFieldSpecs": [
+        {"name": "path", "dataType": "STRING"},
+        {"name": "message", "dataType": "STRING"},
+        {"name": "doc", "dataType": "JSON"},
+        {"name": "plan", "dataType": "JSON"},
+        {"name": "kind", "dataType": "STRING"},
+        {"name": "scores", "dataType": "INT", "singleValueField": False},
+    ],
+    "metricFieldSpecs": [{"name": "amount", "dataType": "DOUBLE"}, {"name": "units", "dataType": "INT"}],
+}
+RECORDS_CONFIG = {
+    "tableName": "records",
+    "tableType": "OFFLINE",
+    "segmentsConfig": {"replication": "1"},
+    "tenants": {},
+    "tableIndexConfig": {"noDictionaryColumns": ["message", "doc"], "nullHandlingEnabled": True},
 }
 
 
@@ -91,6 +113,67 @@ def events(num_rows: int) -> list[Path]:
         for number, start in enumerate(range(0, num_rows, ROWS_PER_FILE)):
             table = _event_batch(rng, first_ms, min(ROWS_PER_FILE, num_rows - start))
             first_ms = table["ts"].cast(pa.int64())[-1].as_py()
+            pq.write_table(table, folder / f"part-{number:03d}.parquet", compression="zstd")
+        done.touch()
+    return sorted(folder.glob("*.parquet"))
+
+
+def _record_batch(rng: np.random.Generator, num_rows: int) -> pa.Table:
+    """Return rows whose texts and documents are nearly all different; `kind`, `amount` and `units` are null in one of 20."""
+    users = rng.integers(0, 200_000, num_rows).tolist()
+    tiers = rng.integers(0, 4, num_rows).tolist()
+    cents = rng.integers(0, 1_000_000, num_rows).tolist()
+    rows = list(zip(users, tiers, cents, rng.integers(1, 50, (num_rows, 2)).tolist(), strict=True))
+    plans = pa.array([_plan(number) for number in range(500)])
+    kinds = pa.array([f"kind {number:02d}" for number in range(30)])
+    return pa.table(
+        {
+            "path": pa.array([f"/files/{user % 97:02d}/{cent:06d}/page{tier}.html" for user, tier, cent, _ in rows]),
+            "message": pa.array([_message(user, cent, *pair) for user, _, cent, pair in rows]),
+            "doc": pa.array([_document(user, tier, cent, *pair) for user, tier, cent, pair in rows]),
+            "plan": plans.take(pa.array(rng.integers(0, 500, num_rows))),
+            "kind": kinds.take(_with_nulls(rng, rng.integers(0, 30, num_rows))),
+            "scores": pa.ListArray.from_arrays(
+                pa.array(np.arange(0, 3 * num_rows + 1, 3, dtype=np.int32)),
+                pa.array(rng.integers(0, 1000, 3 * num_rows).astype(np.int32)),
+            ),
+            "amount": _with_nulls(rng, rng.integers(0, 1_000_000, num_rows) / 100.0),
+            "units": _with_nulls(rng, rng.integers(0, 100, num_rows).astype(np.int32)),
+        }
+    )
+
+
+def _message(user: int, cent: int, first: int, second: int) -> str:
+    outcome = "timeout" if first == second else "done"
+    return f"request {cent:06d} of user {user} took {first * second} ms: {outcome}"
+
+
+def _document(user: int, tier: int, cent: int, first: int, second: int) -> str:
+    """Return about 190 bytes of JSON."""
+    owner = f'{{"id":{user},"name":"user {user}","tier":"{("free", "basic", "plus", "pro")[tier]}"}}'
+    items = f'{{"sku":"A-{first}","quantity":{second}}},{{"sku":"B-{second}","quantity":{first}}}'
+    paid = "true" if cent % 3 else "false"
+    return f'{{"user":{owner},"amount":{cent / 100},"paid":{paid},"items":[{items}],"at":"2023-{first % 12 + 1:02d}-01"}}'
+
+
+def _plan(number: int) -> str:
+    limits = f'{{"rows":{number * 1000},"region":"r{number % 7}"}}'
+    return f'{{"name":"plan {number}","price":{number * 1.5},"limits":{limits}}}'
+
+
+def _with_nulls(rng: np.random.Generator, values: np.ndarray) -> pa.Array:
+    return pa.array(values, mask=rng.random(len(values)) < NULL_SHARE)
+
+
+def records(num_rows: int) -> list[Path]:
+    """Return the Parquet files of the record table, made on first use; the same rows for the same `num_rows`."""
+    folder = FOLDER / f"records_{num_rows}"
+    done = folder / "_SUCCESS"
+    if not done.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        rng = np.random.default_rng(SEED)
+        for number, start in enumerate(range(0, num_rows, RECORDS_PER_FILE)):
+            table = _record_batch(rng, min(RECORDS_PER_FILE, num_rows - start))
             pq.write_table(table, folder / f"part-{number:03d}.parquet", compression="zstd")
         done.touch()
     return sorted(folder.glob("*.parquet"))

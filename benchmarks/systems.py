@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from benchmarks.data import EVENTS_CONFIG, EVENTS_SCHEMA, FOLDER
+from benchmarks.data import EVENTS_CONFIG, EVENTS_SCHEMA, FOLDER, RECORDS_CONFIG, RECORDS_SCHEMA
 
 Rows = list[tuple[Any, ...]]
 
@@ -47,7 +47,7 @@ class Gamay:
             return
         if table in self._db.tables():
             self._db.drop_table(table)
-        schema, config = (EVENTS_SCHEMA, EVENTS_CONFIG) if table == "events" else (None, _flights_config())
+        schema, config = _DECLARED.get(table, (None, _flights_config()))
         self._db.create_table(table, str(files[0].parent / "*.parquet"), schema=schema, config=config)
         marker.write_text(key)
 
@@ -66,6 +66,12 @@ def _flights_config() -> dict[str, Any]:
         "tenants": {},
         "tableIndexConfig": {"invertedIndexColumns": ["tailnum"]},
     }
+
+
+_DECLARED: dict[str, tuple[dict[str, Any] | None, dict[str, Any]]] = {
+    "events": (EVENTS_SCHEMA, EVENTS_CONFIG),
+    "records": (RECORDS_SCHEMA, RECORDS_CONFIG),
+}
 
 
 class DuckDB:

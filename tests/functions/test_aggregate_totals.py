@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gamay.functions.aggregate import packed
 from gamay.functions.aggregate.lookup import Lookup
+from gamay.functions.aggregate.null_totals import NullableTotals
 from gamay.functions.aggregate.packed import Packed
 from gamay.functions.aggregate.totals import Needs, Totals
 from gamay.functions.vector import EncodedVector, Vector
@@ -87,3 +88,59 @@ def test_kept_rows(dictionary: Vector) -> None:
         assert partial.sums is not None
         assert partial.counts.tolist() == [len(values)]
         assert float(partial.sums[0]) == pytest.approx(float(sum(values.tolist())), abs=1e4 if dictionary is HUGE else 0)
+
+
+def encoded(values: Any, rng: np.random.Generator) -> EncodedVector | Vector:
+    """Return the values as they are, or by ids."""
+    if rng.integers(2):
+        return Vector(DataType.DOUBLE, values)
+    dictionary, ids = np.unique(values, return_inverse=True)
+    return EncodedVector(ids.astype(np.uint16), Vector(DataType.DOUBLE, dictionary))
+
+
+@settings(deadline=None)  # the first example may compile
+@given(
+    st.lists(st.tuples(st.integers(0, 90), st.sampled_from([0.0, 0.05, 0.9, 1.0])), max_size=6),
+    st.sampled_from([Needs.SUM, BOTH, Needs.LOW, Needs.LOW | Needs.HIGH, BOTH | Needs.HIGH]),
+    st.sampled_from(["one", "many", "mask"]),
+    st.integers(0, 99),
+)
+def test_totals_of_what_is_not_null(batches: list[tuple[int, float]], needs: Needs, way: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    needs = BOTH if way == "mask" else needs
+    totals, threads = NullableTotals(needs, DataType.DOUBLE, 5), NullableTotals(needs, DataType.DOUBLE, 9)
+    expected: list[list[float]] = [[] for _ in range(9)]
+    for number, (rows, share) in enumerate(batches):
+        if number == 3:
+            totals.grow(9)
+        nulls = rng.random(rows) < share
+        values = np.where(nulls, np.nan, rng.integers(-50, 50, rows).astype(float))  # what stands for a null must not count
+        operand = encoded(values, rng)
+        target = threads if number == 4 else totals
+        groups = rng.integers(0, 9 if number >= 3 else 5, rows).astype(np.uint8)
+        kept = ~nulls
+        if way == "many":
+            target.update(groups.astype(rng.choice(["u1", "u2", "i4"])), operand, nulls if share else None, rows)
+        elif way == "one":
+            target.update(None, operand, nulls if share else None, rows)
+        else:
+            mask = rng.integers(0, 2, rows).astype(np.uint8)
+            target.update_kept(mask, int(mask.sum()), nulls if share else None, operand)
+            kept &= mask.view(bool)
+        for group, value in zip(groups[kept].tolist(), values[kept].tolist(), strict=True):
+            expected[group if way == "many" else 0].append(value)
+    if len(batches) < 4:
+        totals.grow(9)
+    totals.add(threads)
+    partial = totals.partial(needs)
+    assert partial.counts is not None
+    assert partial.counts.tolist() == [len(values) for values in expected]
+    if Needs.SUM in needs:
+        assert partial.sums is not None
+        assert partial.sums.tolist() == [sum(values) for values in expected]
+    if Needs.LOW in needs:
+        assert partial.lows is not None
+        assert partial.lows.tolist() == [min(values, default=np.inf) for values in expected]
+    if Needs.HIGH in needs:
+        assert partial.highs is not None
+        assert partial.highs.tolist() == [max(values, default=-np.inf) for values in expected]

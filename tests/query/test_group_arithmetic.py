@@ -73,7 +73,6 @@ def test_what_is_left_to_the_evaluation(text: str) -> None:
     [
         Vector(DataType.TIMESTAMP, np.arange(3)),
         Vector(DataType.BOOLEAN, np.array([True, False, True])),
-        Vector(DataType.DOUBLE, np.arange(3.0), None, np.array([True, False, False])),
         Vector(DataType.DOUBLE, np.arange(6.0), np.array([0, 2, 4, 6])),
     ],
 )
@@ -84,3 +83,19 @@ def test_columns_of_anything_but_plain_numbers_are_left_alone(other: Vector) -> 
         return columns[part.name]
 
     assert Arithmetic().compute(parse_expression("a * b"), operand, 3) is None
+
+
+def test_rows_with_a_null_are_null() -> None:
+    columns = {
+        "a": Vector(DataType.DOUBLE, np.arange(3.0), None, np.array([True, False, False])),
+        "b": Vector(DataType.DOUBLE, np.arange(3.0), None, np.array([False, False, True])),
+    }
+
+    def operand(part: Any) -> Operand:
+        return columns[part.name]
+
+    computed = Arithmetic().compute(parse_expression("a * b"), operand, 3)
+    assert computed is not None
+    assert computed.nulls is not None
+    assert computed.nulls.tolist() == [True, False, True]
+    assert computed.values[1] == 1.0

@@ -53,3 +53,10 @@ def mask_groups(groups: Array, mask: Array, dropped: int, out: Array) -> None:
     """
     for i in range(len(out)):
         out[i] = np.int64(groups[i]) if mask[i] != 0 else dropped + (i & 7)
+
+
+@kernel
+def replace_marked(ids: Array, marks: Array, by: int, out: Array) -> None:
+    """Write each id, or `by` where `marks[i]` is not 0."""
+    for i in range(len(out)):
+        out[i] = by if marks[i] != 0 else np.int64(ids[i])

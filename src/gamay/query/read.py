@@ -97,7 +97,7 @@ def _flags_at(flags: Mask, block: Block) -> Mask:
         return flags[block.start : block.stop]
     if isinstance(block, DocList):
         return flags[block.ids]
-    return flags[block.span.start : block.span.stop][block.mask]
+    return block.compress(flags[block.span.start : block.span.stop].view(np.uint8)).view(np.bool_)
 
 
 def segment_reader(segment: Segment) -> Callable[[Block], Callable[[Expression], Operand]]:

@@ -1,7 +1,7 @@
 """With null handling on, an aggregate passes over the rows in which an argument is null, and of no row it is null.
 
 One wrapper does it for every aggregate: it drops the rows before the aggregate sees them and remembers which groups have
-had one, so that no aggregate needs to know of nulls.
+had one, so that no aggregate needs to know of nulls. Totals of single values, the most common, are kept by `NullableTotals`.
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from gamay.functions.aggregate.null_totals import NullableTotals
 from gamay.functions.aggregate.numeric import COUNT_ROWS, Numeric
 from gamay.functions.aggregate.spi import Aggregate, GroupIds, Partial, State
 from gamay.functions.aggregate.totals import unsigned
@@ -67,33 +68,62 @@ class NullSkipping:
             return self
         return replace(self, inner=replace(self.inner, needs=self.inner.needs | other.inner.needs))
 
-    def allocate(self, num_groups: int) -> NullableState:
+    @property
+    def totals(self) -> Numeric | None:
+        """The inner aggregate, where it is computed from totals of single values, so that the state is `NullableTotals`."""
+        inner = self.inner
+        return inner if isinstance(inner, Numeric) and not inner.is_multi_value else None
+
+    def allocate(self, num_groups: int) -> "NullableState | NullableTotals":
+        if self.totals is not None:
+            return NullableTotals(self.totals.needs, self.totals.argument_type, num_groups)
         return NullableState(self.inner.allocate(num_groups), np.zeros(num_groups, np.uint8))
 
-    def grow(self, state: NullableState, num_groups: int) -> NullableState:
+    def grow(self, state: State, num_groups: int) -> State:
+        if isinstance(state, NullableTotals):
+            state.grow(num_groups)
+            return state
         seen = np.zeros(num_groups, np.uint8)
         seen[: len(state.seen)] = state.seen
         return NullableState(self.inner.grow(state.inner, num_groups), seen)
 
-    def update(self, state: NullableState, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
+    def update(self, state: State, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
         nulls = _null_rows(args, num_rows)
+        if isinstance(state, NullableTotals):
+            if not _is_null_constant(args[0]):
+                state.update(groups, self._summed(args[0]), nulls, num_rows)
+            return
         if nulls is not None:
             rows = np.flatnonzero(~nulls)
             args = [take_rows(arg, rows) for arg in args]
             groups, num_rows = None if groups is None else take(groups, rows), len(rows)
         if num_rows == 0:
             return
-        # COUNT(x) counts rows: it has x only to know which rows are null
-        self.inner.update(state.inner, groups, () if self.inner == COUNT_ROWS else args, num_rows)
+        self.inner.update(state.inner, groups, args, num_rows)
         if groups is None:
             state.seen[0] = 1
         else:
             mark_ids(unsigned(groups), state.seen)
 
-    def combine(self, state: NullableState, other: NullableState) -> NullableState:
+    def update_kept(self, state: NullableTotals, mask: Array, kept: int, operand: Operand) -> None:
+        """Add those rows of a batch whose `mask` (uint8) is 1 to the only group; see `NullableTotals.update_kept`."""
+        nulls = None if isinstance(operand, Scalar) else operand.nulls
+        state.update_kept(mask, kept, nulls, self._summed(operand))
+
+    def _summed(self, operand: Operand) -> Operand | None:
+        """COUNT(x) counts rows: it has x only to know which rows are null."""
+        return None if self.inner == COUNT_ROWS else operand
+
+    def combine(self, state: State, other: State) -> State:
+        if isinstance(state, NullableTotals):
+            state.add(other)
+            return state
         return NullableState(self.inner.combine(state.inner, other.inner), state.seen | other.seen)
 
-    def seal(self, state: NullableState) -> NullablePartial:
+    def seal(self, state: State) -> NullablePartial:
+        if self.totals is not None:
+            partial = state.partial(self.totals.needs)
+            return NullablePartial(self.totals.only(partial), partial.counts > 0)
         return NullablePartial(self.inner.seal(state.inner), state.seen.astype(np.bool_))
 
     def select(self, partial: NullablePartial, groups: Array) -> NullablePartial:
@@ -121,7 +151,11 @@ class NullSkipping:
 
 def _null_rows(args: Sequence[Operand], num_rows: int) -> "np.ndarray[Any, np.dtype[np.bool_]] | None":
     """Return the rows in which any argument is null; None when there is none."""
-    if any(isinstance(arg, Scalar) and arg.value is None for arg in args):
+    if any(map(_is_null_constant, args)):
         return np.ones(num_rows, np.bool_)
     nulls = union_nulls(args)
     return nulls if nulls is not None and nulls.any() else None
+
+
+def _is_null_constant(operand: Operand) -> bool:
+    return isinstance(operand, Scalar) and operand.value is None

@@ -94,6 +94,10 @@ class Numeric:
     def seal(self, state: Totals) -> TotalsPartial:
         return state.partial(self.needs)
 
+    def only(self, partial: TotalsPartial) -> TotalsPartial:
+        """Return what this aggregate needs of totals that hold that and perhaps more."""
+        return TotalsPartial(*(f if need in self.needs else None for need, f in zip(Needs, _fields(partial), strict=True)))
+
     def select(self, partial: TotalsPartial, groups: Array) -> TotalsPartial:
         return TotalsPartial(*(None if field is None else field[groups] for field in _fields(partial)))
 

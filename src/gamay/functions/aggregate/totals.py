@@ -171,6 +171,14 @@ class Totals:
         self._watch_values(values)
         self._add_to_one(kept, total_values_kept(values, mask, self._cells.dtype.type(0)))
 
+    def forget(self, first: int, last: int) -> None:
+        """Empty the groups [first, last)."""
+        folded = self._folded().copy()
+        folded[first:last] = 0
+        self._cells, self._lanes = folded.reshape(-1), 1
+        self._lows[first:last] = np.inf
+        self._highs[first:last] = -np.inf
+
     def add(self, other: "Totals") -> None:
         """Add totals of the same kind over the same groups."""
         if self._exact and (not other._exact or self._magnitude + other._magnitude > _EXACT_SUM_MAX):

@@ -67,6 +67,9 @@ def doc_ids(docs: BitMap) -> "np.ndarray[Any, np.dtype[np.int32]]":
 
 def doc_mask(docs: DocSet, num_docs: int) -> Mask:
     """Return one flag for each doc of [0, num_docs)."""
+    if not isinstance(docs, DocRange) and 2 * len(docs) > num_docs:
+        # the docs that are missing are fewer to mark
+        return np.logical_not(doc_mask(complement(docs, num_docs), num_docs))
     mask = np.zeros(num_docs, np.bool_)
     if isinstance(docs, DocRange):
         mask[docs.start : docs.stop] = True

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gamay.functions.expression import Call, Column, Expression, Literal, column_names
-from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, union_nulls
 from gamay.kernels.gather import gather, gather_product
 from gamay.model.types import DataType
 
@@ -52,7 +52,8 @@ class Arithmetic:
         if not all(map(_is_plain, columns.values())):
             return None
         with np.errstate(all="ignore"):  # infinities and NaN are results
-            return Vector(DataType.DOUBLE, self._compute(expression, columns, num_rows, 0))
+            values = self._compute(expression, columns, num_rows, 0)
+        return Vector(DataType.DOUBLE, values, None, union_nulls(list(columns.values())))
 
     def _compute(self, expression: Expression, columns: dict[str, Operand], num_rows: int, depth: int) -> Any:
         """Return the values, or one number for all rows; buffers before `depth` are in use."""
@@ -103,5 +104,5 @@ class Arithmetic:
 
 
 def _is_plain(operand: Operand) -> bool:
-    """Whether there is one number for each row, none of them null."""
-    return not isinstance(operand, Scalar) and operand.offsets is None and operand.nulls is None and operand.type in _NUMBERS
+    """Whether there is one number for each row; what stands at the place of a null is one too."""
+    return not isinstance(operand, Scalar) and operand.offsets is None and operand.type in _NUMBERS

@@ -11,11 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.aggregate.totals import unsigned
 from gamay.functions.evaluate import evaluate, with_null_entry
 from gamay.functions.expression import Call, Column, Expression, column_names, walk
 from gamay.functions.registry import scalar_function
 from gamay.functions.vector import EncodedVector, Operand, Vector
 from gamay.kernels.grouping import recode
+from gamay.kernels.masks import replace_marked
 from gamay.query.groupby.numbering import unsigned_for
 from gamay.query.groupby.states import Evaluate
 
@@ -65,8 +67,8 @@ def _marked(operand: EncodedVector, null_id: int) -> Array:
     """Return the ids, with one of their own for null."""
     if operand.nulls is None:
         return operand.ids
-    ids = operand.ids.astype(unsigned_for(null_id + 1))
-    ids[operand.nulls] = null_id
+    ids = np.empty(len(operand.ids), unsigned_for(null_id + 1))
+    replace_marked(unsigned(operand.ids), operand.nulls.view(np.uint8), null_id, ids)
     return ids
 
 

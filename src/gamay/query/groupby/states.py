@@ -54,19 +54,15 @@ class StatePlan:
     @cached_property
     def is_narrow(self) -> bool:
         """Whether every state is a few numbers for each group."""
-        return all(
-            isinstance(aggregate.inner if isinstance(aggregate, NullSkipping) else aggregate, Numeric)
-            for aggregate in self.aggregates
-        )
+        return all(isinstance(_unwrapped(aggregate), Numeric) for aggregate in self.aggregates)
 
     @cached_property
     def only_adds(self) -> bool:
         """Whether plain single-value columns are only counted and summed, so that a mask can be applied on the way."""
         return all(
-            isinstance(slot.owner, Numeric)
-            and slot.filter is None
-            and not slot.owner.is_multi_value
-            and slot.needs in _ADDING
+            slot.filter is None
+            and (totals := _totals_of(slot.owner)) is not None
+            and (slot.needs if totals is slot.owner else totals.needs) in _ADDING
             and all(isinstance(argument, Column) for argument in slot.arguments)
             for slot in self.slots
         )
@@ -81,6 +77,17 @@ class StatePlan:
         """Every expression that is read for aggregates, each once."""
         arguments = [argument for slot in self.slots for argument in slot.arguments]
         return tuple(dict.fromkeys([*arguments, *(column for column in self.filters if column is not None)]))
+
+
+def _unwrapped(aggregate: Aggregate) -> Aggregate:
+    return aggregate.inner if isinstance(aggregate, NullSkipping) else aggregate
+
+
+def _totals_of(aggregate: Aggregate) -> Numeric | None:
+    """Return the aggregate, without its wrapper, whose state is totals of single values; else None."""
+    if isinstance(aggregate, NullSkipping):
+        return aggregate.totals
+    return aggregate if isinstance(aggregate, Numeric) and not aggregate.is_multi_value else None
 
 
 def plan_states(calls: Sequence[AggregateCall], count_rows: bool) -> StatePlan:
@@ -113,7 +120,7 @@ def _plan_states(calls: Sequence[AggregateCall], count_rows: bool) -> StatePlan:
         slot = by_argument.get((kind, call.arguments, call.filter))
         if slot is None:
             slot = by_argument[kind, call.arguments, call.filter] = _Slot(aggregate, call.arguments, call.filter)
-            slot.is_arithmetic = kind == "totals" and any(map(is_arithmetic, call.arguments))
+            slot.is_arithmetic = isinstance(_unwrapped(aggregate), Numeric) and any(map(is_arithmetic, call.arguments))
             slots.append(slot)
         slot.users.append(index)
         if isinstance(aggregate, Numeric):
@@ -179,7 +186,10 @@ class States:
     def update_kept(self, block: DocMask, operand: Evaluate) -> None:
         """Add the rows of a block to the only group; `operand` gives values at all rows of its span. See `only_adds`."""
         for slot, state in zip(self._plan.slots, self._states, strict=True):
-            state.update_kept(block.flags, len(block), operand(slot.arguments[0]) if slot.arguments else None)
+            if isinstance(slot.owner, NullSkipping):
+                slot.owner.update_kept(state, block.flags, len(block), operand(slot.arguments[0]))
+            else:
+                state.update_kept(block.flags, len(block), operand(slot.arguments[0]) if slot.arguments else None)
 
     def combine(self, other: "States") -> None:
         """Add the states of another thread over the same groups."""
