@@ -16,8 +16,8 @@ import pytest
 import yaml
 
 import gamay
+from gamay.base.properties import parse_properties
 from gamay.ingest.job_spec import JobSpec, job_spec_from_properties
-from gamay.ingest.template import parse_properties
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.validation import validate_schema, validate_table_config
@@ -78,9 +78,10 @@ def test_relative_links_lead_somewhere(path: Path) -> None:
     assert not broken
 
 
-def test_the_python_guide_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["python.md", "client.md"])
+def test_the_guides_of_python_run(tmp_path: Path, name: str) -> None:
     script = tmp_path / "guide.py"
-    script.write_text("\n".join(blocks(DOCS / "guide" / "python.md", "python")), encoding="utf-8")
+    script.write_text("\n".join(blocks(DOCS / "guide" / name, "python")), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, str(script)], cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, timeout=120
     )

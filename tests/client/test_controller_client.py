@@ -1,14 +1,15 @@
 """What the clients send, and what they make of answers."""
 
 import json
+import subprocess
+import sys
 
 import httpx
 import pytest
 
-from gamay.base.errors import ConflictError, ErrorCode, GamayError, InvalidConfigError, NotFoundError, QueryError
-from gamay.client.broker import BrokerClient
+from gamay.base.errors import ConflictError, GamayError, InvalidConfigError, NotFoundError
 from gamay.client.controller import ControllerClient
-from gamay.client.http import ServiceError
+from gamay.client.http import ServiceError, service_url
 
 
 @pytest.fixture
@@ -120,36 +121,35 @@ def test_nobody_there():
     assert raised.value.status is None
 
 
-def broker(response):
-    seen = []
-
-    def answer(request):
-        seen.append(json.loads(request.read()))
-        return httpx.Response(200, json=response)
-
-    return BrokerClient("localhost:8099", transport=httpx.MockTransport(answer)), seen
+def test_live_brokers(controller):
+    one = {"instanceName": "Broker_b_1", "host": "b", "port": 1, "grpcPort": -1}
+    controller.answers = {("GET", "/v2/brokers"): (200, {"tenants": {"T": [one]}, "tables": {"t_OFFLINE": [one]}})}
+    assert controller.client.live_brokers() == ({"T": [one]}, {"t_OFFLINE": [one]})
+    assert str(controller.requests[0].url) == "http://localhost:9000/v2/brokers?state=ONLINE"
 
 
-def test_query():
-    table = {"dataSchema": {"columnNames": ["n"], "columnDataTypes": ["LONG"]}, "rows": [[5]]}
-    client, seen = broker({"resultTable": table, "exceptions": []})
-    answer = client.query("SELECT 1", {"timeoutMs": 5, "trace": True})
-    assert (answer.column_names, answer.column_types, answer.rows) == (("n",), ("LONG",), [[5]])
-    assert seen == [{"sql": "SELECT 1", "queryOptions": "timeoutMs=5;trace=true"}]
+@pytest.mark.parametrize(
+    ("text", "url", "credentials"),
+    [
+        ("b:1", "https://b:1", None),
+        ("http://b:1/", "http://b:1", None),
+        ("b", "https://b", None),
+        ("http://[::1]:8099/pinot/", "http://[::1]:8099/pinot", None),
+        ("a%40b:c%3Ad@h:1", "https://h:1", ("a@b", "c:d")),
+        ("http://a@h", "http://h", ("a", "")),
+    ],
+)
+def test_addresses(text, url, credentials):
+    assert service_url(text, "https") == (url, credentials)
 
 
-def test_query_exception():
-    client, _ = broker({"exceptions": [{"errorCode": 190, "message": "TableDoesNotExistError: no table 'x'"}]})
-    with pytest.raises(QueryError, match=r"^no table 'x'$") as raised:
-        client.query("SELECT 1 FROM x")
-    assert raised.value.code is ErrorCode.TABLE_DOES_NOT_EXIST
+@pytest.mark.parametrize("text", ["", "http://", "ftp://h", "h:port", "h:99999", "h h", "http://[::1", "//"])
+def test_what_is_no_address(text):
+    with pytest.raises(InvalidConfigError, match="is not the address of a service"):
+        service_url(text)
 
 
 def test_clients_start_without_the_engine():
-    import subprocess
-    import sys
-
-    code = (
-        "import sys, gamay.client.controller, gamay.client.broker; print({'numba', 'pyarrow', 'pyspark'} & set(sys.modules))"
-    )
+    heavy = {"httpx", "numba", "numpy", "pandas", "polars", "pyarrow", "pyspark"}
+    code = f"import sys, gamay.client; print({heavy} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "set()"

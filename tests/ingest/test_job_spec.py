@@ -4,8 +4,9 @@ import pytest
 
 from gamay.base.clock import ManualClock
 from gamay.base.errors import InvalidConfigError, NotFoundError
+from gamay.base.properties import parse_properties
 from gamay.ingest.job_spec import JobSpec, load_job_spec
-from gamay.ingest.template import parse_properties, render
+from gamay.ingest.template import render
 
 YAML = """
 executionFrameworkSpec:

@@ -116,16 +116,17 @@ def unpack_flights(folder: Path) -> list[Path]:
 
 
 def _ask(broker_url: str) -> None:
-    from gamay.client.broker import BrokerClient
+    from gamay.client import Connection
 
     print_heading("4. Ask")
-    broker = BrokerClient(broker_url)
-    for query in tomllib.loads((SAMPLES / "queries.toml").read_text(encoding="utf-8"))["query"]:
-        print(f"\n{query['title']}")
-        print_sql(query["sql"].strip())
-        answer = broker.query(query["sql"])
-        print_answer(answer.column_names, answer.column_types, answer.rows)
-        print_statistics(answer.response)
+    with Connection.from_host_list(broker_url) as connection:
+        for query in tomllib.loads((SAMPLES / "queries.toml").read_text(encoding="utf-8"))["query"]:
+            print(f"\n{query['title']}")
+            print_sql(query["sql"].strip())
+            answer = connection.execute(query["sql"])
+            for result in answer:
+                print_answer(result.columns, result.types, result.wire_rows)
+            print_statistics(answer.response)
 
 
 def _explore(controller_url: str, broker_url: str) -> None:

@@ -59,10 +59,12 @@ def run_query(sql: str, broker: str, data_dir: Path | None, output: str) -> None
             if output == "table":
                 print(f"{result.time_used_ms} ms")
         return
-    from gamay.client.broker import BrokerClient
+    from gamay.client import Connection
 
-    answer = BrokerClient(broker).query(sql)
-    print_answer(answer.column_names, answer.column_types, answer.rows, output)
+    with Connection.from_host_list(broker) as connection:
+        answer = connection.execute(sql)
+    for found in answer:
+        print_answer(found.columns, found.types, found.wire_rows, output)
     if output == "table":
         print_statistics(answer.response)
 

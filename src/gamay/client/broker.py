@@ -1,50 +1,79 @@
-"""Queries over the broker's HTTP interface."""
+"""Queries to one broker."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from gamay.base.errors import ErrorCode, QueryError
-from gamay.client.http import HttpService
+from gamay.base.errors import ErrorCode
+from gamay.client.errors import ProgrammingError
+from gamay.client.http import HttpService, NotAnAnswerError, ServiceError
 
-_CODES = {code.code: code for code in ErrorCode}
-
-
-@dataclass(frozen=True, slots=True)
-class ResultSet:
-    """An answer. response: the whole JSON as the broker sent it, with statistics and, where it is partial, exceptions."""
-
-    column_names: tuple[str, ...]
-    column_types: tuple[str, ...]
-    rows: list[list[Any]]
-    response: Mapping[str, Any]
+SQL, PQL = "sql", "pql"
+SQL_PATH, PQL_PATH = "/query/sql", "/query"
+_ANSWER_KEYS = ("exceptions", "resultTable", "aggregationResults", "selectionResults")
 
 
 class BrokerClient(HttpService):
-    """Sends queries to a broker."""
+    """One broker. `gamay.client.Connection` finds brokers, tries another one when one fails, and reads the answers."""
 
     def health(self) -> bool:
         """Return whether the broker says that it is ready."""
-        return self.request("GET", "/health").status_code == 200
+        try:
+            return self.request("GET", "/health").status_code == 200
+        except ServiceError:
+            return False
 
-    def query(self, sql: str, options: Mapping[str, Any] | None = None) -> ResultSet:
-        """Return the answer of a query; raises QueryError when the broker reports an exception.
+    def ask(
+        self,
+        query: str,
+        *,
+        language: str = SQL,
+        options: str = "",
+        path: str | None = None,
+        timeout_s: float | None = None,
+    ) -> dict[str, Any]:
+        """Return the JSON that answers a query, which may hold exceptions.
 
-        options: query options such as `{"timeoutMs": 500}`.
+        options: query options as `option_text` makes them. path: where the broker takes queries, if not at the usual place.
+        timeout_s: how long to wait for this answer, if not as long as for all others.
+
+        Raises the errors of `HttpService.json`.
         """
-        payload: dict[str, Any] = {"sql": sql}
+        payload: dict[str, Any] = {language: query}
         if options:
-            payload["queryOptions"] = ";".join(f"{name}={_text(value)}" for name, value in options.items())
-        response = self.json("POST", "/query/sql", json=payload)
-        exceptions = response.get("exceptions") or []
-        if exceptions:
-            code = _CODES.get(exceptions[0].get("errorCode"), ErrorCode.UNKNOWN)
-            message = str(exceptions[0].get("message", "")).removeprefix(f"{code.label}: ")
-            raise QueryError(code, message)
-        table = response.get("resultTable") or {"dataSchema": {"columnNames": [], "columnDataTypes": []}, "rows": []}
-        schema = table["dataSchema"]
-        return ResultSet(tuple(schema["columnNames"]), tuple(schema["columnDataTypes"]), table["rows"], response)
+            payload["queryOptions"] = options
+        path = path or (PQL_PATH if language == PQL else SQL_PATH)
+        timeout = {} if timeout_s is None else {"timeout": timeout_s}
+        answer = self.json("POST", path, json=payload, **timeout)
+        if not isinstance(answer, dict) or not any(key in answer for key in _ANSWER_KEYS):
+            raise NotAnAnswerError(f"POST {self.url}{path} answered with JSON that is not the answer to a query")
+        return answer
 
 
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def option_text(options: Mapping[str, Any]) -> str:
+    """Return query options as requests carry them. Raises ProgrammingError for what would be read as another option.
+
+    >>> option_text({"timeoutMs": 500, "trace": True})
+    'timeoutMs=500;trace=true'
+    """
+    parts = []
+    for name, value in options.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if not name.strip() or "=" in name or ";" in name or ";" in text:
+            raise ProgrammingError(f"a query option cannot be {name!r} = {text!r}", ErrorCode.QUERY_VALIDATION)
+        parts.append(f"{name}={text}")
+    return ";".join(parts)
+
+
+def options_of(given: Mapping[str, Any] | str | None) -> dict[str, Any]:
+    """Return query options given as a mapping, or as text like `timeoutMs=500;trace=true`. Raises ProgrammingError."""
+    if given is None:
+        return {}
+    if not isinstance(given, str):
+        return dict(given)
+    options = {}
+    for part in filter(None, map(str.strip, given.split(";"))):
+        name, equals, value = part.partition("=")
+        if not equals or not name.strip():
+            raise ProgrammingError(f"the query option {part!r} must look like name=value", ErrorCode.SQL_PARSING)
+        options[name.strip()] = value.strip()
+    return options

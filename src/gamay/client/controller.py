@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from gamay.client.http import HttpService, ServiceError, failure_of
+from gamay.client.http import HttpService, NotAnAnswerError, ServiceError, failure_of
 
 UPLOAD_TIMEOUT_S = 600.0
 _CHUNK_BYTES = 1 << 20
@@ -26,6 +26,13 @@ class ControllerClient(HttpService):
     def version(self) -> dict[str, str]:
         """Return the versions of the controller's components."""
         return dict(self.json("GET", "/version"))
+
+    def live_brokers(self) -> tuple[dict[str, list[dict[str, Any]]], dict[str, list[dict[str, Any]]]]:
+        """Return the live brokers by tenant and by typed table: `{"instanceName", "host", "port", "grpcPort"}`."""
+        answer = self.json("GET", "/v2/brokers", params={"state": "ONLINE"})
+        if not isinstance(answer, dict) or not {"tenants", "tables"} <= answer.keys():
+            raise NotAnAnswerError(f"{self.url} did not answer with a list of brokers; is it a controller?")
+        return dict(answer["tenants"]), dict(answer["tables"])
 
     # -- schemas
 

@@ -1,13 +1,21 @@
-"""Requests to a controller or broker, and their failures as Gamay's errors."""
+"""Requests to a controller or broker, and their failures as Gamay's errors.
+
+httpx is imported with the first client, not with this module: it takes longer to load than all the rest together.
+"""
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import unquote, urlsplit, urlunsplit
 
-import httpx
+import orjson
 
 from gamay.base.errors import ConflictError, GamayError, InvalidConfigError, NotFoundError
 
+if TYPE_CHECKING:
+    import httpx
+
 TIMEOUT_S = 30.0
+_SHOWN_MAX = 120  # characters of an answer that is not understood
 
 
 class ServiceError(GamayError):
@@ -19,23 +27,80 @@ class ServiceError(GamayError):
         self.http_status = status or 503
 
 
+class UnreachableError(ServiceError):
+    """No connection was made, so the service has not seen the request."""
+
+
+class NoAnswerInTimeError(ServiceError):
+    """The service may still be at work on the request."""
+
+
+class NotAnAnswerError(GamayError):
+    """An answer that the service could not have given: not JSON, or cut off. Perhaps something else listens there."""
+
+    http_status = 502
+
+
+def service_url(text: str, scheme: str = "http") -> tuple[str, tuple[str, str] | None]:
+    """Return the URL of a service without its user, and (user, password) where it has them.
+
+    scheme: the scheme of a text without one. Raises InvalidConfigError.
+
+    >>> service_url("broker-1:8099", "https")
+    ('https://broker-1:8099', None)
+    >>> service_url("http://ann:s%40cret@localhost:8099/")
+    ('http://localhost:8099', ('ann', 's@cret'))
+    """
+    try:
+        parts = urlsplit(text if "://" in text else f"{scheme}://{text}")
+        port = parts.port
+    except ValueError as error:
+        raise InvalidConfigError(f"{text!r} is not the address of a service: {error}") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname or any(c.isspace() for c in parts.netloc):
+        raise InvalidConfigError(f"{text!r} is not the address of a service, such as http://localhost:8099")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    url = urlunsplit((parts.scheme, host if port is None else f"{host}:{port}", parts.path.rstrip("/"), "", ""))
+    if parts.username is None:
+        return url, None
+    return url, (unquote(parts.username), unquote(parts.password or ""))
+
+
 class HttpService:
-    """One service at one address. Use as a context manager, or call `close`."""
+    """One service at one address; any number of threads may use it. Use as a context manager, or call `close`."""
 
     def __init__(
         self,
         url: str,
         *,
         auth_token: str | None = None,
+        headers: Mapping[str, str] | None = None,
         timeout_s: float = TIMEOUT_S,
+        connect_timeout_s: float | None = None,
         verify: Any = True,
-        transport: httpx.BaseTransport | None = None,
+        transport: "httpx.BaseTransport | None" = None,
     ) -> None:
-        """auth_token: the value of the Authorization header. verify: as for httpx: True, False or an SSLContext."""
-        headers = {"Authorization": auth_token} if auth_token else {}
-        self.url = (url if "://" in url else f"http://{url}").rstrip("/")
+        """url: may carry a user and password, which are sent as Basic credentials unless there is a token.
+
+        auth_token: the value of the Authorization header. headers: sent with every request. timeout_s: how long to wait for
+        an answer; connect_timeout_s: for a connection. verify: as for httpx: True, False or an SSLContext.
+        Raises InvalidConfigError for what is no URL.
+        """
+        import httpx
+
+        self.url, auth = service_url(url)
+        sent = dict(headers or {})
+        if auth_token:
+            sent["Authorization"] = auth_token
+            auth = None
         self._http = httpx.Client(
-            base_url=self.url, headers=headers, timeout=timeout_s, verify=verify, transport=transport, trust_env=False
+            base_url=self.url,
+            headers=sent,
+            auth=auth,
+            timeout=httpx.Timeout(timeout_s, connect=connect_timeout_s or timeout_s),
+            # without TLS there is nothing to verify, and to load the certificates takes longer than many a query
+            verify=verify if self.url.startswith("https:") else False,
+            transport=transport,
+            trust_env=False,
         )
 
     def __enter__(self) -> Self:
@@ -48,30 +113,44 @@ class HttpService:
         """Close the connections."""
         self._http.close()
 
-    def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+    def request(self, method: str, path: str, **options: Any) -> "httpx.Response":
         """Send a request; raises the error that the answer's status stands for, with the service's own sentence.
 
         400, 409, 404 become InvalidConfigError, ConflictError, NotFoundError; other 4xx GamayError; 5xx and failed
-        connections ServiceError.
+        connections ServiceError (UnreachableError, NoAnswerInTimeError).
         """
+        import httpx
+
         if isinstance(params := options.get("params"), Mapping):
             options["params"] = {k: _parameter(v) for k, v in params.items() if v is not None}
+        what = f"{method} {self.url}{path}"
         try:
             response = self._http.request(method, path, **options)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            detail = "no connection in time" if isinstance(error, httpx.TimeoutException) else str(error)
+            raise UnreachableError(f"{what} got no answer: {detail}", None) from error
+        except httpx.TimeoutException as error:
+            raise NoAnswerInTimeError(f"{what} got no answer in time", None) from error
         except httpx.TransportError as error:
             detail = str(error) or type(error).__name__
-            raise ServiceError(f"{method} {self.url}{path} got no answer: {detail}", None) from error
+            raise ServiceError(f"{what} got no answer: {detail}", None) from error
+        except httpx.DecodingError as error:
+            raise NotAnAnswerError(f"{what} got an answer that cannot be decompressed: {error}") from error
         if response.status_code >= 400:
             raise failure_of(response)
         return response
 
     def json(self, method: str, path: str, **options: Any) -> Any:
-        """Send a request and return the JSON of its answer."""
+        """Send a request and return the JSON of its answer. Raises NotAnAnswerError for what is not JSON."""
         response = self.request(method, path, **options)
         try:
-            return response.json()
-        except ValueError as error:
-            raise GamayError(f"{method} {self.url}{path} answered with something that is not JSON") from error
+            return orjson.loads(response.content)
+        except orjson.JSONDecodeError as error:
+            kind = response.headers.get("content-type", "unknown type").partition(";")[0]
+            raise NotAnAnswerError(
+                f"{method} {self.url}{path} answered with something that is not JSON ({kind}, {error}): "
+                f"{_shown(response.text)}"
+            ) from error
 
     def status_text(self, method: str, path: str, **options: Any) -> str:
         """Send a request and return the `status` sentence of its answer."""
@@ -82,7 +161,12 @@ def _parameter(value: Any) -> Any:
     return ("true" if value else "false") if isinstance(value, bool) else value
 
 
-def failure_of(response: httpx.Response) -> GamayError:
+def _shown(text: str) -> str:
+    line = " ".join(text.split())
+    return repr(line if len(line) <= _SHOWN_MAX else f"{line[:_SHOWN_MAX]}…")
+
+
+def failure_of(response: "httpx.Response") -> GamayError:
     """Return the error that a response stands for."""
     status = response.status_code
     sentence = _sentence(response)
@@ -94,7 +178,7 @@ def failure_of(response: httpx.Response) -> GamayError:
     return error
 
 
-def _sentence(response: httpx.Response) -> str:
+def _sentence(response: "httpx.Response") -> str:
     """Return what the service says went wrong: `error` of its JSON, or the text, or the status line."""
     try:
         body = response.json()

@@ -10,7 +10,8 @@ import yaml
 
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.errors import InvalidConfigError, NotFoundError, nearest
-from gamay.ingest.template import parse_properties, render, template_variables
+from gamay.base.properties import parse_properties
+from gamay.ingest.template import render, template_variables
 from gamay.model.parse import (
     EMPTY_MAP,
     FLAG,

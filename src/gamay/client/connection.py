@@ -1,0 +1,368 @@
+"""Connections to a cluster: queries go to one of its brokers, and to another one when that fails."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from gamay.base.clock import SYSTEM_CLOCK, Clock
+from gamay.base.errors import ErrorCode, GamayError, InvalidConfigError, NotFoundError
+from gamay.client.broker import PQL, SQL, BrokerClient, option_text, options_of
+from gamay.client.controller import ControllerClient
+from gamay.client.directory import BrokerDirectory, ControllerDirectory, FixedBrokers, ZooKeeper, ZooKeeperDirectory
+from gamay.client.errors import InterfaceError, OperationalError, ProgrammingError, error_of
+from gamay.client.http import TIMEOUT_S, NoAnswerInTimeError, NotAnAnswerError, ServiceError, UnreachableError
+from gamay.client.literals import fill_names, fill_positions, pyformat_template, qmark_template
+from gamay.client.results import ResultSetGroup
+from gamay.client.selector import REFRESH_S, BrokerSelector, tables_of
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    import httpx
+
+    from gamay.client.cursor import Cursor
+    from gamay.client.statement import PreparedStatement
+
+CONNECT_TIMEOUT_S = 5.0
+_GRACE_S = 1.0  # beyond the broker's own limit, so that its answer, which says more, can arrive
+_THREADS = 16
+_UNAVAILABLE = 503
+_INTERRUPTED_MAX = 1  # a query that may have brought a broker down is not sent to all the others, too
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How brokers are spoken to.
+
+    auth_token: the value of the Authorization header, such as `Bearer …`; or user and password for Basic. database: the one
+    that tables belong to. timeout_s: how long a query may take; None leaves that to the broker, and waits half a minute.
+    options: query options of every query, as a mapping or as `k=v;k2=v2`. allow_partial: give an answer that some servers
+    had no part in, instead of raising; `ResultSetGroup.partial` and `exceptions` tell. verify: True, False or an SSLContext.
+    sql_path: where the brokers take SQL. transport: of httpx, instead of the network.
+    """
+
+    auth_token: str | None = None
+    user: str | None = None
+    password: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    database: str | None = None
+    timeout_s: float | None = None
+    connect_timeout_s: float = CONNECT_TIMEOUT_S
+    options: Mapping[str, Any] | str | None = None
+    allow_partial: bool = False
+    verify: Any = True
+    sql_path: str | None = None
+    refresh_s: float = REFRESH_S
+    transport: "httpx.BaseTransport | None" = None
+    clock: Clock = SYSTEM_CLOCK
+
+    def service(self) -> dict[str, Any]:
+        """Return what a client of one service is made with."""
+        headers = dict(self.headers)
+        if self.database:
+            headers["database"] = self.database
+        return {
+            "auth_token": self.auth_token or _basic(self.user, self.password),
+            "headers": headers,
+            "timeout_s": self.timeout_s or TIMEOUT_S,
+            "connect_timeout_s": self.connect_timeout_s,
+            "verify": self.verify,
+            "transport": self.transport,
+        }
+
+
+def _basic(user: str | None, password: str | None) -> str | None:
+    if user is None:
+        return None
+    from base64 import b64encode
+
+    credentials = f"{user}:{password or ''}"
+    return f"Basic {b64encode(credentials.encode()).decode()}"
+
+
+class Connection:
+    """A connection to a cluster. Any number of threads may use it. Use as a context manager, or call `close`.
+
+    Made by `from_controller`, `from_host_list`, `from_zookeeper`, `from_properties`, or `gamay.client.connect`; their
+    keywords are the fields of `Settings`. No network is used before the first query, but for a session with ZooKeeper.
+    """
+
+    def __init__(self, directory: BrokerDirectory, settings: Settings | None = None) -> None:
+        self._settings = settings or Settings()
+        self._options = options_of(self._settings.options)
+        self._selector = BrokerSelector(
+            directory, self._settings.clock, refresh_s=self._settings.refresh_s, first=threading.get_native_id()
+        )
+        self._lock = threading.Lock()
+        self._brokers: dict[str, BrokerClient] = {}
+        self._threads: ThreadPoolExecutor | None = None
+        self._closed = False
+
+    # -- making one
+
+    @classmethod
+    def from_host_list(cls, *hosts: str, scheme: str = "http", **settings: Any) -> Self:
+        """Connect to brokers, given as `host:port` or URLs."""
+        chosen = _settings(settings)
+        return cls(_wrong_address(FixedBrokers, hosts, scheme), chosen)
+
+    @classmethod
+    def from_controller(cls, url: str, *, scheme: str | None = None, **settings: Any) -> Self:
+        """Connect to the brokers that a controller knows; they are looked up again every `refresh_s` and when one fails.
+
+        scheme: of the brokers, if not that of the controller's URL.
+        """
+        chosen = _settings(settings)
+        controller: ControllerClient = _wrong_address(_controller, url, chosen)
+        return cls(ControllerDirectory(controller, scheme or controller.url.partition(":")[0]), chosen)
+
+    @classmethod
+    def from_zookeeper(cls, path: str, *, scheme: str = "http", client: ZooKeeper | None = None, **settings: Any) -> Self:
+        """Connect to the brokers registered in ZooKeeper, at `host:port,…/path of the cluster`. Needs `gamay[zookeeper]`.
+
+        client: a started kazoo client to use, and to leave open.
+        """
+        chosen = _settings(settings)
+        return cls(_wrong_address(ZooKeeperDirectory, path, client, scheme), chosen)
+
+    @classmethod
+    def from_properties(cls, properties: "Mapping[str, str] | str | PathLike[str]", **settings: Any) -> Self:
+        """Connect as properties of Java's client say: a mapping, or a file; see `gamay.client.properties`."""
+        from gamay.client.properties import read_properties
+
+        return read_properties(cls, properties, settings)
+
+    # -- queries
+
+    def execute(
+        self,
+        query: str,
+        parameters: Mapping[str, Any] | Sequence[Any] | None = None,
+        *,
+        options: Mapping[str, Any] | str | None = None,
+        language: str = SQL,
+        timeout_s: float | None = None,
+        allow_partial: bool | None = None,
+    ) -> ResultSetGroup:
+        """Return the answer to a query.
+
+        parameters: a mapping for `%(name)s`, or a list for `?`. options: query options, beside those of the connection.
+        language: `sql` or `pql`. timeout_s, allow_partial: instead of the connection's.
+        Raises ProgrammingError, OperationalError, DataError, InternalError by what the answer says, OperationalError when no
+        broker answers (in time), InterfaceError when what answers is no broker.
+        """
+        if language not in (SQL, PQL):
+            raise ProgrammingError(f"the language {language!r} is neither 'sql' nor 'pql'", ErrorCode.QUERY_VALIDATION)
+        text = filled(query, parameters)
+        response, broker = self._ask(text, language, {**self._options, **options_of(options)}, timeout_s)
+        group = ResultSetGroup(response, broker)
+        takes_part = self._settings.allow_partial if allow_partial is None else allow_partial
+        if group.exceptions and not (takes_part and group.result_sets):
+            raise error_of(group.exceptions, response)
+        return group
+
+    def execute_async(
+        self,
+        query: str,
+        parameters: Mapping[str, Any] | Sequence[Any] | None = None,
+        **keywords: Any,
+    ) -> "Future[ResultSetGroup]":
+        """Send a query and return at once; the future gives what `execute` returns or raises.
+
+        It runs on a thread of the connection, so it needs no event loop; within one, `await asyncio.wrap_future(future)`.
+        """
+        self._check_open()
+        with self._lock:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="gamay-client")
+            return self._threads.submit(self.execute, query, parameters, **keywords)
+
+    def prepare_statement(self, query: str, **keywords: Any) -> "PreparedStatement":
+        """Return a statement with a parameter for each `?` of a query. keywords: as of `execute`."""
+        from gamay.client.statement import PreparedStatement
+
+        self._check_open()
+        return PreparedStatement(self, query, keywords)
+
+    # -- DB-API 2.0
+
+    def cursor(self) -> "Cursor":
+        """Return a cursor (PEP 249)."""
+        from gamay.client.cursor import Cursor
+
+        self._check_open()
+        return Cursor(self)
+
+    def commit(self) -> None:
+        """Do nothing: queries change nothing."""
+        self._check_open()
+
+    def rollback(self) -> None:
+        """Do nothing: queries change nothing that could be taken back."""
+        self._check_open()
+
+    def close(self) -> None:
+        """Close the connections to brokers; queries that run on other threads fail. Closing twice is fine."""
+        with self._lock:
+            self._closed = True
+            brokers, self._brokers = self._brokers, {}
+            threads, self._threads = self._threads, None
+        if threads is not None:
+            threads.shutdown(wait=False, cancel_futures=True)
+        for broker in brokers.values():
+            broker.close()
+        self._selector.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- asking
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise InterfaceError("the connection is closed")
+
+    def _broker(self, url: str) -> BrokerClient:
+        with self._lock:
+            self._check_open()
+            if url not in self._brokers:
+                self._brokers[url] = BrokerClient(url, **self._settings.service())
+            return self._brokers[url]
+
+    def _ask(
+        self, query: str, language: str, options: dict[str, Any], timeout_s: float | None
+    ) -> tuple[dict[str, Any], str]:
+        """Return the answer and the URL of the broker that gave it, trying each broker at most once."""
+        self._check_open()
+        path = self._settings.sql_path if language == SQL else None
+        wait_s = self._limit(options, timeout_s)
+        sent = option_text(options)
+        tables = tables_of(query)
+        failures: dict[str, str] = {}
+        interrupted = 0
+        for fresh in (False, True):
+            for url in self._candidates(tables, fresh, failures):
+                broker = self._broker(url)
+                try:
+                    answer = broker.ask(query, language=language, options=sent, path=path, timeout_s=wait_s)
+                except NoAnswerInTimeError as error:
+                    self._selector.failed(url)
+                    raise OperationalError(_out_of_time(broker.url, wait_s), ErrorCode.BROKER_TIMEOUT) from error
+                except ServiceError as error:
+                    if error.status not in (None, _UNAVAILABLE):
+                        raise OperationalError(f"broker {broker.url} failed: {error}", ErrorCode.INTERNAL) from error
+                    self._selector.failed(url)
+                    failures[url] = str(error)
+                    interrupted += not isinstance(error, UnreachableError) and error.status is None
+                    if interrupted > _INTERRUPTED_MAX:
+                        raise _nobody(failures) from error
+                except GamayError as error:
+                    raise _refused(broker.url, error) from error
+                else:
+                    self._selector.answered(url)
+                    return answer, broker.url
+        raise _nobody(failures)
+
+    def _candidates(self, tables: set[str], fresh: bool, failures: Mapping[str, str]) -> list[str]:
+        try:
+            return [url for url in self._selector.candidates(tables, fresh=fresh) if url not in failures]
+        except NotFoundError as error:
+            raise InterfaceError(f"the brokers cannot be looked up, is this a controller's address? {error}") from error
+        except NotAnAnswerError as error:
+            raise InterfaceError(str(error)) from error
+        except GamayError as error:
+            raise OperationalError(f"the brokers cannot be looked up: {error}", ErrorCode.BROKER_INSTANCE_MISSING) from error
+
+    def _limit(self, options: dict[str, Any], timeout_s: float | None) -> float:
+        """Return how long to wait for an answer, in seconds; tells the broker of a limit that it does not know of."""
+        limit_s = self._settings.timeout_s if timeout_s is None else timeout_s
+        told = next((options[name] for name in options if name.lower() == "timeoutms"), None)
+        if told is None:
+            if limit_s is None:
+                return TIMEOUT_S
+            if limit_s <= 0:
+                raise ProgrammingError(f"timeout_s = {limit_s} must be above 0", ErrorCode.QUERY_VALIDATION)
+            options["timeoutMs"] = max(1, round(limit_s * 1000))
+            return limit_s + _GRACE_S
+        try:
+            told_s = float(told) / 1000 + _GRACE_S
+        except ValueError:
+            told_s = TIMEOUT_S  # the broker refuses it, with the reason
+        return told_s if limit_s is None else min(told_s, limit_s + _GRACE_S)
+
+
+def filled(query: str, parameters: Mapping[str, Any] | Sequence[Any] | None) -> str:
+    """Return a query with its parameters: `%(name)s` from a mapping, `?` or `%s` from a list. Raises ProgrammingError.
+
+    Without parameters (None) the query is left as it is.
+    """
+    if not isinstance(query, str):
+        raise ProgrammingError(f"a query is text, not {type(query).__name__}", ErrorCode.QUERY_VALIDATION)
+    try:
+        query.encode()
+    except UnicodeEncodeError as error:
+        raise ProgrammingError(
+            f"the query holds half of a surrogate pair at position {error.start}, which is not a character",
+            ErrorCode.SQL_PARSING,
+        ) from error
+    if parameters is None:
+        return query
+    if isinstance(parameters, Mapping):
+        return fill_names(pyformat_template(query), parameters)
+    if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence):
+        raise ProgrammingError(
+            f"parameters are a mapping or a list, not {type(parameters).__name__}", ErrorCode.QUERY_VALIDATION
+        )
+    marked = qmark_template(query)
+    return fill_positions(marked if marked.keys else pyformat_template(query), parameters)
+
+
+def _settings(given: Mapping[str, Any]) -> Settings:
+    try:
+        return replace(Settings(), **given)
+    except TypeError:
+        from gamay.base.errors import nearest
+
+        known = Settings.__dataclass_fields__
+        wrong = next(name for name in given if name not in known)
+        raise InterfaceError(f"there is no setting {wrong!r}.{nearest(wrong, known)}") from None
+
+
+def _wrong_address(make: Any, *arguments: Any) -> Any:
+    try:
+        return make(*arguments)
+    except ServiceError as error:
+        raise OperationalError(str(error), ErrorCode.BROKER_INSTANCE_MISSING) from error
+    except InvalidConfigError as error:
+        raise InterfaceError(str(error)) from error
+
+
+def _controller(url: str, settings: Settings) -> ControllerClient:
+    return ControllerClient(url, **settings.service())
+
+
+def _out_of_time(url: str, wait_s: float) -> str:
+    return f"broker {url} did not answer within {wait_s:g} s; timeout_s, or the option timeoutMs, gives it longer"
+
+
+def _nobody(failures: Mapping[str, str]) -> OperationalError:
+    told = "; ".join(failures.values()) or "there is none"
+    return OperationalError(f"no broker answers: {told}", ErrorCode.BROKER_INSTANCE_MISSING)
+
+
+def _refused(url: str, error: GamayError) -> Exception:
+    """Return the exception for a broker that answers, but not the query."""
+    if error.http_status in (401, 403):
+        return OperationalError(f"broker {url} denies access: {error}", ErrorCode.ACCESS_DENIED)
+    if isinstance(error, NotFoundError):
+        return InterfaceError(
+            f"{url} takes no queries: {error}. Is it a broker? A controller's address goes to Connection.from_controller"
+        )
+    if isinstance(error, InvalidConfigError):
+        return ProgrammingError(f"broker {url} refuses the request: {error}", ErrorCode.JSON_PARSING)
+    return InterfaceError(str(error))

@@ -1,0 +1,201 @@
+"""Cursors of DB-API 2.0 (PEP 249)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from gamay.client.errors import InterfaceError, Warning
+from gamay.client.results import QueryStatistics, ResultSet, ResultSetGroup
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from gamay.client.connection import Connection
+
+Parameters = Mapping[str, Any] | Sequence[Any]
+Column = tuple[str, str, None, None, None, None, None]
+
+
+class Cursor:
+    """Sends queries and hands out rows, tuples of Python's values. One thread at a time.
+
+    arraysize: how many rows `fetchmany` returns unless told. messages: (Warning, text) about the last answer.
+    """
+
+    def __init__(self, connection: "Connection") -> None:
+        self._connection = connection
+        self._closed = False
+        self._group: ResultSetGroup | None = None
+        self._results: list[ResultSet] = []
+        self._rows: list[tuple[Any, ...]] | None = None
+        self._next = 0
+        self.arraysize = 1
+        self.messages: list[tuple[type[Warning], Warning]] = []
+        self.lastrowid = None
+
+    # -- asking
+
+    def execute(self, operation: str, parameters: Parameters | None = None, **keywords: Any) -> Self:
+        """Send a query; returns the cursor.
+
+        parameters: a mapping for `%(name)s`, or a list for `%s` or `?`; keywords: as of `Connection.execute`.
+        """
+        self._check_open()
+        self._forget()
+        keywords = _renamed(keywords)
+        group = self._connection.execute(operation, parameters, **keywords)
+        self._take(group, list(group.result_sets[:1]))
+        return self
+
+    def executemany(self, operation: str, seq_of_parameters: Iterable[Parameters], **keywords: Any) -> Self:
+        """Send a query once for each of several sets of parameters; fetching gives the rows of all answers, in order."""
+        self._check_open()
+        self._forget()
+        keywords = _renamed(keywords)
+        results: list[ResultSet] = []
+        group = None
+        for parameters in seq_of_parameters:
+            group = self._connection.execute(operation, parameters, **keywords)
+            results += group.result_sets[:1]
+            self._take(group, results)
+        return self
+
+    def _take(self, group: ResultSetGroup, results: list[ResultSet]) -> None:
+        self._group = group
+        self._results = results
+        self._rows = [row for one in results for row in one] if results else None
+        if group.partial:
+            reasons = [message for _, message in group.exceptions] or ["a limit was reached, or a server did not answer"]
+            self.messages += [(Warning, Warning(f"the answer is partial: {reason}")) for reason in reasons]
+
+    def _forget(self) -> None:
+        self._group, self._results, self._rows, self._next = None, [], None, 0
+        self.messages = []
+
+    # -- what the last answer was
+
+    @property
+    def description(self) -> list[Column] | None:
+        """The columns as (name, type code, None, …); None before a query, or where the answer has no rows by its nature.
+
+        The type code is the wire type (`LONG`, `STRING_ARRAY`), which equals the type objects of `gamay.client.types`.
+        """
+        if not self._results:
+            return None
+        first = self._results[0]
+        return [(name, kind, None, None, None, None, None) for name, kind in zip(first.columns, first.types, strict=True)]
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows the answer has; -1 before there is one."""
+        return -1 if self._rows is None else len(self._rows)
+
+    @property
+    def rownumber(self) -> int | None:
+        """The number of the row, from 0, that is fetched next."""
+        return None if self._rows is None else self._next
+
+    @property
+    def connection(self) -> "Connection":
+        return self._connection
+
+    @property
+    def stats(self) -> QueryStatistics | None:
+        """What the last answer cost."""
+        return None if self._group is None else self._group.stats
+
+    @property
+    def partial(self) -> bool:
+        """Whether something is left out of the last answer."""
+        return self._group is not None and self._group.partial
+
+    # -- fetching
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """Return the next row, or None when there is none left."""
+        rows = self._take_rows(1)
+        return rows[0] if rows else None
+
+    def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
+        """Return the next `size` (else `arraysize`) rows, or as many as there are."""
+        return self._take_rows(self.arraysize if size is None else size)
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """Return all rows that are left."""
+        return self._take_rows(None)
+
+    def _take_rows(self, size: int | None) -> list[tuple[Any, ...]]:
+        self._check_open()
+        if self._rows is None:
+            raise InterfaceError("there are no rows to fetch: execute a query first")
+        if size is not None and size < 0:
+            raise InterfaceError(f"{size} rows cannot be fetched")
+        taken = self._rows[self._next :] if size is None else self._rows[self._next : self._next + size]
+        self._next += len(taken)
+        return taken
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> tuple[Any, ...]:
+        row = self.fetchone()
+        if row is None:
+            raise StopIteration
+        return row
+
+    def fetch_arrow_table(self) -> "pa.Table":
+        """Return the whole answer as an Arrow table, whatever was fetched before."""
+        import pyarrow
+
+        self._take_rows(0)
+        tables = [one.to_arrow() for one in self._results]
+        return tables[0] if len(tables) == 1 else pyarrow.concat_tables(tables, promote_options="permissive")
+
+    def fetch_pandas(self) -> Any:
+        """Return the whole answer as a pandas DataFrame."""
+        from gamay.client.frames import pandas_frame
+
+        return pandas_frame(self.fetch_arrow_table())
+
+    def fetch_polars(self) -> Any:
+        """Return the whole answer as a Polars DataFrame."""
+        from gamay.client.frames import polars_frame
+
+        return polars_frame(self.fetch_arrow_table())
+
+    # -- the rest of PEP 249
+
+    def nextset(self) -> None:
+        """Return None: the answer to SQL is one set of rows."""
+        self._check_open()
+
+    def setinputsizes(self, sizes: Sequence[Any]) -> None:
+        """Do nothing, as PEP 249 allows."""
+        self._check_open()
+
+    def setoutputsize(self, size: int, column: int | None = None) -> None:
+        """Do nothing, as PEP 249 allows."""
+        self._check_open()
+
+    def close(self) -> None:
+        """Give up the rows; the cursor cannot be used any more. Closing twice is fine."""
+        self._forget()
+        self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise InterfaceError("the cursor is closed")
+        self._connection._check_open()
+
+
+def _renamed(keywords: dict[str, Any]) -> dict[str, Any]:
+    """Take `queryOptions`, as users of pinotdb write it, for `options`."""
+    if "queryOptions" in keywords:
+        keywords = {**keywords, "options": keywords["queryOptions"]}
+        del keywords["queryOptions"]
+    return keywords

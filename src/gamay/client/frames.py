@@ -1,0 +1,167 @@
+"""Results as Arrow tables and DataFrames; the only module here that loads pyarrow.
+
+| wire type    | Arrow type (`…_ARRAY`: list of it)                                                               |
+| ------------ | ------------------------------------------------------------------------------------------------ |
+| INT          | int32                                                                                            |
+| LONG         | int64                                                                                            |
+| FLOAT        | float32                                                                                          |
+| DOUBLE       | float64                                                                                          |
+| BIG_DECIMAL  | decimal128(38, s), decimal256(76, s) or, beyond, string; s is the largest number of places there |
+| BOOLEAN      | bool                                                                                             |
+| TIMESTAMP    | timestamp("ms"), in UTC                                                                          |
+| STRING, JSON | string                                                                                           |
+| BYTES        | binary                                                                                           |
+| UUID         | binary of 16 bytes                                                                               |
+| UNKNOWN      | null                                                                                             |
+
+All else (MAP, OBJECT) is what Arrow makes of it, or text.
+"""
+
+import uuid
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+
+from gamay.base.errors import InvalidConfigError
+from gamay.client.errors import InterfaceError
+from gamay.client.values import milliseconds_of
+
+_TYPES: dict[str, pa.DataType] = {
+    "INT": pa.int32(),
+    "LONG": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "BOOLEAN": pa.bool_(),
+    "TIMESTAMP": pa.timestamp("ms"),
+    "STRING": pa.string(),
+    "JSON": pa.string(),
+    "BYTES": pa.binary(),
+    "UUID": pa.binary(),
+    "UNKNOWN": pa.null(),
+}
+_DIGITS_128, _DIGITS_256 = 38, 76
+
+
+def arrow_table(columns: Sequence[str], types: Sequence[str], wire_rows: Sequence[Sequence[Any]]) -> pa.Table:
+    """Return rows of an answer, as its JSON has them, as a table; names that occur twice are kept.
+
+    Raises InterfaceError for a value that is not of its column's type.
+    """
+    values = zip(*wire_rows, strict=True) if wire_rows else [()] * len(columns)
+    try:
+        arrays = [_array(kind, list(column)) for kind, column in zip(types, values, strict=True)]
+    except (ValueError, TypeError, ArithmeticError, pa.ArrowException) as error:
+        raise InterfaceError(f"the answer holds a value that is not of its column's type: {error}") from error
+    return pa.Table.from_arrays(arrays, names=list(columns))
+
+
+def _array(kind: str, values: list[Any]) -> pa.Array:
+    element = kind.removesuffix("_ARRAY")
+    if kind == element:
+        return _scalars(element, values)
+    flat = _scalars(element, list(chain.from_iterable(v for v in values if v is not None)))
+    offsets, end = [0], 0
+    for value in values:
+        end += 0 if value is None else len(value)
+        offsets.append(end)
+    mask = pa.array([value is None for value in values], pa.bool_())
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), flat, mask=mask)
+
+
+def _scalars(kind: str, values: list[Any]) -> pa.Array:
+    if kind == "BIG_DECIMAL":
+        return decimal_array([None if v is None else Decimal(v) for v in values])
+    if kind == "TIMESTAMP":
+        return pa.array(_each(milliseconds_of, values), pa.int64()).cast(_TYPES[kind])
+    if kind in ("FLOAT", "DOUBLE"):
+        values = _each(float, values)
+    elif kind == "BYTES":
+        values = _each(bytes.fromhex, values)
+    elif kind == "UUID":
+        values = _each(lambda text: uuid.UUID(text).bytes, values)
+    if kind in _TYPES:
+        return pa.array(values, _TYPES[kind])
+    try:
+        return pa.array(values)
+    except pa.ArrowException:
+        return pa.array(_each(str, values), pa.string())
+
+
+def _each(change: Callable[[Any], Any], values: list[Any]) -> list[Any]:
+    return [None if value is None else change(value) for value in values]
+
+
+def decimal_array(values: Sequence[Decimal | None]) -> pa.Array:
+    """Return decimals as the narrowest Arrow type that holds all their digits; as text where none does.
+
+    >>> decimal_array([Decimal("1.50"), None]).type
+    Decimal128Type(decimal128(38, 2))
+    """
+    places = whole = 0
+    for value in values:
+        if value is not None:
+            _, digits, exponent = value.as_tuple()
+            power = int(exponent)
+            places = max(places, -power)
+            whole = max(whole, len(digits) + power)
+    for digits_max, make in ((_DIGITS_128, pa.decimal128), (_DIGITS_256, pa.decimal256)):
+        if whole + places <= digits_max:
+            return pa.array(values, make(digits_max, places))
+    return pa.array([None if value is None else format(value, "f") for value in values], pa.string())
+
+
+def pandas_frame(table: pa.Table) -> Any:
+    """Return a table as a pandas DataFrame, in which whole numbers and booleans stay such beside nulls.
+
+    Raises InvalidConfigError where pandas is not installed.
+    """
+    try:
+        import pandas
+    except ImportError as error:
+        raise InvalidConfigError("a DataFrame of pandas needs pandas: pip install 'gamay[pandas]'") from error
+    nullable = {pa.int32(): pandas.Int32Dtype(), pa.int64(): pandas.Int64Dtype(), pa.bool_(): pandas.BooleanDtype()}
+    names = [str(i) for i in range(table.num_columns)]  # while columns are told apart: names may occur twice
+    frame = table.rename_columns(names).to_pandas()
+    for name, column in zip(names, table.columns, strict=True):
+        if column.null_count and column.type in nullable:
+            frame[name] = column.to_pandas(types_mapper=nullable.get)
+    frame.columns = table.column_names
+    return frame
+
+
+def polars_frame(table: pa.Table) -> Any:
+    """Return a table as a Polars DataFrame; decimals of more than 38 digits are text.
+
+    Raises InvalidConfigError where Polars is not installed.
+    """
+    try:
+        import polars
+    except ImportError as error:
+        raise InvalidConfigError("a DataFrame of Polars needs Polars: pip install 'gamay[polars]'") from error
+    return polars.from_arrow(
+        pa.Table.from_arrays([_for_polars(c) for c in table.columns], names=_unique(table.column_names))
+    )
+
+
+def _for_polars(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_decimal256(column.type):
+        return column.cast(pa.string())
+    if pa.types.is_list(column.type) and pa.types.is_decimal256(column.type.value_type):
+        return column.cast(pa.list_(pa.string()))
+    return column
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    """Return names told apart by a number where they occur again, as Polars needs them."""
+    taken: set[str] = set()
+    made = []
+    for name in names:
+        unique, number = name, 1
+        while unique in taken:
+            unique, number = f"{name}_{number}", number + 1
+        taken.add(unique)
+        made.append(unique)
+    return made

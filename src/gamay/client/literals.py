@@ -1,0 +1,194 @@
+"""Values of Python as literals of SQL, and the places in a query where they go.
+
+A value can only ever become one literal (or, from a list, several with commas): nothing in it is read as SQL. Placeholders
+are looked for outside string literals, quoted names and comments only.
+"""
+
+import math
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+from gamay.base.errors import ErrorCode, nearest
+from gamay.client.errors import DataError, ProgrammingError
+
+_LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
+# what is not closed goes on to the end: that is the broker's to tell
+_OPAQUE = r"""'(?:[^']|'')*+'?|"(?:[^"]|"")*+"?|`[^`]*+`?|--[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/)?"""
+_QMARK = re.compile(rf"{_OPAQUE}|(?P<place>\?)")
+_PYFORMAT = re.compile(rf"{_OPAQUE}|(?P<percent>%%)|%\((?P<name>[^()]*)\)(?P<conversion>\w?)|(?P<place>%s(?!\w))")
+# beside any other character, a literal is set off by a space: `-?` must not become a comment, nor `'a'?` another string
+_NEIGHBOURS = frozenset(" \t\r\n(),=<>+*;[]|")
+
+
+def literal(value: Any) -> str:
+    """Return a value as SQL.
+
+    None, bool, int, float, Decimal, str, bytes (hex), datetime (in UTC; without a zone it is taken for UTC), date, time,
+    UUID; NumPy's scalars; lists, tuples, sets and arrays of these, for IN. Raises DataError for what has no literal.
+
+    >>> literal("it's"), literal([1, 2.5, None]), literal(b"\\x01\\xff")
+    ("'it''s'", '1, 2.5, NULL', "'01ff'")
+    """
+    if hasattr(value, "tolist") and not isinstance(value, memoryview):
+        value = _of_numpy(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        if not value:
+            raise DataError("an empty list has no literal: IN needs at least one value", ErrorCode.QUERY_VALIDATION)
+        return ", ".join(_scalar(_of_numpy(v) if hasattr(v, "tolist") else v) for v in value)
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, int):
+        number = int(value)
+        return str(number) if _LONG_MIN <= number <= _LONG_MAX else f"CAST('{number}' AS BIG_DECIMAL)"
+    if isinstance(value, float):
+        return repr(float(value)) if math.isfinite(value) else f"CAST('{_special(value)}' AS DOUBLE)"
+    if isinstance(value, Decimal):
+        return _decimal(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"'{bytes(value).hex()}'"
+    if isinstance(value, datetime):
+        if value != value:
+            return "NULL"  # pandas' NaT
+        moment = value if value.tzinfo is None else value.astimezone(UTC)
+        return f"'{moment.replace(tzinfo=None).isoformat(' ')}'"
+    if isinstance(value, date | time):
+        return f"'{value.isoformat()}'"
+    if isinstance(value, uuid.UUID):
+        return f"'{value}'"
+    raise DataError(
+        f"a parameter of type {type(value).__name__} has no literal; give None, bool, int, float, Decimal, str, bytes, "
+        "datetime, date, time, UUID, or a list of these",
+        ErrorCode.QUERY_VALIDATION,
+    )
+
+
+def _of_numpy(value: Any) -> Any:
+    """Return a NumPy (or pandas, or Arrow) object as Python's; 64-bit times in any unit as datetime."""
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    if kind == "M" and hasattr(value, "astype"):
+        value = value.astype("datetime64[us]")
+    return value.tolist()
+
+
+def _text(value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"a text parameter holds half of a surrogate pair at position {error.start}, which is not a character",
+            ErrorCode.QUERY_VALIDATION,
+        ) from error
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _special(value: float) -> str:
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _decimal(value: Decimal) -> str:
+    if not value.is_finite():
+        raise DataError(f"the decimal {value} has no literal: BIG_DECIMAL is finite", ErrorCode.QUERY_VALIDATION)
+    plain = format(value, "f")
+    if "." not in plain:
+        return _scalar(int(plain))
+    # a number with a point is a double: one that would lose digits as such is written as text
+    return plain if Decimal(repr(float(value))) == value else f"CAST('{plain}' AS BIG_DECIMAL)"
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A query cut at its placeholders. pieces: one more than keys; keys: names, or positions from 0."""
+
+    pieces: tuple[str, ...]
+    keys: tuple[str | int, ...]
+
+    def fill(self, literals: Mapping[str | int, str]) -> str:
+        """Return the query with a literal for each placeholder."""
+        parts = [self.pieces[0]]
+        for key, piece in zip(self.keys, self.pieces[1:], strict=True):
+            before = parts[-1] or (parts[-2] if len(parts) > 1 else "")  # an empty piece: two placeholders in a row
+            if before and before[-1] not in _NEIGHBOURS:
+                parts.append(" ")
+            parts.append(literals[key])
+            if piece and piece[0] not in _NEIGHBOURS:
+                parts.append(" ")
+            parts.append(piece)
+        return "".join(parts)
+
+
+def qmark_template(query: str) -> Template:
+    """Cut a query at its `?`.
+
+    >>> qmark_template("SELECT '?' FROM t WHERE a = ?").pieces
+    ("SELECT '?' FROM t WHERE a = ", '')
+    """
+    pieces, start = [], 0
+    for found in _QMARK.finditer(query):
+        if found["place"]:
+            pieces.append(query[start : found.start()])
+            start = found.end()
+    return Template((*pieces, query[start:]), tuple(range(len(pieces))))
+
+
+def pyformat_template(query: str) -> Template:
+    """Cut a query at its `%(name)s`, or `%s`; `%%` stands for `%` everywhere. Other `%` are left: they divide, or match."""
+    pieces: list[str] = []
+    keys: list[str | int] = []
+    current: list[str] = []
+    start = 0
+    for found in _PYFORMAT.finditer(query):
+        current.append(query[start : found.start()].replace("%%", "%"))
+        start = found.end()
+        if found["place"] or found["name"] is not None:
+            if found["name"] is not None and found["conversion"] != "s":
+                raise ProgrammingError(
+                    f"the placeholder {found[0]} must be written %({found['name']})s", ErrorCode.QUERY_VALIDATION
+                )
+            keys.append(len(keys) if found["name"] is None else found["name"])
+            pieces.append("".join(current))
+            current = []
+        else:
+            current.append(found[0].replace("%%", "%"))
+    return Template((*pieces, "".join(current) + query[start:]), tuple(keys))
+
+
+def fill_positions(template: Template, parameters: Sequence[Any]) -> str:
+    """Fill placeholders in order. Raises ProgrammingError where there are not as many parameters as placeholders."""
+    names = [key for key in template.keys if isinstance(key, str)]
+    if names:
+        raise ProgrammingError(
+            f"the query names its parameters (%({names[0]})s): give a mapping, not a list", ErrorCode.QUERY_VALIDATION
+        )
+    if len(parameters) != len(template.keys):
+        raise ProgrammingError(
+            f"the query has {len(template.keys)} placeholders, but {len(parameters)} parameters are given",
+            ErrorCode.QUERY_VALIDATION,
+        )
+    return template.fill({i: literal(value) for i, value in enumerate(parameters)})
+
+
+def fill_names(template: Template, parameters: Mapping[str, Any]) -> str:
+    """Fill placeholders by name; names that the query does not use are fine. Raises ProgrammingError."""
+    for key in template.keys:
+        if not isinstance(key, str):
+            raise ProgrammingError(
+                "the query numbers its parameters (%s): give a list, not a mapping", ErrorCode.QUERY_VALIDATION
+            )
+        if key not in parameters:
+            raise ProgrammingError(
+                f"the query's parameter %({key})s is not given.{nearest(key, parameters)}", ErrorCode.QUERY_VALIDATION
+            )
+    return template.fill({key: literal(parameters[str(key)]) for key in set(template.keys)})

@@ -1,0 +1,63 @@
+"""Rows as text and HTML, for prompts and notebooks."""
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+_CELL_WIDTH_MAX = 40
+
+
+def format_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], num_rows: int, time_used_ms: int) -> str:
+    """Return rows as text in columns, numbers to the right, and a line that says how many there are.
+
+    rows: the first of the `num_rows`.
+
+    >>> print(format_table(("city", "n"), [("Oslo", 12), ("Lima", 7)], 2, 3))
+    city   n
+    ----  --
+    Oslo  12
+    Lima   7
+    2 rows, 3 ms
+    """
+    cells = [[_cell(value) for value in row] for row in rows]
+    widths = [max([len(name), *(len(row[i]) for row in cells)]) for i, name in enumerate(columns)]
+    right = [all(_is_number(row[i]) for row in rows) and bool(rows) for i in range(len(columns))]
+    lines = [_line(list(columns), widths, right), "  ".join("-" * width for width in widths)] if columns else []
+    lines += [_line(row, widths, right) for row in cells]
+    if num_rows > len(rows):
+        lines.append("…")
+    lines.append(_summary(num_rows, num_rows, time_used_ms))
+    return "\n".join(lines)
+
+
+def html_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], num_rows: int, time_used_ms: int) -> str:
+    """Return the same as HTML."""
+    right = [bool(rows) and all(_is_number(row[i]) for row in rows) for i in range(len(columns))]
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = "".join(f"<tr>{''.join(map(_html_cell, row, right))}</tr>" for row in rows)
+    foot = _summary(num_rows, len(rows), time_used_ms)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{escape(foot)}</p>"
+
+
+def _summary(num_rows: int, shown: int, time_used_ms: int) -> str:
+    first = f", the first {shown} shown" if shown < num_rows else ""
+    return f"{num_rows} row{'' if num_rows == 1 else 's'}{first}, {time_used_ms} ms"
+
+
+def _html_cell(value: Any, right: bool) -> str:
+    return f"<td style='text-align:{'right' if right else 'left'}'>{escape(_cell(value))}</td>"
+
+
+def _line(cells: list[str], widths: list[int], right: list[bool]) -> str:
+    padded = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True)]
+    return "  ".join(padded).rstrip()
+
+
+def _cell(value: Any) -> str:
+    text = f"{value:.6g}" if isinstance(value, float) else "null" if value is None else str(value)
+    text = text.replace("\n", "\\n")
+    return text if len(text) <= _CELL_WIDTH_MAX else text[: _CELL_WIDTH_MAX - 1] + "…"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
