@@ -9,6 +9,9 @@ from collections.abc import Iterable
 from enum import Enum
 
 
+_DETAIL_MAX = 2000
+
+
 class ErrorCode(Enum):
     """Query error codes: (code, name in the message, HTTP status when a client asks for HTTP statuses)."""
 
@@ -61,8 +64,10 @@ class QueryError(GamayError):
         self.http_status = code.http_status
 
     def client_message(self) -> str:
-        """Return the text of the `message` field of the response: `<name>: <detail>`."""
-        return f"{self.code.label}: {self}"
+        """Return the text of the `message` field of the response: `<name>: <detail>`, the latter cut when it is very long."""
+        detail = str(self)
+        shown = detail if len(detail) <= _DETAIL_MAX else f"{detail[:_DETAIL_MAX]}…"
+        return f"{self.code.label}: {shown}"
 
 
 class InvalidConfigError(GamayError):

@@ -65,10 +65,11 @@ class QueryAnswers:
 
 
 def _encoded(response: BrokerResponse) -> tuple[int, int, bytes]:
+    content = encode(response)
     if not response.exceptions:
-        return -1, 200, encode(response)
+        return -1, 200, content
     code = response.exceptions[0][0]
-    return code, _HTTP_STATUSES.get(code, 500), encode(response)
+    return code, _HTTP_STATUSES.get(code, 500), content
 
 
 class QueryEndpoint:

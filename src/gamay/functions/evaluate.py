@@ -69,6 +69,7 @@ def _of_not_null(call: Call, function: ScalarFunction, args: list[Operand], null
 
 def evaluate_constant(expression: Call) -> Expression:
     """Compute an expression of constants; one that yields a list comes back as it is. Raises QueryError."""
+    result_type(expression, _no_column_type, post_aggregation=True)
     result = evaluate(expression, _no_column, 1, post_aggregation=True)
     if not isinstance(result, Scalar):
         return expression
@@ -90,7 +91,15 @@ def result_type(expression: Expression, column_type: ColumnTypes, *, post_aggreg
 
 
 def _no_column(name: str) -> Operand:
-    raise QueryError(ErrorCode.QUERY_VALIDATION, f"'{name}' is a column where only constants can stand")
+    raise _not_constant(name)
+
+
+def _no_column_type(name: str) -> ValueType:
+    raise _not_constant(name)
+
+
+def _not_constant(name: str) -> QueryError:
+    return QueryError(ErrorCode.QUERY_VALIDATION, f"'{name}' is a column where only constants can stand")
 
 
 def _function(call: Call, types: list[ValueType], post_aggregation: bool) -> ScalarFunction:

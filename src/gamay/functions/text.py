@@ -70,15 +70,14 @@ def condition_text(condition: Expression) -> str:
         return f"({f' {name.upper()} '.join(map(condition_text, args))})"
     if name == "not":
         return f"(NOT {condition_text(args[0])})"
-    first, others = to_text(args[0]) if args else "", list(map(to_text, args[1:]))
-    if name in _COMPARISONS and len(others) == 1:
-        return f"{first} {_COMPARISONS[name]} {others[0]}"
+    if name in _COMPARISONS and len(args) == 2:
+        return f"{to_text(args[0])} {_COMPARISONS[name]} {to_text(args[1])}"
     if name in ("in", "notin"):
-        return f"{first} {'IN' if name == 'in' else 'NOT IN'} ({','.join(others)})"
-    if name == "between" and len(others) == 2:
-        return f"{first} BETWEEN {others[0]} AND {others[1]}"
+        return f"{to_text(args[0])} {'IN' if name == 'in' else 'NOT IN'} ({','.join(map(to_text, args[1:]))})"
+    if name == "between" and len(args) == 3:
+        return f"{to_text(args[0])} BETWEEN {to_text(args[1])} AND {to_text(args[2])}"
     if name in ("isnull", "isnotnull"):
-        return f"{first} IS {'NULL' if name == 'isnull' else 'NOT NULL'}"
+        return f"{to_text(args[0])} IS {'NULL' if name == 'isnull' else 'NOT NULL'}"
     return to_text(condition) if name == "regexplike" else f"{to_text(condition)} = 'true'"
 
 

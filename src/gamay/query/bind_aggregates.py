@@ -93,6 +93,8 @@ class AggregateBinder:
             if isinstance(part, Call) and is_aggregate(part.name):
                 raise QueryError(ErrorCode.QUERY_VALIDATION, f"An aggregate cannot contain another one: {to_text(inner)}")
         types = [self._type_of(argument) for argument in arguments]
+        if any(data_type is DataType.UNKNOWN for data_type, _ in types):
+            raise QueryError(ErrorCode.QUERY_VALIDATION, f"{to_text(inner)} aggregates NULL, which is no value; name a column")
         aggregate = bind_aggregate(inner, types)
         if self._null_handling:
             aggregate, arguments = _skipping_nulls(inner, aggregate, arguments, self._type_of)

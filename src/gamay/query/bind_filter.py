@@ -50,11 +50,16 @@ def fold(expression: Expression) -> Expression:
     function = scalar_function(folded.name)
     if function is None or not function.is_deterministic or not args or not all(isinstance(arg, Literal) for arg in args):
         return folded
+    result_type(folded, _no_column_type)
     value = evaluate(folded, _no_column, 1)
     return Literal(value.value, value.type) if isinstance(value, Scalar) else folded
 
 
 def _no_column(name: str) -> Operand:
+    raise KeyError(name)
+
+
+def _no_column_type(name: str) -> ValueType:
     raise KeyError(name)
 
 

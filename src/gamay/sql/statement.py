@@ -227,7 +227,10 @@ class _Reader:
         table = clause.this
         if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
             raise syntax_error(self.text, position_of(clause), f"expected a table name after FROM; {SINGLE_TABLE}")
-        parts = [part.name for part in (table.args.get("catalog"), table.args.get("db"), table.this) if part is not None]
+        written = [part for part in (table.args.get("catalog"), table.args.get("db"), table.this) if part is not None]
+        if any(not isinstance(part, exp.Identifier) for part in written):  # `a..b` has an empty name in it
+            raise syntax_error(self.text, position_of(table), "expected database.table: a name is missing beside a dot")
+        parts = [part.name for part in written]
         if len(parts) > 2:
             raise syntax_error(self.text, position_of(table), "a table name has at most one dot: database.table")
         alias = table.args.get("alias")

@@ -205,7 +205,7 @@ class _Converter:
             self.position += first.is_word("BOTH", "LEADING", "TRAILING")
             self._emit(TokenType.STRING, CONSTANT_MARK + side, first)
             self._emit(TokenType.COMMA, ",", first)
-        elif form == "extract" and self.lexemes[self.position + 1].is_word("FROM"):
+        elif form == "extract" and first.is_name and self.lexemes[self.position + 1].is_word("FROM"):
             self._emit(TokenType.STRING, CONSTANT_MARK + first.text, first)
             self.position += 1
 

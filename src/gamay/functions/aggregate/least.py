@@ -16,6 +16,7 @@ from gamay.functions.aggregate.ordering import Ordered, order, values_of
 from gamay.functions.aggregate.pairs import no_values
 from gamay.functions.aggregate.spi import GroupIds
 from gamay.functions.aggregate.totals import flatten, repeat, unsigned
+from gamay.functions.scalar.convert import placeholder
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, concat, take
 from gamay.kernels.least import keep_least
 from gamay.model.types import DataType
@@ -178,7 +179,7 @@ def spread(values: Vector, groups: Array, num_groups: int, missing: Any) -> Vect
     places[groups] = np.arange(len(groups))
     nulls = None if missing is not None else places == len(values)
     if missing is None:
-        missing = "" if values.type.is_text else b"" if values.type.is_binary else 0
+        missing = placeholder(values.type)
     padded = concat([values.values, repeat(Scalar(missing, values.type), 1)])
     return Vector(values.type, take(padded, places), nulls=nulls if nulls is not None and nulls.any() else None)
 

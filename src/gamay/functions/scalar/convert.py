@@ -20,6 +20,7 @@ from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vecto
 from gamay.model.types import DataType
 from gamay.model.zones import parse_timestamp
 
+_UUID_BYTES = 16
 _INTEGERS = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
 _FLOATS = (DataType.FLOAT, DataType.DOUBLE)
 _PLACEHOLDERS: dict[DataType, LiteralValue] = {
@@ -127,6 +128,8 @@ def convert_values(values: Values, source: DataType, to: DataType) -> Values:
         return _to_text(values, source)
     if source.is_binary or to.is_binary:
         if source.is_binary and to.is_binary:
+            if to is DataType.UUID and pc.any(pc.not_equal(pc.binary_length(values), _UUID_BYTES)).as_py():
+                raise QueryError(ErrorCode.QUERY_EXECUTION, f"BYTES can be read as UUID where they are {_UUID_BYTES} bytes long")
             return values
         raise no_conversion(source, to)
     if source is DataType.BIG_DECIMAL:

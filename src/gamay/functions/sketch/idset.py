@@ -40,6 +40,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 EMPTY, INTS, LONGS, BLOOM = range(4)
 _OF_INTS, _OF_LONGS, _OF_TEXT, _OF_BYTES = range(4)
+_INSERTIONS_MIN = 1000
 _SETS_KEPT = 16
 _LONG_TYPES = (DataType.LONG, DataType.TIMESTAMP)
 _INT_TYPES = (DataType.INT, DataType.BOOLEAN)
@@ -49,7 +50,7 @@ _INT_TYPES = (DataType.INT, DataType.BOOLEAN)
 class Settings:
     """When a set becomes a Bloom filter, and how large that is.
 
-    threshold: bitmaps of more bytes become filters. insertions, fpp: so many values give this share of false positives.
+    threshold: bitmaps of more bytes become filters. insertions, fpp: up to so many values give this share of false positives.
     """
 
     threshold: int = 8 << 20
@@ -202,9 +203,11 @@ def _utf16(strings: ByteStrings) -> ByteStrings:
 
 
 def _bloom(values: Vector, settings: Settings) -> bytes:
-    bits = int(-settings.insertions * math.log(settings.fpp) / math.log(2) ** 2)
+    # all values are known, so there is no need for room for more: a filter for each of many groups must not fill the memory
+    insertions = min(settings.insertions, max(len(values), _INSERTIONS_MIN))
+    bits = int(-insertions * math.log(settings.fpp) / math.log(2) ** 2)
     words = np.zeros(max(-(-bits // 64), 1), np.uint64)
-    probes = max(1, round(bits / settings.insertions * math.log(2)))
+    probes = max(1, round(bits / insertions * math.log(2)))
     hashed = _hashed(values.type)
     low, high = murmur128(_hashed_bytes(values, hashed), 0)
     bloom_set(low, high, probes, words)

@@ -1,0 +1,32 @@
+"""Queries that nobody would write, by the thousand: each has an answer in time, with a code that fits and a sentence.
+
+`GAMAY_FUZZ_INPUTS` is their number and `GAMAY_FUZZ_SEED` chooses others. They run in a process of their own, so that its
+death is told with the input that caused it.
+"""
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+INPUTS = int(os.environ.get("GAMAY_FUZZ_INPUTS", "4000"))
+SEED = int(os.environ.get("GAMAY_FUZZ_SEED", "1"))
+
+
+def test_no_text_breaks_the_broker(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    command = [sys.executable, str(HERE / "fuzz_worker.py"), f"--inputs={INPUTS}", f"--seed={SEED}"]
+    options = [f"--state={state}", f"--cases={HERE / 'cases.jsonl'}"]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    failures = [f"input {line['number']}: {line['request']}\n{line['detail']}" for line in lines if "request" in line]
+    at = struct.unpack("<q", state.read_bytes())[0] if state.exists() else None
+    assert done.returncode == 0, f"the process ended with {done.returncode} at input {at} of seed {SEED}:\n{done.stderr[-5000:]}"
+    assert not failures, "\n\n".join(failures)
+    summary = lines[-1]["summary"]
+    assert summary["inputs"] == INPUTS
+    # most inputs are wrong; enough must be right for the engine to be reached
+    assert summary["codes"]["-1"] > INPUTS / 10
