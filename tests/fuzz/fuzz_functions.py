@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from random import Random
 
 from fuzz_world import LISTS, TYPES
+
 from gamay.base.errors import QueryError
 from gamay.functions.evaluate import result_type
 from gamay.functions.expression import Call, Column, Expression, Literal
@@ -106,7 +107,7 @@ def _kind_of_result(call: Call) -> str | None:
         return kind_of(*result_type(call, _type_of))
     except QueryError:
         return None
-    except Exception:  # a defect: let the query that has it show
+    except Exception:  # noqa: BLE001 - a defect: let the query that has it show
         return "aggregate" if is_aggregate(call.name) else "other"
 
 

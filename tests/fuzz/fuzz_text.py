@@ -31,13 +31,20 @@ _OPTIONS = (
     "timeoutMs=0", "timeoutMs=x", "nope=1", "trace=true", "dropResults=true", "skipIndexes=i=inverted", "database=x",
     "accurateGroupByWithoutOrderBy=true", "clientQueryId=q", "maxExecutionThreads=1", "sampler=x",
 )  # fmt: skip
-_WORDS = (
-    "SELECT DISTINCT FROM WHERE GROUP BY HAVING ORDER LIMIT OFFSET FETCH FIRST ROWS ONLY AND OR NOT IN BETWEEN LIKE IS NULL "
-    "TRUE FALSE CASE WHEN THEN ELSE END AS ASC DESC NULLS LAST CAST EXTRACT TRIM POSITION FILTER OVER JOIN UNION WITH VALUES "
-    "SET EXPLAIN PLAN FOR OPTION TOP INTERVAL DATE TIMESTAMP ARRAY ROLLUP CUBE GROUPING SETS ESCAPE AT TIME ZONE ON USING "
-    "QUALIFY WINDOW LATERAL TABLESAMPLE PIVOT UNNEST EXISTS ANY ALL SOME WITHIN IGNORE RESPECT PARTITION CROSS NATURAL SEMI"
-).split()
-_SYMBOLS = tuple("()[]{},.;:+-*/%=<>!|&^~?@#$'\"`\\") + ("<>", "!=", "<=", ">=", "||", "::", "--", "/*", "*/", "''", '""')
+_WORDS = re.split(
+    r"\s+",
+    """
+SELECT DISTINCT FROM WHERE GROUP BY HAVING ORDER LIMIT OFFSET FETCH FIRST ROWS ONLY AND OR NOT IN BETWEEN LIKE IS NULL
+TRUE FALSE CASE WHEN THEN ELSE END AS ASC DESC NULLS LAST CAST EXTRACT TRIM POSITION FILTER OVER JOIN UNION WITH VALUES
+SET EXPLAIN PLAN FOR OPTION TOP INTERVAL DATE TIMESTAMP ARRAY ROLLUP CUBE GROUPING SETS ESCAPE AT TIME ZONE ON USING
+QUALIFY WINDOW LATERAL TABLESAMPLE PIVOT UNNEST EXISTS ANY ALL SOME WITHIN IGNORE RESPECT PARTITION CROSS NATURAL SEMI
+""".strip(),
+)
+_LIMITS = (
+    "LIMIT 5", "LIMIT 0", "LIMIT 2, 3", "LIMIT 3 OFFSET 2", "OFFSET 1 ROWS FETCH NEXT 2 ROWS ONLY", "LIMIT 99999999999",
+    "LIMIT -1", "LIMIT 1000000",
+)  # fmt: skip
+_SYMBOLS = (*"()[]{},.;:+-*/%=<>!|&^~?@#$'\"`\\", "<>", "!=", "<=", ">=", "||", "::", "--", "/*", "*/", "''", '""')
 _VIRTUAL = ("$docId", "$segmentName", "$hostName", "$totalDocs", "$crc", "$creationTime", "$partitionId", "$nope")
 _CASTS = {
     "number": ("INT", "LONG", "FLOAT", "DOUBLE", "BIG_DECIMAL", "DECIMAL(10, 2)"),
@@ -74,7 +81,7 @@ PQL = (
     "SELECT * FROM t WHERE s IN ('Oslo', 'Lima') ORDER BY i DESC LIMIT 2, 5",
     "SELECT max('x') FROM t WHERE regexp_like(s, 'O.*') AND i BETWEEN 1 AND 5 OPTION(timeoutMs=5000)",
     "SELECT avg(x), min(l) FROM t_idx GROUP BY TIMECONVERT(ts, 'MILLISECONDS', 'DAYS'), s HAVING avg(x) > 1 TOP 3",
-    "SELECT TOP 3 distinctcount(s) FROM t_raw WHERE NOT (mi = 3) GROUP BY i, \"s\"",
+    'SELECT TOP 3 distinctcount(s) FROM t_raw WHERE NOT (mi = 3) GROUP BY i, "s"',
 )
 
 
@@ -161,8 +168,7 @@ class TextMaker:
         else:
             text = self._gapfill()
         if rng.random() < 0.3:
-            text += rng.choice((" LIMIT 5", " LIMIT 0", " LIMIT 2, 3", " LIMIT 3 OFFSET 2", " OFFSET 1 ROWS FETCH NEXT 2 ROWS ONLY",
-                                " LIMIT 99999999999", " LIMIT -1", " LIMIT 1000000"))  # fmt: skip
+            text += " " + rng.choice(_LIMITS)
         return f"EXPLAIN PLAN FOR {text}" if rng.random() < 0.03 else text
 
     def _aliased(self, text: str) -> str:
@@ -286,7 +292,9 @@ class TextMaker:
         if kind < 0.65:
             call = self._nested(rng.choice(self._aggregates), depth)
         elif kind < 0.75:
-            name = rng.choice(("COUNT(", "SUM(", "AVG(", "MIN(", "MAX(", "COUNT(DISTINCT ", "SUM(DISTINCT ", "AVG(DISTINCT "))
+            name = rng.choice(
+                ("COUNT(", "SUM(", "AVG(", "MIN(", "MAX(", "COUNT(DISTINCT ", "SUM(DISTINCT ", "AVG(DISTINCT ")
+            )
             call = f"{name}{self._value(depth, 'number')})"
         elif kind < 0.85:
             return f"({self._aggregate(depth - 1)} {rng.choice('+-*/')} {self._literal()})" if depth > 0 else "SUM(i)"
@@ -451,12 +459,18 @@ class TextMaker:
             return "POST", path, b"", bytes(body)
         if way < 0.75:
             mixed: object = rng.choice((None, 5, [], {}, True, ["SELECT 1"], "SELECT 1", 1.5))
-            return "POST", path, b"", _json(rng.choice(({"sql": mixed}, {"pql": mixed}, {"sql": "SELECT 1", "queryOptions": mixed},
-                                                         {"sql": "SELECT 1", "trace": mixed}, mixed)))  # fmt: skip
+            one = {"sql": "SELECT 1"}
+            bodies = ({"sql": mixed}, {"pql": mixed}, {**one, "queryOptions": mixed}, {**one, "trace": mixed}, mixed)
+            return "POST", path, b"", _json(rng.choice(bodies))
         if way < 0.9:
             query = b"sql=" + rng.choice((b"%", b"%ff%fe", b"SELECT+1", b"SELECT 1", b"%00", b"")) + rng.randbytes(3)
             return "GET", path, query, b""
-        return rng.choice(("GET", "POST", "PUT", "DELETE", "OPTIONS", "HEAD")), rng.choice((path, "/nope", "/query/x")), b"", b""
+        return (
+            rng.choice(("GET", "POST", "PUT", "DELETE", "OPTIONS", "HEAD")),
+            rng.choice((path, "/nope", "/query/x")),
+            b"",
+            b"",
+        )
 
 
 _NESTS: tuple[tuple[str, str | None], ...] = (
@@ -499,7 +513,7 @@ _NESTS: tuple[tuple[str, str | None], ...] = (
     (" UNION ", None),
     ("/* ", " */"),
     ("'", None),
-    ("\"", None),
+    ('"', None),
 )
 
 

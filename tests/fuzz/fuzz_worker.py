@@ -3,8 +3,8 @@
     python tests/fuzz/fuzz_worker.py --inputs 100000 --seed 7 [--first 0] [--state FILE] [--cases FILE] [--show]
 
 Wrong is an answer that blames a defect of Gamay, that is no JSON or is inconsistent in itself, or that took longer than
-`SLOW_S`. Of failures at the same place in the code one is printed, made as short as possible. `state` is a file whose first 8
-bytes are the number of the input at hand: when the process dies, or hangs for `HANG_S`, it says where. `cases` are texts
+`SLOW_S`. Of failures at the same place in the code one is printed, made as short as possible. `state` is a file whose first
+8 bytes are the number of the input at hand: when the process dies, or hangs for `HANG_S`, it says where. `cases` are texts
 with the code that each must have, one JSON object a line. `--show` prints the inputs instead of asking them.
 """
 
@@ -86,7 +86,7 @@ class Fuzzer:
         started = time.perf_counter()
         try:
             status, headers, content = self._world.ask(*request)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever comes out of the application is the finding
             return _place(error), "".join(traceback.format_exception(error)[-8:])
         took = time.perf_counter() - started
         if self._errors.error is not None:
@@ -150,8 +150,11 @@ class Fuzzer:
                 else:
                     start += size
             size = size if shorter and size == 1 else size // 2
-        return method, path, query, json.dumps({**document, key: "".join(tokens)}, ensure_ascii=False).encode(
-            "utf-8", "surrogatepass"
+        return (
+            method,
+            path,
+            query,
+            json.dumps({**document, key: "".join(tokens)}, ensure_ascii=False).encode("utf-8", "surrogatepass"),
         )
 
     def report(self, number: int, request: Request, found: tuple[str, str]) -> None:

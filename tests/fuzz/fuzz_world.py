@@ -41,8 +41,29 @@ LISTS = {
 }
 COLUMNS = (*TYPES, *LISTS)
 TABLES = ("t", "t_idx", "t_raw", "empty", "nulls")
-WORDS = ("Oslo", "Lima", "Zürich", "東京", "a%b", "a_b", "", "null", "x'y", "😀", "https://a.example.com/p?q=1#f", "2024-05-01")
-JSONS = ('{"a":1}', '{"a":{"b":[1,2,{"c":"x"}]},"k":null}', "[]", "null", "[1,2]", '"text"', '{"a":"x","b":[{"c":1},{"c":2}]}')
+WORDS = (
+    "Oslo",
+    "Lima",
+    "Zürich",
+    "東京",
+    "a%b",
+    "a_b",
+    "",
+    "null",
+    "x'y",
+    "😀",
+    "https://a.example.com/p?q=1#f",
+    "2024-05-01",
+)
+JSONS = (
+    '{"a":1}',
+    '{"a":{"b":[1,2,{"c":"x"}]},"k":null}',
+    "[]",
+    "null",
+    "[1,2]",
+    '"text"',
+    '{"a":"x","b":[{"c":1},{"c":2}]}',
+)
 _LONGS = (0, 1, -1, 2**63 - 1, -(2**63), 2**53 + 1, 10**12)
 _DOUBLES = (0.0, -0.0, 1.5, -2.25, 1e300, -1e-300, float("inf"), float("-inf"), float("nan"))
 _EPOCH_MS = 1_700_000_000_000

@@ -24,7 +24,9 @@ def test_no_text_breaks_the_broker(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     failures = [f"input {line['number']}: {line['request']}\n{line['detail']}" for line in lines if "request" in line]
     at = struct.unpack("<q", state.read_bytes())[0] if state.exists() else None
-    assert done.returncode == 0, f"the process ended with {done.returncode} at input {at} of seed {SEED}:\n{done.stderr[-5000:]}"
+    assert done.returncode == 0, (
+        f"the process ended with {done.returncode} at input {at} of seed {SEED}:\n{done.stderr[-5000:]}"
+    )
     assert not failures, "\n\n".join(failures)
     summary = lines[-1]["summary"]
     assert summary["inputs"] == INPUTS

@@ -8,7 +8,6 @@ import difflib
 from collections.abc import Iterable
 from enum import Enum
 
-
 _DETAIL_MAX = 2000
 
 
@@ -64,7 +63,7 @@ class QueryError(GamayError):
         self.http_status = code.http_status
 
     def client_message(self) -> str:
-        """Return the text of the `message` field of the response: `<name>: <detail>`, the latter cut when it is very long."""
+        """Return the text of the `message` field of the response: `<name>: <detail>`, the detail cut when very long."""
         detail = str(self)
         shown = detail if len(detail) <= _DETAIL_MAX else f"{detail[:_DETAIL_MAX]}…"
         return f"{self.code.label}: {shown}"

@@ -9,6 +9,7 @@ from gamay.functions.aggregate.spi import Aggregate
 from gamay.functions.expression import FILTERED, Call, Column, Expression, Star, walk
 from gamay.functions.registry import aggregate_arguments, bind_aggregate, is_aggregate
 from gamay.functions.text import to_text
+from gamay.model.types import DataType
 from gamay.query.predicate import EVERYTHING, Filter, conjunction, disjunction
 from gamay.query.scope import FILTER_PREFIX, ValueType
 
@@ -94,7 +95,9 @@ class AggregateBinder:
                 raise QueryError(ErrorCode.QUERY_VALIDATION, f"An aggregate cannot contain another one: {to_text(inner)}")
         types = [self._type_of(argument) for argument in arguments]
         if any(data_type is DataType.UNKNOWN for data_type, _ in types):
-            raise QueryError(ErrorCode.QUERY_VALIDATION, f"{to_text(inner)} aggregates NULL, which is no value; name a column")
+            raise QueryError(
+                ErrorCode.QUERY_VALIDATION, f"{to_text(inner)} aggregates NULL, which is no value; name a column"
+            )
         aggregate = bind_aggregate(inner, types)
         if self._null_handling:
             aggregate, arguments = _skipping_nulls(inner, aggregate, arguments, self._type_of)

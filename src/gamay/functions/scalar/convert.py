@@ -129,7 +129,9 @@ def convert_values(values: Values, source: DataType, to: DataType) -> Values:
     if source.is_binary or to.is_binary:
         if source.is_binary and to.is_binary:
             if to is DataType.UUID and pc.any(pc.not_equal(pc.binary_length(values), _UUID_BYTES)).as_py():
-                raise QueryError(ErrorCode.QUERY_EXECUTION, f"BYTES can be read as UUID where they are {_UUID_BYTES} bytes long")
+                raise QueryError(
+                    ErrorCode.QUERY_EXECUTION, f"BYTES can be read as UUID where they are {_UUID_BYTES} bytes long"
+                )
             return values
         raise no_conversion(source, to)
     if source is DataType.BIG_DECIMAL:

@@ -50,7 +50,8 @@ _INT_TYPES = (DataType.INT, DataType.BOOLEAN)
 class Settings:
     """When a set becomes a Bloom filter, and how large that is.
 
-    threshold: bitmaps of more bytes become filters. insertions, fpp: up to so many values give this share of false positives.
+    threshold: bitmaps of more bytes become filters. insertions, fpp: up to so many values give this share of false
+    positives.
     """
 
     threshold: int = 8 << 20
