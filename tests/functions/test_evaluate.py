@@ -62,6 +62,16 @@ def test_rows_with_nulls_keep_them(encoded: EncodedVector) -> None:
     assert result.nulls.tolist() == nulls.tolist()
 
 
+def test_null_rows_of_as_many_entries_as_the_ids_can_number() -> None:
+    """The place behind 256 entries does not fit the 8 bits of the ids."""
+    entries = Vector(LONG, np.arange(256))
+    ids, nulls = np.arange(300).astype(np.uint8), np.arange(300) % 7 == 0
+    result = evaluate(parse_expression("x + 1 < 5"), lambda name: EncodedVector(ids, entries, None, nulls), 300)
+    assert isinstance(result, Vector)
+    assert result.nulls is not None
+    assert result.nulls.tolist() == nulls.tolist()
+
+
 def test_whole_numbers_after_aggregation() -> None:
     expression = parse_expression("n + 1")
     column = Vector(LONG, np.array([2**53 + 1]))

@@ -195,6 +195,14 @@ def test_all_nulls_are_one_group_and_one_distinct_value(table: Table) -> None:
     assert dict(found) == Counter(None if row["i"] == 3 else row["i"] for row in ROWS)
 
 
+def test_a_list_of_a_null_is_one_null_in_groups(table: Table) -> None:
+    """valueIn makes an empty list of what stands at the place of a null, split more than one piece."""
+    listed = Counter({None: 11, 2: sum(row["m"].count(2) for row in ROWS if row["m"])})
+    assert dict(table.rows(f"{ON}SELECT valueIn(m, 2), count(*) FROM n GROUP BY valueIn(m, 2)")) == listed
+    assert table.rows(f"{ON}SELECT split(s, 'u'), count(*) FROM n WHERE s IS NULL GROUP BY split(s, 'u')") == [(None, 11)]
+    assert table.rows(f"{ON}SELECT DISTINCT valueIn(m, 9) FROM n") == [(None,)]
+
+
 def test_columns_that_a_segment_lacks_are_null(table: Table) -> None:
     assert table.rows(f"{ON}SELECT count(later), max(later) FROM n") == [(0, None)]
     assert table.rows("SELECT count(later), max(later) FROM n") == [(51, 7.0)]

@@ -120,7 +120,8 @@ def _over_dictionary(call: Call, column: ColumnSource, num_rows: int, post_aggre
         return None
     entries, ids = operand.dictionary, operand.ids
     if operand.nulls is not None:
-        ids = np.where(operand.nulls, len(entries), ids)
+        # a NumPy number, so that the place behind 256 entries is not cut down to the 8 bits of the ids
+        ids = np.where(operand.nulls, np.int32(len(entries)), ids)
         entries = with_null_entry(entries)
     try:
         result = evaluate(call, lambda name: entries, len(entries), post_aggregation=post_aggregation)

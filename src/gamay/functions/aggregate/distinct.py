@@ -91,7 +91,8 @@ def count_distinct(partial: PairsPartial) -> Array:
 
 
 def _distinct_sum(partial: PairsPartial) -> Array:
-    return np.bincount(partial.groups, weights=_as_doubles(partial), minlength=partial.num_groups)
+    # of no values at all, bincount makes whole numbers
+    return np.bincount(partial.groups, weights=_as_doubles(partial), minlength=partial.num_groups).astype(np.float64)
 
 
 def _distinct_average(partial: PairsPartial) -> Array:

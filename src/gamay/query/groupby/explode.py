@@ -6,8 +6,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, take_rows
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, concat, take, take_rows
 from gamay.kernels.grouping import combine_lists, rows_of_lists
+from gamay.query.constants import repeated
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -65,6 +66,7 @@ class _Lists:
 
     def __init__(self, key: Operand) -> None:
         assert not isinstance(key, Scalar)
+        key = _with_one_null(key)
         assert key.offsets is not None
         first, last = int(key.offsets[0]), int(key.offsets[-1])
         self.offsets = key.offsets - key.offsets.dtype.type(first) if first else key.offsets
@@ -75,3 +77,19 @@ class _Lists:
             if isinstance(key, EncodedVector)
             else Vector(key.type, key.values[first:last], None, nulls)
         )
+
+
+def _with_one_null(key: Vector | EncodedVector) -> Vector | EncodedVector:
+    """Return lists of which a null one has one value, whatever a function made of what stands at its place."""
+    assert key.offsets is not None
+    lengths = np.diff(key.offsets)
+    if key.nulls is None or np.all(lengths[key.nulls] == 1):
+        return key
+    vector = key.decode() if isinstance(key, EncodedVector) else key
+    lengths = np.where(key.nulls, 1, lengths)
+    offsets = np.zeros(len(key) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    starts = np.where(key.nulls, len(vector.values), key.offsets[:-1])
+    positions = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
+    values = concat([vector.values, repeated(None, vector.type, 1).values])
+    return Vector(vector.type, take(values, positions), offsets, vector.nulls)
