@@ -20,6 +20,7 @@ _SHOWN = {
     "isnull": "is_null",
     "isnotnull": "is_not_null",
     "regexplike": "regexp_like",
+    "jsonmatch": "json_match",
 }
 _WINDOW_FUNNELS = frozenset(
     {

@@ -86,6 +86,7 @@ _DEEPER = ("NOT", "CASE", "IN", "LIKE", "BETWEEN", "IS")
 _SEPARATORS = ("AND", "OR", "WHEN", "THEN", "ELSE", "SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER")
 _LIKELY_NAMES = ("GROUP", "ORDER", "DESC", "ASC", "LIMIT", "OFFSET", "FETCH", "END", "CASE")
 DEPTH_MAX = 200
+_CALLABLE = ("AND", "OR", "IN", "LIKE", "BETWEEN")  # also functions, where an operand can stand: `and(a, b)`
 
 
 def to_tokens(text: str, lexemes: Sequence[Lexeme]) -> list[Token]:
@@ -115,12 +116,19 @@ class _Converter:
         self.chains = [0]  # for each open level, the operators since the last comma or connector: the tree's depth
         self.position = 0
         self.groups = False  # whether this is the GROUP BY clause
+        self.expects_operand = True  # whether one begins at the next lexeme
 
     def run(self) -> list[Token]:
         while (lexeme := self.lexemes[self.position]).kind is not Kind.END:
             following = self.lexemes[self.position + 1]
             self._check_operand(lexeme, following)
+            called = self.expects_operand and following.is_op("(") and lexeme.is_word(*_CALLABLE)
+            # NOT before an operand negates it; elsewhere it is a part of NOT IN and its kin
+            self.expects_operand = self._wants_operand(lexeme) and (self.expects_operand or not lexeme.is_word("NOT"))
             self.position += 1
+            if called:
+                self._function(lexeme)
+                continue
             if lexeme.is_name:
                 self._name(lexeme, following)
             elif lexeme.kind is Kind.OP:
@@ -167,8 +175,9 @@ class _Converter:
                 raise syntax_error(self.text, following.start, f"expected BY after {lexeme.text}, found {following.shown}")
             self.position += 1
             first = self.lexemes[self.position]
-            if not _may_begin_operand(following, first):
+            if not _may_begin_operand(following, first, self.lexemes[min(self.position + 1, len(self.lexemes) - 1)]):
                 raise self._missing_operand(following, first)
+            self.expects_operand = True
         of_table = lexeme.text == "FROM" and self.tokens[-1].token_type is not TokenType.DISTINCT  # no IS DISTINCT FROM
         if (of_table or lexeme.text == "AS") and not following.is_name and not following.is_op("("):
             what = "a table name" if lexeme.text == "FROM" else "an alias"
@@ -199,6 +208,7 @@ class _Converter:
             form = name = TRIM_FROM
         self._emit(TokenType.IDENTIFIER, FUNCTION_MARK + name, lexeme)
         self._open(parenthesis, form)
+        self.expects_operand = True
         first = self.lexemes[self.position]
         if form == TRIM_FROM:
             side = first.text if first.is_word("BOTH", "LEADING", "TRAILING") else "BOTH"
@@ -295,7 +305,8 @@ class _Converter:
         self._emit(kind, lexeme.text, lexeme)
 
     def _check_operand(self, lexeme: Lexeme, following: Lexeme) -> None:
-        if not self._wants_operand(lexeme) or _may_begin_operand(lexeme, following):
+        after = self.lexemes[min(self.position + 2, len(self.lexemes) - 1)]
+        if not self._wants_operand(lexeme) or _may_begin_operand(lexeme, following, after):
             return
         if lexeme.is_op("(") and following.is_op(")") and self.open and self.open[-1][1] == GROUPING_SETS:
             return  # the set of all rows
@@ -318,7 +329,8 @@ class _Converter:
         return syntax_error(self.text, following.start, message)
 
 
-def _may_begin_operand(lexeme: Lexeme, following: Lexeme) -> bool:
+def _may_begin_operand(lexeme: Lexeme, following: Lexeme, after: Lexeme) -> bool:
+    """Whether an operand of `lexeme` can begin at the lexeme that follows it; `after` is the next one."""
     if following.kind is Kind.END:
         return False
     if following.kind is Kind.OP:
@@ -326,7 +338,7 @@ def _may_begin_operand(lexeme: Lexeme, following: Lexeme) -> bool:
             following.text == "*" and (lexeme.is_op("(", ",") or lexeme.is_word("SELECT", "DISTINCT"))
         )
     if following.kind is Kind.WORD:
-        if lexeme.is_word("NOT") and following.is_word("IN", "LIKE", "BETWEEN"):
+        if (lexeme.is_word("NOT") or after.is_op("(")) and following.is_word(*_CALLABLE):
             return True
         return following.text not in _NO_OPERAND
     return True

@@ -122,7 +122,7 @@ class Translator:
         parts = node.expressions
         if parts and isinstance(parts[0], exp.Distinct):
             return self._distinct_aggregate(node, name, parts)
-        args = tuple(self.expression(part) for part in parts)
+        args = tuple(value for part in parts for value in self._listed(part))
         if written == FUNCTION_MARK + TRIM_FROM:
             return _trim_from(args)
         first = args[0] if args else None
@@ -134,6 +134,8 @@ class Translator:
             # a constant always has a value; whether a column has one in each row is known when the query is bound
             constant = isinstance(args[0], Literal) and args[0].value is not None
             return Call("count", (Star(),) if constant else args)
+        if name in ("and", "or") and not args:
+            raise self.error(node, f"{name}() needs conditions")
         if name == "case" and len(args) % 2 == 0:
             args = (*args, NULL)
         args = _log_columns(name, args)
