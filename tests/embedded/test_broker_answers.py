@@ -73,6 +73,7 @@ def test_sleep_takes_its_time_and_ends_at_the_deadline(db: Database) -> None:
         ("SELECT avgReduce(a, 1) FROM t", "write AVG"),
         ("SELECT clpEncodedVarsMatch(a) FROM t", "write clpMatch"),
         ("SELECT groovy('{}')", "scripts are not run"),
+        ("SELECT arrayagg(a, 'INT') FROM t GROUP BY tags ORDER BY arrayagg(a, 'INT')", "not defined: arrayagg"),
     ],
 )
 def test_refusals_say_what_to_do(db: Database, sql: str, message: str) -> None:

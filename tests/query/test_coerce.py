@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gamay.base.errors import QueryError
 from gamay.functions.expression import Literal
 from gamay.model.types import DataType as D
-from gamay.query.coerce import coerce_equal, coerce_lower, coerce_upper, parse_timestamp
+from gamay.query.coerce import coerce_equal, coerce_lower, coerce_upper
 
 
 def literal(value: Any) -> Literal:
@@ -101,7 +101,8 @@ def test_double_bounds_are_exact_for_whole_numbers(value: float, bound: int, inc
 @given(st.datetimes())
 def test_timestamps_are_read_as_utc(moment: Any) -> None:
     moment = moment.replace(microsecond=moment.microsecond // 1000 * 1000)
-    assert parse_timestamp(moment.isoformat(" ")) == parse_timestamp(moment.isoformat() + "+00:00")
+    with_zone = coerce_equal(literal(moment.isoformat() + "+00:00"), D.TIMESTAMP, "c")
+    assert coerce_equal(literal(moment.isoformat(" ")), D.TIMESTAMP, "c") == with_zone
 
 
 @pytest.mark.parametrize("data_type", [D.INT, D.LONG, D.DOUBLE, D.BIG_DECIMAL])

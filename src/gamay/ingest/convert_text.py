@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from gamay.ingest.arrays import null_where
 from gamay.ingest.columns import json_text
+from gamay.model.number_text import number_text
 
 _PLAIN_NUMBER = r"^-?\d+(\.\d+)?$"
 
@@ -91,8 +92,8 @@ def to_decimal_text(array: pa.Array, strip_zeros: bool) -> pa.Array:
 
 def _plain_decimal(text: str) -> str:
     try:
-        number = Decimal(text.strip())
-    except InvalidOperation:
+        number = Decimal(number_text(text))
+    except (ValueError, InvalidOperation):
         raise ValueError(f"not a number: {text!r}") from None
     if not number.is_finite() or abs(number.adjusted()) > 10_000:
         raise ValueError(f"not a number that can be written out: {text!r}")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
+from gamay.model.number_text import number_text
 from gamay.model.types import DataType, FieldRole
 from gamay.model.zones import format_timestamp, parse_timestamp
 
@@ -78,7 +79,7 @@ def null_value_to_json(value: NullValue, data_type: DataType) -> Any:
 def _integer(low: int, high: int) -> Callable[[str], int]:
     def read(text: str) -> int:
         try:
-            value = int(text.strip())
+            value = int(number_text(text))
         except ValueError:
             raise ValueError(f"'{text}' is not a whole number") from None
         if not low <= value <= high:
@@ -90,7 +91,7 @@ def _integer(low: int, high: int) -> Callable[[str], int]:
 
 def _floating(text: str) -> float:
     try:
-        value = float(text.strip())
+        value = float(number_text(text))
     except ValueError:
         raise ValueError(f"'{text}' is not a number") from None
     if math.isnan(value):
@@ -100,8 +101,8 @@ def _floating(text: str) -> float:
 
 def _decimal(text: str) -> Decimal:
     try:
-        value = Decimal(text.strip())
-    except InvalidOperation:
+        value = Decimal(number_text(text))
+    except (ValueError, InvalidOperation):
         raise ValueError(f"'{text}' is not a decimal number") from None
     if not value.is_finite():
         raise ValueError(f"'{text}' is not a finite decimal number")

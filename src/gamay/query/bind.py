@@ -222,7 +222,7 @@ class _Binder:
     def _selection(self, items: Sequence[SelectItem], order_by: "_OrderBy") -> BoundQuery:
         outputs = tuple(item.expression for item in items)
         keys = _sort_keys([(expression, key.descending, key.nulls_last) for expression, key in order_by])
-        self._check_sortable(keys, self._type)
+        _check_sortable(order_by, self._type)
         rows = tuple(dict.fromkeys((*outputs, *(key.expression for key in keys))))
         kind = QueryKind.SELECTION_ORDER_BY if keys else QueryKind.SELECTION
         return self._bound(kind, items, rows, tuple(self._type(output) for output in outputs), outputs, None, keys)
@@ -255,7 +255,7 @@ class _Binder:
         self._sets = tuple(tuple(sorted({places[i] for i in part})) for part in self._query.grouping_sets)
         outputs = tuple(self._after_grouping(item.expression) for item in items)
         keys = _sort_keys([(self._after_grouping(e), key.descending, key.nulls_last) for e, key in order_by])
-        self._check_sortable(keys, self._grouped_type)
+        _check_sortable(order_by, lambda expression: self._grouped_type(self._after_grouping(expression)))
         condition = None if having is None else self._after_grouping(having)
         if condition is not None and self._grouped_type(condition) != (DataType.BOOLEAN, False):
             raise _invalid(f"HAVING must be a condition: {to_text(having) if having else ''}")
@@ -348,14 +348,15 @@ class _Binder:
             return DataType.INT, False
         return self._aggregates.result_type(int(index))
 
-    def _check_sortable(self, keys: Sequence[SortKey], type_of: "_TypeOf") -> None:
-        for key in keys:
-            if type_of(key.expression)[1]:
-                raise _invalid(f"ORDER BY a multi-value expression is not defined: {to_text(key.expression)}")
-
 
 _OrderBy: TypeAlias = Sequence[tuple[Expression, OrderBy]]
 _TypeOf: TypeAlias = Callable[[Expression], ValueType]
+
+
+def _check_sortable(order_by: _OrderBy, type_of: _TypeOf) -> None:
+    for expression, _ in order_by:
+        if type_of(expression)[1]:
+            raise _invalid(f"ORDER BY a multi-value expression is not defined: {to_text(expression)}")
 
 
 def _sort_keys(keys: Sequence[tuple[Expression, bool, bool | None]]) -> tuple[SortKey, ...]:

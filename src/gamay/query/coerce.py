@@ -7,7 +7,6 @@ import math
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -16,10 +15,11 @@ import numpy as np
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Literal, LiteralValue
 from gamay.functions.text import literal_text
+from gamay.model.number_text import number_text
 from gamay.model.types import DataType
+from gamay.model.zones import parse_timestamp
 
 _INTEGER_BITS = {DataType.INT: 32, DataType.LONG: 64, DataType.TIMESTAMP: 64}
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def _number(value: Any) -> Any:
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, str):
-        text = value.strip()
+        text = number_text(value)
         try:
             return int(text)
         except ValueError:
@@ -136,19 +136,6 @@ def _boolean(value: Any) -> Coerced:
     if isinstance(value, bytes):
         raise ValueError("a byte string is not a truth value")
     return Coerced(bool(value == 1))  # as in text, 1 is true and everything else is not
-
-
-def parse_timestamp(text: str) -> int:
-    """Return the milliseconds of `yyyy-MM-dd[ HH:mm[:ss[.n]]]`, ISO-8601 or digits; text without a zone is UTC."""
-    text = text.strip()
-    if text.lstrip("+-").isdigit():
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError("a timestamp is milliseconds or text like 2024-05-01 10:30:00.0 or 2024-05-01T10:30:00Z") from None
-    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
 _long = _integer(64)

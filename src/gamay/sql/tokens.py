@@ -6,7 +6,7 @@ keywords of this dialect, and forms with keywords inside parentheses become plai
 
 | written                              | seen by the parser         |
 | ------------------------------------ | -------------------------- |
-| `CAST(x AS INT)`                     | `cast(x, 'INT')`           |
+| `CAST(x AS INTEGER)`                 | `cast(x, 'INT')`           |
 | `EXTRACT(YEAR FROM x)`               | `extract('YEAR', x)`       |
 | `TRIM(LEADING 'c' FROM x)`           | `trim from('LEADING', 'c', x)` |
 | `POSITION('c' IN x)`                 | `position('c', x)`             |
@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from sqlglot.tokenizer_core import Token, TokenType
 
 from gamay.base.errors import QueryError
+from gamay.functions.scalar.casting import plain_type_name
 from gamay.sql.errors import syntax_error
 from gamay.sql.lexer import Kind, Lexeme
 
@@ -262,7 +263,7 @@ class _Converter:
                 part = self._past_precision()
             if not words or not part.is_op(")"):
                 raise syntax_error(self.text, part.start, f"expected a type name after AS, found {part.shown}")
-            self._emit(TokenType.STRING, CONSTANT_MARK + "_".join(words), lexeme)
+            self._emit(TokenType.STRING, CONSTANT_MARK + plain_type_name("_".join(words)), lexeme)
             return True
         if form == "position" and lexeme.text == "IN":
             self._emit(TokenType.COMMA, ",", lexeme)

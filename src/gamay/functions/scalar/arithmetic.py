@@ -118,21 +118,27 @@ for _name, _whole in (
     scalar(_name, params=(each(LONG), each(LONG)), returns=LONG, variadic=True)(_fold(_name, _whole, _whole))
 
 
-def _refuse_minimum(name: str, values: Any) -> None:
-    if values.dtype.kind == "i" and np.any(values == np.iinfo(values.dtype).min):
+def _with_twin(name: str, values: Any) -> Any:
+    """Return values whose negatives the type holds: the least of a whole-number column becomes the next one.
+
+    It is the default for missing values, which must not make a query fail. As a constant it is refused.
+    """
+    if values.dtype.kind != "i":
+        return values
+    least = np.iinfo(values.dtype).min
+    if values.ndim == 0 and values == least:
         raise QueryError(ErrorCode.QUERY_EXECUTION, f"Function '{name}': the smallest {values.dtype} has no positive twin")
+    return np.maximum(values, least + 1)
 
 
 @scalar("negate", params=(_EACH,), returns=same_number)
 def negate(values: Any) -> Any:
-    _refuse_minimum("negate", values)
-    return -values
+    return -_with_twin("negate", values)
 
 
 @scalar("abs", params=(_EACH,), returns=same_number)
 def absolute(values: Any) -> Any:
-    _refuse_minimum("abs", values)
-    return np.abs(values)
+    return np.abs(_with_twin("abs", values))
 
 
 def _cot(values: Any) -> Any:

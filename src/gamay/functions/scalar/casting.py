@@ -6,11 +6,12 @@ from typing import Any
 from gamay.base.errors import ErrorCode, QueryError, nearest
 from gamay.functions.expression import Call, Literal, LiteralValue
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
-from gamay.functions.scalar.convert import by_distinct, convert
+from gamay.functions.scalar.convert import by_distinct, convert, parse_text
 from gamay.functions.scalar.define import check_count, type_of, wrong
 from gamay.functions.scalar.encoded import base64_bytes, decimal_of_bytes
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector
 from gamay.model.types import DataType
+from gamay.model.zones import parse_timestamp
 
 TYPE_NAMES: dict[str, DataType] = {
     "INT": DataType.INT,
@@ -49,6 +50,12 @@ def type_named(function: str, name: str) -> ValueType:
     return TYPE_NAMES[element], upper.endswith(_ARRAY_SUFFIX)
 
 
+def plain_type_name(name: str) -> str:
+    """Return the name of a type that is not an alias, `LONG` for `BIGINT`; one that is not known as it is."""
+    element = name.removesuffix(_ARRAY_SUFFIX)
+    return TYPE_NAMES[element].value + name[len(element) :] if element in TYPE_NAMES else name
+
+
 def _target(call: Call) -> ValueType:
     last = call.args[1]
     if not isinstance(last, Literal) or not isinstance(last.value, str):
@@ -81,6 +88,8 @@ def _compute(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
     target, _ = _result_type(call, [type_of(arg) for arg in args])
     operand = args[0]
     special = _SPECIAL.get((operand.type, target))
+    if special is None and target is DataType.LONG and operand.type.is_text and isinstance(operand, Scalar):
+        special = _long  # in data, a text among numbers is a mistake
     if special is None or (isinstance(operand, Scalar) and operand.value is None):
         return convert(operand, target)
     if isinstance(operand, Scalar):
@@ -99,8 +108,19 @@ def _read(decode: Callable[[Any], LiteralValue], target: DataType) -> Callable[[
     return run
 
 
+def _long(text: str) -> LiteralValue:
+    """A number, or a point in time as its milliseconds."""
+    try:
+        return parse_text(text, DataType.LONG)
+    except QueryError as not_a_number:
+        try:
+            return parse_timestamp(text)
+        except ValueError:
+            raise not_a_number from None
+
+
 # what a cast makes of a value where functions that take another type do not
-_SPECIAL = {
+_SPECIAL: dict[tuple[DataType, DataType], Callable[[Any], LiteralValue]] = {
     (DataType.BYTES, DataType.BIG_DECIMAL): _read(decimal_of_bytes, DataType.BIG_DECIMAL),
     (DataType.JSON, DataType.BYTES): _read(base64_bytes, DataType.BYTES),
 }

@@ -17,6 +17,7 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import LiteralValue
 from gamay.functions.text import java_double_text, java_float_text
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, numpy_dtype, take
+from gamay.model.number_text import number_text
 from gamay.model.types import DataType
 from gamay.model.zones import parse_timestamp
 
@@ -248,9 +249,9 @@ def parse_text(text: str, to: DataType) -> LiteralValue:
 def _parse_integer(least: int, most: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
         try:
-            number = int(text)
+            number = int(number_text(text))
         except ValueError:
-            decimal = Decimal(text.strip())
+            decimal = Decimal(number_text(text))
             if decimal.is_nan():
                 return 0
             number = int(decimal.max(least).min(most))
@@ -268,9 +269,9 @@ def _parse_bytes(text: str) -> bytes:
 _PARSERS: dict[DataType, Callable[[str], LiteralValue]] = {
     DataType.INT: _parse_integer(-(2**31), 2**31 - 1),
     DataType.LONG: _parse_integer(-(2**63), 2**63 - 1),
-    DataType.FLOAT: float,
-    DataType.DOUBLE: float,
-    DataType.BIG_DECIMAL: lambda text: Decimal(text.strip()),
+    DataType.FLOAT: lambda text: float(number_text(text)),
+    DataType.DOUBLE: lambda text: float(number_text(text)),
+    DataType.BIG_DECIMAL: lambda text: Decimal(number_text(text)),
     DataType.TIMESTAMP: parse_timestamp,
     DataType.BYTES: _parse_bytes,
     DataType.UUID: lambda text: uuid.UUID(text).bytes,
