@@ -87,3 +87,20 @@ def test_wrong_arguments_are_refused_when_bound(text: str) -> None:
     with pytest.raises(QueryError) as caught:
         result_type(parse_expression(text), lambda _: (FLOAT, True))
     assert caught.value.code is ErrorCode.QUERY_VALIDATION
+
+
+@pytest.mark.parametrize("name", ["innerProduct", "l1Distance", "l2Distance", "euclideanDistance", "cosineDistance"])
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_a_constant_vector_stands_for_all_rows(name: str, count: int) -> None:
+    rows = [[float(i), 2.0, -1.0] for i in range(count)]
+    expected = [run(f"{name}(a, b)", a=lists([row]), b=lists([[1.0, 0.5, 3.0]]))[0] for row in rows]
+    assert run(f"{name}(a, ARRAY[1, 0.5, 3])", a=lists(rows)) == expected
+    assert run(f"{name}(ARRAY[1, 0.5, 3], a)", a=lists(rows)) == expected
+    nulls = Vector(FLOAT, lists(rows).values, lists(rows).offsets, np.arange(count) % 2 == 1)
+    assert run(f"{name}(a, ARRAY[1, 0.5, 3])", a=nulls) == expected
+
+
+def test_two_constant_vectors_and_wrong_lengths() -> None:
+    assert run("l1Distance(ARRAY[1, 2], ARRAY[3, 5]) + vectorDims(a)", a=lists([[1.0], [2.0, 3.0]])) == [6.0, 7.0]
+    with pytest.raises(QueryError, match="2 and 3 elements"):
+        run("l2Distance(ARRAY[1, 2, 3], a)", a=lists([[1.0, 2.0, 3.0], [1.0, 2.0]]))

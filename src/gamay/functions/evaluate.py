@@ -40,7 +40,12 @@ def evaluate(expression: Expression, column: ColumnSource, num_rows: int, *, pos
     over_dictionary = _over_dictionary(expression, column, num_rows, post_aggregation)
     if over_dictionary is not None:
         return over_dictionary
-    args = [evaluate(arg, column, num_rows, post_aggregation=post_aggregation) for arg in expression.args]
+    known = scalar_function(expression.name)
+    repeats_lists = known is not None and known.repeats_lists and bool(column_names(expression))
+    args = [
+        evaluate(arg, column, 1 if repeats_lists and _is_constant(arg) else num_rows, post_aggregation=post_aggregation)
+        for arg in expression.args
+    ]
     types = [(arg.type, not isinstance(arg, Scalar) and arg.offsets is not None) for arg in args]
     function = _function(expression, types, post_aggregation)
     try:
@@ -56,7 +61,11 @@ def evaluate(expression: Expression, column: ColumnSource, num_rows: int, *, pos
 def _of_not_null(call: Call, function: ScalarFunction, args: list[Operand], nulls: "np.ndarray[Any, Any]") -> Operand:
     """Compute the rows in which no argument is null; the others are null."""
     kept = np.flatnonzero(~nulls)
-    result = function.compute(call, [take_rows(arg, kept) for arg in args], len(kept))
+    at_kept = [
+        arg if function.repeats_lists and _is_constant(part) else take_rows(arg, kept)
+        for part, arg in zip(call.args, args, strict=True)
+    ]
+    result = function.compute(call, at_kept, len(kept))
     if isinstance(result, Scalar) or len(kept) == 0:
         return Scalar(None, result.type) if len(kept) == 0 else result
     places = np.zeros(len(nulls), np.int64)
@@ -140,6 +149,10 @@ def with_null_entry(dictionary: Vector) -> Vector:
     nulls = np.zeros(len(dictionary) + 1, np.bool_)
     nulls[-1] = True
     return Vector(dictionary.type, concat([dictionary.values, dictionary.values[:1]]), None, nulls)
+
+
+def _is_constant(expression: Expression) -> bool:
+    return isinstance(expression, Call) and not column_names(expression) and _is_elementwise(expression)
 
 
 def _is_elementwise(call: Call) -> bool:

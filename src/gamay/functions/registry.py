@@ -52,6 +52,7 @@ class ScalarFunction:
     is_deterministic: equal arguments give equal results, so calls may be computed once for each distinct value.
     can_fold: a call of constants is a constant; not so for what yields arrays, which no literal holds.
     accepts_nulls: a null argument does not make the result null.
+    repeats_lists: a constant list comes as one row that stands for all, rather than as a copy for each row.
     """
 
     name: str
@@ -62,6 +63,7 @@ class ScalarFunction:
     is_deterministic: bool = True
     can_fold: bool = True
     accepts_nulls: bool = False
+    repeats_lists: bool = False
 
 
 @dataclass(frozen=True, slots=True)

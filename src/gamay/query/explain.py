@@ -52,6 +52,7 @@ _INDEX_OPERATORS = {
     "range_index": "FILTER_RANGE_INDEX",
     "bitmap": "FILTER_BITMAP",
 }
+_NAMED_PREDICATES = {"like": "REGEXP_LIKE", "regexplike": "REGEXP_LIKE", "jsonmatch": "JSON_MATCH"}
 
 
 def explain_segments(bound: BoundQuery, segments: Sequence[QuerySegment]) -> SegmentPlans:
@@ -210,7 +211,7 @@ def _match_all(segment: QuerySegment) -> Operator:
 def _leaf(leaf: Leaf, segment: QuerySegment, *, negated: bool) -> Operator:
     resolved = Resolver(segment, EntryCounter()).leaf(leaf, segment.num_docs)
     operator, predicate = _predicate(leaf, negated)
-    if isinstance(leaf, Test):
+    if isinstance(leaf, Test) or (operator == "EQ" and isinstance(leaf, Match)):
         return Operator(f"FILTER_EXPRESSION(operator:{operator},predicate:{predicate})")
     if not isinstance(resolved, Indexed):
         return Operator(f"FILTER_FULL_SCAN(operator:{operator},predicate:{predicate})")
@@ -232,8 +233,8 @@ def _predicate(leaf: Leaf, negated: bool) -> tuple[str, str]:
     if isinstance(leaf, IsNull):
         return ("IS_NOT_NULL", f"{leaf.column} IS NOT NULL") if negated else ("IS_NULL", f"{leaf.column} IS NULL")
     expression = leaf.expression
-    regular = isinstance(expression, Call) and expression.name in ("like", "regexplike") and isinstance(leaf, Match)
-    return ("REGEXP_LIKE" if regular else "EQ"), (to_text(expression) if regular else f"{to_text(expression)} = 'true'")
+    named = _NAMED_PREDICATES.get(expression.name) if isinstance(expression, Call) and isinstance(leaf, Match) else None
+    return ("EQ", f"{to_text(expression)} = 'true'") if named is None else (named, to_text(expression))
 
 
 def _quoted(value: LiteralValue) -> str:

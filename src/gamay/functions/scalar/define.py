@@ -144,11 +144,13 @@ def scalar(
     variadic: bool = False,
     multi_value: bool = False,
     is_deterministic: bool = True,
+    repeats_lists: bool = False,
 ) -> Callable[[Body], Body]:
     """Register the decorated body under `names`.
 
     optional: how many of the last parameters may be left out. variadic: the last parameter repeats. returns: the result
-    type, or a rule from the call and its argument types. multi_value: the result is lists.
+    type, or a rule from the call and its argument types. multi_value: the result is lists. repeats_lists: the body takes a
+    constant list as a Vector of one row.
     """
 
     def decorate(body: Body) -> Body:
@@ -165,7 +167,14 @@ def scalar(
             return _compute(body, signature, result, args, num_rows)
 
         function = ScalarFunction(
-            names[0], signature.min_args, signature.max_args, result_type, compute, is_deterministic, not multi_value
+            names[0],
+            signature.min_args,
+            signature.max_args,
+            result_type,
+            compute,
+            is_deterministic,
+            can_fold=not multi_value,
+            repeats_lists=repeats_lists,
         )
         register_scalar(names, function)
         return body

@@ -19,47 +19,54 @@ _PAIR = (lists(FLOAT), lists(FLOAT))
 
 
 def _each_row(name: str, kernel: Callable[..., None], left: Vector, right: Vector) -> Any:
-    """Return one number for each row: float64. Raises QueryError where the vectors have different lengths."""
+    """Return one number for each row: float64; a vector of one row stands for all. All kernels are symmetric.
+
+    Raises QueryError where the vectors have different lengths.
+    """
+    if len(left) == 1:
+        left, right = right, left
     assert left.offsets is not None
     assert right.offsets is not None
     lengths, others = np.diff(left.offsets), np.diff(right.offsets)
     different = np.flatnonzero(lengths != others)
     if len(different):
-        row = different[0]
+        row = int(different[0])
+        has, needs = lengths[row], others[row % len(others)]
         raise QueryError(
             ErrorCode.QUERY_EXECUTION,
-            f"Function '{name}': the vectors of a row have {lengths[row]} and {others[row]} elements, not as many",
+            f"Function '{name}': the vectors of a row have {has} and {needs} elements, not as many",
         )
     out = np.empty(len(lengths))
-    kernel(left.values, left.offsets, right.values, right.offsets, out)
+    offsets = right.offsets if len(others) == len(lengths) else np.zeros(len(lengths), right.offsets.dtype)
+    kernel(left.values, left.offsets, right.values, offsets, out)
     return out
 
 
-@scalar("cosineDistance", params=(*_PAIR, fixed(DOUBLE)), returns=DOUBLE, optional=1)
+@scalar("cosineDistance", params=(*_PAIR, fixed(DOUBLE)), returns=DOUBLE, optional=1, repeats_lists=True)
 def cosine_distance(left: Vector, right: Vector, default: float = float("nan")) -> Any:
     """1 - cosine of the angle between two vectors; the default where one has no length."""
     distance = 1 - _each_row("cosineDistance", cosines, left, right)
     return distance if default != default else np.where(np.isnan(distance), default, distance)
 
 
-@scalar("innerProduct", "dotProduct", params=_PAIR, returns=DOUBLE)
+@scalar("innerProduct", "dotProduct", params=_PAIR, returns=DOUBLE, repeats_lists=True)
 def inner_product(left: Vector, right: Vector) -> Any:
     return _each_row("innerProduct", dot_products, left, right)
 
 
-@scalar("l1Distance", params=_PAIR, returns=DOUBLE)
+@scalar("l1Distance", params=_PAIR, returns=DOUBLE, repeats_lists=True)
 def l1_distance(left: Vector, right: Vector) -> Any:
     """The sum of absolute differences."""
     return _each_row("l1Distance", absolute_distances, left, right)
 
 
-@scalar("l2Distance", params=_PAIR, returns=DOUBLE)
+@scalar("l2Distance", params=_PAIR, returns=DOUBLE, repeats_lists=True)
 def l2_distance(left: Vector, right: Vector) -> Any:
     """The square root of the sum of squared differences."""
     return np.sqrt(_each_row("l2Distance", squared_distances, left, right))
 
 
-@scalar("euclideanDistance", params=_PAIR, returns=DOUBLE)
+@scalar("euclideanDistance", params=_PAIR, returns=DOUBLE, repeats_lists=True)
 def euclidean_distance(left: Vector, right: Vector) -> Any:
     """The sum of squared differences, without the root."""
     return _each_row("euclideanDistance", squared_distances, left, right)
