@@ -7,7 +7,7 @@ from gamay.functions.expression import Column
 from gamay.query.bind import BoundQuery
 from gamay.query.filter.apply import FilterResult, apply_filter
 from gamay.query.filter_clauses import FilterClauses, branch_of
-from gamay.query.gathered import gather
+from gamay.query.gathered import gather, unread
 from gamay.query.group_limits import GroupLimits, group_limits
 from gamay.query.groupby.merge import merge_group_tables, merge_partials
 from gamay.query.groupby.metadata import answer_from_metadata
@@ -49,7 +49,8 @@ def known_partials(
 
 def execute_aggregation(work: Work, segments: Sequence[QuerySegment]) -> GroupTable | None:
     """Return the aggregates over all matching rows as one group without keys; None when no segment was left."""
-    gathered, rest = gather(work, segments)
+    only_counts = not any(call.arguments for call in work.bound.aggregates)  # for which no row is read, few or many
+    gathered, rest = (None, unread(segments)) if only_counts else gather(work, segments)
     partials = work.over_segments(rest, lambda item: _aggregate(work, *item))
     if gathered is not None:
         options = GroupOptions(check=work.deadline.check)

@@ -70,6 +70,11 @@ def _decoded(operand: Operand) -> Vector:
     return operand
 
 
+def unread(segments: Sequence[QuerySegment]) -> list[Unread]:
+    """Return the segments as still to be filtered and read."""
+    return [(segment, None) for segment in segments]
+
+
 def gather(work: Work, segments: Sequence[QuerySegment]) -> tuple[Gathered | None, list[Unread]]:
     """Filter segments, and put together the rows of those in which indexes find few.
 
@@ -78,7 +83,7 @@ def gather(work: Work, segments: Sequence[QuerySegment]) -> tuple[Gathered | Non
     """
     bound = work.bound
     if len(segments) < 2 or not _may_be_few(bound):
-        return None, [(segment, None) for segment in segments]
+        return None, unread(segments)
     pieces: list[tuple[QuerySegment, Block]] = []
     rest: list[Unread] = []
     num_rows = 0
@@ -93,7 +98,7 @@ def gather(work: Work, segments: Sequence[QuerySegment]) -> tuple[Gathered | Non
         if count:
             num_rows += count
             pieces.append((segment, _block(filtered)))
-    rest.extend((segment, None) for segment in segments[GATHERED_SEGMENTS_MAX:])
+    rest.extend(unread(segments[GATHERED_SEGMENTS_MAX:]))
     return (Gathered(pieces, num_rows) if pieces else None), rest
 
 

@@ -36,6 +36,7 @@ class PartitionFunction:
         self._bits = bits
         self._normalizer = normalizer
         self._raw_bytes = config.get("useRawBytes", "").lower() == "true"
+        self._is_remainder = hasher is _integers and normalizer == "POSITIVE_MODULO"
 
     def partitions_of(self, vector: Vector) -> "np.ndarray[Any, np.dtype[np.int32]]":
         """Return int32 [n]: the partition of each single value; raises ValueError for a value the function cannot take."""
@@ -45,6 +46,8 @@ class PartitionFunction:
 
     def partition_of(self, text: str) -> int:
         """Return the partition of a value in its text form (`value_text`); raises ValueError where it has none."""
+        if self._is_remainder and _SHORT_INTEGER.fullmatch(text):
+            return int(text) % self.num_partitions  # for one value of a query arrays would take ten times as long
         return int(self._partitions_of_texts(pa.array([text], pa.string()))[0])
 
     def hash_of(self, text: str) -> int:
@@ -146,17 +149,16 @@ def _variant(config: Mapping[str, str], function: str, default: str, known: Mapp
     return known[variant]
 
 
-def _make_modulo(config: Mapping[str, str], n: int) -> tuple[Hasher, int, str]:
-    def parse(texts: pa.Array) -> Hashes:
-        if len(texts) == 1 and _SHORT_INTEGER.fullmatch(text := texts[0].as_py()):
-            return np.array([int(text)], np.int64)  # a literal of a query: casting takes ten times as long
-        try:
-            parsed: Hashes = texts.cast(pa.int64()).to_numpy()
-        except pa.ArrowInvalid as reason:
-            raise ValueError(f"partition function Modulo takes 64-bit integers only: {reason}") from None
-        return parsed
+def _integers(texts: pa.Array) -> Hashes:
+    try:
+        parsed: Hashes = texts.cast(pa.int64()).to_numpy()
+    except pa.ArrowInvalid as reason:
+        raise ValueError(f"partition function Modulo takes 64-bit integers only: {reason}") from None
+    return parsed
 
-    return parse, 64, "POSITIVE_MODULO"
+
+def _make_modulo(config: Mapping[str, str], n: int) -> tuple[Hasher, int, str]:
+    return _integers, 64, "POSITIVE_MODULO"
 
 
 def _make_murmur2(config: Mapping[str, str], n: int) -> tuple[Hasher, int, str]:
