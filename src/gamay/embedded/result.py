@@ -30,8 +30,10 @@ class Result:
         return self._table.rows()
 
     def to_arrow(self) -> pa.Table:
-        """Return the rows as an Arrow table."""
-        return self._table.to_arrow()
+        """Return the rows as an Arrow table; `gamay.client.frames` tells the types."""
+        from gamay.client.frames import decimal_columns
+
+        return decimal_columns(self._table.to_arrow(), self.types)
 
     def to_pandas(self) -> Any:
         """Return the rows as a pandas DataFrame; whole numbers and booleans with nulls have pandas' nullable types."""
