@@ -1,7 +1,10 @@
 """The partition that a literal belongs to, for pruning."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TypeAlias
+
+import pyarrow as pa
 
 from gamay.base.errors import GamayError
 from gamay.functions.expression import LiteralValue
@@ -26,6 +29,17 @@ def partition_of(scheme: PartitionScheme, value: LiteralValue, data_type: DataTy
         return _function(scheme).partition_of(value_text(value, data_type))
     except (GamayError, ValueError):
         return None
+
+
+def partitions_of(scheme: PartitionScheme, values: Sequence[LiteralValue], data_type: DataType) -> set[int | None]:
+    """Return the partitions of several values; None is among them when one cannot be told."""
+    if len(values) == 1:
+        return {partition_of(scheme, values[0], data_type)}
+    texts = [value_text(value, data_type) for value in values]
+    try:
+        return set(_function(scheme).partitions_of_texts(pa.array(texts, pa.string())).tolist())
+    except (GamayError, ValueError):
+        return {None}
 
 
 @lru_cache(maxsize=256)

@@ -17,7 +17,7 @@ import numpy as np
 from gamay.functions.expression import LiteralValue
 from gamay.model.types import DataType
 from gamay.query.bind import BoundQuery
-from gamay.query.partition import PartitionScheme, partition_of, scheme_of
+from gamay.query.partition import PartitionScheme, partitions_of, scheme_of
 from gamay.query.predicate import And, Constant, Filter, In, Not, Or, Range
 from gamay.segment.spi import PartitionInfo
 
@@ -200,7 +200,7 @@ class _PartitionTable:
         """Return where any of the values may occur."""
         may = self._unpartitioned.copy()
         for scheme, by_partition in self._members.items():
-            for partition in {partition_of(scheme, value, data_type) for value in values}:
+            for partition in partitions_of(scheme, values, data_type):
                 if partition is None:
                     return np.ones(len(may), np.bool_)
                 if partition in by_partition:

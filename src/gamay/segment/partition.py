@@ -42,19 +42,20 @@ class PartitionFunction:
         """Return int32 [n]: the partition of each single value; raises ValueError for a value the function cannot take."""
         if self._raw_bytes and vector.type is DataType.BYTES:
             return self._normalise(self._hasher(vector.values))
-        return self._partitions_of_texts(values_text(vector))
+        return self.partitions_of_texts(values_text(vector))
 
     def partition_of(self, text: str) -> int:
         """Return the partition of a value in its text form (`value_text`); raises ValueError where it has none."""
         if self._is_remainder and _SHORT_INTEGER.fullmatch(text):
             return int(text) % self.num_partitions  # for one value of a query arrays would take ten times as long
-        return int(self._partitions_of_texts(pa.array([text], pa.string()))[0])
+        return int(self.partitions_of_texts(pa.array([text], pa.string()))[0])
 
     def hash_of(self, text: str) -> int:
         """Return the signed hash of a text before it is turned into a partition."""
         return int(self._hasher(self._bytes_of(pa.array([text], pa.string())))[0])
 
-    def _partitions_of_texts(self, texts: pa.Array) -> "np.ndarray[Any, np.dtype[np.int32]]":
+    def partitions_of_texts(self, texts: pa.Array) -> "np.ndarray[Any, np.dtype[np.int32]]":
+        """Return int32 [n]: the partition of each text form; raises ValueError for a value the function cannot take."""
         return self._normalise(self._hasher(self._bytes_of(texts)))
 
     def _bytes_of(self, texts: pa.Array) -> pa.Array:

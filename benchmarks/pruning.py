@@ -1,0 +1,96 @@
+"""How long the broker takes to drop the segments of a large table that cannot match.
+
+    python -m benchmarks.pruning [--segments 100000]
+
+A table of daily segments with a partitioned column of numbers and one of text, as the records of its segments describe it.
+No segment is made: pruning reads nothing but records. For each kind of condition: the median and the longest time of
+queries with other literals every time, and how many segments are left on average.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from gamay.model.schema import Schema
+from gamay.query.bind import bind
+from gamay.query.prune import ColumnRange, PruningTable, SegmentRecordStats
+from gamay.segment.spi import PartitionInfo
+from gamay.sql.parser import parse_query
+
+QUERIES = 200
+SEGMENTS_A_DAY = 50
+FIRST_DAY = 17_000
+PARTITIONS = 1000
+SCHEMA = Schema.from_json(
+    {
+        "schemaName": "visits",
+        "dimensionFieldSpecs": [
+            {"name": "memberId", "dataType": "LONG"},
+            {"name": "country", "dataType": "STRING"},
+            {"name": "page", "dataType": "INT"},
+        ],
+        "dateTimeFieldSpecs": [{"name": "day", "dataType": "INT", "format": "1:DAYS:EPOCH", "granularity": "1:DAYS"}],
+    }
+).value
+
+Draw = Callable[[int], int]
+CONDITIONS: dict[str, Callable[[Draw, int], str]] = {
+    "one day": lambda draw, days: f"day = {FIRST_DAY + draw(days)}",
+    "one week": lambda draw, days: f"day BETWEEN {(first := FIRST_DAY + draw(days))} AND {first + 6}",
+    "one member": lambda draw, days: f"memberId = {draw(1_000_000)}",
+    "one member, one month": lambda draw, days: (
+        f"memberId = {draw(1_000_000)} AND day > {(first := FIRST_DAY + draw(days))} AND day <= {first + 30}"
+    ),
+    "50 members": lambda draw, days: f"memberId IN ({', '.join(str(draw(1_000_000)) for _ in range(50))})",
+    "text": lambda draw, days: f"country = 'c{draw(200)}'",
+    "not a range": lambda draw, days: f"NOT (day < {FIRST_DAY + draw(days)} OR page > {draw(100)})",
+    "nothing to prune by": lambda draw, days: f"page = {draw(100)}",
+}
+
+
+def main() -> int:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--segments", type=int, default=100_000)
+    segments = parser.parse_args().segments
+    started = time.perf_counter()
+    pruning = PruningTable.build([record(number) for number in range(segments)])
+    built_s = time.perf_counter() - started
+    table = Table("condition", "median ms", "longest ms", "segments left")
+    rng = np.random.default_rng(7)
+    for name, condition in CONDITIONS.items():
+        times, kept = [], 0
+        for _ in range(QUERIES):
+            where = condition(lambda below: int(rng.integers(below)), segments // SEGMENTS_A_DAY)
+            bound = bind(parse_query(f"SELECT COUNT(*) FROM visits WHERE {where}"), SCHEMA)
+            started = time.perf_counter()
+            mask = pruning.prune(bound)
+            times.append((time.perf_counter() - started) * 1000)
+            kept += int(mask.sum())
+        table.add_row(name, f"{np.median(times):.2f}", f"{max(times):.2f}", f"{kept / QUERIES:,.0f}")
+    Console().print(f"{segments:,} segments; arrays made in {built_s:.1f} s")
+    Console().print(table)
+    return 0
+
+
+def record(number: int) -> SegmentRecordStats:
+    """Return what is known of a segment: a day, one partition of the members, two of 400 countries."""
+    day = FIRST_DAY + number // SEGMENTS_A_DAY
+    partition = PartitionInfo("Murmur", PARTITIONS, (number % PARTITIONS,), {})
+    first = number % 399
+    columns = {
+        "day": ColumnRange(day, day),
+        "memberId": ColumnRange(number % 97, 999_999 - number % 89, partition),
+        "country": ColumnRange(f"c{first}", f"c{first}z"),
+        "page": ColumnRange(0, 99),
+    }
+    return SegmentRecordStats(f"visits_{number}", 2000, columns)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
