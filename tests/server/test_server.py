@@ -1,5 +1,6 @@
 """A server over records in a store: what it loads, swaps, reports and tries again."""
 
+import errno
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -180,6 +181,33 @@ def test_a_restart_uses_what_is_on_disk_and_sweeps_the_rest(world: World) -> Non
     assert world.rows() == {"x": 5}
     assert [p.name.partition("__")[0] for p in table.iterdir()] == ["x"]
     assert not (world.folder / "server" / "gone_OFFLINE").exists()
+
+
+def full(*_: object) -> Path:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_copy_that_finds_no_room_is_an_error_until_it_does(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.add("x", 5)
+    with monkeypatch.context() as patch:
+        patch.setattr("gamay.server.loader.unpack", full)
+        world.server.start()
+        reason = world.server.failures("t_OFFLINE")["x"].reason
+        assert "cannot make a copy of segment 'x': there is no room on the disk of" in reason
+    eventually(lambda: world.rows() == {"x": 5})
+
+
+def test_a_segment_keeps_its_indexes_where_there_is_no_room_for_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, record = world.archive("x", 5)
+    wanted = TableConfig.from_json(CONFIG.to_json() | {"tableIndexConfig": {"invertedIndexColumns": ["tags"]}}).value
+    layout = TableLayout(SCHEMA, wanted)
+    loader = SegmentLoader(world.folder / "server", lambda url: url, lambda _: layout, SYSTEM_CLOCK, RANDOM_IDS)
+    with monkeypatch.context() as patch:
+        patch.setattr("gamay.server.loader.rebuild", full)
+        assert not layout.matches(loader.load("t_OFFLINE", record).segment.info)
+    assert layout.matches(loader.load("t_OFFLINE", record).segment.info)
 
 
 def test_swapping_is_one_step() -> None:

@@ -11,10 +11,10 @@ from gamay.cluster.invariants import name_problem
 from gamay.cluster.records import SegmentRecord
 from gamay.controller.context import ControllerContext
 from gamay.controller.segments import PushOptions, SegmentManager
-from gamay.controller.verify import read_metadata_archive, verify_archive
+from gamay.controller.verify import VerifiedSegment, read_metadata_archive, verify_archive
 from gamay.segment.metadata import SegmentMetadata, read_metadata
 from gamay.storage.archive import unpack
-from gamay.storage.files import fetch, scheme_of
+from gamay.storage.files import fetch, full_disk_explained, scheme_of
 
 _BATCH_LIST = "all_segments_metadata"
 
@@ -27,14 +27,18 @@ class UploadManager:
     segments: SegmentManager
 
     @contextmanager
-    def scratch(self) -> Iterator[Path]:
-        """Give a folder for one upload, on the file system of the deep store; it is gone afterwards."""
+    def scratch(self, purpose: str) -> Iterator[Path]:
+        """Give a folder for one upload, on the file system of the deep store; it is gone afterwards.
+
+        Raises DiskFullError, which says that what it was for ("add a segment …") cannot be done, when there is no room.
+        """
         folder = self.context.work_dir / self.context.ids.new()
-        folder.mkdir(parents=True)
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        with full_disk_explained(f"cannot {purpose}", self.context.work_dir):
+            folder.mkdir(parents=True)
+            try:
+                yield folder
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def archive(self, table: str, archive: Path, scratch: Path, options: PushOptions) -> SegmentRecord:
         """Add the segment in an archive, which must lie in `scratch`. Raises CorruptSegmentError and as a push does."""
@@ -45,11 +49,11 @@ class UploadManager:
     def uri(self, table: str, uri: str, options: PushOptions, *, keep_url: bool = False) -> SegmentRecord:
         """Download an archive and add its segment; `keep_url` records the URI instead of a copy in the deep store.
 
-        Raises InvalidConfigError for a `file:` URI, NotFoundError, OSError.
+        Raises InvalidConfigError for a `file:` URI, NotFoundError, DiskFullError, OSError.
         """
         if scheme_of(uri) in (None, "file"):
             raise InvalidConfigError(f"Unsupported URI: {uri}; push a local file as a multipart upload, or by metadata")
-        with self.scratch() as scratch:
+        with self.scratch(f"add a segment to table '{table}'") as scratch:
             archive = scratch / _file_name(uri)
             fetch(uri, archive)
             if not keep_url:
@@ -68,19 +72,7 @@ class UploadManager:
         info = read_metadata_archive(_with_suffix(metadata_archive), scratch / "metadata")
         if not copy:
             return self.segments.push_metadata(table, info, uri, -1, options)
-        return self._copy(table, info, uri, scratch, options)
-
-    def _copy(self, table: str, info: SegmentMetadata, uri: str, folder: Path, options: PushOptions) -> SegmentRecord:
-        """Fetch the data of a segment into `folder`, check that it is what the metadata says, and add it."""
-        archive = folder / _file_name(uri)
-        fetch(uri, archive)
-        archive = _with_suffix(archive)
-        segment = verify_archive(archive, folder / "unpacked")
-        if (segment.info.name, segment.info.crc) != (info.name, info.crc):
-            raise CorruptSegmentError(
-                f"'{uri}' holds segment '{segment.info.name}' (CRC {segment.info.crc}), but the metadata is that of "
-                f"'{info.name}' (CRC {info.crc})"
-            )
+        segment, archive = _fetched(info, uri, scratch)
         return self.segments.push(table, segment, archive, options)
 
     def metadata_batch(
@@ -88,7 +80,8 @@ class UploadManager:
     ) -> list[SegmentRecord]:
         """Add many segments by their metadata: a list of names and URIs, and `<name>.metadata.json` for each.
 
-        copy: as for a single one. Segments before one that fails stay. Raises CorruptSegmentError, InvalidConfigError.
+        copy: as for a single one; all are fetched and verified before the first is added. Segments before one that fails
+        to be added stay. Raises CorruptSegmentError, InvalidConfigError, NotFoundError.
         """
         folder = scratch / "batch"
         unpack(_with_suffix(archive), folder)
@@ -114,7 +107,22 @@ class UploadManager:
             infos.append((info, uri))
         if not copy:
             return [self.segments.push_metadata(table, info, uri, -1, options) for info, uri in infos]
-        return [self._copy(table, info, uri, scratch / f"segment-{i}", options) for i, (info, uri) in enumerate(infos)]
+        fetched = [_fetched(info, uri, scratch / f"segment-{i}") for i, (info, uri) in enumerate(infos)]
+        return [self.segments.push(table, segment, archive, options) for segment, archive in fetched]
+
+
+def _fetched(info: SegmentMetadata, uri: str, folder: Path) -> tuple[VerifiedSegment, Path]:
+    """Fetch the data of a segment into `folder`, and check that it is what the metadata says."""
+    archive = folder / _file_name(uri)
+    fetch(uri, archive)
+    archive = _with_suffix(archive)
+    segment = verify_archive(archive, folder / "unpacked")
+    if (segment.info.name, segment.info.crc) != (info.name, info.crc):
+        raise CorruptSegmentError(
+            f"'{uri}' holds segment '{segment.info.name}' (CRC {segment.info.crc}), but the metadata is that of "
+            f"'{info.name}' (CRC {info.crc})"
+        )
+    return segment, archive
 
 
 def _new(scratch: Path, name: str) -> Path:

@@ -2,19 +2,20 @@
 
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from gamay.base.clock import Clock
-from gamay.base.errors import CorruptSegmentError, InvalidConfigError
+from gamay.base.errors import CorruptSegmentError, DiskFullError, InvalidConfigError
 from gamay.base.ids import Ids
 from gamay.cluster.records import SegmentRecord
 from gamay.segment.reader import open_segment
 from gamay.server.rebuild import TableLayout, rebuild
 from gamay.server.table import LoadedSegment
 from gamay.storage.archive import unpack
-from gamay.storage.files import fetch, publish_folder
+from gamay.storage.files import fetch, full_disk_explained, publish_folder
 
 _log = logging.getLogger(__name__)
 _TEMPORARY = ".tmp-"
@@ -44,7 +45,7 @@ class SegmentLoader:
         verify_on_use: whether the checksums of a copy that is here already are compared when a query first reads a column,
         not now; by default what the loader was made with. What is downloaded is always compared at once.
         Its indexes are brought in line with the table config; where that fails, they stay as they were.
-        Raises CorruptSegmentError when the download is not what the record says, NotFoundError, OSError.
+        Raises CorruptSegmentError when the download is not what the record says, NotFoundError, DiskFullError, OSError.
         """
         lazy = self.verify_on_use if verify_on_use is None else verify_on_use
         layout = self.layout_of(table)
@@ -59,7 +60,7 @@ class SegmentLoader:
             return loaded
         try:
             return self._rebuild(loaded, layout, rebuilt, record)
-        except InvalidConfigError as error:
+        except (InvalidConfigError, DiskFullError) as error:
             _log.error("segment %s of %s keeps its indexes, they cannot be built anew: %s", record.name, table, error)
             return loaded
 
@@ -97,10 +98,7 @@ class SegmentLoader:
         return sorted(p.name for p in self.root.iterdir()) if self.root.is_dir() else []
 
     def _download(self, source: str, folder: Path, record: SegmentRecord) -> None:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        scratch = folder.parent / f"{_TEMPORARY}{self.ids.new()}"
-        scratch.mkdir()
-        try:
+        with self._scratch(folder, record) as scratch:
             local = Path(source)
             if not local.is_file():
                 local = scratch / Path(record.download_url).name
@@ -108,25 +106,24 @@ class SegmentLoader:
             fresh = unpack(local, scratch / "segment")
             # Checked before it takes the place of what may still be a sound copy.
             self._open(fresh, record, owned=True).segment.close()
-            if folder.exists():
-                shutil.rmtree(folder)
-            publish_folder(fresh, folder)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+            _replace(folder, fresh)
 
     def _rebuild(self, pushed: LoadedSegment, layout: TableLayout, folder: Path, record: SegmentRecord) -> LoadedSegment:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        scratch = folder.parent / f"{_TEMPORARY}{self.ids.new()}"
-        scratch.mkdir()
-        try:
-            fresh = rebuild(pushed.segment, layout, scratch)
-            if folder.exists():
-                shutil.rmtree(folder)
-            publish_folder(fresh, folder)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+        with self._scratch(folder, record) as scratch:
+            _replace(folder, rebuild(pushed.segment, layout, scratch))
         self.remove(pushed)
         return self._open(folder, record, owned=True, rebuilt=True)
+
+    @contextmanager
+    def _scratch(self, folder: Path, record: SegmentRecord) -> Iterator[Path]:
+        """Give a folder beside `folder`, the copy to be made; it is gone afterwards. Raises DiskFullError."""
+        scratch = folder.parent / f"{_TEMPORARY}{self.ids.new()}"
+        with full_disk_explained(f"cannot make a copy of segment '{record.name}'", folder.parent):
+            scratch.mkdir(parents=True)
+            try:
+                yield scratch
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
 
     def _folder(self, table: str, record: SegmentRecord, fingerprint: str = "") -> Path:
         return self.root / table / f"{record.name}__{record.crc}{'__' if fingerprint else ''}{fingerprint}"
@@ -143,3 +140,9 @@ class SegmentLoader:
             )
         size = sum(path.stat().st_size for path in folder.iterdir())
         return LoadedSegment(segment, record.crc, folder, owned, self.clock.now_ms(), size)
+
+
+def _replace(folder: Path, fresh: Path) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)
+    publish_folder(fresh, folder)

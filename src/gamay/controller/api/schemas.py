@@ -85,7 +85,7 @@ async def _schema_body(request: Request, services: Services) -> dict[str, Any]:
     """Return the schema in a request: a JSON body, or the only part of a multipart one."""
     if not request.headers.get("content-type", "").startswith("multipart/"):
         return await json_body(request)
-    with services.uploads.scratch() as scratch:
+    with services.uploads.scratch("read the schema") as scratch:
         document = load_json((await stream_single(request, scratch)).path.read_bytes(), "schema")
     if not isinstance(document, dict):
         raise InvalidConfigError("the schema must be a JSON object")

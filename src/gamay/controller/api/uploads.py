@@ -13,7 +13,6 @@ from gamay.controller.api.services import Services, file_docs, status
 from gamay.controller.ingest_file import batch_config, ingest_file, ingest_uri
 from gamay.controller.segments import PushOptions
 from gamay.model.parse import load_json
-from gamay.storage.files import full_disk_explained
 
 _CUSTOM_MAP = "Pinot-SegmentZKMetadataCustomMapModifier"
 TableName = Annotated[str, Query(alias="tableName", description="Raw or typed name of the table")]
@@ -50,7 +49,7 @@ def upload_router(services: Services) -> APIRouter:
         options = _options(request, allow_refresh)
         if request.headers.get("UPLOAD_TYPE", "METADATA").upper() != "METADATA":
             raise InvalidConfigError("batchUpload takes only UPLOAD_TYPE METADATA")
-        with services.uploads.scratch() as scratch:
+        with services.uploads.scratch(f"add segments to table '{table}'") as scratch:
             part = await stream_single(request, scratch)
             upload_all = partial(services.uploads.metadata_batch, copy=_copies(request))
             records = await run_in_threadpool(upload_all, table, part.path, scratch, options)
@@ -71,8 +70,7 @@ def ingest_router(services: Services) -> APIRouter:
         config_text: Annotated[str, Query(alias="batchConfigMapStr")],
     ) -> dict[str, Any]:
         config = batch_config(config_text)
-        room = full_disk_explained(f"cannot ingest into table {table}", services.context.work_dir)
-        with room, services.uploads.scratch() as scratch:
+        with services.uploads.scratch(f"ingest into table '{table}'") as scratch:
             part = await stream_single(request, scratch)
             name = await run_in_threadpool(ingest_file, services.writer, table, part.path, part.file_name, config)
         return status(f"Successfully ingested file into table: {table} as segment: {name}")
@@ -83,7 +81,7 @@ def ingest_router(services: Services) -> APIRouter:
         config_text: Annotated[str, Query(alias="batchConfigMapStr")],
         source: Annotated[str, Query(alias="sourceURIStr")],
     ) -> dict[str, Any]:
-        with services.uploads.scratch() as scratch:
+        with services.uploads.scratch(f"ingest into table '{table}'") as scratch:
             name = ingest_uri(services.writer, table, source, batch_config(config_text), scratch)
         return status(f"Successfully ingested file into table: {table} as segment: {name}")
 
@@ -102,10 +100,7 @@ async def _upload(
         return await run_in_threadpool(uploads.uri, table, uri, options, keep_url=keep_url)
     if kind not in ("SEGMENT", "METADATA"):
         raise InvalidConfigError(f"Unsupported UPLOAD_TYPE: {kind}, it must be SEGMENT, URI or METADATA")
-    with (
-        full_disk_explained(f"cannot add a segment to table {table}", services.context.work_dir),
-        uploads.scratch() as scratch,
-    ):
+    with uploads.scratch(f"add a segment to table '{table}'") as scratch:
         part = await stream_single(request, scratch)
         if kind == "SEGMENT":
             return await run_in_threadpool(uploads.archive, table, part.path, scratch, options)
