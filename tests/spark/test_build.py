@@ -8,6 +8,7 @@ import pytest
 
 from gamay.base.errors import ConflictError, InvalidConfigError, RecordError
 from gamay.ingest.operands import to_arrow
+from gamay.model.table_config import TableConfig
 from gamay.segment.reader import open_segment
 from gamay.spark import build_segments, write_dataframe
 from gamay.spark.build import InputFiles
@@ -96,6 +97,30 @@ def test_time_ranges(spark, schema, table_config, files, tmp_path, open_archives
     assert len(ranges) > 3
     assert all(before[1] < after[0] for before, after in pairwise(ranges))
     assert all(s.column("day").stats.is_sorted for s in segments)
+
+
+def test_a_table_without_time_or_sorted_column_is_cut_into_even_segments(spark, schema, files, tmp_path, open_archives):
+    report = build_segments(
+        spark,
+        schema,
+        TableConfig.offline("trips"),
+        str(files),
+        str(tmp_path / "out"),
+        partition_and_sort=True,
+        rows_per_segment=100,
+    )
+    segments = open_archives(report)
+    assert rows_of(segments) == expected(files)
+    assert len(segments) == 6
+    assert all(70 < s.num_docs < 130 for s in segments)
+
+
+def test_a_column_that_rows_cannot_be_sorted_by_is_refused(spark, schema, table_config, files, tmp_path):
+    for column, reason in (("tags", "has several values in a row"), ("tgs", "is not in the schema")):
+        with pytest.raises(InvalidConfigError, match=f"sortColumn: the column '{column}' {reason}"):
+            build_segments(
+                spark, schema, table_config(), str(files), str(tmp_path / "out"), partition_and_sort=True, sort_column=column
+            )
 
 
 def test_filter_and_errors_are_counted(spark, schema, table_config, files, tmp_path, open_archives):

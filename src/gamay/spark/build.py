@@ -18,6 +18,7 @@ from gamay.model.table_config import TableConfig
 from gamay.spark import shuffle
 from gamay.spark.execute import collect, run_tasks
 from gamay.spark.progress import Progress, SilentProgress
+from gamay.spark.ranges import Ranges, Sample, samples_of_task
 from gamay.spark.report import BuildReport, Outcome, SegmentReport
 from gamay.spark.segment_task import FileTask, build_segment, counts_of, open_task_reader
 from gamay.spark.target import SegmentTarget, refuse_repeated_names
@@ -101,8 +102,8 @@ def build_segments(
     files = (InputFiles(inputs) if isinstance(inputs, str) else inputs).tasks()
     started = time.monotonic()
     if partition_and_sort:
-        frame = _converted_files(spark, files, target, parallelism)
-        layout = shuffle.Layout.of(table_config, rows_per_segment, sort_column)
+        layout = shuffle.Layout.of(schema, table_config, rows_per_segment, sort_column)
+        frame = _converted_files(spark, files, target, layout, parallelism)
         reading, reports = _build_ranges(spark, frame, target, layout, progress)
     else:
         shipped = target
@@ -138,11 +139,12 @@ def write_dataframe(
     target.name_generator()
     Pipeline(schema, table_config)
     started = time.monotonic()
-    layout = shuffle.Layout.of(table_config, rows_per_segment, sort_column)
+    layout = shuffle.Layout.of(schema, table_config, rows_per_segment, sort_column)
+    samples = samples_of_task(frame.rdd.getNumPartitions()) if partition_and_sort else 0
     if not partition_and_sort:
         layout = replace(layout, range_column=None, sort_column=None, partition_column=None)
     wire = _spark_schema(shuffle.wire_schema(target.schema()))
-    converted = frame.mapInArrow(_frame_converter(target, layout), wire)
+    converted = frame.mapInArrow(_frame_converter(target, layout, samples), wire)
     spark = frame.sparkSession
     if partition_and_sort:
         reading, reports = _build_ranges(spark, converted, target, layout, progress)
@@ -154,19 +156,25 @@ def write_dataframe(
 # -- what runs on executors
 
 
-def _converted_files(spark: Any, files: Sequence[FileTask], target: SegmentTarget, parallelism: int) -> Any:
+def _converted_files(
+    spark: Any, files: Sequence[FileTask], target: SegmentTarget, layout: shuffle.Layout, parallelism: int
+) -> Any:
     """Return the rows of all files, converted, in the form in which they travel."""
     shipped = list(files)
+    groups = min(len(files), parallelism) if parallelism else len(files)
+    samples = samples_of_task(groups)
 
     def convert(batches: Batches) -> Batches:
         schema, table_config = target.schema(), target.table_config()
-        layout = shuffle.Layout.of(table_config, ROWS_PER_SEGMENT)
         partitions = shuffle.partitioner(schema, table_config, layout.partition_column)
-        for batch in batches:
-            for index in batch.column(0).to_pylist():
-                yield from _converted_file(shipped[index], schema, table_config, partitions)
 
-    groups = min(len(files), parallelism) if parallelism else len(files)
+        def rows() -> Batches:
+            for batch in batches:
+                for index in batch.column(0).to_pylist():
+                    yield from _converted_file(shipped[index], schema, table_config, partitions)
+
+        yield from shuffle.sampled(rows(), schema, layout, samples)
+
     wire = _spark_schema(shuffle.wire_schema(target.schema()))
     return spark.range(0, len(files), 1, groups).mapInArrow(convert, wire)
 
@@ -183,12 +191,17 @@ def _converted_file(
         report = SegmentReport(Outcome.EMPTY.value, input_uri=task.uri, num_docs=pipeline.stats.rows_written, **counts)
     except GamayError as error:
         report = SegmentReport(Outcome.FAILED.value, input_uri=task.uri, message=str(error))
-    yield shuffle.report_row(report, schema)
+    yield shuffle.text_row(shuffle.REPORT_PARTITION, report.to_json(), schema)
 
 
-def _frame_converter(target: SegmentTarget, layout: shuffle.Layout) -> Callable[[Batches], Batches]:
+def _frame_converter(target: SegmentTarget, layout: shuffle.Layout, samples: int) -> Callable[[Batches], Batches]:
     def convert(batches: Batches) -> Batches:
-        schema, table_config = target.schema(), target.table_config()
+        schema = target.schema()
+        rows = converted(batches, schema)
+        yield from shuffle.sampled(rows, schema, layout, samples) if samples else rows
+
+    def converted(batches: Batches, schema: Schema) -> Batches:
+        table_config = target.table_config()
         partitions = shuffle.partitioner(schema, table_config, layout.partition_column)
         pipeline = Pipeline(schema, table_config)
         try:
@@ -200,7 +213,7 @@ def _frame_converter(target: SegmentTarget, layout: shuffle.Layout) -> Callable[
             report = SegmentReport(Outcome.EMPTY.value, num_docs=pipeline.stats.rows_written, **counts)
         except GamayError as error:
             report = SegmentReport(Outcome.FAILED.value, message=str(error))
-        yield shuffle.report_row(report, schema)
+        yield shuffle.text_row(shuffle.REPORT_PARTITION, report.to_json(), schema)
 
     return convert
 
@@ -217,15 +230,15 @@ def _build_ranges(
 
     stored = converted.persist(StorageLevel.DISK_ONLY)
     try:
-        is_report = col(shuffle.PARTITION) == shuffle.REPORT_PARTITION
-        read = collect(spark, stored.where(is_report).select(shuffle.REPORT), "reading", progress)
-        reading = _reports([row[0] for row in read])
-        num_rows = sum(report.num_docs for report in reading)
-        if num_rows == 0 or any(report.outcome == Outcome.FAILED.value for report in reading):
+        is_row = col(shuffle.PARTITION) >= 0
+        texts = collect(spark, stored.where(~is_row).select(shuffle.PARTITION, shuffle.REPORT), "reading", progress)
+        reading = _reports([text for partition, text in texts if partition == shuffle.REPORT_PARTITION])
+        samples = [Sample.from_json(text) for partition, text in texts if partition == shuffle.SAMPLE_PARTITION]
+        if not any(s.counts for s in samples) or any(report.outcome == Outcome.FAILED.value for report in reading):
             return reading, []
-        ordered = shuffle.in_order(stored.where(~is_report).drop(shuffle.REPORT), target.schema(), layout, num_rows)
-        num_ranges = ordered.rdd.getNumPartitions()
-        written = ordered.mapInArrow(shuffle.segment_writer(target, layout, num_ranges), "result string")
+        ranges = Ranges.of(samples, layout.rows_per_segment)
+        ordered = shuffle.in_order(stored.where(is_row).drop(shuffle.REPORT), target.schema(), layout, ranges)
+        written = ordered.mapInArrow(shuffle.segment_writer(target, layout, len(ranges)), "result string")
         rows = collect(spark, written, "building segments", progress)
         return reading, _reports([row.result for row in rows])
     finally:

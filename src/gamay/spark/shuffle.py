@@ -1,28 +1,28 @@
 """Rows brought into the order of the table before they become segments, so that queries can skip most segments.
 
 Rows are converted first (on executors, file by file or DataFrame partition by partition), then Spark puts them into ranges
-of the table's partition, time or sorted column and sorts each range; every range becomes a segment, or one for each
-partition that it touches.
+of the table's partition, time or sorted column (`gamay.spark.ranges`) and sorts each range; every range becomes a segment.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from gamay.base.errors import GamayError
+from gamay.base.errors import GamayError, InvalidConfigError
 from gamay.functions.arrow import arrow_type
 from gamay.ingest.operands import to_vector
-from gamay.model.schema import Schema
+from gamay.model.schema import FieldSpec, Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.types import DataType
 from gamay.segment.builder import SegmentBuilder
 from gamay.segment.metadata import read_metadata
 from gamay.segment.partition import PartitionFunction, partition_function
 from gamay.segment.value_text import value_text
+from gamay.spark.ranges import Ranges, Sampler
 from gamay.spark.report import Outcome, SegmentReport
 from gamay.spark.segment_task import check_times
 from gamay.spark.target import PROVISIONAL_NAME, SegmentTarget, facts_of, publish, scratch_folder
@@ -31,6 +31,8 @@ PARTITION = "__gamay_partition"
 REPORT = "__gamay_report"
 REPORT_PARTITION = -1
 """The partition of rows that hold no row but, as JSON, the report of a converted input."""
+SAMPLE_PARTITION = -2
+"""The partition of rows that hold no row but, as JSON, the sample of a task's keys."""
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 _WIRE = {DataType.TIMESTAMP: pa.int64()}  # Spark's timestamps are microseconds; milliseconds travel as numbers
@@ -50,8 +52,16 @@ class Layout:
     partition_column: str | None
 
     @classmethod
-    def of(cls, table_config: TableConfig, rows_per_segment: int, sort_column: str | None = None) -> "Layout":
-        """Return the layout that a table's config asks for; `sort_column` overrides its sorted column."""
+    def of(
+        cls, schema: Schema, table_config: TableConfig, rows_per_segment: int, sort_column: str | None = None
+    ) -> "Layout":
+        """Return the layout that a table's config asks for; `sort_column` overrides its sorted column.
+
+        Raises InvalidConfigError for a sort column that rows cannot be sorted by.
+        """
+        if sort_column is not None and (sort_column not in schema or not schema.field(sort_column).single_value):
+            what = "has several values in a row" if sort_column in schema else "is not in the schema"
+            raise InvalidConfigError(f"sortColumn: the column '{sort_column}' {what}, so that rows cannot be sorted by it")
         sorted_column = sort_column or table_config.sorted_column
         time_column = table_config.time_column
         partitioning = table_config.indexing.segment_partition
@@ -75,10 +85,10 @@ def to_wire(batch: pa.RecordBatch, schema: Schema, partitions: "Callable[[pa.Rec
     return pa.RecordBatch.from_arrays([partitions(batch), pa.nulls(batch.num_rows, pa.string()), *columns], schema=target)
 
 
-def report_row(report: SegmentReport, schema: Schema) -> pa.RecordBatch:
-    """Return a report in the travelling form."""
+def text_row(partition: int, text: str, schema: Schema) -> pa.RecordBatch:
+    """Return a report or a sample, as `partition` tells, in the travelling form."""
     target = wire_schema(schema)
-    first = [pa.array([REPORT_PARTITION], pa.int32()), pa.array([report.to_json()], pa.string())]
+    first = [pa.array([partition], pa.int32()), pa.array([text], pa.string())]
     return pa.RecordBatch.from_arrays([*first, *(pa.nulls(1, f.type) for f in list(target)[2:])], schema=target)
 
 
@@ -117,24 +127,39 @@ def _partitions(
     return result
 
 
-def in_order(frame: Any, schema: Schema, layout: Layout, num_rows: int) -> Any:
-    """Return the travelling DataFrame in as many sorted ranges as there are to be segments."""
-    from pyspark.sql.functions import coalesce, col, lit
+def sampled(batches: Batches, schema: Schema, layout: Layout, size: int) -> Batches:
+    """Pass travelling rows on, then a sample of their keys, `size` at the most."""
+    sampler = Sampler(size)
+    name = layout.range_column
+    default = None if name is None else _order_of_null(schema.field(name))
+    for batch in batches:
+        partitions = batch.column(PARTITION).to_numpy()
+        rows = partitions >= 0
+        column = None if name is None else batch.column(name).fill_null(default)
+        sampler.add(partitions[rows], column if column is None or rows.all() else column.filter(pa.array(rows)))
+        yield batch
+    yield text_row(SAMPLE_PARTITION, sampler.sample().to_json(), schema)
 
-    num_ranges = max(1, -(-num_rows // layout.rows_per_segment))
-    keys = [col(PARTITION)] if layout.partition_column is not None else []
+
+def in_order(frame: Any, schema: Schema, layout: Layout, ranges: Ranges) -> Any:
+    """Return the travelling DataFrame with one sorted partition for each of the ranges."""
+    from pyspark.sql.functions import coalesce, col, lit, xxhash64
 
     def sort_key(name: str) -> Any:
-        spec = schema.field(name)
-        default = spec.default_null_value
-        is_plain = isinstance(default, (int, float, str)) and spec.data_type is not DataType.BIG_DECIMAL
-        return coalesce(col(f"`{name}`"), lit(default)) if is_plain else col(f"`{name}`")
+        return coalesce(col(f"`{name}`"), lit(_order_of_null(schema.field(name))))
 
-    range_keys = keys + ([sort_key(layout.range_column)] if layout.range_column else [])
-    ordered = frame.repartitionByRange(num_ranges, *range_keys) if range_keys else frame.repartition(num_ranges)
+    # Without a column to make ranges of, rows are spread by their hash: where a row goes must not depend on chance.
+    stored = [col(f"`{spec.name}`") for spec in schema.stored_fields]
+    key = xxhash64(*stored) if layout.range_column is None else sort_key(layout.range_column)
+    placed = frame.repartitionById(len(ranges), ranges.column(col(PARTITION), key))
     order = dict.fromkeys(name for name in (layout.sort_column, layout.range_column) if name)
-    sort_keys = keys + [sort_key(name) for name in order]
-    return ordered.sortWithinPartitions(*sort_keys) if sort_keys else ordered
+    return placed.sortWithinPartitions(*map(sort_key, order)) if order else placed
+
+
+def _order_of_null(spec: FieldSpec) -> Any:
+    """Return the value, as it travels, that a null of a column becomes and is sorted as."""
+    default = spec.default_null_value
+    return value_text(default, spec.data_type) if isinstance(default, Decimal) else default
 
 
 def segment_writer(target: SegmentTarget, layout: Layout, num_ranges: int) -> Callable[[Batches], Batches]:
@@ -153,7 +178,7 @@ def segment_writer(target: SegmentTarget, layout: Layout, num_ranges: int) -> Ca
 
 
 class RangeWriter:
-    """Makes the segments of one sorted range: one for each partition in it, none much larger than was asked for."""
+    """Makes the segment of one sorted range of one partition, or several if it is far larger than was asked for."""
 
     def __init__(self, target: SegmentTarget, layout: Layout, first_id: int, id_step: int) -> None:
         self._target = target
@@ -168,28 +193,21 @@ class RangeWriter:
         try:
             with scratch_folder() as scratch:
                 builder: SegmentBuilder | None = None
-                present: int | None = None
                 for batch in batches:
-                    for partition, part in self._parts(batch):
-                        if builder is not None and (partition != present or self._is_full(builder)):
-                            yield self._finish(builder)
-                            builder = None
-                        if builder is None:
-                            builder = SegmentBuilder(self._schema, self._config, PROVISIONAL_NAME, scratch)
-                            present = partition
-                        builder.append(from_wire(part, self._schema))
+                    if batch.num_rows == 0:
+                        continue
+                    if builder is not None and self._is_full(builder):
+                        yield self._finish(builder)
+                        builder = None
+                    if builder is None:
+                        builder = SegmentBuilder(self._schema, self._config, PROVISIONAL_NAME, scratch)
+                    builder.append(from_wire(batch, self._schema))
                 if builder is not None:
                     yield self._finish(builder)
         except GamayError as error:
             yield SegmentReport(Outcome.FAILED.value, message=str(error))
         except OSError as error:  # a folder that cannot be written, a full disk
             yield SegmentReport(Outcome.FAILED.value, message=f"cannot build a segment: {error}")
-
-    def _parts(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-        ids = batch.column(PARTITION).to_numpy()
-        starts = [0, *(np.flatnonzero(np.diff(ids)) + 1).tolist(), len(ids)] if len(ids) else [0]
-        for start, stop in pairwise(starts):
-            yield int(ids[start]), batch.slice(start, stop - start)
 
     def _is_full(self, builder: SegmentBuilder) -> bool:
         # ranges come out uneven: a few rows too many are better in this segment than in one of their own

@@ -1,0 +1,144 @@
+"""Where the segments of a job begin: ranges of about as many rows as were asked for, none across two partitions.
+
+Every task that converts rows counts them by partition and keeps the keys of a few, evenly spaced. The driver puts the
+samples together and cuts each partition into ranges of equal size; the cuts then tell the range of each row.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+Key: TypeAlias = int | float | str | bytes
+SAMPLES_MAX = 1_000_000  # keys that a job keeps in all, for many files
+_TASK_MIN, _TASK_MAX = 200, 20_000  # keys that a task keeps
+
+
+def samples_of_task(num_tasks: int) -> int:
+    """Return how many keys each of so many tasks should keep."""
+    return min(max(SAMPLES_MAX // num_tasks, _TASK_MIN), _TASK_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What one task has seen. counts: its rows by partition. rows: partition and key of every `stride`-th of them."""
+
+    counts: dict[int, int]
+    stride: int
+    rows: list[tuple[int, Key]]
+
+    def to_json(self) -> str:
+        """Return the sample as JSON, the form in which executors send it; keys of bytes in hexadecimal."""
+        rows = [[part, {"hex": key.hex()} if isinstance(key, bytes) else key] for part, key in self.rows]
+        return json.dumps([list(self.counts.items()), self.stride, rows])
+
+    @classmethod
+    def from_json(cls, text: str) -> "Sample":
+        """Read what `to_json` wrote."""
+        counts, stride, rows = json.loads(text)
+        keyed = [(part, bytes.fromhex(key["hex"]) if isinstance(key, dict) else key) for part, key in rows]
+        return cls(dict(counts), stride, keyed)
+
+
+class Sampler:
+    """Keeps the keys of evenly spaced rows: at most `size`, and at least half as many when there are that many rows."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._counts: Counter[int] = Counter()
+        self._stride = 1
+        self._rows: list[tuple[int, Key]] = []
+
+    def add(self, partitions: "np.ndarray[Any, np.dtype[np.int32]]", keys: pa.Array | None) -> None:
+        """Take rows, in order. partitions: int32[n]. keys: Arrow array of n values without nulls, None for no keys."""
+        first = -self._counts.total() % self._stride
+        chosen = np.arange(first, len(partitions), self._stride)
+        for partition, count in zip(*np.unique(partitions, return_counts=True), strict=True):
+            self._counts[int(partition)] += int(count)
+        if keys is None:
+            return
+        # a NaN has no place among the cuts; Spark puts it behind all numbers
+        sampled = keys.take(pa.array(chosen)).to_pylist()
+        self._rows += zip(partitions[chosen].tolist(), sampled, strict=True)
+        while len(self._rows) > self._size:
+            self._rows, self._stride = self._rows[::2], self._stride * 2
+
+    def sample(self) -> Sample:
+        """Return what was kept."""
+        return Sample(dict(self._counts), self._stride, [(part, key) for part, key in self._rows if key == key])
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """Ranges of (partition, key), by where each begins; the first has no lower bound.
+
+    A key of None stands before all keys: a range that begins with its partition.
+    """
+
+    starts: tuple[tuple[int, Key | None], ...]
+
+    @classmethod
+    def of(cls, samples: Sequence[Sample], rows_per_range: int) -> "Ranges":
+        """Return ranges that have about so many rows each, and never those of two partitions.
+
+        Where no keys were sampled, they are ranges of hash values: numbers of 64 bits, all equally likely.
+        """
+        counts: Counter[int] = Counter()
+        weighted: dict[int, list[tuple[Any, int]]] = {}
+        for sample in samples:
+            counts.update(sample.counts)
+            for partition, key in sample.rows:
+                weighted.setdefault(partition, []).append((key, sample.stride))
+        starts: list[tuple[int, Key | None]] = []
+        for partition in sorted(counts):
+            starts.append((partition, None))
+            wanted = round(counts[partition] / rows_per_range)
+            cuts = _cuts(sorted(weighted[partition]), wanted) if partition in weighted else _even_cuts(wanted)
+            starts += [(partition, cut) for cut in cuts]
+        return cls(tuple(starts) or ((0, None),))
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def column(self, partition: Any, key: Any) -> Any:
+        """Return the Spark column that holds the number of each row's range, from 0.
+
+        partition, key: columns; the comparisons form a tree, so that a row is compared with few of the starts.
+        """
+        from pyspark.sql.functions import lit, when
+
+        def among(low: int, high: int) -> Any:
+            if high - low == 1:
+                return lit(low)
+            middle = (low + high) // 2
+            part, cut = self.starts[middle]
+            before = partition < part
+            if cut is not None:
+                before = before | ((partition == part) & (key < lit(cut)))
+            return when(before, among(low, middle)).otherwise(among(middle, high))
+
+        return among(0, len(self))
+
+
+def _cuts(weighted: list[tuple[Any, int]], wanted: int) -> list[Any]:
+    """Return at most `wanted - 1` ascending keys that cut sorted (key, weight) pairs into parts of equal weight.
+
+    Rows of one key are never parted, and no part is empty.
+    """
+    sums = list(accumulate(weight for _, weight in weighted))
+    cuts: list[Any] = []
+    for number in range(1, wanted):
+        place = int(np.searchsorted(sums, sums[-1] * number / wanted, side="right"))
+        key = weighted[min(place, len(weighted) - 1)][0]
+        if key > (cuts[-1] if cuts else weighted[0][0]):
+            cuts.append(key)
+    return cuts
+
+
+def _even_cuts(wanted: int) -> list[int]:
+    return [-(1 << 63) + (number << 64) // wanted for number in range(1, wanted)]

@@ -1,0 +1,93 @@
+"""Ranges of rows: their sizes, their limits, and that Spark puts each row where a plain search would."""
+
+from bisect import bisect_right
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gamay.spark.ranges import Ranges, Sample, Sampler, samples_of_task
+
+
+def taken(partitions, keys, size, batch=1000):
+    sampler = Sampler(size)
+    for start in range(0, len(partitions), batch):
+        rows = slice(start, start + batch)
+        sampler.add(np.asarray(partitions[rows], np.int32), None if keys is None else pa.array(keys[rows]))
+    return Sample.from_json(sampler.sample().to_json())
+
+
+def places(ranges, partitions, keys):
+    """Return the range of each row, by search."""
+    starts = [(p, k is not None, k) for p, k in ranges.starts]
+    return [bisect_right(starts, (p, True, k)) - 1 for p, k in zip(partitions, keys, strict=True)]
+
+
+@settings(deadline=None)  # the first array takes its time
+@given(st.integers(1, 5000), st.integers(1, 300), st.integers(1, 700))
+def test_a_sample_holds_every_nth_row(num_rows, size, batch):
+    sample = taken([i % 3 for i in range(num_rows)], list(range(num_rows)), size, batch)
+    assert sample.counts == Counter(i % 3 for i in range(num_rows))
+    assert sample.rows == [(i % 3, i) for i in range(0, num_rows, sample.stride)]
+    assert min(num_rows, (size + 1) // 2) <= len(sample.rows) <= size
+
+
+def test_ranges_have_about_the_size_that_was_asked_for_and_none_is_small():
+    rng = np.random.default_rng(5)
+    tasks = [(rng.choice(4, n, p=[0.55, 0.3, 0.1, 0.05]), rng.normal(0, 1, n).round(3)) for n in (60_000, 25_000, 15_000)]
+    ranges = Ranges.of([taken(p.tolist(), k.tolist(), 2000) for p, k in tasks], 8_000)
+    partitions, keys = (np.concatenate(parts) for parts in zip(*tasks, strict=True))
+    found = places(ranges, partitions.tolist(), keys.tolist())
+    sizes = Counter(found)
+    assert sorted(sizes) == list(range(len(ranges)))
+    assert all(len(set(partitions[np.array(found) == number])) == 1 for number in sizes)
+    by_partition = {p: [sizes[i] for i, (q, _) in enumerate(ranges.starts) if q == p] for p in range(4)}
+    assert [len(by_partition[p]) for p in range(4)] == [7, 4, 1, 1]
+    assert all(0.85 * np.mean(part) < size < 1.15 * np.mean(part) for part in by_partition.values() for size in part)
+
+
+def test_rows_of_one_key_stay_together():
+    sample = taken([0] * 1000, [7] * 900 + [9] * 100, 5000)
+    assert Ranges.of([sample], 100).starts == ((0, None), (0, 9))
+    assert Ranges.of([taken([0] * 1000, [7] * 1000, 5000)], 100).starts == ((0, None),)
+
+
+def test_without_keys_the_hashes_are_parted_evenly():
+    ranges = Ranges.of([taken([0] * 400 + [1] * 100, None, 10)], 100)
+    assert ranges.starts == ((0, None), (0, -(2**62) * 1), (0, 0), (0, 2**62), (1, None))
+    assert Ranges.of([], 100).starts == ((0, None),)
+
+
+def test_keys_travel_as_they_are_without_nan():
+    rows = [(0, b"\x00\xff"), (0, "é"), (1, float("-inf")), (1, 2**62), (1, True)]
+    sample = Sample({0: 2, 1: 3}, 4, rows)
+    assert Sample.from_json(sample.to_json()) == sample
+    assert taken([0, 0], [float("nan"), 1.5], 10).rows == [(0, 1.5)]
+
+
+def test_many_tasks_keep_few_keys_each():
+    assert [samples_of_task(n) for n in (1, 100, 1_000_000)] == [20_000, 10_000, 200]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", ["long", "string", "double", "binary", "boolean"])
+def test_spark_finds_the_same_ranges(spark, kind):
+    make = {
+        "long": lambda i: (i * 7919) % 500 - 250,
+        "string": lambda i: f"k{(i * 7919) % 500}é",
+        "double": lambda i: ((i * 7919) % 500) / 7,
+        "binary": lambda i: bytes([(i * 7919) % 251, i % 3]),
+        "boolean": lambda i: i % 5 == 0,
+    }[kind]
+    partitions, keys = [i % 3 for i in range(3000)], [make(i) for i in range(3000)]
+    ranges = Ranges.of([taken(partitions, keys, 5000)], 90)
+    from pyspark.sql.functions import col
+
+    frame = spark.createDataFrame(list(zip(partitions, keys, strict=True)), f"p int, k {kind}")
+    rows = frame.select("p", "k", ranges.column(col("p"), col("k")).alias("r")).collect()
+    found = [(row.p, bytes(row.k) if kind == "binary" else row.k, row.r) for row in rows]
+    assert found == list(zip(partitions, keys, places(ranges, partitions, keys), strict=True))
+    assert len(ranges) == (6 if kind == "boolean" else 33)
