@@ -165,10 +165,11 @@ def _errors() -> Iterator[str]:
 def _config() -> Iterator[str]:
     from gamay.ingest.job_spec import JobSpec
     from gamay.model import field_spec, schema
+    from gamay.model.cluster_settings import CLUSTER_SETTINGS
     from gamay.model.table_config import TableConfig
 
     yield from (
-        "# Keys of schemas, table configs and job specs",
+        "# Keys of schemas, table configs, job specs and the cluster",
         "",
         "All keys that are read. Others are reported back as `unrecognizedProperties` (schemas, table configs) or refused",
         "(job specs). Many keys of table configs are stored for parts of Gamay that are still to come;",
@@ -185,6 +186,17 @@ def _config() -> Iterator[str]:
     yield from _document(TableConfig)
     yield from ("## Job spec", "")
     yield from _document(JobSpec)
+    yield from (
+        "## Settings of the cluster",
+        "",
+        "Set with `POST /cluster/configs`, a JSON object of texts; they hold from the next query on. Others are kept",
+        "and not read.",
+        "",
+    )
+    yield from _table(
+        ("setting", "value", "default", "meaning"),
+        ((f"`{s.name}`", s.accepted, f"`{s.default}`", s.meaning) for s in CLUSTER_SETTINGS),
+    )
 
 
 def _document(cls: type) -> Iterator[str]:

@@ -270,6 +270,30 @@ def test_null_handling_can_be_the_default_of_the_cluster(world: World) -> None:
     assert names_of(world.ask(f"SET enableNullHandling = false; {asked}").json()) == ["count(*)"]
 
 
+def test_limits_of_rows_are_settings_of_the_cluster(world: World) -> None:
+    settings = {"pinot.broker.default.query.limit": "2", "pinot.broker.query.response.limit": "3"}
+    world.registry.update_cluster_config(settings)
+    assert world.routing.wait_until(lambda: world.routing.row_limits.most == 3, 10)
+    assert world.routing.row_limits.absent == 2
+    for body in (
+        {"sql": "SELECT n FROM t LIMIT 4"},
+        {"pql": "SELECT n FROM t LIMIT 4"},
+        {"pql": "SELECT max(n) FROM t GROUP BY n TOP 4"},
+    ):
+        problems = world.http.post("/query", json=body).json()["exceptions"]
+        assert [problem["errorCode"] for problem in problems] == [700]
+        assert "exceeds maximum allowed value of 3" in problems[0]["message"]
+    inner = "SELECT count(*) FROM t WHERE IN_SUBQUERY(n, 'SELECT IDSET(n) FROM t LIMIT 4') = 1"
+    assert "exceeds maximum allowed value of 3" in world.ask(inner).json()["exceptions"][0]["message"]
+    assert world.ask("SELECT n FROM t LIMIT 3").json()["exceptions"] == []
+    world.registry.update_cluster_config({"pinot.broker.enable.query.limit.override": "true"})
+    assert world.routing.wait_until(lambda: world.routing.row_limits.lowers, 10)
+    assert world.ask("SELECT n FROM t LIMIT 4").json()["exceptions"] == []
+    world.registry.update_cluster_config({}, frozenset(settings))
+    assert world.routing.wait_until(lambda: world.routing.row_limits.absent == 10, 10)
+    assert world.ask("SELECT n FROM t LIMIT 4").json()["exceptions"] == []
+
+
 def names_of(answer: Any) -> list[str]:
     names: list[str] = answer["resultTable"]["dataSchema"]["columnNames"]
     return names

@@ -3,9 +3,10 @@
     python tests/fuzz/fuzz_worker.py --inputs 100000 --seed 7 [--first 0] [--state FILE] [--cases FILE] [--show]
 
 Wrong is an answer that blames a defect of Gamay, that is no JSON or is inconsistent in itself, or that took longer than
-`SLOW_S`. Of failures at the same place in the code one is printed, made as short as possible. `state` is a file whose first
-8 bytes are the number of the input at hand: when the process dies, or hangs for `HANG_S`, it says where. `cases` are texts
-with the code that each must have, one JSON object a line. `--show` prints the inputs instead of asking them.
+`SLOW_S`. Of failures at the same place in the code one is printed, made as short as possible. `state` is a file whose
+first 8 bytes are the number of the input at hand: when the process dies, or 64 inputs take `HANG_S`, it says where.
+`cases` are texts with the code that each must have, one JSON object a line. `--show` prints the inputs instead of asking
+them.
 """
 
 import argparse
@@ -33,7 +34,7 @@ from gamay.base.errors import ErrorCode
 from gamay.functions.registry import function_names
 
 SLOW_S = 5.0
-HANG_S = 60.0
+HANG_S = 300.0
 _MESSAGE_MAX = 3000
 _MEMORY_BYTES = 6 << 30
 # what a user's text may lead to; the others are failures of Gamay, or of a cluster

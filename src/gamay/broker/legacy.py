@@ -27,6 +27,7 @@ from gamay.query.values import json_values
 from gamay.sql.options import parse_query_options
 from gamay.sql.pql import PqlKind, PqlQuery, parse_pql
 from gamay.sql.query import Query
+from gamay.sql.row_limits import RowLimits
 
 _HTTP_STATUSES = {code.code: code.http_status for code in ErrorCode}
 
@@ -48,8 +49,8 @@ def answer_pql(runner: QueryRunner, pql: str, body: Mapping[str, Any], database:
     """
     parsed: list[PqlQuery] = []
 
-    def parse(text: str, options: Mapping[str, str]) -> Query:
-        parsed.append(parse_pql(text, options))
+    def parse(text: str, options: Mapping[str, str], limits: RowLimits) -> Query:
+        parsed.append(parse_pql(text, options, limits))
         return parsed[0].query
 
     try:

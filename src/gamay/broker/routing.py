@@ -12,11 +12,13 @@ from gamay.cluster import paths
 from gamay.cluster.records import ERROR, Assignment
 from gamay.cluster.registry import Registry
 from gamay.cluster.views import servers_of
+from gamay.model.cluster_settings import NULL_HANDLING
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import raw_table_name, table_type_of
 from gamay.query.plans import BoundPlans
 from gamay.query.prune import PruningTable, SegmentRecordStats
+from gamay.sql.row_limits import STANDARD_LIMITS, RowLimits
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +54,7 @@ class TableRoute:
 
 
 # settings of the cluster that are the defaults of query options
-_OPTION_SETTINGS = {"pinot.broker.query.enable.null.handling": "enableNullHandling"}
+_OPTION_SETTINGS = {NULL_HANDLING: "enableNullHandling"}
 
 
 class _Snapshot:
@@ -79,10 +81,12 @@ class RoutingTables:
     """The routes of all tables; between `start` and `stop` they follow the records, on a thread of their own.
 
     default_options: the query options that the cluster's settings give to queries which do not say otherwise.
+    row_limits: what the settings say of LIMIT.
     """
 
     def __init__(self, registry: Registry) -> None:
         self.default_options: Mapping[str, str] = {}
+        self.row_limits = STANDARD_LIMITS
         self._registry = registry
         self._snapshot = _Snapshot({})
         self._stats: dict[str, dict[str, SegmentRecordStats]] = {}
@@ -155,9 +159,11 @@ class RoutingTables:
 
     def _read_settings(self) -> None:
         settings = self._registry.cluster_config()
-        named = {option: settings[key].strip() for key, option in _OPTION_SETTINGS.items() if key in settings}
+        named = {option: setting.text(settings) for setting, option in _OPTION_SETTINGS.items() if setting.name in settings}
+        limits = RowLimits.of(settings)
         with self._condition:
             self.default_options = named
+            self.row_limits = STANDARD_LIMITS if limits == STANDARD_LIMITS else limits
             self._condition.notify_all()
 
     def _on_segment_change(self, path: str) -> None:

@@ -26,14 +26,15 @@ from gamay.query.response import BrokerResponse, ResultTable
 from gamay.sql.answers import SUBQUERIES, with_answers
 from gamay.sql.parser import parse_query
 from gamay.sql.query import Query
+from gamay.sql.row_limits import RowLimits
 from gamay.sql.subquery import answered, check_is_id_set
 
 __all__ = ["BrokerResponse", "QueryRunner", "ResultTable"]
 
 _log = logging.getLogger(__name__)
 
-Parse: TypeAlias = Callable[[str, Mapping[str, str]], Query]
-"""Compiles the text of a query with the options of its request; raises QueryError."""
+Parse: TypeAlias = Callable[[str, Mapping[str, str], RowLimits], Query]
+"""Compiles the text of a query with the options of its request and the limits of its LIMIT; raises QueryError."""
 
 _NO_TABLE = Schema("", ())
 _REQUEST_IDS = 1_000_000_000
@@ -148,7 +149,8 @@ class QueryRunner:
         pending = PendingQuery(sql, next(self._request_ids), self._clock.monotonic_s())
         try:
             defaults = self.routing.default_options
-            self._plan(pending, parse(sql, {**defaults, **options} if defaults else options), database)
+            query = parse(sql, {**defaults, **options} if defaults else options, self.routing.row_limits)
+            self._plan(pending, query, database)
         except Exception as error:  # noqa: BLE001 - `_failed` tells a user's mistakes from defects, and logs the latter
             pending.failure = self._failed(pending, error)
         return pending
@@ -247,7 +249,7 @@ class QueryRunner:
     def _id_set(self, outer: "PendingQuery", text: str) -> str:
         """Return the id set that a subquery selects; raises QueryError when it is none or the answer is not whole."""
         options = {name: value for name, value in outer.query.options.items() if name != "dropResults"}
-        query = parse_query(text, options)
+        query = parse_query(text, options, self.routing.row_limits)
         check_is_id_set(query)
         if outer.depth == _SUBQUERY_DEPTH_MAX:
             raise QueryError(ErrorCode.QUERY_VALIDATION, f"Subqueries nest at most {_SUBQUERY_DEPTH_MAX} deep")

@@ -15,6 +15,7 @@ from gamay.cluster.invariants import name_problem
 from gamay.cluster.records import Assignment
 from gamay.controller.context import ControllerContext
 from gamay.controller.schemas import SchemaManager
+from gamay.model.cluster_settings import DELETED_SEGMENTS_RETENTION
 from gamay.model.parse import Parsed
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
@@ -28,8 +29,6 @@ _log = logging.getLogger(__name__)
 
 DEFAULT_TENANT = "DefaultTenant"
 _DAY_MS = 24 * 3600 * 1000
-_DELETED_RETENTION_DAYS = 7
-_DELETED_RETENTION_KEY = "controller.deleted.segments.retentionInDays"
 _SKIPPABLE = frozenset({"ALL", "TASK", "UPSERT", "TENANT", "MINION_INSTANCES", "ACTIVE_TASKS"})
 
 
@@ -170,14 +169,7 @@ class TableManager:
                 return parse_period(period)
             except InvalidConfigError as error:  # stored without validation; that must not keep the table from going
                 _log.warning("segmentsConfig.deletedSegmentsRetentionPeriod: %s; the cluster's is taken", error)
-        days = self.context.registry.cluster_config().get(_DELETED_RETENTION_KEY, str(_DELETED_RETENTION_DAYS))
-        try:
-            return int(days) * _DAY_MS
-        except ValueError:
-            _log.warning(
-                "%s: '%s' is not a number of days; %d is taken", _DELETED_RETENTION_KEY, days, _DELETED_RETENTION_DAYS
-            )
-            return _DELETED_RETENTION_DAYS * _DAY_MS
+        return DELETED_SEGMENTS_RETENTION.whole(self.context.registry.cluster_config()) * _DAY_MS
 
     def is_enabled(self, table: str) -> bool:
         """Whether queries and servers may use the table. Raises NotFoundError."""

@@ -68,7 +68,10 @@ def parse_timestamp(text: str) -> int:
     """
     stripped = text.strip()
     if re.fullmatch(r"[+-]?\d+", stripped, re.ASCII):
-        return int(stripped)
+        millis = int(stripped)
+        if not -(1 << 63) <= millis < 1 << 63:
+            raise ValueError(f"'{text}' is no timestamp: as milliseconds since 1970 it does not fit 64 bits")
+        return millis
     match = _TIMESTAMP.fullmatch(stripped)
     if match is None:
         raise ValueError(f"'{text}' is not a timestamp; write 'yyyy-MM-dd HH:mm:ss.SSS' or milliseconds since 1970")

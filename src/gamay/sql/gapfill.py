@@ -21,7 +21,7 @@ from gamay.model.datetime_format import DateTimeFormat, Granularity
 from gamay.sql.errors import syntax_error
 from gamay.sql.lexer import Kind, Lexeme, lex
 from gamay.sql.query import Gapfill, OrderBy, Query, SelectItem
-from gamay.sql.template import LIMIT_MAX
+from gamay.sql.row_limits import LIMIT_MAX
 
 T = TypeVar("T")
 ParseLevel: TypeAlias = Callable[[str, Mapping[str, str] | None], Query]

@@ -14,6 +14,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TypeAlias
 
 from gamay.base.errors import ErrorCode, QueryError
@@ -25,6 +26,7 @@ from gamay.sql.gapfill import parse_gapfill
 from gamay.sql.option_values import check_options
 from gamay.sql.options import split_trailing_option
 from gamay.sql.query import Query
+from gamay.sql.row_limits import STANDARD_LIMITS, RowLimits, with_limits
 from gamay.sql.slots import Lifted, lift_literals, to_literal, without_slots
 from gamay.sql.statement import parse_single_expression
 from gamay.sql.template import Template, check_number_range, compile_template
@@ -65,12 +67,18 @@ _shared_plans = PlanCache()
 _level_plans = PlanCache(100)
 
 
-def parse_query(text: str, options: Mapping[str, str] | None = None, *, plans: PlanCache = _shared_plans) -> Query:
+def parse_query(
+    text: str,
+    options: Mapping[str, str] | None = None,
+    limits: RowLimits = STANDARD_LIMITS,
+    *,
+    plans: PlanCache = _shared_plans,
+) -> Query:
     """Compile a request into a query.
 
-    options: those of the request itself, by stored name; SET and OPTION(…) in the text override them. Raises QueryError:
-    SQL_PARSING with the place in the text for what is no query of the dialect, QUERY_VALIDATION for a function or option
-    that does not fit.
+    options: those of the request itself, by stored name; SET and OPTION(…) in the text override them. limits: what LIMIT may
+    be. Raises QueryError: SQL_PARSING with the place in the text for what is no query of the dialect, QUERY_VALIDATION for a
+    function, a LIMIT or an option that does not fit.
     """
     body, trailing = split_trailing_option(text)
     lifted = lift_literals(body)
@@ -78,13 +86,15 @@ def parse_query(text: str, options: Mapping[str, str] | None = None, *, plans: P
     key = (lifted.key, lifted.pattern)
     template = plans.get(key)
     if template is None or not template.fits(literals):
-        gapfilled = None if plans is _level_plans else parse_gapfill(text, options, _parse_level)
+        gapfilled = None if plans is _level_plans else parse_gapfill(text, options, partial(_parse_level, limits=limits))
         if gapfilled is not None:
             return gapfilled
         template = _compiled(body, lifted)
         if len(body) <= _CACHED_TEXT_MAX:
             plans.put(key, template)
     query = template.fill(literals)
+    if limits is not STANDARD_LIMITS:
+        query = with_limits(query, limits)
     if not options and not trailing and template.fill_options is None:
         return query
     merged = {**(options or {}), **trailing}
@@ -107,9 +117,9 @@ def _compiled(body: str, lifted: Lifted) -> Template:
         raise QueryError(ErrorCode.SQL_PARSING, "The query is nested too deeply; write it with fewer levels") from None
 
 
-def _parse_level(text: str, options: Mapping[str, str] | None) -> Query:
+def _parse_level(text: str, options: Mapping[str, str] | None, limits: RowLimits) -> Query:
     """Compile one of the queries that GAPFILL combines; alone it would mean something else, hence its own templates."""
-    return parse_query(text, options, plans=_level_plans)
+    return parse_query(text, options, limits, plans=_level_plans)
 
 
 def parse_expression(text: str) -> Expression:

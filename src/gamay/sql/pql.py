@@ -19,7 +19,9 @@ from gamay.sql.option_values import check_options, option_name
 from gamay.sql.pql_expression import KEYWORDS, ExpressionReader, Role, Term
 from gamay.sql.pql_lexer import lex_pql
 from gamay.sql.query import OrderBy, Query, SelectItem
-from gamay.sql.template import DEFAULT_LIMIT, LIMIT_MAX
+from gamay.sql.row_limits import LIMIT_MAX, STANDARD_LIMITS, RowLimits, limit_error
+
+_DIGITS_SHOWN = 40
 
 
 class PqlKind(Enum):
@@ -50,17 +52,18 @@ class PqlQuery:
     is_sql_shaped: bool
 
 
-def parse_pql(text: str, options: Mapping[str, str] | None = None) -> PqlQuery:
-    """Compile a PQL text; `options` of the request yield to OPTION in the text.
+def parse_pql(text: str, options: Mapping[str, str] | None = None, limits: RowLimits = STANDARD_LIMITS) -> PqlQuery:
+    """Compile a PQL text; `options` of the request yield to OPTION in the text. limits: what LIMIT and TOP may be.
 
     Raises QueryError: SQL_PARSING with the place in the text for what is not PQL, or for an option that cannot be.
     """
-    return _ClauseReader(text).query(options or {})
+    return _ClauseReader(text, limits).query(options or {})
 
 
 class _ClauseReader(ExpressionReader):
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, limits: RowLimits) -> None:
         super().__init__(text, lex_pql(text))
+        self._limits = limits
         self._where: Expression | None = None
         self._having: Expression | None = None
         self._keys: list[Term] = []
@@ -175,8 +178,8 @@ class _ClauseReader(ExpressionReader):
         self.next()
         digits = lexeme.text.lstrip("+0") or "0"
         if len(digits) > len(str(LIMIT_MAX)) or int(digits) > LIMIT_MAX:
-            raise self.error(lexeme.start, f"Value for '{clause}' ({digits}) exceeds maximum allowed value of {LIMIT_MAX}")
-        return int(digits)
+            raise limit_error(digits if len(digits) <= _DIGITS_SHOWN else f"{digits[:_DIGITS_SHOWN]}…", clause, LIMIT_MAX)
+        return self._limits.allowed(int(digits), clause)
 
     def _option(self) -> None:
         self.need_op("(", "after OPTION")
@@ -224,7 +227,7 @@ class _ClauseReader(ExpressionReader):
                 raise self.error(term.start, "a selection cannot be ordered by an aggregate")
         select = tuple(SelectItem(_folded(item.expression), item.text) for item in items)
         order_by = tuple(OrderBy(_folded(term.expression), descending) for term, descending in self._order_by)
-        limit = DEFAULT_LIMIT if self._limit is None else self._limit
+        limit = self._limits.absent if self._limit is None else self._limit
         return Query(
             table, select, where=self._row_filter(), order_by=order_by, limit=limit, offset=self._offset, options=options
         )
@@ -238,7 +241,7 @@ class _ClauseReader(ExpressionReader):
         """
         keys = tuple(_folded(term.expression) for term in self._keys)
         wanted = self._limit if one_order and self._top is None else self._top
-        top = DEFAULT_LIMIT if wanted is None else wanted
+        top = self._limits.absent if wanted is None else wanted
         by_value = (OrderBy(_folded(aggregates[0].expression), descending=True),)
         order_by: tuple[OrderBy, ...] = ()
         if one_order and self._order_by:

@@ -57,7 +57,7 @@ class Query:
     """A single-table SELECT after rewriting: aliases and ordinals are resolved, GROUP BY without aggregates is DISTINCT.
 
     table: as written, may end in _OFFLINE or _REALTIME; None for a query of literals only.
-    where, having: boolean expressions. limit: the number of rows wanted (10 when not written).
+    where, having: boolean expressions. limit: the number of rows wanted (10 when not written); has_limit: it is written.
     options: by canonical name, values as text.
     gapfill: what is done with the rows at the end.
     asks_broker: it holds calls that the broker answers first: subqueries (IN_SUBQUERY), reqId('') and the like.
@@ -84,3 +84,4 @@ class Query:
     varies_only_in_where: bool = field(default=False, compare=False, repr=False)
     gapfill: Gapfill | None = None
     asks_broker: bool = False
+    has_limit: bool = True

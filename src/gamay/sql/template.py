@@ -11,11 +11,10 @@ from gamay.model.types import DataType
 from gamay.sql.answers import asks_broker
 from gamay.sql.query import OrderBy, Query, SelectItem
 from gamay.sql.rewrite import Rewritten, item_name, rewrite
+from gamay.sql.row_limits import DEFAULT_LIMIT, LIMIT_MAX, limit_error
 from gamay.sql.slots import Lifted, Slot, filler, refilled
 from gamay.sql.statement import Item, Statement, parse_statement
 
-DEFAULT_LIMIT = 10
-LIMIT_MAX = 2147483647
 _DIGITS_SHOWN = 40
 
 Literals: TypeAlias = Sequence[Literal]
@@ -140,6 +139,7 @@ def _filler(rewritten: Rewritten, shape: object) -> Callable[[Literals], Query]:
             grouping_sets,
             shape,
             only_in_where,
+            has_limit=limit is not None,
         )
 
     return fill
@@ -157,9 +157,7 @@ def _row_count(slot: Literal, literals: Literals, clause: str) -> int:
             f"Value for '{clause}' ({_shortened(literal_text(value))}) must be a whole number up to {LIMIT_MAX}",
         )
     if value > LIMIT_MAX:
-        raise QueryError(
-            ErrorCode.SQL_PARSING, f"Value for '{clause}' ({value}) exceeds maximum allowed value of {LIMIT_MAX}"
-        )
+        raise limit_error(value, clause, LIMIT_MAX)
     return value
 
 

@@ -14,6 +14,7 @@ from gamay.cluster.store import Node
 from gamay.cluster.znrecord import decode
 from gamay.controller.api.services import VERSION, Services, json_body, status
 from gamay.controller.api.tenants import tenants_of
+from gamay.model.cluster_settings import check_settings
 
 _COMPONENTS = (
     "gamay",
@@ -56,7 +57,9 @@ def cluster_router(services: Services) -> APIRouter:
     @router.post("/cluster/configs", summary="Change the cluster's settings")
     def update_configs(body: Annotated[dict[str, Any], Depends(json_body)]) -> dict[str, Any]:
         removed = frozenset(key for key, value in body.items() if value is None)
-        registry.update_cluster_config({k: str(v) for k, v in body.items() if v is not None}, removed)
+        changed = {k: _setting_text(v) for k, v in body.items() if v is not None}
+        check_settings(changed)
+        registry.update_cluster_config(changed, removed)
         return status("Updated cluster config.")
 
     @router.delete("/cluster/configs/{name}", summary="Remove a setting of the cluster")
@@ -259,3 +262,7 @@ def _must(found: Mapping[str, list[Any]], name: str, missing: str) -> list[Any]:
     if name not in found:
         raise NotFoundError(missing)
     return found[name]
+
+
+def _setting_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,49 @@
+"""How many rows a query may ask for, and how many it gets when it does not say."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.model.cluster_settings import DEFAULT_QUERY_LIMIT, QUERY_LIMIT_OVERRIDE, QUERY_RESPONSE_LIMIT
+from gamay.sql.query import Query
+
+DEFAULT_LIMIT = 10
+LIMIT_MAX = 2147483647
+
+
+@dataclass(frozen=True, slots=True)
+class RowLimits:
+    """absent: LIMIT of queries without one. most: the largest; a larger one is refused, or `lowers` to it."""
+
+    absent: int = DEFAULT_LIMIT
+    most: int = LIMIT_MAX
+    lowers: bool = False
+
+    @classmethod
+    def of(cls, settings: Mapping[str, str]) -> "RowLimits":
+        """Return the limits that a cluster's settings say."""
+        absent = DEFAULT_QUERY_LIMIT.whole(settings)
+        most = min(QUERY_RESPONSE_LIMIT.whole(settings), LIMIT_MAX)
+        return cls(most if absent < 0 else min(absent, most), most, QUERY_LIMIT_OVERRIDE.flag(settings))
+
+    def allowed(self, number: int, clause: str) -> int:
+        """Return the number of rows that are given when `clause` asks for a number; raises QueryError 700."""
+        if number <= self.most:
+            return number
+        if self.lowers:
+            return self.most
+        raise limit_error(number, clause, self.most)
+
+
+STANDARD_LIMITS = RowLimits()
+
+
+def limit_error(number: object, clause: str, most: int) -> QueryError:
+    """Return the error for a LIMIT that is too large."""
+    return QueryError(ErrorCode.QUERY_VALIDATION, f"Value for '{clause}' ({number}) exceeds maximum allowed value of {most}")
+
+
+def with_limits(query: Query, limits: RowLimits) -> Query:
+    """Return a query as it was written, with the LIMIT that it gets. Raises QueryError 700."""
+    limit = limits.allowed(query.limit, "LIMIT") if query.has_limit else limits.absent
+    return query if limit == query.limit else replace(query, limit=limit)
