@@ -18,7 +18,7 @@ from gamay.functions.text import to_text
 from gamay.model.field_spec import FieldSpec
 from gamay.model.schema import Schema
 from gamay.model.types import DataType
-from gamay.query.bind_aggregates import AggregateBinder, BoundAggregate, counting_rows
+from gamay.query.bind_aggregates import AggregateBinder, BoundAggregate, counting_rows, with_exact_forms
 from gamay.query.bind_filter import FilterBinder, fold
 from gamay.query.conditions import with_conditions
 from gamay.query.predicate import EVERYTHING, Filter, filter_columns
@@ -191,14 +191,20 @@ class _Binder:
         return items
 
     def _name(self, item: SelectItem) -> str:
-        """Return the name of a result column; without null handling COUNT(x) is COUNT(*) in its name too."""
-        counted = item.expression if self.null_handling else counting_rows(item.expression)
+        """Return the name of a result column: of what is computed, COUNT(*) for COUNT(x) without null handling."""
+        counted = self._with_exact_forms(item.expression)
+        counted = counted if self.null_handling else counting_rows(counted)
         renamed = counted is not item.expression and item.name == to_text(item.expression)
         return to_text(counted) if renamed else item.name
 
     def _row_expression(self, expression: Expression) -> Expression:
-        bound = fold(self._scope.bind(with_conditions(expression)))
+        bound = fold(self._scope.bind(with_conditions(self._with_exact_forms(expression))))
         return bound if self.null_handling else with_null_flags(counting_rows(bound))
+
+    def _with_exact_forms(self, expression: Expression) -> Expression:
+        if not flag(self._query.options, "autoRewriteAggregationType"):
+            return expression
+        return with_exact_forms(expression, lambda argument: self._type(self._scope.bind(argument)))
 
     def bind_filter(self) -> Filter:
         """Bind the condition of WHERE."""

@@ -32,6 +32,31 @@ def filter_column(index: int) -> Column:
     return Column(f"{FILTER_PREFIX}{index}")
 
 
+_EXACT_FORMS = {
+    ("sum", DataType.INT): "sumint",
+    ("sum", DataType.LONG): "sumlong",
+    ("min", DataType.LONG): "minlong",
+    ("max", DataType.LONG): "maxlong",
+    ("min", DataType.STRING): "minstring",
+    ("max", DataType.STRING): "maxstring",
+}
+
+
+def with_exact_forms(expression: Expression, type_of: Callable[[Expression], ValueType]) -> Expression:
+    """Return an expression with SUM, MIN and MAX of whole numbers and text as the aggregates that keep their types.
+
+    `type_of` tells the type of an argument. So the option autoRewriteAggregationType has it.
+    """
+    if not isinstance(expression, Call):
+        return expression
+    args = tuple(with_exact_forms(arg, type_of) for arg in expression.args)
+    if expression.name in ("sum", "min", "max") and len(args) == 1:
+        data_type, multi_value = type_of(args[0])
+        name = expression.name if multi_value else _EXACT_FORMS.get((expression.name, data_type), expression.name)
+        return Call(name, args)
+    return expression if args == expression.args else Call(expression.name, args)
+
+
 def counting_rows(expression: Expression) -> Expression:
     """Return an expression with every COUNT(x) as COUNT(*), which it is without null handling."""
     if not isinstance(expression, Call):

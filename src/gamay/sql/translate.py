@@ -46,6 +46,8 @@ _MIRRORED = {
     "greaterthanorequal": "lessthanorequal",
 }
 _DISTINCT_FORMS = {"count": "distinctcount", "sum": "distinctsum", "avg": "distinctavg"}
+# an aggregate over what a function makes of each list is one over all values
+_OVER_VALUES = {("sum", "arraysum"): "summv", ("min", "arraymin"): "minmv", ("max", "arraymax"): "maxmv"}
 _UNIT_WORDS = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND"})
 _TAKES_UNIT = frozenset({"timestampadd", "timestampdiff", "dateadd", "datediff"})
 TRUE = Literal(True, DataType.BOOLEAN)
@@ -136,6 +138,8 @@ class Translator:
             return Call("count", (Star(),) if constant else args)
         if name in ("and", "or") and not args:
             raise self.error(node, f"{name}() needs conditions")
+        if len(args) == 1 and isinstance(first, Call) and (name, first.name) in _OVER_VALUES:
+            return Call(_OVER_VALUES[name, first.name], first.args)
         if name == "case" and len(args) % 2 == 0:
             args = (*args, NULL)
         args = _log_columns(name, args)
