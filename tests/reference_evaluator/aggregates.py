@@ -14,14 +14,36 @@ def _is_nan(value: Any) -> bool:
     return isinstance(value, float) and value != value
 
 
+class Rough(float):
+    """A sum that depends on the order of addition; `tolerance` is what that may make of it."""
+
+    tolerance = 0.0
+
+
+class Estimate(int):
+    """A count that a sketch estimates."""
+
+
+class Unordered(list[Any]):
+    """Values that come in any order."""
+
+
+def _rough(value: float, tolerance: float) -> Rough:
+    made = Rough(value)
+    made.tolerance = tolerance
+    return made
+
+
 def total(values: Sequence[Any], grouped: bool = False) -> float:
     """Add up: whole numbers exactly and then rounded once."""
     if any(isinstance(value, float) for value in values):
         special = {str(value) for value in map(float, values) if not math.isfinite(value)}
         if special:
             return NAN if len(special) > 1 or "nan" in special else float(special.pop())
-        return math.fsum(values)
-    return float(sum(values))
+        return _rough(math.fsum(values), 1e-9 * max(map(abs, values)))
+    exact = float(sum(values))
+    size = max(map(abs, values), default=0)
+    return _rough(exact, 1e-9 * size) if size > 2**53 else exact
 
 
 def least(values: Sequence[Any], grouped: bool) -> float:
@@ -36,7 +58,11 @@ def greatest(values: Sequence[Any], grouped: bool) -> float:
 
 
 def average(values: Sequence[Any], grouped: bool) -> float:
-    return total(values) / len(values) if values else -INFINITY
+    if not values:
+        return -INFINITY
+    added = total(values)
+    mean = added / len(values)
+    return _rough(mean, added.tolerance) if isinstance(added, Rough) else mean
 
 
 def spread(values: Sequence[Any], grouped: bool) -> float:
@@ -163,6 +189,39 @@ def any_true(values: Sequence[Any], grouped: bool) -> bool:
 def flattened(fold: Callable[[Sequence[Any], bool], Any]) -> Callable[[Sequence[Any], bool], Any]:
     """The same over all values of all lists."""
     return lambda lists, grouped: fold([value for values in lists for value in values], grouped)
+
+
+def estimated_count(values: Sequence[Any], grouped: bool) -> Estimate:
+    return Estimate(len(_distinct(values)))
+
+
+def collected(values: Sequence[Any], grouped: bool) -> Unordered:
+    return Unordered(values)
+
+
+def collected_distinct(values: Sequence[Any], grouped: bool) -> Unordered:
+    return Unordered(_distinct(values))
+
+
+def shape(fourth: bool) -> Callable[[Sequence[Any], bool], float]:
+    """SKEWNESS and KURTOSIS of samples, corrected for bias."""
+
+    def fold(values: Sequence[Any], grouped: bool) -> float:
+        n = len(values)
+        if n < 3 + fourth:
+            return NAN
+        mean = math.fsum(values) / n
+        variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1)
+        if variance < 1e-19:
+            return 0.0
+        deviation = math.sqrt(variance)
+        if not fourth:
+            return n / ((n - 1) * (n - 2)) * math.fsum(((value - mean) / deviation) ** 3 for value in values)
+        heavy = math.fsum(((value - mean) / deviation) ** 4 for value in values)
+        correction = 3 * (n - 1) ** 2 / ((n - 2) * (n - 3))
+        return n * (n + 1) / ((n - 1) * (n - 2) * (n - 3)) * heavy - correction
+
+    return fold
 
 
 def count(values: Sequence[Any], grouped: bool) -> int:

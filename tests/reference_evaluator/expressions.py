@@ -4,6 +4,7 @@ Two sources of randomness: `shape` decides what is written, `pick` only which co
 constants is the same template to the plan cache.
 """
 
+import math
 import random
 import re
 import uuid
@@ -13,7 +14,7 @@ from typing import Any
 
 from tests.reference_evaluator import functions as f
 from tests.reference_evaluator.tables import WORDS, Table
-from tests.reference_evaluator.tree import RANKS, WHOLE, Node, by_text, call, to_decimal, to_double
+from tests.reference_evaluator.tree import RANKS, WHOLE, Node, by_text, call, to_decimal, to_double, to_single
 
 ZONES = ("America/New_York", "Asia/Kolkata", "Europe/Berlin", "UTC")
 PIECES = ("o", "O", "a", "_", "us", "er", "é", "ü", "0", "zz", "b", " ")
@@ -55,8 +56,10 @@ class Expressions:
     # -- leaves
 
     def column(self, name: str) -> Node:
-        data_type, many = self.table.types[name]
-        return Node(f'"{name}"', data_type, by_text(name), many)
+        """Return a column; names do not regard case."""
+        stored = name if name in self.table.types else name.lower()
+        data_type, many = self.table.types[stored]
+        return Node(f'"{name}"', data_type, by_text(stored), many)
 
     def sample(self, column: str) -> Any:
         """Return a value that the column has somewhere."""
@@ -164,6 +167,9 @@ class Expressions:
                 ("log10", f.logarithm_10, False),
                 ("sign", f.sign, True),
                 ("roundDecimal", f.round_decimal, True),
+                ("sin", f.sine, False),
+                ("degrees", f.degrees, False),
+                ("cbrt", f.cube_root, False),
             )
         )
         arg = self.double(depth - 1)
@@ -199,6 +205,7 @@ class Expressions:
             ("moduloOrZero", "LONG", f.modulo_or_zero),
             ("longPlus", "LONG", lambda a, b: a + b),
             ("longTimes", "LONG", lambda a, b: a * b),
+            ("gcd", "LONG", math.gcd),
         ]
         if right.constant:
             forms += [
@@ -367,7 +374,7 @@ class Expressions:
         def widened(node: Node) -> Callable[[Any], Any]:
             if data_type == node.type or data_type not in RANKS:
                 return lambda value: value
-            convert = {"BIG_DECIMAL": to_decimal, "DOUBLE": to_double, "FLOAT": to_double}.get(
+            convert = {"BIG_DECIMAL": to_decimal, "DOUBLE": to_double, "FLOAT": to_single}.get(
                 data_type, lambda value: value
             )
             return lambda value: None if value is None else convert(value)
@@ -421,6 +428,11 @@ class Expressions:
         forms: list[tuple[str, Callable[[str], str]]] = [
             ("upper({})", lambda a: a.upper()),
             ("lower({})", lambda a: a.lower()),
+            ("ltrim({})", f.trimmed_left),
+            ("rtrim({})", f.trimmed_right),
+            ("encodeUrl({})", f.encode_url),
+            ("decodeUrl(encodeUrl({}))", lambda a: a),
+            (f"substr({{}}, -{count})", lambda a: a[-count:]),
             ("reverse({})", lambda a: a[::-1]),
             ("trim({})", f.trimmed),
             (f"substr({{}}, {begin}, {end})", lambda a: f.substr(a, begin, end)),
@@ -519,7 +531,23 @@ class Expressions:
             wanted = [self.sample(name) for _ in range(self.shape.randrange(1, 4))]
             return self._value_in(arg, wanted, quoted)
         arg = self.whole_list()
-        kind = self.shape.randrange(6)
+        kind = self.shape.randrange(11)
+        low, high = sorted((self.pick.randrange(12), self.pick.randrange(12)))
+        if kind == 6:
+            sql = f"filterMv({arg.sql}, 'v > {low} AND v <> {high}')"
+            return call(sql, "INT", lambda a: [v for v in a if v > low and v != high], arg, many=True)
+        if kind == 7:
+            other = self.whole_list()
+            return call(f"arrayConcatInt({arg.sql}, {other.sql})", "INT", lambda a, b: a + b, arg, other, many=True)
+        if kind == 8:
+            other = self.whole_list()
+            sql = f"arrayUnionInt({arg.sql}, {other.sql})"
+            return call(sql, "INT", lambda a, b: f.first_seen(a + b), arg, other, many=True)
+        if kind == 9:
+            return call(f"arrayRemoveInt({arg.sql}, {low})", "INT", lambda a: f.without_first(a, low), arg, many=True)
+        if kind == 10:
+            sql = f"arraySliceInt({arg.sql}, 0, {self.shape.randrange(1, 2)})"
+            return call(sql, "INT", lambda a: a[:1], arg, many=True)
         if kind == 0:
             wanted = [self.sample(arg.sql.strip('"')) for _ in range(self.shape.randrange(1, 4))]
             return self._value_in(arg, wanted, str)

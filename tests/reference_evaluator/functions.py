@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from typing import Any
+from urllib.parse import quote_plus
 from zoneinfo import ZoneInfo
 
 from tests.reference_evaluator.tree import EXACT
@@ -86,6 +87,18 @@ def logarithm(a: float) -> float:
 
 def logarithm_10(a: float) -> float:
     return -INFINITY if a == 0 else _guarded(math.log10, a)
+
+
+def sine(a: float) -> float:
+    return _guarded(math.sin, a)
+
+
+def degrees(a: float) -> float:
+    return math.degrees(a)
+
+
+def cube_root(a: float) -> float:
+    return math.cbrt(a)
 
 
 def sign(a: float) -> float:
@@ -252,8 +265,17 @@ def trimmed(text: str) -> str:
     return text.strip("".join(map(chr, range(33))))
 
 
-def to_java_pattern(pattern: str) -> "re.Pattern[str]":
-    return re.compile(pattern)
+def trimmed_left(text: str) -> str:
+    return text.lstrip("".join(map(chr, range(33))))
+
+
+def trimmed_right(text: str) -> str:
+    return text.rstrip("".join(map(chr, range(33))))
+
+
+def encode_url(text: str) -> str:
+    """Form encoding: a blank is a plus; of other signs only these four stay."""
+    return quote_plus(text, safe="*-._").replace("~", "%7E")
 
 
 def like_pattern(pattern: str) -> "re.Pattern[str]":
@@ -395,6 +417,11 @@ def json_value(text: str, path: Sequence[str | int]) -> Any:
 
 def first_seen(values: Sequence[Any]) -> list[Any]:
     return list(dict.fromkeys(values))
+
+
+def without_first(values: Sequence[Any], unwanted: Any) -> list[Any]:
+    at_place = index_of(values, unwanted)
+    return [value for i, value in enumerate(values) if i != at_place]
 
 
 def element_at(values: Sequence[Any], position: int, placeholder: Any) -> Any:

@@ -24,6 +24,7 @@ from tests.reference_evaluator.tree import (
     matches,
     negation,
     to_double,
+    truth_test,
 )
 
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
@@ -91,6 +92,10 @@ class Conditions(Expressions):
     def _compare_number(self) -> Node:
         name = self._numeric_column()
         operator = self.shape.choice(COMPARISONS)
+        if self.table.types[name][0] in WHOLE and self.chance(0.1):
+            constant = number(self.sample(name))
+            quoted_form = Node(quoted(constant.sql), constant.type, constant.value, constant=True)
+            return compares(operator, self.column(name.upper() if self.chance(0.3) else name), quoted_form)
         column, constant = self.column(name), self.constant_for(name)
         found = compares(operator, column, constant)
         if self.chance(0.1):
@@ -230,11 +235,7 @@ class Conditions(Expressions):
         return call(sql, "BOOLEAN", test, left, right, same, takes_nulls=True)
 
     def _truth(self) -> Node:
-        part = self.condition(1)
-        test, wanted, negated = self.shape.choice(
-            (("TRUE", True, False), ("NOT TRUE", True, True), ("FALSE", False, False), ("NOT FALSE", False, True))
-        )
-        return call(f"({part.sql}) IS {test}", "BOOLEAN", lambda v: (v is wanted) != negated, part, takes_nulls=True)
+        return truth_test(self.condition(1), self.chance(0.5), self.chance(0.5))
 
     def _flag(self) -> Node:
         column = self.column(self.shape.choice(self.roles.flags))
@@ -305,6 +306,14 @@ class Generator(Conditions):
             name, fold = self.shape.choice((("DISTINCTSUM", a.distinct_sum), ("DISTINCTAVG", a.distinct_average)))
             return Aggregate(f"{name}({arg.sql})", "DOUBLE", (arg,), fold)
         arg = self.column(self.shape.choice(self.roles.keys)) if self.chance(0.6) else self.text(1)
+        if arg.type != "BYTES" and self.chance(0.4):
+            name, fold = self.shape.choice(
+                (("DISTINCTCOUNTHLL({}, 12)", a.estimated_count), ("DISTINCTCOUNTTHETASKETCH({})", a.distinct_count),
+                 ("DISTINCTCOUNTHLLPLUS({})", a.estimated_count), ("DISTINCTCOUNTULL({})", a.estimated_count),
+                 ("DISTINCTCOUNTCPCSKETCH({})", a.estimated_count))
+            )  # fmt: skip
+            exact = fold is a.distinct_count
+            return Aggregate(name.format(arg.sql), "LONG", (arg,), fold, of_nothing=0, exact=exact)
         name = self.shape.choice(("DISTINCTCOUNT", "DISTINCTCOUNTBITMAP", "DISTINCTCOUNTOFFHEAP", "DISTINCTCOUNTSMARTHLL"))
         if arg.type == "BYTES":  # to the others they are sketches
             name = "DISTINCTCOUNT"
@@ -357,6 +366,14 @@ class Generator(Conditions):
             low, bins = self.pick.randrange(-5, 5), self.shape.randrange(1, 6)
             sql = f"HISTOGRAM({arg.sql}, {low}, {low + 2 * bins}, {bins})"
             return Aggregate(sql, "DOUBLE", (arg,), a.histogram(low, low + 2 * bins, bins), many=True, exact=False)
+        if self.chance(0.25):
+            name, fold = self.shape.choice((("SKEWNESS", a.shape(False)), ("KURTOSIS", a.shape(True))))
+            return Aggregate(f"{name}({arg.sql})", "DOUBLE", (arg,), fold, exact=False)
+        if self.chance(0.25):
+            arg, distinct = self.column(self.shape.choice(self.roles.texts)), self.chance(0.5)
+            sql = f"ARRAYAGG({arg.sql}, 'STRING'{', true' if distinct else ''})"
+            collect = a.collected_distinct if distinct else a.collected
+            return Aggregate(sql, "STRING", (arg,), collect, many=True, exact=False)
         sample, root = self.chance(0.5), self.chance(0.5)
         name = ("STDDEV" if root else "VAR") + ("SAMP" if sample else "POP")
         return Aggregate(f"{name}({arg.sql})", "DOUBLE", (arg,), a.moments(2, sample, root), exact=False)
@@ -394,6 +411,10 @@ class Generator(Conditions):
         statement.nulls = self.nulls
         if self.chance(0.85):
             statement.where = self.condition()
+        if self.chance(0.3) and not statement.star:
+            self._name(statement)
+        fetch = "OFFSET {offset} ROWS FETCH FIRST {limit} ROWS ONLY"
+        statement.window = self.shape.choice(("LIMIT {limit} OFFSET {offset}", "LIMIT {offset}, {limit}", fetch))
         if self.chance(0.15):
             name, value = self.shape.choice(
                 (
@@ -406,6 +427,13 @@ class Generator(Conditions):
             )
             statement.options[name] = value
         return statement
+
+    def _name(self, statement: Statement) -> None:
+        """Give some items other names, by which ORDER BY calls them, or let it call them by their places."""
+        texts = [item.sql for item in statement.items]
+        for place, text in enumerate(texts, 1):
+            if texts.count(text) == 1 and self.chance(0.6):
+                statement.aliases[text] = str(place) if self.chance(0.3) else f"named_{place}"
 
     def _window(self, statement: Statement) -> Statement:
         statement.limit = self.shape.choice((None, 0, 1, 5, 37, 100_000, 100_000))
@@ -466,6 +494,9 @@ class Generator(Conditions):
 
     def _selection(self) -> Statement:
         statement = Statement("selection", [self._item() for _ in range(self.shape.randrange(1, 5))])
+        if self.chance(0.08):
+            statement.star = True
+            statement.items = [self.column(name) for name in sorted(self.table.types)]
         if self.chance(0.6):
             keys = [self.column(self.shape.choice(self.roles.sortable)) for _ in range(self.shape.randrange(1, 4))]
             if self.chance(0.4):
@@ -502,9 +533,21 @@ class Generator(Conditions):
                 if _is_small(other):
                     statement.aggregates.append(other)
                     output = self._combined(output, _result(other))
+            elif one.type in ("INT", "LONG", "DOUBLE") and not one.many and self.chance(0.15):
+                output = self._judged(output)
             outputs.append(output)
         statement.items += outputs
         return outputs
+
+    def _judged(self, result: Node) -> Node:
+        """Return an expression of an aggregate."""
+        bound = self.pick.randrange(30)
+        if result.type in WHOLE and self.chance(0.5):
+            sql = f"CASE WHEN {result.sql} > {bound} THEN 'many' ELSE 'few' END"
+            return call(sql, "STRING", lambda x: "many" if x is not None and x > bound else "few", result, takes_nulls=True)
+        sql = f"coalesce({result.sql}, {bound})"
+        convert = to_double if result.type == "DOUBLE" else int
+        return call(sql, result.type, lambda x: convert(bound) if x is None else x, result, takes_nulls=True)
 
     def _combined(self, left: Node, right: Node) -> Node:
         operator = self.shape.choice("+-/") if {left.type, right.type} - set(WHOLE) else self.shape.choice("+-")
@@ -587,7 +630,8 @@ class Generator(Conditions):
 
 def _is_small(aggregate: Aggregate) -> bool:
     """Whether sums of such numbers fit 64 bits, also where there are no rows."""
-    return aggregate.type in RANKS and not aggregate.many and ("COUNT" in aggregate.sql or aggregate.type == "DOUBLE")
+    is_number = aggregate.type in RANKS and aggregate.exact and not aggregate.many
+    return is_number and ("COUNT" in aggregate.sql or aggregate.type == "DOUBLE")
 
 
 def _within(low: int, high: int) -> Callable[[Any], bool]:

@@ -83,7 +83,7 @@ FLIGHT_FIELDS = (
     FieldSpec("airports", D.STRING, single_value=False),
     FieldSpec("delays", D.INT, single_value=False, default_null_value=0),
 )
-FLIGHTS_TAKEN = 1600
+FLIGHTS_TAKEN = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ def _generated_rows() -> list[list[Row]]:
     """Return the rows of each segment: one of a single row, one without nulls, one in which much is missing."""
     rng = random.Random(20131)
     parts, row = [], 0
-    for size, missing in ((1, 0.0), (320, 0.0), (0, 0.0), (480, 0.07), (240, 0.3)):
+    for size, missing in ((1, 0.0), (100, 0.0), (0, 0.0), (480, 0.07), (60, 0.3)):
         part = []
         for _ in range(size):
             values = _generated_row(rng, row)
@@ -217,7 +217,7 @@ def _flight_rows() -> list[list[Row]]:
             "delays": [delay for delay in delays if delay is not None],
         }
         rows.append(row)
-    return [rows[:300], rows[300:301], rows[301:]]
+    return [rows[:100], rows[100:101], rows[101:]]
 
 
 def _config(name: str, fields: Sequence[FieldSpec], variant: str) -> TableConfig:

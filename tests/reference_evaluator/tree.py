@@ -5,8 +5,10 @@ handling the missing values have been replaced by the defaults of their columns,
 """
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+import math
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Context, Decimal
 from itertools import product
 from typing import Any
@@ -35,7 +37,8 @@ class Node:
     """An expression: its text, its type, and its value for a row.
 
     many: multi-value, a list for each row. constant: a literal. exact: computed to the last bit by every implementation of
-    IEEE 754, so that it can be a key, be ordered by and be compared.
+    IEEE 754, so that it can be a key, be ordered by and be compared. filters: of a condition, whether it lets a row through
+    without null handling: then a condition that is not known does not hold, and its negation does.
     """
 
     sql: str
@@ -44,6 +47,14 @@ class Node:
     many: bool = False
     constant: bool = False
     exact: bool = True
+    filters: Callable[[Row], bool] | None = None
+
+    def lets_through(self, nulls: bool) -> Callable[[Row], bool]:
+        """Return whether the condition, as a filter, lets a row through."""
+        if self.filters is not None and not nulls:
+            return self.filters
+        value = self.value
+        return lambda row: value(row) is True
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +77,8 @@ class Aggregate:
     def over(self, rows: Iterable[Row], grouped: bool, nulls: bool) -> Any:
         """Return the value over some rows."""
         if self.where is not None:
-            condition = self.where.value
-            rows = [row for row in rows if condition(row) is True]
+            holds = self.where.lets_through(nulls)
+            rows = [row for row in rows if holds(row)]
         if not self.args:
             values: list[Any] = [()] * sum(1 for _ in rows)
         elif nulls:
@@ -89,23 +100,25 @@ class Order:
     descending: bool
     nulls_first: bool | None
 
-    @property
-    def sql(self) -> str:
+    def text(self, aliases: Mapping[str, str]) -> str:
+        """Return the key with its direction; aliases: other names and places in SELECT, by text."""
         said = {None: "", True: " NULLS FIRST", False: " NULLS LAST"}[self.nulls_first]
-        return f"{self.node.sql} {'DESC' if self.descending else 'ASC'}{said}"
+        return f"{aliases.get(self.node.sql, self.node.sql)} {'DESC' if self.descending else 'ASC'}{said}"
 
 
 @dataclass(slots=True)
 class Expected:
     """The answer: runs of rows whose order within the run is open, the window of it that is asked for, and the statistics.
 
-    matched: the rows that the filter lets through.
+    matched: the rows that the filter lets through. scanned: documents that the response counts, when all matches are read:
+    those of the filter where they make groups or have aggregates, and for each FILTER clause its own.
     """
 
     runs: list[list[tuple[Any, ...]]]
     offset: int
     limit: int
     matched: int
+    scanned: int
     types: list[tuple[str, bool]]
 
 
@@ -126,13 +139,17 @@ class Statement:
     group_sql: str = ""
     options: dict[str, str] = field(default_factory=dict)
     nulls: bool = False
+    aliases: dict[str, str] = field(default_factory=dict)
+    window: str = "LIMIT {limit} OFFSET {offset}"
+    star: bool = False
 
     def text(self, table: str, prefix: str = "") -> str:
         """Return the query on a table; prefix: what stands before SELECT, after the options."""
         options = dict(self.options) | ({"enableNullHandling": "true"} if self.nulls else {})
         parts = [f"SET {name} = {value}; " for name, value in options.items()]
         parts.append(prefix + "SELECT DISTINCT " if self.kind == "distinct" else prefix + "SELECT ")
-        parts.append(", ".join(item.sql for item in self.items) + f" FROM {table}")
+        items = ["*"] if self.star else [self._named(item) for item in self.items]
+        parts.append(f"{', '.join(items)} FROM {table}")
         if self.where is not None:
             parts.append(f" WHERE {self.where.sql}")
         if self.kind == "group":
@@ -140,23 +157,34 @@ class Statement:
         if self.having is not None:
             parts.append(f" HAVING {self.having.sql}")
         if self.order:
-            parts.append(f" ORDER BY {', '.join(order.sql for order in self.order)}")
+            parts.append(f" ORDER BY {', '.join(order.text(self.aliases) for order in self.order)}")
         if self.limit is not None:
-            parts.append(f" LIMIT {self.limit}" + (f" OFFSET {self.offset}" if self.offset else ""))
+            window = self.window if self.offset else "LIMIT {limit}"
+            parts.append(" " + window.format(limit=self.limit, offset=self.offset))
         return "".join(parts)
+
+    def _named(self, item: Node) -> str:
+        alias = self.aliases.get(item.sql)
+        return item.sql if alias is None or alias.isdigit() else f"{item.sql} AS {alias}"
 
     def answer(self, rows: Sequence[Row]) -> Expected:
         """Return what the query gives of these rows."""
         if self.where is not None:
-            condition = self.where.value
-            matched = [row for row in rows if condition(row) is True]
+            holds = self.where.lets_through(self.nulls)
+            matched = [row for row in rows if holds(row)]
         else:
             matched = list(rows)
         results = matched if self.kind == "selection" else self._grouped(matched)
         runs = self._ordered(results) if self.order else [results]
         shown_rows = [[tuple(self._shown(item, row) for item in self.items) for row in run] for run in runs if run]
         limit = 10 if self.limit is None else self.limit
-        return Expected(shown_rows, self.offset, limit, len(matched), [(item.type, item.many) for item in self.items])
+        types = [(item.type, item.many) for item in self.items]
+        return Expected(shown_rows, self.offset, limit, len(matched), self._scanned(matched), types)
+
+    def _scanned(self, matched: list[Row]) -> int:
+        clauses = {one.where.sql: one.where.lets_through(self.nulls) for one in self.aggregates if one.where is not None}
+        count = len(matched) if self.kind != "aggregation" or any(one.where is None for one in self.aggregates) else 0
+        return count + sum(sum(map(holds, matched)) for holds in clauses.values())
 
     def _shown(self, node: Node, row: Row) -> Any:
         """Return what a row shows; keys and aggregates are shown as they are."""
@@ -289,6 +317,15 @@ def to_double(value: Any) -> float:
     return float(value)
 
 
+def to_single(value: Any) -> float:
+    """Return a number as FLOAT, which is a double of fewer digits."""
+    try:
+        found: float = struct.unpack("f", struct.pack("f", value))[0]
+    except OverflowError:
+        return math.copysign(float("inf"), value)
+    return found
+
+
 def to_decimal(value: Any) -> Decimal:
     """Return a number as BIG_DECIMAL: a double by its shortest text."""
     return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
@@ -349,7 +386,8 @@ def is_null(column: str, negated: bool) -> Node:
 
 def negation(part: Node) -> Node:
     """Return NOT: of unknown it is unknown."""
-    return call(f"NOT ({part.sql})", "BOOLEAN", lambda a: not a, part)
+    holds = part.lets_through(False)
+    return replace(call(f"NOT ({part.sql})", "BOOLEAN", lambda a: not a, part), filters=lambda row: not holds(row))
 
 
 def junction(word: str, parts: Sequence[Node]) -> Node:
@@ -366,4 +404,15 @@ def junction(word: str, parts: Sequence[Node]) -> Node:
             unknown |= found is None
         return None if unknown else not decisive
 
-    return Node(f" {word} ".join(f"({part.sql})" for part in parts), "BOOLEAN", value)
+    filters = [part.lets_through(False) for part in parts]
+    decide = any if decisive else all
+    sql = f" {word} ".join(f"({part.sql})" for part in parts)
+    return Node(sql, "BOOLEAN", value, filters=lambda row: decide(holds(row) for holds in filters))
+
+
+def truth_test(part: Node, wanted: bool, negated: bool) -> Node:
+    """Return IS [NOT] TRUE or FALSE."""
+    holds = part.lets_through(False)
+    sql = f"({part.sql}) IS {'NOT ' if negated else ''}{'TRUE' if wanted else 'FALSE'}"
+    found = call(sql, "BOOLEAN", lambda value: (value is wanted) != negated, part, takes_nulls=True)
+    return replace(found, filters=lambda row: (holds(row) is wanted) != negated)
