@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from enum import Enum
+from functools import lru_cache
 
 from gamay.base.errors import InvalidConfigError
 
@@ -22,6 +23,7 @@ def table_type_of(name: str) -> TableType | None:
     return next((t for t in TableType if name.endswith(f"_{t.value}")), None)
 
 
+@lru_cache(maxsize=4096)
 def raw_table_name(name: str) -> str:
     """Return the name without its type suffix, if it has one."""
     table_type = table_type_of(name)

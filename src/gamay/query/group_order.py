@@ -71,8 +71,9 @@ def _finished(bound: BoundQuery, operands: dict[str, Operand], num_rows: int) ->
         order_by = _total_order(bound, len(bound.rows))
         order = _order(order_by, operands, num_rows, bound.limit_with_offset)
         operands, num_rows = _picked(operands, order), len(order)
-    window = np.arange(min(bound.offset, num_rows), min(bound.limit_with_offset, num_rows))
-    operands, num_rows = _picked(operands, window), len(window)
+    if bound.offset or num_rows > bound.limit:
+        window = np.arange(min(bound.offset, num_rows), min(bound.limit_with_offset, num_rows))
+        operands, num_rows = _picked(operands, window), len(window)
     return tuple(as_vector(_computed(output, operands, num_rows), num_rows) for output in bound.outputs)
 
 
