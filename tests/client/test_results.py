@@ -1,5 +1,6 @@
 """Result sets: their accessors, the three shapes of PQL's answers, frames, and answers that are none."""
 
+import contextlib
 import json
 import math
 from datetime import UTC, datetime
@@ -8,9 +9,12 @@ from uuid import UUID
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import gamay
-from gamay.client import Connection, DataError, InterfaceError
+from gamay.client import Connection, DataError, Error, InterfaceError
+from gamay.client.errors import error_of
 from gamay.client.frames import arrow_table, decimal_array
 from gamay.client.results import ResultSet, ResultSetGroup
 from gamay.client.values import milliseconds_of, python_rows, timestamp_of
@@ -276,3 +280,69 @@ def test_values_that_are_not_of_their_type(kind, value):
         with pytest.raises(InterfaceError, match="not of its column's type"):
             read()
     assert json.loads(json.dumps(result.wire_rows)) == [[value]]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+WIRE_TYPES = "INT LONG DOUBLE BOOLEAN TIMESTAMP BIG_DECIMAL BYTES UUID STRING JSON MAP INT_ARRAY UUID_ARRAY X"
+TYPED = st.sampled_from(WIRE_TYPES.split())
+VALID = {
+    "resultTable": {"dataSchema": {"columnNames": ["a", "b"], "columnDataTypes": ["LONG", "STRING"]}, "rows": [[1, "x"]]},
+    "selectionResults": {"columns": ["a"], "results": [["1"]]},
+    "aggregationResults": [{"groupByResult": [{"value": "1", "group": ["x"]}], "function": "f", "groupByColumns": ["k"]}],
+    "exceptions": [{"errorCode": 200, "message": "m"}],
+    "numServersQueried": 1,
+    "numServersResponded": 1,
+    "timeUsedMs": 1,
+    "partialResult": False,
+}
+
+
+def places(value, path=()):
+    """Yield the paths of everything within a JSON value."""
+    yield path
+    if isinstance(value, dict | list):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield from places(value[key], (*path, key))
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_whatever_an_answer_holds_only_errors_of_this_module_are_raised(data):
+    response = {"exceptions": [], **{k: v for k, v in VALID.items() if data.draw(st.booleans())}}
+    response = json.loads(json.dumps(response))
+    for _ in range(data.draw(st.integers(0, 2))):
+        path = data.draw(st.sampled_from([p for p in places(response) if p]))
+        parent = response
+        for key in path[:-1]:
+            parent = parent[key]
+        parent[path[-1]] = data.draw(JSON | st.lists(TYPED, max_size=2))
+    read_all(response)
+
+
+@settings(max_examples=200, deadline=None)
+@given(kind=TYPED, values=st.lists(JSON, max_size=3))
+def test_whatever_a_column_holds_only_errors_of_this_module_are_raised(kind, values):
+    schema = {"columnNames": ["a"], "columnDataTypes": [kind]}
+    read_all({"exceptions": [], "resultTable": {"dataSchema": schema, "rows": [[value] for value in values]}})
+
+
+def read_all(response):
+    try:
+        found = ResultSetGroup(response)
+        assert found.partial in (True, False)
+        if found.exceptions:
+            assert str(error_of(found.exceptions, response))
+    except Error:
+        return
+    for result in found:
+        readers = [result.rows, result.to_arrow, lambda result=result: repr(result)]
+        readers += [
+            lambda get=get: get(0) for get in (result.get_string, result.get_int, result.get_double, result.get_boolean)
+        ]
+        for read in readers:
+            with contextlib.suppress(Error):
+                read()

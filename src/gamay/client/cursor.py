@@ -26,7 +26,7 @@ class Cursor:
         self._closed = False
         self._group: ResultSetGroup | None = None
         self._results: list[ResultSet] = []
-        self._rows: list[tuple[Any, ...]] | None = None
+        self._rows: list[tuple[Any, ...]] | None = None  # made with the first fetch: frames do without
         self._next = 0
         self.arraysize = 1
         self.messages: list[tuple[type[Warning], Warning]] = []
@@ -62,7 +62,7 @@ class Cursor:
     def _take(self, group: ResultSetGroup, results: list[ResultSet]) -> None:
         self._group = group
         self._results = results
-        self._rows = [row for one in results for row in one] if results else None
+        self._rows = None
         if group.partial:
             reasons = [message for _, message in group.exceptions] or ["a limit was reached, or a server did not answer"]
             self.messages += [(Warning, Warning(f"the answer is partial: {reason}")) for reason in reasons]
@@ -87,12 +87,12 @@ class Cursor:
     @property
     def rowcount(self) -> int:
         """How many rows the answer has; -1 before there is one."""
-        return -1 if self._rows is None else len(self._rows)
+        return sum(map(len, self._results)) if self._results else -1
 
     @property
     def rownumber(self) -> int | None:
         """The number of the row, from 0, that is fetched next."""
-        return None if self._rows is None else self._next
+        return self._next if self._results else None
 
     @property
     def connection(self) -> "Connection":
@@ -124,11 +124,11 @@ class Cursor:
         return self._take_rows(None)
 
     def _take_rows(self, size: int | None) -> list[tuple[Any, ...]]:
-        self._check_open()
-        if self._rows is None:
-            raise InterfaceError("there are no rows to fetch: execute a query first")
+        self._check_fetchable()
         if size is not None and size < 0:
             raise InterfaceError(f"{size} rows cannot be fetched")
+        if self._rows is None:
+            self._rows = [row for one in self._results for row in one]
         taken = self._rows[self._next :] if size is None else self._rows[self._next : self._next + size]
         self._next += len(taken)
         return taken
@@ -146,7 +146,7 @@ class Cursor:
         """Return the whole answer as an Arrow table, whatever was fetched before."""
         import pyarrow
 
-        self._take_rows(0)
+        self._check_fetchable()
         tables = [one.to_arrow() for one in self._results]
         return tables[0] if len(tables) == 1 else pyarrow.concat_tables(tables, promote_options="permissive")
 
@@ -186,6 +186,11 @@ class Cursor:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _check_fetchable(self) -> None:
+        self._check_open()
+        if not self._results:
+            raise InterfaceError("there are no rows to fetch: execute a query first")
 
     def _check_open(self) -> None:
         if self._closed:

@@ -92,7 +92,7 @@ def error_of(exceptions: Sequence[tuple[int, str]], response: Mapping[str, Any])
         kind = DataError
     else:
         kind = InternalError if code in _INTERNAL else OperationalError
-    message = message.removeprefix(f"{code.label}: ")
+    message = message.removeprefix(f"{code.label}: ") or f"the broker reports error {number} without saying more"
     if len(exceptions) > 1:
         message = f"{message} (and {len(exceptions) - 1} more)"
     return kind(message, code, error_code=number, exceptions=exceptions, response=response)

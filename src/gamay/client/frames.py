@@ -54,7 +54,7 @@ def arrow_table(columns: Sequence[str], types: Sequence[str], wire_rows: Sequenc
     values = zip(*wire_rows, strict=True) if wire_rows else [()] * len(columns)
     try:
         arrays = [_array(kind, list(column)) for kind, column in zip(types, values, strict=True)]
-    except (ValueError, TypeError, ArithmeticError, pa.ArrowException) as error:
+    except (ValueError, TypeError, AttributeError, ArithmeticError, pa.ArrowException) as error:
         raise InterfaceError(f"the answer holds a value that is not of its column's type: {error}") from error
     return pa.Table.from_arrays(arrays, names=list(columns))
 

@@ -79,6 +79,8 @@ class ResultSet:
         self.wire_rows = wire_rows
         self.group_key_length = group_key_length
         self.time_used_ms = time_used_ms
+        if not all(isinstance(text, str) for text in (*self.columns, *self.types)) or not isinstance(wire_rows, list):
+            raise InterfaceError("the answer's columns are not text, or its rows not a list")
         if len(self.types) != len(self.columns):
             raise InterfaceError(f"the answer has {len(self.columns)} column names, but {len(self.types)} types")
         for i, row in enumerate(wire_rows):
@@ -93,7 +95,7 @@ class ResultSet:
     def _rows(self) -> list[tuple[Any, ...]]:
         try:
             return python_rows(self.types, self.wire_rows)
-        except (ValueError, TypeError, ArithmeticError) as error:
+        except (ValueError, TypeError, AttributeError, ArithmeticError) as error:
             raise InterfaceError(f"the answer holds a value that is not of its column's type: {error}") from error
 
     def rows(self) -> list[tuple[Any, ...]]:
@@ -242,7 +244,8 @@ class ResultSetGroup:
     """The whole answer to a query.
 
     response: the JSON as the broker sent it; stats: its counters; exceptions: `(number, message)` of what went wrong
-    where the answer was taken in spite of it; broker: the address that answered.
+    where the answer was taken in spite of it; partial: whether something is left out, for an exception, a server that did
+    not answer, or a limit that was hit; time_used_ms: how long the broker took; broker: the address that answered.
     """
 
     def __init__(self, response: Mapping[str, Any], broker: str = "") -> None:
@@ -251,23 +254,9 @@ class ResultSetGroup:
         self.broker = broker
         self.exceptions = exceptions_of(response)
         self.stats = QueryStatistics(response)
+        self.time_used_ms = _count(response, "timeUsedMs")
+        self.partial = _is_partial(response)
         self.result_sets = tuple(_result_sets(response))
-
-    @property
-    def partial(self) -> bool:
-        """Whether something is left out: an exception, a server that did not answer, a limit that was hit."""
-        response = self.response
-        return bool(
-            response.get("partialResult")
-            or self.exceptions
-            or any(response.get(flag) for flag in _LIMIT_FLAGS)
-            or int(response.get("numServersResponded") or 0) < int(response.get("numServersQueried") or 0)
-        )
-
-    @property
-    def time_used_ms(self) -> int:
-        """How long the broker took."""
-        return int(self.response.get("timeUsedMs") or 0)
 
     @property
     def result_set_count(self) -> int:
@@ -295,6 +284,22 @@ class ResultSetGroup:
         return "".join(one._repr_html_() for one in self.result_sets) + note
 
 
+def _is_partial(response: Mapping[str, Any]) -> bool:
+    return bool(
+        response.get("partialResult")
+        or response.get("exceptions")
+        or any(response.get(flag) for flag in _LIMIT_FLAGS)
+        or _count(response, "numServersResponded") < _count(response, "numServersQueried")
+    )
+
+
+def _count(response: Mapping[str, Any], name: str) -> int:
+    value = response.get(name, 0)
+    if not isinstance(value, int):
+        raise InterfaceError(f"the answer's {name} is not a whole number, but {value!r}")
+    return value
+
+
 def exceptions_of(response: Mapping[str, Any]) -> tuple[tuple[int, str], ...]:
     """Return (number, message) of the exceptions in an answer. Raises InterfaceError where they are not such."""
     found = response.get("exceptions") or []
@@ -305,7 +310,7 @@ def exceptions_of(response: Mapping[str, Any]) -> tuple[tuple[int, str], ...]:
 
 
 def _result_sets(response: Mapping[str, Any]) -> Iterator[ResultSet]:
-    time_used_ms = int(response.get("timeUsedMs") or 0)
+    time_used_ms = _count(response, "timeUsedMs")
     try:
         if (table := response.get("resultTable")) is not None:
             schema = table["dataSchema"]

@@ -58,7 +58,7 @@ def python_rows(types: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[tup
 
     types: the wire types. INT and LONG become int, FLOAT and DOUBLE float, BIG_DECIMAL Decimal, BOOLEAN bool, TIMESTAMP
     datetime in UTC (int where that cannot hold it), BYTES bytes, UUID UUID, `…_ARRAY` lists; all else is as it was sent.
-    Raises ValueError, TypeError or ArithmeticError for a value that is not of its type.
+    Raises ValueError, TypeError, AttributeError or ArithmeticError for a value that is not of its type.
     """
     convert = {i: change for i, kind in enumerate(types) if (change := _converter(kind)) is not None}
     if not convert or not rows:
