@@ -1,5 +1,6 @@
 """What the commands call: each function is one command, with its imports."""
 
+import logging
 import signal
 import tempfile
 import threading
@@ -16,6 +17,8 @@ def run_cluster(data_dir: Path, host: str, controller_port: int, broker_port: in
     """Run an embedded cluster until SIGTERM or SIGINT, then stop it gracefully."""
     from gamay.embedded.cluster import EmbeddedCluster
 
+    # The loggers let through what REST asks of them (PUT /loggers/…), this writes it.
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())

@@ -17,6 +17,7 @@ from gamay.controller.context import ControllerContext
 from gamay.controller.deep_store import size_of
 from gamay.controller.tables import TableManager, server_tag
 from gamay.controller.verify import VerifiedSegment, check_matches, check_times, record_of
+from gamay.model.datetime_format import DateTimeFormat, DateTimeKind
 from gamay.segment.metadata import SegmentMetadata
 
 
@@ -155,6 +156,31 @@ class SegmentManager:
                 if self.context.deep_store.owns(record.download_url):
                     self.context.deep_store.discard(record.download_url, until_ms)
 
+    def update_times(self, table: str) -> None:
+        """Work out the time ranges in all records of a table anew, by the format that its time column has now.
+
+        Raises InvalidConfigError for a table without time column, or a value that is not of its format.
+        """
+        column = self.tables.get(table).time_column
+        time_format = None if column is None else self.tables.schema_of(table).field(column).format
+        if time_format is None:
+            raise InvalidConfigError(f"Table {table} has no time column, so its segments have no time range")
+
+        def updated(record: SegmentRecord | None) -> SegmentRecord | None:
+            if record is None or not record.start_time_raw:
+                return record
+            try:
+                return record.with_changes(
+                    start_time_ms=_millis(time_format, record.start_time_raw),
+                    end_time_ms=_millis(time_format, record.end_time_raw),
+                )
+            except ValueError as error:
+                raise InvalidConfigError(f"segment '{record.name}': column '{column}': {error}") from error
+
+        with self._lock:
+            for name in self.names(table):
+                self.context.registry.update_segment(table, name, updated)
+
     def _check(self, table: str, info: SegmentMetadata, options: PushOptions) -> None:
         config = self.tables.get(table)
         check_matches(info, self.tables.schema_of(table))
@@ -227,6 +253,12 @@ class SegmentManager:
                 raise ConflictError(
                     f"Segments {both} of table {table} belong to the replacement {entry.id}, revert or end it first"
                 )
+
+
+def _millis(time_format: DateTimeFormat, raw: str) -> int:
+    """Return epoch milliseconds of the text that a record has of a time column's value; raises ValueError."""
+    is_number = raw.removeprefix("-").isdecimal()  # as a column of type TIMESTAMP holds them
+    return time_format.to_millis(int(raw) if is_number and time_format.kind is DateTimeKind.TIMESTAMP else raw)
 
 
 def _custom_map(existing: Mapping[str, str], options: PushOptions) -> Mapping[str, str]:

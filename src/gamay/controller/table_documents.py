@@ -12,6 +12,7 @@ from gamay.model.parse import Parsed
 from gamay.model.schema import Schema, check_backward_compatible
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType, table_type_of, typed_table_name
+from gamay.model.tuning import tuned
 from gamay.model.without_effect import without_effect
 
 _KEYS = frozenset({"tableName", "schema", "offline", "realtime"})
@@ -85,6 +86,11 @@ class TableDocuments:
         if not configs:
             raise InvalidConfigError(f"tableConfigs '{name}': it has neither 'offline' nor 'realtime'")
         return TableDocument(name, schema, configs, unrecognized)
+
+    def tuned(self, document: Mapping[str, Any]) -> TableDocument:
+        """Return a document as the tuners that its table configs name would change it. Raises InvalidConfigError."""
+        schema = self.parse(document).schema.value
+        return self.parse({**document, **{slot: tuned(document[slot], schema) for slot in _SLOTS if document.get(slot)}})
 
     def add(self, document: Mapping[str, Any], skip: str = "") -> TableDocument:
         """Add a schema and its tables, all or nothing. Raises InvalidConfigError, also when a part exists."""

@@ -107,6 +107,89 @@ def _without_holes(uppers: Array, levels: Array, weights: Array, first: Any, las
 
 
 @kernel
+def _compress_group(nodes: Any, first: Any, last: Any, least: float, new: Any, end: Any, stack: Any) -> Any:
+    """Write the nodes first to last that remain, from `end` on, and return the new end.
+
+    nodes, new: upper bounds, levels and weights, as read and as written. stack: the subtrees that are still without parent:
+    bits and weight of their tops, where these are written, and the level at which each joins the one before.
+    """
+    uppers, levels, weights = nodes
+    new_uppers, new_levels, new_weights = new
+    bits_of, weight_of, place_of, joins_at = stack
+    i = first
+    top = 0
+    while True:
+        closing = i == last
+        bits = np.uint64(0)
+        level = np.int64(_NO_LEVEL)
+        weight = 0.0
+        if not closing:
+            bits, level, weight = _bits(uppers[i]), np.int64(levels[i]), weights[i]
+            i += 1
+            while i < last and uppers[i] == uppers[i - 1] and levels[i] == level:
+                weight += weights[i]
+                i += 1
+        # Two subtrees get their parent when nothing can come between them and it any more.
+        while top >= 2:
+            parent = joins_at[top - 1]
+            inside = parent >= 64 or (bits >> np.uint64(parent)) == (bits_of[top - 1] >> np.uint64(parent))
+            if level <= parent and inside:
+                break
+            together = weight_of[top - 2] + weight_of[top - 1]
+            top -= 1
+            if together < least:
+                for child in range(top - 1, top + 1):
+                    if weight_of[child] > 0.0:
+                        new_weights[place_of[child]] = 0.0
+            else:
+                together = 0.0
+            bits_of[top - 1] = bits_of[top] | _mask(parent)
+            weight_of[top - 1] = together
+            if together > 0.0:
+                # The right child, when it had weight, lies at the end and is not needed any more.
+                if weight_of[top] > 0.0:
+                    end -= 1
+                place_of[top - 1] = end
+                _write(new_uppers, new_levels, new_weights, end, bits_of[top - 1], parent, together)
+                end += 1
+        if closing:
+            return end
+        # A node's children are the subtrees within its range.
+        lower = bits & ~_mask(level)
+        together = weight
+        parentless = top
+        while parentless > 0 and bits_of[parentless - 1] >= lower:
+            parentless -= 1
+            together += weight_of[parentless]
+        if together < least:
+            weight = together
+            for child in range(parentless, top):
+                if weight_of[child] > 0.0:
+                    new_weights[place_of[child]] = 0.0
+        top = parentless
+        bits_of[top], weight_of[top], place_of[top] = bits, weight, end
+        if top > 0:
+            joins_at[top] = _common_level(bits_of[top - 1], bits)
+        _write(new_uppers, new_levels, new_weights, end, bits, level, weight)
+        end += 1
+        top += 1
+
+
+@kernel
+def _add_equal(nodes: Any, first: Any, last: Any, new: Any, end: Any) -> Any:
+    """Write the nodes first to last, from `end` on, each once with its whole weight; return the new end."""
+    uppers, levels, weights = nodes
+    new_uppers, new_levels, new_weights = new
+    for i in range(first, last):
+        if i > first and uppers[i] == uppers[i - 1] and levels[i] == levels[i - 1]:
+            new_weights[end - 1] += weights[i]
+        else:
+            new_uppers[end], new_levels[end], new_weights[end] = uppers[i], levels[i], weights[i]
+            end += 1
+    return end
+
+
+@kernel
 def compress_nodes(
     starts: Array,
     uppers: Array,
@@ -123,84 +206,25 @@ def compress_nodes(
     starts .. weights: nodes of each group in post-order, which may occur twice. new_starts .. new_weights: written, in
     post-order; with room for twice as many nodes.
     """
-    # Subtrees that are still without parent: bits, level, weight of their tops, where these are written, and the level at
-    # which each joins the one before.
-    bits_of = np.empty(_DEPTH, np.uint64)
-    level_of = np.empty(_DEPTH, np.int64)
-    weight_of = np.empty(_DEPTH, np.float64)
-    place_of = np.empty(_DEPTH, np.int64)
-    joins_at = np.empty(_DEPTH, np.int64)
+    stack = (
+        np.empty(_DEPTH, np.uint64),
+        np.empty(_DEPTH, np.float64),
+        np.empty(_DEPTH, np.int64),
+        np.empty(_DEPTH, np.int64),
+    )
+    nodes, new = (uppers, levels, weights), (new_uppers, new_levels, new_weights)
     end = np.int64(0)
     for group in range(len(starts) - 1):
-        new_starts[group] = first = end
-        i, last = starts[group], starts[group + 1]
-        if i == last:
+        new_starts[group] = start = end
+        first, last = starts[group], starts[group + 1]
+        if first == last:
             continue
-        least = _least_weight(uppers, levels, weights, i, last, max_error)
-        top = 0
-        closing = False
-        while not closing:
-            closing = i == last
-            bits = np.uint64(0)
-            level = np.int64(_NO_LEVEL)
-            weight = 0.0
-            if not closing:
-                bits, level, weight = _bits(uppers[i]), np.int64(levels[i]), weights[i]
-                i += 1
-                while i < last and uppers[i] == uppers[i - 1] and levels[i] == level:
-                    weight += weights[i]
-                    i += 1
-                if least <= 1.0:
-                    _write(new_uppers, new_levels, new_weights, end, bits, level, weight)
-                    end += 1
-                    continue
-            # Two subtrees get their parent when nothing can come between them and it any more.
-            while top >= 2:
-                parent = joins_at[top - 1]
-                inside = parent >= 64 or (bits >> np.uint64(parent)) == (bits_of[top - 1] >> np.uint64(parent))
-                if level <= parent and inside:
-                    break
-                together = weight_of[top - 2] + weight_of[top - 1]
-                top -= 1
-                if together < least:
-                    for child in range(top - 1, top + 1):
-                        if weight_of[child] > 0.0:
-                            new_weights[place_of[child]] = 0.0
-                else:
-                    together = 0.0
-                bits_of[top - 1] = bits_of[top] | _mask(parent)
-                level_of[top - 1] = parent
-                weight_of[top - 1] = together
-                if together > 0.0:
-                    # The right child, when it had weight, lies at the end and is not needed any more.
-                    if weight_of[top] > 0.0:
-                        end -= 1
-                    place_of[top - 1] = end
-                    _write(new_uppers, new_levels, new_weights, end, bits_of[top - 1], parent, together)
-                    end += 1
-            if closing:
-                break
-            # A node's children are the subtrees within its range.
-            lower = bits & ~_mask(level)
-            together = weight
-            parentless = top
-            while parentless > 0 and bits_of[parentless - 1] >= lower:
-                parentless -= 1
-                together += weight_of[parentless]
-            if together < least:
-                weight = together
-                for child in range(parentless, top):
-                    if weight_of[child] > 0.0:
-                        new_weights[place_of[child]] = 0.0
-            top = parentless
-            bits_of[top], level_of[top], weight_of[top], place_of[top] = bits, level, weight, end
-            if top > 0:
-                joins_at[top] = _common_level(bits_of[top - 1], bits)
-            _write(new_uppers, new_levels, new_weights, end, bits, level, weight)
-            end += 1
-            top += 1
+        least = _least_weight(uppers, levels, weights, first, last, max_error)
         if least > 1.0:
-            end = _without_holes(new_uppers, new_levels, new_weights, first, end)
+            end = _compress_group(nodes, first, last, least, new, end, stack)
+            end = _without_holes(new_uppers, new_levels, new_weights, start, end)
+        else:
+            end = _add_equal(nodes, first, last, new, end)
     new_starts[len(starts) - 1] = end
 
 

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gamay.base.errors import GamayError
 from gamay.controller.api.cluster import cluster_router, instance_router, live_broker_router
 from gamay.controller.api.instance_changes import instance_change_router
+from gamay.controller.api.loggers import logger_router
 from gamay.controller.api.periodic import periodic_router
 from gamay.controller.api.process import process_router
 from gamay.controller.api.queries import query_router
@@ -54,6 +55,7 @@ def create_app(services: Services) -> FastAPI:
         periodic_router(services),
         cluster_router(services),
         process_router(services),
+        logger_router(services),
         query_router(services),
         ingest_router(services),
     ):

@@ -102,6 +102,15 @@ def instance_router(services: Services) -> APIRouter:
     def live() -> dict[str, list[str]]:
         return {"instances": registry.live_instance_ids()}
 
+    @router.get("/minions/status", summary="Tell which minions there are, and whether they work")
+    def minions(
+        state: Annotated[str | None, Query(alias="status", description="ONLINE, OFFLINE or DRAINED")] = None,
+    ) -> dict[str, Any]:
+        live = set(registry.live_instance_ids())
+        found = [_minion(i, i.id in live) for i in _instances(registry) if i.role is Role.MINION]
+        shown = [minion for minion in found if state is None or minion["status"] == state.upper()]
+        return {"currentMinionCount": len(shown), "minionStatus": shown}
+
     @router.get("/instances/{name}", summary="Show an instance")
     def instance(name: str) -> dict[str, Any]:
         found = registry.get_instance(name)
@@ -246,6 +255,11 @@ def _stat(node: Node) -> dict[str, int]:
 
 def _instances(registry: Registry) -> list[Instance]:
     return [i for name in registry.instance_ids() if (i := registry.get_instance(name)) is not None]
+
+
+def _minion(instance: Instance, live: bool) -> dict[str, Any]:
+    place = {"instanceId": instance.id, "host": instance.host, "port": instance.port}
+    return {**place, "runningTaskCount": 0, "status": "ONLINE" if live and instance.enabled else "OFFLINE"}
 
 
 def _of_tenant(instances: Iterable[Instance], role: Role, tenant: str) -> list[Instance]:

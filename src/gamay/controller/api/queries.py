@@ -81,18 +81,49 @@ def _running_routes(router: APIRouter, services: Services, client: httpx.AsyncCl
         timeout: timeout_ms = _RUNNING_TIMEOUT_MS,
         verbose: bool = False,
     ) -> Response:
-        asked = next((b for b in _live_brokers(services) if b.id == broker), None)
-        if asked is None:
-            hint = nearest(broker, [b.id for b in _live_brokers(services)])
-            raise NotFoundError(f"There is no live broker {broker}.{hint}")
-        params = {"timeoutMs": str(timeout), "verbose": str(verbose).lower()}
-        answer = await _ask(client, "DELETE", asked, f"/query/{quote(query_id, safe='')}", params, timeout)
-        return Response(answer.content, status_code=answer.status_code, media_type=answer.headers.get("content-type"))
+        asked = _broker(services, broker)
+        return _passed_on(await _cancel(client, asked, query_id, timeout, verbose=verbose, client_id=False))
+
+    @router.delete("/clientQuery/{broker}/{query_id}", summary="Cancel a query that a broker runs, by its client's id")
+    async def cancel_of_client(
+        broker: str,
+        query_id: str,
+        timeout: timeout_ms = _RUNNING_TIMEOUT_MS,
+        verbose: bool = False,
+    ) -> Response:
+        asked = _broker(services, broker)
+        return _passed_on(await _cancel(client, asked, query_id, timeout, verbose=verbose, client_id=True))
+
+    @router.delete("/clientQuery/{query_id}", summary="Cancel a query by its client's id, whichever broker runs it")
+    async def cancel_anywhere(query_id: str, timeout: timeout_ms = _RUNNING_TIMEOUT_MS, verbose: bool = False) -> Response:
+        for broker in _live_brokers(services):
+            answer = await _cancel(client, broker, query_id, timeout, verbose=verbose, client_id=True)
+            if answer.status_code != 404:
+                return _passed_on(answer)
+        raise NotFoundError(f"Client query: {query_id} not found on any broker")
 
     @router.post("/query/tableNames", summary="List the tables that queries read")
     async def table_names(request: Request) -> list[str]:
         queries = await names_body(request)
         return sorted({table for sql in queries if (table := parse_query(sql).table)})
+
+
+def _broker(services: Services, name: str) -> Instance:
+    brokers = {broker.id: broker for broker in _live_brokers(services)}
+    if name not in brokers:
+        raise NotFoundError(f"There is no live broker {name}.{nearest(name, brokers)}")
+    return brokers[name]
+
+
+async def _cancel(
+    client: httpx.AsyncClient, broker: Instance, query_id: str, timeout_ms: int, *, verbose: bool, client_id: bool
+) -> httpx.Response:
+    params = {"timeoutMs": str(timeout_ms), "verbose": str(verbose).lower(), "client": str(client_id).lower()}
+    return await _ask(client, "DELETE", broker, f"/query/{quote(query_id, safe='')}", params, timeout_ms)
+
+
+def _passed_on(answer: httpx.Response) -> Response:
+    return Response(answer.content, status_code=answer.status_code, media_type=answer.headers.get("content-type"))
 
 
 async def _ask(

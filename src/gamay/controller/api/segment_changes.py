@@ -43,6 +43,12 @@ def segment_change_router(services: Services) -> APIRouter:
         segments.delete(typed, chosen)
         return status(_deleted(typed, chosen))
 
+    @router.post("/segments/{table}/updateZKTimeInterval", summary="Work out the time ranges of all segments anew")
+    def update_times(table: str) -> dict[str, Any]:
+        typed = tables.resolve_one(table)
+        segments.update_times(typed)
+        return status(f"Successfully updated time interval zk metadata for table: {typed}")
+
     @router.delete("/segments/{table}/{segment}", summary="Delete a segment")
     def delete_one(table: str, segment: str, retention: str | None = None) -> dict[str, Any]:
         holding = [t for t in tables.resolve(table) if services.context.registry.get_segment(t, segment) is not None]

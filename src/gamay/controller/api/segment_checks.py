@@ -1,14 +1,18 @@
 """REST: segments that are not as the table config wants them, and jobs that load segments again."""
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
+import orjson
 from fastapi import APIRouter, Query
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.cluster.records import ERROR
 from gamay.controller.api.services import Services, status
+from gamay.model.indexing import PartitionConfig
 
 TypeParam = Annotated[str | None, Query(alias="type", description="OFFLINE or REALTIME")]
+RequiredType = Annotated[str, Query(alias="type", description="OFFLINE or REALTIME")]
 Target = Annotated[str, Query(alias="targetInstance")]
 JobTypes = Annotated[str, Query(alias="jobTypes", description="By commas; RELOAD_SEGMENT")]
 
@@ -37,6 +41,25 @@ def segment_check_router(services: Services) -> APIRouter:
             }
             for server, names in _stale(services, tables.resolve_one(table)).items()
         }
+
+    @router.get("/segments/{table}/tiers", summary="Tell on which tiers the segments of a table are")
+    def tiers(table: str, table_type: RequiredType) -> dict[str, Any]:
+        typed = tables.resolve_one(table, table_type)
+        return _tiers(services, typed, services.segments.names(typed))
+
+    @router.get("/segments/{table}/{segment}/tiers", summary="Tell on which tier a segment is")
+    def tiers_of_one(table: str, segment: str, table_type: RequiredType) -> dict[str, Any]:
+        typed = tables.resolve_one(table, table_type)
+        return _tiers(services, typed, [services.segments.record(typed, segment).name])
+
+    @router.get(
+        "/segments/{table}/invalidPartitionMetadata",
+        summary="List the segments that are not of one partition by the table config",
+    )
+    def invalid_partitions(
+        table: str, table_type: TypeParam = None, column: Annotated[str | None, Query(alias="partitionColumn")] = None
+    ) -> dict[str, str]:
+        return _invalid_partitions(services, tables.resolve_one(table, table_type), column)
 
     @router.post("/segments/{table}/{segment}/reset", summary="Load a segment again that could not be loaded, or anew")
     def reset_one(table: str, segment: str, target: Target = "") -> dict[str, Any]:
@@ -77,3 +100,36 @@ def _stale(services: Services, table: str) -> dict[str, list[str] | None]:
         except NotFoundError:
             found[server] = None
     return found
+
+
+def _tiers(services: Services, table: str, segments: Sequence[str]) -> dict[str, Any]:
+    """Return the tier of each segment by server, and the one it should be on; null is the plain and only one."""
+    states = services.context.registry.must_get_ideal_state(table).states
+    tiers = {name: {**dict.fromkeys(states.get(name, {})), "targetTier": None} for name in segments}
+    return {"tableName": table, "segmentTiers": tiers}
+
+
+def _invalid_partitions(services: Services, table: str, column: str | None) -> dict[str, str]:
+    partitioning = services.tables.get(table).indexing.segment_partition
+    columns = {} if partitioning is None else partitioning.columns
+    if column is None and len(columns) == 1:
+        column = next(iter(columns))
+    if column is None or column not in columns:
+        what = "the parameter partitionColumn is missing" if column is None else f"'{column}' is not one of them"
+        raise InvalidConfigError(f"Table {table} has the partition columns [{', '.join(columns)}], and {what}")
+    problems = {}
+    for name in services.segments.names(table):
+        metadata = services.segments.record(table, name).partition_metadata
+        partitions = orjson.loads(metadata)["columnPartitionMap"] if metadata else {}
+        if problem := _partition_problem(partitions.get(column), columns[column]):
+            problems[name] = problem
+    return problems
+
+
+def _partition_problem(partition: Mapping[str, Any] | None, wanted: PartitionConfig) -> str | None:
+    if partition is None:
+        return "it does not say to which partition it belongs"
+    if (partition["functionName"], partition["numPartitions"]) != (wanted.function_name, wanted.num_partitions):
+        return f"it was partitioned by {partition['functionName']} into {partition['numPartitions']}"
+    found = partition["partitions"]
+    return None if len(found) == 1 else f"it has rows of {len(found)} partitions"

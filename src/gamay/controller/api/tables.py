@@ -6,6 +6,7 @@ from fastapi import APIRouter, Depends, Query
 
 from gamay.base.errors import GamayError, InvalidConfigError
 from gamay.controller.api.services import Services, body_docs, json_body, status, with_warnings, written
+from gamay.controller.table_documents import TableDocument
 from gamay.model.table_name import TableType, raw_table_name, table_type_of
 from gamay.model.without_effect import without_effect
 
@@ -100,11 +101,7 @@ def table_documents_router(services: Services) -> APIRouter:
     @router.post("/tableConfigs", summary="Add a schema and its tables", openapi_extra=body_docs("Schema and table configs"))
     def add_document(body: Body, skip: Skip = "") -> dict[str, Any]:
         added = documents.add(body, skip)
-        return {
-            "unrecognizedProperties": dict(added.unrecognized),
-            "status": f"TableConfigs {added.name} successfully added",
-            **with_warnings(added.warnings()),
-        }
+        return _written(added, f"TableConfigs {added.name} successfully added")
 
     @router.post(
         "/tableConfigs/validate",
@@ -112,12 +109,15 @@ def table_documents_router(services: Services) -> APIRouter:
         openapi_extra=body_docs("Schema and table configs"),
     )
     def validate_document(body: Body, skip: Skip = "") -> dict[str, Any]:
-        parsed = documents.parse(body, skip)
-        return {
-            **parsed.to_json(),
-            "unrecognizedProperties": dict(parsed.unrecognized),
-            **with_warnings(parsed.warnings()),
-        }
+        return _checked(documents.parse(body, skip))
+
+    @router.post(
+        "/tableConfigs/tune",
+        summary="Show what the tuners that the table configs name would change",
+        openapi_extra=body_docs("Schema and table configs"),
+    )
+    def tune_document(body: Body) -> dict[str, Any]:
+        return _checked(documents.tuned(body))
 
     @router.get("/tableConfigs/{name}", summary="Show a schema and its tables")
     def get_document(name: str) -> dict[str, Any]:
@@ -141,11 +141,7 @@ def table_documents_router(services: Services) -> APIRouter:
             for typed in services.tables.resolve(name):
                 if services.segments.names(typed):
                     services.reloads.submit(typed)
-        return {
-            "unrecognizedProperties": dict(changed.unrecognized),
-            "status": f"TableConfigs updated for {name}",
-            **with_warnings(changed.warnings()),
-        }
+        return _written(changed, f"TableConfigs updated for {name}")
 
     @router.delete("/tableConfigs/{name}", summary="Delete a schema and its tables")
     def delete_document(name: str) -> dict[str, Any]:
@@ -158,6 +154,18 @@ def table_documents_router(services: Services) -> APIRouter:
         )
 
     return router
+
+
+def _written(document: TableDocument, text: str) -> dict[str, Any]:
+    return {"unrecognizedProperties": dict(document.unrecognized), **status(text), **with_warnings(document.warnings())}
+
+
+def _checked(document: TableDocument) -> dict[str, Any]:
+    return {
+        **document.to_json(),
+        "unrecognizedProperties": dict(document.unrecognized),
+        **with_warnings(document.warnings()),
+    }
 
 
 def _type_name(table: str) -> str:

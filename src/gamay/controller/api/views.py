@@ -84,6 +84,7 @@ def _placement_routes(router: APIRouter, services: Services) -> None:
     tables, registry = services.tables, services.context.registry
 
     @router.get("/tables/{table}/instancePartitions", summary="Show which servers hold which partitions of a table")
+    @router.post("/tables/{table}/assignInstances", summary="Show which servers hold which partitions: it follows from tags")
     def partitions(table: str, kind: PartitionKind = None) -> dict[str, Any]:
         shown = {}
         for typed in tables.resolve(table):
@@ -93,6 +94,21 @@ def _placement_routes(router: APIRouter, services: Services) -> None:
         if not shown:
             raise NotFoundError(f"Failed to find the {kind} instance partitions of table: {table}")
         return shown
+
+    @router.post("/tables/{table}/replaceInstance", summary="Refused: which servers a table has follows from their tags")
+    def replace_instance(
+        table: str,
+        old: Annotated[str, Query(alias="oldInstanceId")],
+        new: Annotated[str, Query(alias="newInstanceId")],
+    ) -> None:
+        typed = tables.resolve_one(table)
+        for name in (old, new):
+            services.instances.get(name)
+        tag = server_tag(tables.get(typed))
+        raise InvalidConfigError(
+            f"The servers of table {typed} are those with the tag {tag}: give it to {new} and take it from {old} with "
+            f"PUT /instances/<name>/updateTags"
+        )
 
     @router.get("/debug/segments/{table}/{segment}", tags=["Debug"], summary="Show the state of a segment, with errors")
     def debug_segment(table: str, segment: str) -> dict[str, Any]:
