@@ -46,7 +46,7 @@ def check_statistics(table: Table, statement: Statement, expected: Expected, ans
     elif statement.kind == "selection" or (statement.kind == "distinct" and not statement.order):
         assert stats.num_docs_scanned <= expected.matched
     else:
-        assert stats.num_docs_scanned == expected.scanned, f"{stats.num_docs_scanned} scanned instead of {expected.scanned}"
+        assert stats.num_docs_scanned in expected.scanned, f"{stats.num_docs_scanned} scanned instead of {expected.scanned}"
 
 
 def check(engine: Engine, table: Table, seed: int, nulls: bool) -> str | None:

@@ -110,15 +110,16 @@ class Order:
 class Expected:
     """The answer: runs of rows whose order within the run is open, the window of it that is asked for, and the statistics.
 
-    matched: the rows that the filter lets through. scanned: documents that the response counts, when all matches are read:
-    those of the filter where they make groups or have aggregates, and for each FILTER clause its own.
+    matched: the rows that the filter lets through. scanned: how many documents the response may count when it reads them all:
+    those of the filter where they make groups or have aggregates, and for each FILTER clause its own. A clause that lets all
+    of them through may be known to, and is none then.
     """
 
     runs: list[list[tuple[Any, ...]]]
     offset: int
     limit: int
     matched: int
-    scanned: int
+    scanned: frozenset[int]
     types: list[tuple[str, bool]]
 
 
@@ -181,10 +182,13 @@ class Statement:
         types = [(item.type, item.many) for item in self.items]
         return Expected(shown_rows, self.offset, limit, len(matched), self._scanned(matched), types)
 
-    def _scanned(self, matched: list[Row]) -> int:
+    def _scanned(self, matched: list[Row]) -> frozenset[int]:
         clauses = {one.where.sql: one.where.lets_through(self.nulls) for one in self.aggregates if one.where is not None}
-        count = len(matched) if self.kind != "aggregation" or any(one.where is None for one in self.aggregates) else 0
-        return count + sum(sum(map(holds, matched)) for holds in clauses.values())
+        counts = [sum(map(holds, matched)) for holds in clauses.values()]
+        whole = sum(count == len(matched) for count in counts)
+        plain = self.kind != "aggregation" or any(one.where is None for one in self.aggregates)
+        some = sum(count for count in counts if count < len(matched))
+        return frozenset(some + times * len(matched) for times in range(min(plain + whole, 1), plain + whole + 1))
 
     def _shown(self, node: Node, row: Row) -> Any:
         """Return what a row shows; keys and aggregates are shown as they are."""
