@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from gamay.functions.expression import Call
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.convert import array_of, repeat
-from gamay.functions.scalar.define import check_count, const, each, fixed, lists, scalar, wrong
+from gamay.functions.scalar.define import check_count, check_elements, const, each, fixed, lists, scalar, wrong
 from gamay.functions.vector import Operand, Vector, concat, take
 from gamay.model.types import DataType
 
@@ -67,6 +67,7 @@ def _slice(data_type: DataType) -> Callable[..., Vector]:
             raise wrong("arraySlice", f"the range {first} to {last} is none; it begins at 0 or later and does not go back")
         assert vector.offsets is not None
         width = last - first
+        check_elements("arraySlice", width * len(vector))
         positions = np.repeat(vector.offsets[:-1].astype(np.int64) + first, width)
         positions += np.tile(np.arange(width), len(vector))
         beyond = positions >= np.repeat(vector.offsets[1:], width)

@@ -18,7 +18,7 @@ from gamay.functions.scalar.convert import convert, to_vector
 from gamay.functions.scalar.define import check_count, each, lists, scalar, type_of, wrong
 from gamay.functions.scalar.distinct import distinct
 from gamay.functions.scalar.types import common_type
-from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, concat, take
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, concat, take, union_nulls
 from gamay.model.types import DataType
 
 STRING, INT, LONG, FLOAT, DOUBLE, BOOLEAN = (
@@ -99,7 +99,7 @@ def _overlap(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
     common = common_type([arg.type for arg in args])
     assert common is not None
     left, right = (to_vector(convert(arg, common), num_rows) for arg in args)
-    return Vector(BOOLEAN, any_of_row(_found_in(left, right), left.offsets))
+    return Vector(BOOLEAN, any_of_row(_found_in(left, right), left.offsets), None, union_nulls(args))
 
 
 register_scalar(["arraysOverlap"], ScalarFunction("arraysOverlap", 2, 2, _overlap_type, _overlap))

@@ -10,10 +10,10 @@ from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.comparison import is_in
 from gamay.functions.scalar.convert import array_of, convert, placeholder, to_vector
-from gamay.functions.scalar.define import check_count, const, lists, scalar, wrong
+from gamay.functions.scalar.define import check_count, check_elements, const, lists, scalar, wrong
 from gamay.functions.scalar.distinct import distinct
 from gamay.functions.scalar.types import common_type
-from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, concat, take
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, concat, take, union_nulls
 from gamay.model.types import DataType
 
 STRING, INT, LONG, FLOAT, DOUBLE, BOOLEAN = (
@@ -230,11 +230,12 @@ def _array(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
     element, _ = _literal_type(call, [(arg.type, False) for arg in args])
     constant = all(isinstance(arg, Scalar) for arg in args)
     rows = 1 if constant else num_rows
+    check_elements("array", len(args) * num_rows)
     columns = [to_vector(convert(arg, element), rows).values for arg in args]
     # the first elements of all rows, then the second ones, ...: read across
     across = np.arange(rows * len(columns)).reshape(len(columns), rows).T.ravel()
     values = take(concat(columns), np.tile(across, num_rows) if constant else across)
-    return Vector(element, values, np.arange(num_rows + 1, dtype=np.int32) * len(columns))
+    return Vector(element, values, np.arange(num_rows + 1, dtype=np.int32) * len(columns), union_nulls(args))
 
 
 register_scalar(

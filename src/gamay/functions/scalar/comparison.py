@@ -223,17 +223,26 @@ def condition(
     nulls = union_nulls(args)
     if not lists:
         return Vector(BOOLEAN, test(args), None, nulls)
-    if len(lists) > 1 or len(args) - 1 != sum(isinstance(arg, Scalar) for arg in args):
-        raise QueryError(ErrorCode.QUERY_VALIDATION, "A multi-value column is compared with constants only")
     offsets = lists[0].offsets
     fits = test(args)
     return Vector(BOOLEAN, ~any_of_row(~fits, offsets) if negative else any_of_row(fits, offsets), None, nulls)
+
+
+def check_lists(call: Call, types: Sequence[ValueType]) -> None:
+    """Raise QueryError unless a multi-value argument stands alone: first, or on either side of a comparison of two."""
+    lists = [i for i, (_, multi_value) in enumerate(types) if multi_value]
+    if not lists:
+        return
+    others = [arg for i, arg in enumerate(call.args) if i != lists[0]]
+    if len(lists) > 1 or (lists[0] > 0 and len(types) > 2) or not all(isinstance(arg, Literal) for arg in others):
+        raise QueryError(ErrorCode.QUERY_VALIDATION, "A multi-value column is compared with constants only")
 
 
 def _register(names: Sequence[str], least: int, most: int | None, compute: Callable[..., Operand]) -> None:
     def result_type(call: Call, types: Sequence[ValueType]) -> ValueType:
         check_count(names[0], len(types), least, most)
         left = types[0][0]
+        check_lists(call, types)
         check_constant(names[0], call.args[0], types[1][0])
         for argument, (right, _) in zip(call.args[1:], types[1:], strict=True):
             if DataType.UNKNOWN not in (left, right):

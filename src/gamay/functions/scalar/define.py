@@ -44,6 +44,8 @@ from gamay.functions.vector import (
 )
 from gamay.model.types import DataType
 
+_ELEMENTS_MAX = 1 << 26
+
 ResultRule: TypeAlias = Callable[[Call, Sequence[ValueType]], ValueType]
 Body: TypeAlias = Callable[..., Any]
 
@@ -134,6 +136,15 @@ def check_count(name: str, count: int, least: int, most: int | None) -> None:
     if count < least or (most is not None and count > most):
         takes = f"{least}" if most == least else f"at least {least}" if most is None else f"{least} to {most}"
         raise wrong(name, f"{takes} argument(s) are needed, {count} are given")
+
+
+def check_elements(name: str, count: int) -> None:
+    """Raise QueryError when a function is to make more elements of lists, of all rows together, than memory may hold."""
+    if count > _ELEMENTS_MAX:
+        raise QueryError(
+            ErrorCode.QUERY_EXECUTION,
+            f"Function '{name}': {count} elements in a block of rows are too many; {_ELEMENTS_MAX} at most",
+        )
 
 
 def scalar(
@@ -249,6 +260,7 @@ def _compute(body: Body, signature: _Signature, result: DataType, args: Sequence
     if not constant:
         return vector
     if vector.is_multi_value:
+        check_elements(signature.name, len(vector.values) * wanted_rows)
         return take_rows(vector, np.zeros(wanted_rows, np.int64))
     if vector.nulls is not None and vector.nulls[0]:
         return Scalar(None, result)

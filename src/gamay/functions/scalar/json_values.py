@@ -18,7 +18,7 @@ from gamay.functions.scalar.define import by_value, check_count, const, each, fi
 from gamay.functions.scalar.json_path import checked_path, json_text
 from gamay.functions.scalar.json_steps import MISSING, Place, Step, located, parse_document, path_steps, read_path
 from gamay.functions.scalar.values import lists_of_distinct, of_distinct
-from gamay.functions.vector import Operand, Scalar, Vector, concat, take
+from gamay.functions.vector import Operand, Scalar, Vector, concat, take, union_nulls
 from gamay.model.types import DataType
 
 STRING = DataType.STRING
@@ -162,7 +162,7 @@ def _map_value(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
     padded = concat([values.values, array_of([placeholder(values.type)], values.type)])
     positions = np.full(num_rows, len(padded) - 1)
     positions[first_rows[inside]] = (values.offsets[first_rows] + place)[inside]
-    return Vector(values.type, take(padded, positions))
+    return Vector(values.type, take(padded, positions), None, union_nulls(args))
 
 
 register_scalar(["mapValue"], ScalarFunction("mapValue", 3, 3, _map_value_type, _map_value, can_fold=False))

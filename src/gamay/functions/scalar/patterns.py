@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
-from gamay.functions.scalar.comparison import condition
+from gamay.functions.scalar.comparison import check_lists, condition
 from gamay.functions.scalar.convert import by_distinct, convert, to_vector
 from gamay.functions.scalar.define import check_count, const, each, scalar, type_of, wrong
 from gamay.functions.scalar.distinct import distinct
@@ -177,6 +177,7 @@ def _check_pattern(call: Call) -> None:
 def _matching(name: str, match: Callable[[Values, Sequence[Any]], Any], min_args: int, max_args: int) -> tuple[Any, Any]:
     def result_type(call: Call, types: Sequence[ValueType]) -> ValueType:
         check_count(name, len(types), min_args, max_args)
+        check_lists(call, types)
         if name != "like":
             _check_pattern(call)
         return BOOLEAN, False
