@@ -110,7 +110,7 @@ class Order:
 class Expected:
     """The answer: runs of rows whose order within the run is open, the window of it that is asked for, and the statistics.
 
-    matched: the rows that the filter lets through. scanned: how many documents the response may count when it reads them all:
+    matched: the rows that the filter lets through. scanned: how many documents the response may count when it reads all:
     those of the filter where they make groups or have aggregates, and for each FILTER clause its own. A clause that lets all
     of them through may be known to, and is none then.
     """
