@@ -53,11 +53,11 @@ def broker_url(cluster: EmbeddedCluster) -> str:
 
 
 @pytest.fixture
-def dead_url() -> str:
-    """The URL of a port on which nobody listens."""
+def dead_url() -> Iterator[str]:
+    """The URL of a port on which nobody listens, nor begins to: it stays taken."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{taken.getsockname()[1]}"
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
 
 
 class Stub:

@@ -16,7 +16,7 @@ from gamay.client.connection import filled
 from gamay.client.literals import literal, pyformat_template, qmark_template
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"])) | st.text("'\"\\%?-/*\n;`() a")
-MANY = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+MANY = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.fixture(scope="module")

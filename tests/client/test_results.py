@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gamay
@@ -212,6 +212,16 @@ def test_pql_groups(connection):
     assert least.to_arrow().column_names == ["c_string", "c_boolean", "min_c_int"]
 
 
+def test_the_only_result_set(connection):
+    answer = connection.execute("SELECT c_int FROM every ORDER BY c_int")
+    assert answer.rows() == [(-7,), (8,)]
+    assert answer.to_arrow().to_pydict() == {"c_int": [-7, 8]}
+    assert answer.to_pandas()["c_int"].tolist() == answer.to_polars()["c_int"].to_list() == [-7, 8]
+    for other in (group(), connection.execute("SELECT MIN(c_int), MAX(c_int) FROM every", language="pql")):
+        with pytest.raises(InterfaceError, match="result sets, not one"):
+            other.rows()
+
+
 def test_statistics(connection):
     answer = connection.execute("SELECT COUNT(*) FROM every WHERE c_int = 8")
     assert answer.stats.total_docs == 2
@@ -309,7 +319,7 @@ def places(value, path=()):
             yield from places(value[key], (*path, key))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_whatever_an_answer_holds_only_errors_of_this_module_are_raised(data):
     response = {"exceptions": [], **{k: v for k, v in VALID.items() if data.draw(st.booleans())}}
@@ -323,7 +333,7 @@ def test_whatever_an_answer_holds_only_errors_of_this_module_are_raised(data):
     read_all(response)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(kind=TYPED, values=st.lists(JSON, max_size=3))
 def test_whatever_a_column_holds_only_errors_of_this_module_are_raised(kind, values):
     schema = {"columnNames": ["a"], "columnDataTypes": [kind]}

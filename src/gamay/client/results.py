@@ -266,6 +266,29 @@ class ResultSetGroup:
         """Return a result set, numbered from 0."""
         return self.result_sets[_index(number, len(self.result_sets), "result sets")]
 
+    # -- of an answer with one result set, as SQL has
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return the rows of the only result set; raises InterfaceError, as the next three do, when there are more, or none."""
+        return self._only().rows()
+
+    def to_arrow(self) -> "pa.Table":
+        """Return the only result set as an Arrow table."""
+        return self._only().to_arrow()
+
+    def to_pandas(self) -> Any:
+        """Return the only result set as a pandas DataFrame."""
+        return self._only().to_pandas()
+
+    def to_polars(self) -> Any:
+        """Return the only result set as a Polars DataFrame."""
+        return self._only().to_polars()
+
+    def _only(self) -> ResultSet:
+        if len(self.result_sets) != 1:
+            raise InterfaceError(f"the answer has {len(self.result_sets)} result sets, not one; see get_result_set")
+        return self.result_sets[0]
+
     def __len__(self) -> int:
         return len(self.result_sets)
 
