@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from gamay.base.errors import ErrorCode
@@ -53,6 +53,7 @@ class QueryStatistics(Mapping[str, Any]):
         return f"QueryStatistics({self._values!r})"
 
 
+@lru_cache(maxsize=512)
 def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
@@ -243,7 +244,7 @@ def _index(number: int, size: int, what: str) -> int:
 class ResultSetGroup:
     """The whole answer to a query.
 
-    response: the JSON as the broker sent it; stats: its counters; exceptions: `(number, message)` of what went wrong
+    response: the JSON as the broker sent it; exceptions: `(number, message)` of what went wrong
     where the answer was taken in spite of it; partial: whether something is left out, for an exception, a server that did
     not answer, or a limit that was hit; time_used_ms: how long the broker took; broker: the address that answered.
     """
@@ -253,10 +254,14 @@ class ResultSetGroup:
         self.response = response
         self.broker = broker
         self.exceptions = exceptions_of(response)
-        self.stats = QueryStatistics(response)
         self.time_used_ms = _count(response, "timeUsedMs")
         self.partial = _is_partial(response)
         self.result_sets = tuple(_result_sets(response))
+
+    @cached_property
+    def stats(self) -> QueryStatistics:
+        """The counters of the answer."""
+        return QueryStatistics(self.response)
 
     @property
     def result_set_count(self) -> int:
@@ -269,7 +274,7 @@ class ResultSetGroup:
     # -- of an answer with one result set, as SQL has
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """Return the rows of the only result set; raises InterfaceError, as the next three do, when there are more, or none."""
+        """Return the rows of the only result set. These four raise InterfaceError if there are more, or none."""
         return self._only().rows()
 
     def to_arrow(self) -> "pa.Table":
