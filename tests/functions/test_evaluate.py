@@ -102,3 +102,68 @@ def test_constants() -> None:
     assert evaluate_constant(Call("nullif", (two, two))) == Literal(None, DataType.UNKNOWN)
     lists = Call("arrayvalueconstructor", (two, two))
     assert evaluate_constant(lists) == lists
+
+
+def _column(kind: str, rng: np.random.Generator, num_rows: int) -> EncodedVector:
+    """Return an encoded column of few texts or numbers, with nulls or without."""
+    size = int(rng.integers(1, 5))
+    if kind == "text":
+        dictionary = Vector(STRING, pa.array(["", "a", "b", "ñ", "zz"][:size]))
+    else:
+        dictionary = Vector(DataType.DOUBLE, np.array([-1.5, 0.0, 2.0, np.inf, np.nan])[:size])
+    ids = rng.integers(0, size, num_rows).astype(rng.choice(["u1", "u2", "i4"]))
+    return EncodedVector(ids, dictionary, None, rng.random(num_rows) < 0.3 if rng.integers(2) else None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "concat(s, t, '-')",
+        "CASE WHEN x > 0 THEN s WHEN y > 1 THEN t END",
+        "CASE WHEN x > 0 AND y < 2 THEN 'high' WHEN s = 'a' OR x < y THEN 'mid' ELSE 'low' END",
+        "CASE WHEN s = t THEN 1 WHEN x IS NULL THEN 2 END",
+        "CASE WHEN x > 0 THEN x WHEN y > 1 THEN 5 ELSE y END",
+        "x * y + x",
+        "coalesce(x, y, 7)",
+        "coalesce(s, t)",
+        "greatest(x, y)",
+        "x > y OR NOT s = t",
+        "s IN ('a', 'b') AND x >= y",
+        "upper(s)",
+    ],
+)
+@pytest.mark.parametrize("seed", range(4))
+def test_combinations_of_entries_give_what_rows_give(text: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    num_rows = 20_000
+    kinds = {"s": "text", "t": "text", "x": "number", "y": "number"}
+    encoded_columns = {name: _column(kind, rng, num_rows) for name, kind in kinds.items()}
+    decoded = {name: column.decode() for name, column in encoded_columns.items()}
+    by_entries = evaluate(parse_expression(text), encoded_columns.__getitem__, num_rows)
+    by_rows = evaluate(parse_expression(text), decoded.__getitem__, num_rows)
+    assert by_entries.type is by_rows.type
+    assert _listed(by_entries) == _listed(by_rows)
+    if isinstance(by_entries, EncodedVector):
+        assert sorted(by_entries.dictionary.values.tolist()) == by_entries.dictionary.values.tolist()
+
+
+def _listed(operand: Operand) -> list[str]:
+    """Return the rows as text, so that NaN equals NaN."""
+    assert not isinstance(operand, Scalar)
+    vector = operand.decode() if isinstance(operand, EncodedVector) else operand
+    nulls = np.zeros(len(vector), bool) if vector.nulls is None else vector.nulls
+    return ["null" if null else repr(value) for value, null in zip(vector.values.tolist(), nulls.tolist(), strict=True)]
+
+
+def test_cases_of_rows_are_those_of_python() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 4, 500), rng.integers(0, 4, 500)
+    nulls = rng.random(500) < 0.2
+    columns = {"x": Vector(LONG, x, None, nulls), "y": Vector(LONG, y)}
+    text = "CASE WHEN x = 1 THEN y WHEN x > 1 OR y = 0 THEN 9 WHEN NOT x = 0 THEN 8 END"
+    expected = [
+        None if null and b else 9 if null else b if a == 1 else 9 if a > 1 or b == 0 else None
+        for a, b, null in zip(x.tolist(), y.tolist(), nulls.tolist(), strict=True)
+    ]
+    result = evaluate(parse_expression(text), columns.__getitem__, 500)
+    assert _listed(result) == ["null" if value is None else repr(value) for value in expected]

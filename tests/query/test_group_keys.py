@@ -42,7 +42,9 @@ def reader(block: Block) -> Any:
     return lambda expression: evaluate(expression, column, len(docs))
 
 
-def python(vector: Vector) -> list[Any]:
+def python(column: Operand) -> list[Any]:
+    assert isinstance(column, Vector | EncodedVector)
+    vector = column.decode() if isinstance(column, EncodedVector) else column
     return list(vector.values.to_pylist() if isinstance(vector.values, pa.Array) else vector.values.tolist())
 
 

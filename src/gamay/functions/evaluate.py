@@ -1,10 +1,12 @@
 """Expressions computed on batches of rows, and their types before there are any.
 
-Columns arrive as operands; what depends on one dictionary-encoded column only is computed once for each dictionary entry
-and gathered. Conditions on multi-value columns hold when any value fits (`<>` and NOT IN: when none does not).
+Columns arrive as operands; what depends on dictionary-encoded columns only is computed once for each entry, or for each
+combination of entries where these are few, and gathered. Conditions on multi-value columns hold when any value fits (`<>`
+and NOT IN: when none does not).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,7 +15,19 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Call, Column, Expression, Literal, column_names, walk
 from gamay.functions.registry import ScalarFunction, ValueType, is_aggregate, must_get_scalar, scalar_function
 from gamay.functions.text import to_text
-from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, concat, take, take_rows, union_nulls
+from gamay.functions.vector import (
+    EncodedVector,
+    Operand,
+    Scalar,
+    Vector,
+    concat,
+    sorted_distinct,
+    take,
+    take_rows,
+    union_nulls,
+)
+from gamay.kernels.grouping import pack_pair
+from gamay.kernels.tuning import COMBINATION_ROWS, ENCODED_RESULT_ROWS
 from gamay.model.types import DataType
 
 ColumnSource: TypeAlias = Callable[[str], Operand]
@@ -37,7 +51,7 @@ def evaluate(expression: Expression, column: ColumnSource, num_rows: int, *, pos
         return column(expression.name)
     if not isinstance(expression, Call):
         raise QueryError(ErrorCode.QUERY_VALIDATION, "* is not an expression; it stands alone in SELECT and in COUNT(*)")
-    over_dictionary = _over_dictionary(expression, column, num_rows, post_aggregation)
+    over_dictionary = _over_dictionaries(expression, column, num_rows, post_aggregation)
     if over_dictionary is not None:
         return over_dictionary
     known = scalar_function(expression.name)
@@ -117,31 +131,73 @@ def _function(call: Call, types: list[ValueType], post_aggregation: bool) -> Sca
     return must_get_scalar(call.name)
 
 
-def _over_dictionary(call: Call, column: ColumnSource, num_rows: int, post_aggregation: bool) -> Vector | None:
-    """Compute a call of one dictionary-encoded column for each entry, then gather; None when that does not pay or fit."""
+def _over_dictionaries(call: Call, column: ColumnSource, num_rows: int, post_aggregation: bool) -> Operand | None:
+    """Compute a call of dictionary-encoded columns for each combination of their entries, then gather.
+
+    None when that does not pay or fit.
+    """
     names = column_names(call)
-    if len(names) != 1:
+    if not names or num_rows == 0:
         return None
-    operand = column(names[0])
-    if not isinstance(operand, EncodedVector) or operand.offsets is not None:
+    operands = [column(name) for name in names]
+    encoded = [operand for operand in operands if isinstance(operand, EncodedVector) and operand.offsets is None]
+    combinations = prod(_entries(operand) for operand in encoded)
+    rows_for_each = 1 if len(names) == 1 else COMBINATION_ROWS
+    if len(encoded) < len(operands) or not 0 < combinations <= num_rows // rows_for_each or not _is_elementwise(call):
         return None
-    if len(operand.dictionary) > num_rows or num_rows == 0 or not _is_elementwise(call):
-        return None
-    entries, ids = operand.dictionary, operand.ids
-    if operand.nulls is not None:
-        # a NumPy number, so that the place behind 256 entries is not cut down to the 8 bits of the ids
-        ids = np.where(operand.nulls, np.int32(len(entries)), ids)
-        entries = with_null_entry(entries)
+    entries, ids = _combined(encoded, combinations)
+    columns = dict(zip(names, entries, strict=True))
     try:
-        result = evaluate(call, lambda name: entries, len(entries), post_aggregation=post_aggregation)
+        result = evaluate(call, columns.__getitem__, combinations, post_aggregation=post_aggregation)
     except QueryError as error:
         if error.code is ErrorCode.QUERY_EXECUTION:
             return None  # perhaps for an entry that none of these rows has
         raise
-    if not isinstance(result, Vector) or result.offsets is not None:
+    if isinstance(result, Scalar) or result.offsets is not None:
         return None
-    nulls = None if result.nulls is None else result.nulls[ids]
+    nulls = None if result.nulls is None else take(result.nulls, ids)
+    if isinstance(result, Vector) and result.type.is_text and combinations <= num_rows // ENCODED_RESULT_ROWS:
+        result = _encoded(result)
+    if isinstance(result, EncodedVector):
+        return EncodedVector(take(result.ids, ids), result.dictionary, None, nulls)
     return Vector(result.type, take(result.values, ids), None, nulls)
+
+
+def _entries(operand: EncodedVector) -> int:
+    return len(operand.dictionary) + (operand.nulls is not None)
+
+
+def _combined(operands: Sequence[EncodedVector], combinations: int) -> "tuple[list[Vector], np.ndarray[Any, Any]]":
+    """Return the entries of each column in every combination, and the combination of each row; null is one more entry."""
+    entries: list[Vector] = []
+    combined: np.ndarray[Any, Any] | None = None
+    every, below = np.arange(combinations), combinations
+    for operand in operands:
+        size, dictionary, ids = _entries(operand), operand.dictionary, operand.ids
+        if operand.nulls is not None:
+            # a NumPy number, so that the place behind 256 entries is not cut down to the 8 bits of the ids
+            ids = np.where(operand.nulls, np.int32(len(dictionary)), ids)
+            dictionary = with_null_entry(dictionary)
+        if len(operands) == 1:
+            return [dictionary], ids
+        below //= size
+        vector = take_rows(dictionary, every // below % size)
+        assert isinstance(vector, Vector)
+        entries.append(vector)
+        if combined is None:
+            combined = ids
+        else:
+            packed = np.empty(len(ids), np.uint32)
+            pack_pair(combined, ids, size, packed)
+            combined = packed
+    assert combined is not None
+    return entries, combined
+
+
+def _encoded(texts: Vector) -> EncodedVector:
+    """Return texts by ids of their dictionary."""
+    dictionary, ids = sorted_distinct(texts)
+    return EncodedVector(ids.astype(np.uint32), Vector(texts.type, dictionary))
 
 
 def with_null_entry(dictionary: Vector) -> Vector:

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gamay.functions.expression import LiteralValue
 from gamay.kernels.gather import gather
@@ -152,3 +153,15 @@ def concat(parts: Sequence[Values]) -> Values:
     if isinstance(parts[0], np.ndarray):
         return np.concatenate(parts)
     return pa.concat_arrays(list(parts))
+
+
+def sorted_distinct(vector: Vector) -> "tuple[Values, np.ndarray[Any, np.dtype[np.int64]]]":
+    """Return the distinct single values, ascending, and the place of each value among them; not of BIG_DECIMAL."""
+    if isinstance(vector.values, np.ndarray):
+        distinct, codes = np.unique(vector.values, return_inverse=True)
+        return distinct, codes
+    coded = vector.values.dictionary_encode()
+    order = pc.sort_indices(coded.dictionary).to_numpy()
+    places = np.empty(len(order), np.int64)
+    places[order] = np.arange(len(order))
+    return take(coded.dictionary, order), places[coded.indices.to_numpy()]

@@ -60,3 +60,17 @@ def replace_marked(ids: Array, marks: Array, by: int, out: Array) -> None:
     """Write each id, or `by` where `marks[i]` is not 0."""
     for i in range(len(out)):
         out[i] = by if marks[i] != 0 else np.int64(ids[i])
+
+
+@kernel
+def replace_chosen(choice: Array, place: int, value: Any, out: Array) -> None:
+    """Write `value` where `choice[i]` is `place`; choice: unsigned."""
+    for i in range(len(out)):
+        out[i] = value if choice[i] == place else out[i]
+
+
+@kernel
+def replace_chosen_by(choice: Array, place: int, values: Array, out: Array) -> None:
+    """Write `values[i]` where `choice[i]` is `place`; choice: unsigned."""
+    for i in range(len(out)):
+        out[i] = values[i] if choice[i] == place else out[i]

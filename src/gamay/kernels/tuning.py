@@ -55,3 +55,8 @@ DIGEST_BUFFER_ROWS_PER_GROUP = 64
 # Values of a group from which NumPy's sort, called for each group, beats one compiled loop: a million values in 100,000
 # groups take 33 ms and 11, in 20,000 groups 8 and 27.
 SORTED_RUN_MIN = 24
+
+# Rows for each combination of the entries of several dictionaries, from which a function is computed for the combinations.
+COMBINATION_ROWS = 16
+# Rows for each text that a function has made, from which the texts are put in a dictionary, which has to be sorted.
+ENCODED_RESULT_ROWS = 16

@@ -16,13 +16,23 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.casting import type_named
-from gamay.functions.scalar.convert import array_of, convert, convert_value, parse_text, placeholder, to_vector
+from gamay.functions.scalar.convert import (
+    array_of,
+    convert,
+    convert_value,
+    convert_values,
+    parse_text,
+    placeholder,
+    to_vector,
+)
 from gamay.functions.scalar.define import by_value, check_count, const, each, null_result, scalar, wrong
 from gamay.functions.scalar.distinct import distinct
-from gamay.functions.scalar.json_steps import MISSING, parse_document, path_steps, read_path
+from gamay.functions.scalar.json_scan import Found, scan
+from gamay.functions.scalar.json_steps import MISSING, Step, parse_document, path_steps, read_path
 from gamay.functions.scalar.values import lists_of_distinct, lists_vector, of_distinct
 from gamay.functions.text import java_double_text
-from gamay.functions.vector import Operand, Scalar, Vector, take, take_rows
+from gamay.functions.vector import Operand, Scalar, Vector, concat, numpy_dtype, take, take_rows
+from gamay.kernels.json import FALSE, REAL, TEXT, TRUE, WHOLE
 from gamay.model.types import DataType
 
 STRING, LONG, DOUBLE, BOOLEAN = DataType.STRING, DataType.LONG, DataType.DOUBLE, DataType.BOOLEAN
@@ -109,6 +119,35 @@ class Extraction:
             nulls = missing[codes] if nulls is None else nulls | missing[codes]
         return Vector(self.type, take(array_of(filled, self.type), codes), None, nulls)
 
+    def plain_results(self, documents: Vector, steps: Sequence[Step], find: Callable[[str], Any]) -> Vector | None:
+        """Return what `results` returns, for a plain path and type; None where either is not.
+
+        Documents that hold something rare at the path, or anything rare elsewhere, are left to `find`.
+        """
+        found = None if self.multi_value or self.type not in _SCANNED else scan(documents.values, steps)
+        if found is None:
+            return None
+        values, is_read = _scanned(found, self.type)
+        nulls = documents.nulls
+        if len(values) == len(found.kinds):
+            return Vector(self.type, values, None, nulls)
+        absent = found.is_absent if nulls is None else found.is_absent & ~nulls
+        default = self._single(MISSING) if absent.any() else None
+        filler = array_of([placeholder(self.type) if default is None else default], self.type)
+        places = np.where(is_read, np.cumsum(is_read) - 1, len(values))  # of null documents and absent values too
+        parts = [values, filler]
+        if default is None and absent.any():
+            nulls = absent if nulls is None else nulls | absent
+        left = np.flatnonzero(~(is_read | found.is_absent))
+        if len(left):
+            rest = self.results(Vector(STRING, take(documents.values, left)), find)
+            parts.append(rest.values)
+            places[left] = len(values) + 1 + np.arange(len(left))
+            if rest.nulls is not None:
+                nulls = np.zeros(len(places), np.bool_) if nulls is None else nulls.copy()
+                nulls[left] |= rest.nulls
+        return Vector(self.type, take(concat(parts), places), None, nulls)
+
     def _single(self, value: Any) -> Any:
         if value is not MISSING and value is not None:
             return scalar_of(value, self.type)
@@ -124,6 +163,25 @@ class Extraction:
             return [] if self.default is MISSING or self.default is None else self.default
         items = value if isinstance(value, list) else [value]
         return [scalar_of(item, self.type) for item in items if item is not None]
+
+
+_NUMBERS = (DataType.INT, LONG, DataType.FLOAT, DOUBLE)
+_SCANNED = (STRING, BOOLEAN, *_NUMBERS)
+
+
+def _scanned(found: Found, to: DataType) -> tuple[Any, Any]:
+    """Return the values of the documents that hold something which can be read where it lies, and which these are."""
+    if to is STRING:
+        is_read = found.is_one_of(TEXT, WHOLE, TRUE, FALSE)
+        return found.texts(np.flatnonzero(is_read)), is_read
+    if to is BOOLEAN:
+        is_read = found.is_one_of(TRUE, FALSE)
+        return found.kinds[is_read] == TRUE, is_read
+    values = np.empty(len(found.kinds), numpy_dtype(to))
+    for (rows, numbers), source in ((found.wholes(), LONG), (found.reals(), DOUBLE)):
+        values[rows] = convert_values(numbers, source, to)
+    is_read = found.is_one_of(WHOLE, REAL)
+    return values[is_read], is_read
 
 
 def _default(name: str, value: Any, result: DataType, multi_value: bool) -> Any:
@@ -156,7 +214,8 @@ def _extract(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
     documents = to_vector(convert(document, STRING), 1 if constant else num_rows)
     parse = _parse_exactly if extraction.type is DataType.BIG_DECIMAL else parse_document
     steps = path_steps(extraction.path)
-    results = extraction.results(documents, lambda text: read_path(parse(text), steps))
+    find = lambda text: read_path(parse(text), steps)  # noqa: E731
+    results = extraction.plain_results(documents, steps, find) or extraction.results(documents, find)
     if not constant:
         return results
     missing = results.nulls is not None and bool(results.nulls[0])

@@ -11,7 +11,8 @@ from gamay.functions.scalar.comparison import check_constant, comparable_type, c
 from gamay.functions.scalar.convert import convert, python_values, to_vector
 from gamay.functions.scalar.define import check_count, type_of, wrong
 from gamay.functions.scalar.types import common_type, single_values
-from gamay.functions.vector import Operand, Scalar, Vector, concat, take
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, concat, sorted_distinct, take
+from gamay.kernels.masks import replace_chosen, replace_chosen_by, replace_marked
 from gamay.model.types import DataType
 
 BOOLEAN = DataType.BOOLEAN
@@ -45,32 +46,42 @@ def _boolean(call: Call, types: Sequence[ValueType]) -> DataType:
 
 
 def _truth(operand: Operand, num_rows: int) -> tuple[Any, Any]:
-    """Return (true, null) of a condition for each row: bool [n] each, null rows not true."""
+    """Return (true, null) of a condition for each row: bool [n] each, null rows not true; None where nothing is null."""
     vector = to_vector(convert(operand, BOOLEAN), num_rows)
-    nulls = np.zeros(num_rows, np.bool_) if vector.nulls is None else vector.nulls
-    return vector.values & ~nulls, nulls
+    if vector.nulls is None:
+        return vector.values, None
+    return vector.values & ~vector.nulls, vector.nulls
 
 
 def _conditions(values: Any, nulls: Any) -> Vector:
-    return Vector(BOOLEAN, values & ~nulls, None, nulls if nulls.any() else None)
+    if nulls is None or not nulls.any():
+        return Vector(BOOLEAN, values)
+    return Vector(BOOLEAN, values & ~nulls, None, nulls)
+
+
+def _either_null(left: Any, right: Any) -> Any:
+    if left is None or right is None:
+        return right if left is None else left
+    return left | right
 
 
 def _and(call: Call, args: Sequence[Operand], num_rows: int, result: DataType) -> Operand:
-    false, nulls = np.zeros(num_rows, np.bool_), np.zeros(num_rows, np.bool_)
-    for arg in args:
-        true, null = _truth(arg, num_rows)
-        false |= ~true & ~null
-        nulls |= null
-    return _conditions(~false, nulls & ~false)
+    true, nulls = _truth(args[0], num_rows)
+    possible = true if nulls is None else true | nulls
+    for arg in args[1:]:
+        also, null = _truth(arg, num_rows)
+        possible = possible & (also if null is None else also | null)
+        nulls = _either_null(nulls, null)
+    return _conditions(possible, None if nulls is None else nulls & possible)
 
 
 def _or(call: Call, args: Sequence[Operand], num_rows: int, result: DataType) -> Operand:
-    any_true, nulls = np.zeros(num_rows, np.bool_), np.zeros(num_rows, np.bool_)
-    for arg in args:
+    any_true, nulls = _truth(args[0], num_rows)
+    for arg in args[1:]:
         true, null = _truth(arg, num_rows)
-        any_true |= true
-        nulls |= null
-    return _conditions(any_true, nulls & ~any_true)
+        any_true = any_true | true
+        nulls = _either_null(nulls, null)
+    return _conditions(any_true, None if nulls is None else nulls & ~any_true)
 
 
 def _not(call: Call, args: Sequence[Operand], num_rows: int, result: DataType) -> Operand:
@@ -86,7 +97,7 @@ _register(("not",), 1, 1, _boolean, _not)
 def _is_truth(wanted: bool, negated: bool) -> Compute:
     def compute(call: Call, args: Sequence[Operand], num_rows: int, result: DataType) -> Operand:
         true, null = _truth(args[0], num_rows)
-        found = true if wanted else ~true & ~null
+        found = true if wanted else ~true if null is None else ~true & ~null
         return Vector(BOOLEAN, ~found if negated else found)
 
     return compute
@@ -165,32 +176,58 @@ def _case_type(call: Call, types: Sequence[ValueType]) -> DataType:
     return result
 
 
-def choose(choice: Any, branches: Sequence[Operand], result: DataType, num_rows: int) -> Vector:
-    """Gather row i from branch choice[i]: int [n]."""
-    columns = []
-    for branch in branches:
-        if isinstance(branch, Scalar):
-            columns.append(to_vector(convert(branch, result), 1))  # one entry stands for all rows
-        else:
-            columns.append(to_vector(convert(branch, result), num_rows))
+def choose(choice: Any, branches: Sequence[Operand], result: DataType, num_rows: int) -> Vector | EncodedVector:
+    """Return in row i the value of branch choice[i]: unsigned [n]; where all branches are constants, by ids."""
+    if all(isinstance(branch, Scalar) for branch in branches) and result is not DataType.BIG_DECIMAL:
+        return _constants(choice, [convert(branch, result) for branch in branches], result)
+    # one entry of a constant stands for all rows
+    columns = [to_vector(convert(branch, result), 1 if isinstance(branch, Scalar) else num_rows) for branch in branches]
+    nulls = None
+    if any(column.nulls is not None for column in columns):
+        flags = [np.zeros(1, np.bool_) if column.nulls is None else column.nulls for column in columns]
+        nulls = _picked(choice, flags)
+        nulls = nulls if nulls.any() else None
+    if result.is_fixed_width:
+        return Vector(result, _picked(choice, [column.values for column in columns]), None, nulls)
     starts = np.concatenate([[0], np.cumsum([len(column) for column in columns])])
     constant = np.array([isinstance(branch, Scalar) for branch in branches])
     rows = starts[choice] + np.where(constant[choice], 0, np.arange(num_rows))
-    nulls = None
-    if any(column.nulls is not None for column in columns):
-        flags = [np.zeros(len(c), np.bool_) if c.nulls is None else c.nulls for c in columns]
-        nulls = np.concatenate(flags)[rows]
-        nulls = nulls if nulls.any() else None
     return Vector(result, take(concat([column.values for column in columns]), rows), None, nulls)
 
 
+def _picked(choice: Any, columns: Sequence[Any]) -> Any:
+    """Return columns[choice[i]][i] of each row i; a column of one entry stands for all rows."""
+    out = np.empty(len(choice), columns[0].dtype)
+    out[:] = columns[-1]
+    for place, column in enumerate(columns[:-1]):
+        if len(column) == 1:
+            replace_chosen(choice, place, column[0], out)
+        else:
+            replace_chosen_by(choice, place, column, out)
+    return out
+
+
+def _constants(choice: Any, constants: Sequence[Operand], result: DataType) -> EncodedVector:
+    """Return chosen constants by ids of their dictionary."""
+    values = concat([to_vector(constant, 1).values for constant in constants])
+    entries, places = sorted_distinct(Vector(result, values))
+    missing = np.array([isinstance(constant, Scalar) and constant.value is None for constant in constants])
+    nulls = missing[choice] if missing.any() else None
+    ids = take(places.astype(np.min_scalar_type(len(entries))), choice)
+    return EncodedVector(ids, Vector(result, entries), None, nulls if nulls is not None and nulls.any() else None)
+
+
+def _first_that_holds(conditions: Sequence[Any], num_rows: int) -> Any:
+    """Return for each row the place of the first condition (bool [n]) that holds, the number of conditions if none does."""
+    choice = np.full(num_rows, len(conditions), np.min_scalar_type(len(conditions)))
+    for place in range(len(conditions) - 1, -1, -1):
+        replace_marked(choice, conditions[place].view(np.uint8), place, choice)
+    return choice
+
+
 def _case(call: Call, args: Sequence[Operand], num_rows: int, result: DataType) -> Operand:
-    branches = [*args[1:-1:2], args[-1]]
-    choice = np.full(num_rows, len(branches) - 1, dtype=np.int64)
-    for i in range(len(branches) - 2, -1, -1):
-        true, _ = _truth(args[2 * i], num_rows)
-        choice[true] = i
-    return choose(choice, branches, result, num_rows)
+    choice = _first_that_holds([_truth(condition, num_rows)[0] for condition in args[:-1:2]], num_rows)
+    return choose(choice, [*args[1:-1:2], args[-1]], result, num_rows)
 
 
 _register(("case", "caseWhen"), 1, None, _case_type, _case)
@@ -203,9 +240,7 @@ def _coalesce_type(call: Call, types: Sequence[ValueType]) -> DataType:
 
 
 def _coalesce(call: Call, args: Sequence[Operand], num_rows: int, result: DataType) -> Operand:
-    choice = np.full(num_rows, len(args) - 1, dtype=np.int64)
-    for i in range(len(args) - 2, -1, -1):
-        choice[~_null_rows(args[i], num_rows)] = i
+    choice = _first_that_holds([~_null_rows(arg, num_rows) for arg in args[:-1]], num_rows)
     return choose(choice, args, result, num_rows)
 
 
@@ -248,7 +283,7 @@ def _extreme(comparison: str) -> Compute:
             other = to_vector(convert(arg, result), num_rows)
             better = compare(comparison, other, best, num_rows)
             better = (better | _null_rows(best, num_rows)) & ~_null_rows(other, num_rows)
-            best = choose(better.astype(np.int64), [best, other], result, num_rows)
+            best = to_vector(choose(better.view(np.uint8), [best, other], result, num_rows), num_rows)
         return best
 
     return compute

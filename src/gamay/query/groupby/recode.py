@@ -8,14 +8,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.totals import unsigned
 from gamay.functions.evaluate import evaluate, with_null_entry
 from gamay.functions.expression import Call, Column, Expression, column_names, walk
 from gamay.functions.registry import scalar_function
-from gamay.functions.vector import EncodedVector, Operand, Vector
+from gamay.functions.vector import EncodedVector, Operand, Vector, sorted_distinct
 from gamay.kernels.grouping import recode
 from gamay.kernels.masks import replace_marked
 from gamay.query.groupby.numbering import unsigned_for
@@ -94,7 +93,7 @@ def coded_key(key: Expression, probe: Evaluate, rows: int) -> CodedKey | None:
     results = _results(key, operand.dictionary if operand.nulls is None else with_null_entry(operand.dictionary))
     if results is None or (operand.nulls is None and results.nulls is not None):
         return None
-    distinct, codes = _sorted_distinct(results)
+    distinct, codes = sorted_distinct(results)
     if results.nulls is not None:
         codes[results.nulls] = len(distinct)
     codes = codes.astype(unsigned_for(len(distinct) + 1))
@@ -109,21 +108,11 @@ def _results(key: Expression, entries: Vector) -> Vector | None:
         if error.code is ErrorCode.QUERY_EXECUTION:
             return None
         raise
+    if isinstance(results, EncodedVector):
+        results = results.decode()
     if not isinstance(results, Vector) or results.offsets is not None:
         return None
     return results if isinstance(results.values, pa.Array) or results.type.is_fixed_width else None
-
-
-def _sorted_distinct(vector: Vector) -> tuple[Any, Array]:
-    """Return the distinct values, ascending, and the place of each value among them."""
-    if isinstance(vector.values, np.ndarray):
-        distinct, codes = np.unique(vector.values, return_inverse=True)
-        return distinct, codes
-    coded = vector.values.dictionary_encode()
-    order = pc.sort_indices(coded.dictionary).to_numpy()
-    places = np.empty(len(order), np.int64)
-    places[order] = np.arange(len(order))
-    return coded.dictionary.take(pa.array(order)), places[coded.indices.to_numpy()]
 
 
 def _is_deterministic(key: Expression) -> bool:

@@ -1,0 +1,81 @@
+"""Values of JSON documents by plain paths (`$.a.b[0]`) without building the documents: whole columns at memory speed.
+
+What a document holds at the path is sorted by kind; strings without escapes, numbers of up to 18 digits, true and false are
+read where they lie. The rest, rare in most data, goes document by document through `json_steps`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gamay.functions.scalar.json_steps import Step
+from gamay.kernels.json import MISSING, NULL, REAL, WHOLE, copy_slices, locate_values
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What a path leads to in each document: `kinds` uint8 [n] of `gamay.kernels.json`, at data[begins[i]:ends[i]]."""
+
+    kinds: Array
+    begins: Array
+    ends: Array
+    data: Array
+
+    @cached_property
+    def is_absent(self) -> Array:
+        """Whether there is no value, or null: bool [n]."""
+        return self.is_one_of(MISSING, NULL)
+
+    def rows(self, *kinds: int) -> Array:
+        """Return the rows of some kinds: int64, ascending."""
+        return np.flatnonzero(self.is_one_of(*kinds))
+
+    def texts(self, rows: Array) -> pa.StringArray:
+        """Return what lies at some rows, as it is written."""
+        begins, ends = self.begins[rows], self.ends[rows]
+        offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(ends - begins, out=offsets[1:])
+        out = np.empty(int(offsets[-1]), np.uint8)
+        copy_slices(self.data, begins, ends, offsets, out)
+        return pa.StringArray.from_buffers(len(rows), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(out))
+
+    def is_one_of(self, *kinds: int) -> Array:
+        """Return for each row whether its kind is one of these: bool [n]."""
+        table = np.zeros(256, np.bool_)
+        table[list(kinds)] = True
+        return np.asarray(table[self.kinds])
+
+    def wholes(self) -> tuple[Array, Array]:
+        """Return the rows with whole numbers, and these: int64."""
+        rows = self.rows(WHOLE)
+        return rows, pc.cast(self.texts(rows), pa.int64()).to_numpy()
+
+    def reals(self) -> tuple[Array, Array]:
+        """Return the rows with other numbers, and these: float64."""
+        rows = self.rows(REAL)
+        return rows, pc.cast(self.texts(rows), pa.float64()).to_numpy()
+
+
+def scan(documents: pa.StringArray, steps: Sequence[Step]) -> Found | None:
+    """Look for a path in each document; None where it is not made of names and positions from the front only."""
+    if not all(kind == "key" or (kind == "index" and argument >= 0) for kind, argument in steps):
+        return None
+    names = [argument.encode() if kind == "key" else b"" for kind, argument in steps]
+    places = np.array([-1 if kind == "key" else argument for kind, argument in steps], np.int64)
+    bounds = np.zeros(len(steps) + 1, np.int64)
+    np.cumsum([len(name) for name in names], out=bounds[1:])
+    keys = np.frombuffer(b"".join(names) or b"\0", np.uint8)
+    _, offsets_buffer, data_buffer = documents.buffers()
+    count = len(documents)
+    offsets = np.frombuffer(offsets_buffer, np.int32, count + 1, 4 * documents.offset) if count else np.zeros(1, np.int32)
+    data = np.frombuffer(data_buffer or b"\0", np.uint8)
+    kinds, begins, ends = np.empty(count, np.uint8), np.empty(count, np.int64), np.empty(count, np.int64)
+    locate_values(data, offsets, keys, bounds, places, kinds, begins, ends)
+    return Found(kinds, begins, ends, data)
