@@ -36,7 +36,7 @@ def failure(*exceptions):
 
 
 def test_another_broker_answers_when_one_is_dead(broker_url, dead_url):
-    with Connection.from_host_list(dead_url, broker_url) as connection:
+    with Connection.from_host_list([dead_url, broker_url]) as connection:
         for _ in range(4):
             answer = connection.execute("SELECT COUNT(*) FROM every")
             assert answer[0].get_int(0) == 2

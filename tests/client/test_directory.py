@@ -171,6 +171,20 @@ def test_brokers_speak_as_the_controller_does():
     assert seen == ["https://c:9000/v2/brokers?state=ONLINE", "https://b:1/query/sql"]
 
 
+def test_credentials_in_the_url_of_a_controller_are_for_the_brokers_too():
+    seen = []
+
+    def take(request):
+        seen.append((request.url.host, request.headers.get("authorization")))
+        answer = {"tenants": {"T": [{"host": "b", "port": 1}]}, "tables": {}}
+        return httpx.Response(200, json=answer if request.url.host == "c" else {"exceptions": []})
+
+    for url, settings in (("http://ann:x@c:9000", {}), ("http://ann:x@c:9000", {"auth_token": "Bearer t"})):
+        with Connection.from_controller(url, transport=httpx.MockTransport(take), **settings) as connection:
+            connection.execute("SELECT 1")
+    assert seen == [("c", "Basic YW5uOng="), ("b", "Basic YW5uOng="), ("c", "Bearer t"), ("b", "Bearer t")]
+
+
 def test_a_broker_that_moves_is_found_again(stubs, answer):
     old, new = stubs(), stubs()
     old.answer = lambda path, body: (503, b"gone")

@@ -1,7 +1,7 @@
 """Connections to a cluster: queries go to one of its brokers, and to another one when that fails."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -12,7 +12,7 @@ from gamay.client.broker import PQL, SQL, BrokerClient, option_text, options_of
 from gamay.client.controller import ControllerClient
 from gamay.client.directory import BrokerDirectory, ControllerDirectory, FixedBrokers, ZooKeeper, ZooKeeperDirectory
 from gamay.client.errors import InterfaceError, OperationalError, ProgrammingError, error_of
-from gamay.client.http import TIMEOUT_S, NoAnswerInTimeError, NotAnAnswerError, ServiceError, UnreachableError
+from gamay.client.http import TIMEOUT_S, NoAnswerInTimeError, NotAnAnswerError, ServiceError, UnreachableError, service_url
 from gamay.client.literals import fill_names, fill_positions, pyformat_template, qmark_template
 from gamay.client.results import ResultSetGroup
 from gamay.client.selector import REFRESH_S, BrokerSelector, tables_of
@@ -103,18 +103,22 @@ class Connection:
     # -- making one
 
     @classmethod
-    def from_host_list(cls, *hosts: str, scheme: str = "http", **settings: Any) -> Self:
-        """Connect to brokers, given as `host:port` or URLs."""
+    def from_host_list(cls, *hosts: str | Iterable[str], scheme: str = "http", **settings: Any) -> Self:
+        """Connect to brokers, given as `host:port` or URLs, one by one or as a list."""
         chosen = _settings(settings)
-        return cls(_wrong_address(FixedBrokers, hosts, scheme), chosen)
+        named = [one for host in hosts for one in ([host] if isinstance(host, str) else host)]
+        return cls(_wrong_address(FixedBrokers, named, scheme), chosen)
 
     @classmethod
     def from_controller(cls, url: str, *, scheme: str | None = None, **settings: Any) -> Self:
         """Connect to the brokers that a controller knows; they are looked up again every `refresh_s` and when one fails.
 
-        scheme: of the brokers, if not that of the controller's URL.
+        scheme: of the brokers, if not that of the controller's URL. A user and password in the URL are for the brokers, too.
         """
         chosen = _settings(settings)
+        credentials = _wrong_address(service_url, url)[1]
+        if credentials is not None and chosen.auth_token is None and chosen.user is None:
+            chosen = replace(chosen, user=credentials[0], password=credentials[1])
         controller: ControllerClient = _wrong_address(_controller, url, chosen)
         return cls(ControllerDirectory(controller, scheme or controller.url.partition(":")[0]), chosen)
 
