@@ -43,6 +43,7 @@ def run_batch(exit_after: bool, data_dir: Path | None, controller_port: int, bro
                 print(f"controller {cluster.controller_url}, broker {cluster.broker_url}, data in {folder}")
                 segments = _load(cluster.controller_url, starting)
                 cluster.core.wait_until_visible(f"{TABLE}_OFFLINE", segments)
+                cluster.wait_until_ready()
                 _ask(cluster.broker_url)
                 print(f"\nAll of this took {time.monotonic() - began:.1f} s.")
                 if not exit_after:

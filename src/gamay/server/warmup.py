@@ -1,4 +1,4 @@
-"""Compiles what queries need before a user waits for it: small queries on a generated segment, one for each kind of work.
+"""Compiles what queries need before a user waits for it: small queries on generated segments, one for each kind of work.
 
 Kernels are compiled for the types that they meet, so the generated columns cover the widths of dictionary ids (1, 2 and 4
 bytes), the raw number types, text and multi-value columns. What the cache on disk holds already is only loaded.
@@ -24,6 +24,7 @@ from gamay.segment.reader import open_segment
 from gamay.sql.parser import parse_query
 
 _ROWS = 70_000  # more than 65,536 different values need ids of 4 bytes
+_SEGMENTS = 2  # more than one, so that what they give is merged
 _LIMIT_MS = 600_000
 
 _SCHEMA = {
@@ -36,6 +37,7 @@ _SCHEMA = {
     ],
     "metricFieldSpecs": [
         {"name": "small", "dataType": "INT"},
+        {"name": "medium", "dataType": "INT"},
         {"name": "wide", "dataType": "DOUBLE"},
         {"name": "raw_int", "dataType": "INT"},
         {"name": "raw_long", "dataType": "LONG"},
@@ -50,6 +52,7 @@ _CONFIG = {
     "tenants": {},
     "tableIndexConfig": {
         "invertedIndexColumns": ["some"],
+        "bloomFilterColumns": ["some"],
         "rangeIndexColumns": ["small"],
         "noDictionaryColumns": ["raw_int", "raw_long", "raw_double"],
     },
@@ -66,10 +69,14 @@ _QUERIES = (
     "SELECT many, some, SUM(small) FROM warmup GROUP BY many, some ORDER BY SUM(small) DESC LIMIT 5",
     "SELECT tags, COUNT(*) FROM warmup WHERE tags <> 'tag_1' GROUP BY tags ORDER BY tags",
     "SELECT few, DISTINCTCOUNT(some), PERCENTILE(small, 95) FROM warmup GROUP BY few ORDER BY few",
+    "SELECT few, AVG(medium), MAX(medium), PERCENTILE(medium, 95) FROM warmup WHERE small > 10 GROUP BY few ORDER BY few",
+    "SELECT some, SUM(medium), PERCENTILE(many, 50), PERCENTILE(raw_double, 50) FROM warmup GROUP BY some LIMIT 5",
+    "SELECT PERCENTILE(medium, 95), PERCENTILE(wide, 50), COUNT(*) FROM warmup WHERE some <> 'some_00017'",
     "SELECT DISTINCTCOUNT(many), DISTINCTCOUNTHLL(some) FROM warmup WHERE few = 'few_2'",
     "SELECT few, SUM(small * wide) FROM warmup GROUP BY few ORDER BY few",
     "SELECT many, small, ts FROM warmup WHERE few = 'few_2' ORDER BY small DESC, ts LIMIT 5",
     "SELECT * FROM warmup WHERE some = 'some_00017' LIMIT 5",
+    "SELECT few, MAX(medium) FROM warmup WHERE few <> 'few_2' AND medium BETWEEN 20 AND 22 AND ts < 9000 GROUP BY few",
     "SELECT DISTINCT few, small FROM warmup ORDER BY few, small LIMIT 5",
     "SELECT COUNT(*) FROM warmup WHERE some LIKE '%17%' AND ts >= 1000 AND ts < 50000",
 )
@@ -81,15 +88,18 @@ def warm_up(threads: int = 2, clock: Clock = SYSTEM_CLOCK) -> float:
     schema = Schema.from_json(_SCHEMA).value
     config = TableConfig.from_json(_CONFIG).value
     with tempfile.TemporaryDirectory(prefix="gamay-warmup-") as folder, WorkPool(threads) as pool:
-        builder = SegmentBuilder(schema, config, "warmup_0", Path(folder), clock=clock)
-        builder.append(_rows(schema))
-        segment = open_segment(builder.build())
+        rows, segments = _rows(schema), []
         try:
+            for number in range(_SEGMENTS):
+                builder = SegmentBuilder(schema, config, f"warmup_{number}", Path(folder), clock=clock)
+                builder.append(rows)
+                segments.append(open_segment(builder.build()))
             for sql in _QUERIES:
                 bound = bind(parse_query(sql), schema)
-                reduce(bound, [execute(bound, [segment], pool, Deadline.after_ms(_LIMIT_MS, clock))])
+                reduce(bound, [execute(bound, segments, pool, Deadline.after_ms(_LIMIT_MS, clock))])
         finally:
-            segment.close()
+            for segment in segments:
+                segment.close()
     return clock.monotonic_s() - started_s
 
 
@@ -107,6 +117,7 @@ def _rows(schema: Schema) -> pa.RecordBatch:
     numbers = {
         "many": row,
         "small": row % 100,
+        "medium": row % 1000,
         "wide": row / 3.0,
         "raw_int": row,
         "raw_long": row * 1_000_003,
