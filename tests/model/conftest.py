@@ -264,6 +264,7 @@ EVERY_TABLE_KEY: dict[str, Any] = {
         "maxQueryResponseSizeBytes": 1,
         "maxServerResponseSizeBytes": 2,
         "maxEntriesScannedInFilter": 3,
+        "maxQueryMemoryBytes": 7,
         "maxDocsScanned": 4,
         "maxEntriesScannedPostFilter": 5,
         "scanKillingMode": "logOnly",

@@ -27,6 +27,7 @@ class ErrorCode(Enum):
     SERVER_SEGMENT_MISSING = (235, "ServerSegmentMissing", 404)
     QUERY_SCHEDULING_TIMEOUT = (240, "QuerySchedulingTimeoutError", 408)
     SERVER_RESOURCE_LIMIT_EXCEEDED = (245, "ServerResourceLimitExceededError", 503)
+    QUERY_SCAN_LIMIT_EXCEEDED = (246, "QueryScanLimitExceededError", 400)
     EXECUTION_TIMEOUT = (250, "ExecutionTimeoutError", 408)
     SEGMENTS_UNAVAILABLE = (305, "SegmentsUnavailable", 503)
     BROKER_TIMEOUT = (400, "BrokerTimeoutError", 408)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from gamay.base import guard
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.broker.legacy_format import aggregate_texts, group_texts, selection_texts
 from gamay.broker.options import is_on, request_options
@@ -22,7 +23,7 @@ from gamay.broker.runner import QueryRunner
 from gamay.functions.vector import Vector
 from gamay.query.columns import take_rows
 from gamay.query.order import sort_array, top_rows
-from gamay.query.response import BrokerResponse, ResultTable, encode
+from gamay.query.response import OBJECT_BYTES, BrokerResponse, ResultTable, encode
 from gamay.query.values import json_values
 from gamay.sql.options import parse_query_options
 from gamay.sql.pql import PqlKind, PqlQuery, parse_pql
@@ -59,10 +60,21 @@ def answer_pql(runner: QueryRunner, pql: str, body: Mapping[str, Any], database:
         response = BrokerResponse.of_error(error)
         response.broker_id = runner.broker_id
     else:
-        response = runner.run(pql, options, database, parse=parse)
+        pending = runner.begin(pql, options, database, parse)
+        response = runner.finish(pending)
     pql_query = parsed[0] if parsed else None
-    sql_shaped = pql_query is not None and pql_query.is_sql_shaped
-    content = encode(response) if sql_shaped else orjson.dumps(to_legacy_json(response, pql_query))
+
+    def to_bytes(shown: BrokerResponse) -> bytes:
+        if pql_query is not None and pql_query.is_sql_shaped:
+            return encode(shown)
+        if shown.table is not None and shown.is_long:
+            guard.reserve("text of the answer", sum(len(column.values) for column in shown.table.columns) * OBJECT_BYTES)
+        return orjson.dumps(to_legacy_json(shown, pql_query))
+
+    if response.is_long:
+        response, content = runner.render(pending, response, to_bytes)
+    else:
+        content = to_bytes(response)
     code = response.exceptions[0][0] if response.exceptions else -1
     return code, _HTTP_STATUSES.get(code, 500) if response.exceptions else 200, content
 

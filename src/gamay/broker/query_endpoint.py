@@ -61,11 +61,17 @@ class QueryAnswers:
         return self._finish(self._runner.begin(sql, options, database))
 
     def _finish(self, pending: PendingQuery) -> tuple[int, int, bytes]:
-        return _encoded(self._runner.finish(pending))
+        response = self._runner.finish(pending)
+        if not response.is_long:
+            return _encoded(response)
+        return _told(*self._runner.render(pending, response, encode))
 
 
 def _encoded(response: BrokerResponse) -> tuple[int, int, bytes]:
-    content = encode(response)
+    return _told(response, encode(response))
+
+
+def _told(response: BrokerResponse, content: bytes) -> tuple[int, int, bytes]:
     if not response.exceptions:
         return -1, 200, content
     code = response.exceptions[0][0]

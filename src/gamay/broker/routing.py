@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from gamay.base.errors import GamayError
+from gamay.broker.limits import TableLimits
+from gamay.broker.quota import rate_of
 from gamay.broker.segment_stats import stats_of
 from gamay.cluster import paths
-from gamay.cluster.records import ERROR, Assignment
+from gamay.cluster.records import ERROR, Assignment, Role
 from gamay.cluster.registry import Registry
 from gamay.cluster.views import servers_of
 from gamay.model.cluster_settings import NULL_HANDLING
@@ -33,6 +35,7 @@ class TableRoute:
     unavailable: segments that queries should read but no server can answer for. A new segment is given time to be loaded: it
     counts only from the moment, in milliseconds, that stands beside it (0: at once, because it could not be loaded).
     plans: what queries of this table were bound to, until the route changes.
+    limits: of memory, and of what is read. queries_per_s: the table's quota at this broker; None is no quota.
     """
 
     table: str
@@ -44,6 +47,8 @@ class TableRoute:
     unavailable: tuple[tuple[str, int], ...]
     pruning: PruningTable
     plans: BoundPlans
+    limits: TableLimits
+    queries_per_s: float | None
 
     def by_server(self, request: int = 0) -> dict[str, list[str]]:
         """Return server -> segments, choosing among replicas by the number of the request."""
@@ -98,6 +103,8 @@ class RoutingTables:
         self._stopping = False
         self._thread: threading.Thread | None = None
         self._cancels: list[Callable[[], None]] = []
+        self._followers: list[Callable[[Mapping[str, str]], None]] = []
+        self._settings: Mapping[str, str] | None = None
 
     def start(self) -> None:
         """Build all routes, then follow changes."""
@@ -112,6 +119,13 @@ class RoutingTables:
             self._rebuild(table, None)
         self._thread = threading.Thread(target=self._run, name="broker-routing", daemon=True)
         self._thread.start()
+
+    def follow_settings(self, follow: Callable[[Mapping[str, str]], None]) -> None:
+        """Let a function know of the cluster's settings, now if they are known, and whenever they change."""
+        with self._condition:
+            self._followers.append(follow)
+            if self._settings is not None:
+                follow(self._settings)
 
     def stop(self) -> None:
         """Stop following changes."""
@@ -162,6 +176,9 @@ class RoutingTables:
         named = {option: setting.text(settings) for setting, option in _OPTION_SETTINGS.items() if setting.name in settings}
         limits = RowLimits.of(settings)
         with self._condition:
+            self._settings = settings
+            for follow in self._followers:
+                follow(settings)
             self.default_options = named
             self.row_limits = STANDARD_LIMITS if limits == STANDARD_LIMITS else limits
             self._condition.notify_all()
@@ -228,17 +245,30 @@ class RoutingTables:
                     raise GamayError(f"segment '{segment}' of table '{table}' has no record")
                 cache[segment] = stats_of(record)
         parsed_schema = Schema.from_json(schema).value
+        parsed = TableConfig.from_json(config).value
         return TableRoute(
             table,
             ideal.enabled,
             parsed_schema,
-            TableConfig.from_json(config).value,
+            parsed,
             tuple(segments),
             tuple(servers),
             tuple((segment, self._missed_from(table, segment, view)) for segment in unready),
             PruningTable.build([cache[segment] for segment in segments]),
             BoundPlans(parsed_schema),
+            TableLimits.of(parsed.query),
+            self._quota(parsed),
         )
+
+    def _quota(self, config: TableConfig) -> float | None:
+        """Return what this broker may let pass of a table's quota: all brokers that serve the table have the same share."""
+        rate = rate_of(config.quota.max_queries_per_second)
+        if rate is None:
+            return None
+        tag = f"{config.tenants.broker}_BROKER"
+        live = [self._registry.get_instance(name) for name in self._registry.live_instance_ids()]
+        brokers = [i for i in live if i is not None and i.role is Role.BROKER and i.enabled and tag in i.tags]
+        return rate / max(1, len(brokers))
 
     def _not_asked(self) -> frozenset[str]:
         """Return the instances that are switched off, wholly or for queries."""

@@ -7,19 +7,25 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+from gamay.base import guard
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, GamayError, QueryError, nearest
 from gamay.broker.connection import ServerConnection
 from gamay.broker.diagnostics import QueryFacts
+from gamay.broker.limits import NO_LIMITS, QueryLimits, check_sizes, sizes_of
 from gamay.broker.literals import literal_row
 from gamay.broker.options import DEFAULT_TIMEOUT_MS, is_on, timeout_ms
+from gamay.broker.query_log import QueryLog
+from gamay.broker.quota import Quotas
 from gamay.broker.routing import RoutingTables, TableRoute
 from gamay.broker.running import CancellableDeadline, RunningQueries, RunningQuery
 from gamay.functions.expression import Call, Expression
 from gamay.model.schema import Schema
 from gamay.model.table_name import raw_table_name
 from gamay.query.bind import BoundQuery, bind
+from gamay.query.budget import ProcessBudget
 from gamay.query.execute import ServerResult
+from gamay.query.held import held_bytes
 from gamay.query.plans import Plan
 from gamay.query.reduce import reduce
 from gamay.query.response import BrokerResponse, ResultTable
@@ -32,6 +38,9 @@ from gamay.sql.subquery import answered, check_is_id_set
 __all__ = ["BrokerResponse", "QueryRunner", "ResultTable"]
 
 _log = logging.getLogger(__name__)
+
+ToBytes: TypeAlias = Callable[[BrokerResponse], bytes]
+"""Encodes a response; it asks the guard of its thread as it goes."""
 
 Parse: TypeAlias = Callable[[str, Mapping[str, str], RowLimits], Query]
 """Compiles the text of a query with the options of its request and the limits of its LIMIT; raises QueryError."""
@@ -95,6 +104,11 @@ class PendingQuery:
     choice: _Choice = _NOTHING_CHOSEN
 
     @property
+    def running(self) -> RunningQuery:
+        """How the query is listed while it runs; of one that was compiled."""
+        return RunningQuery(str(self.number), self.query.options.get("clientQueryId"), self.sql, self.deadline)
+
+    @property
     def is_light(self) -> bool:
         """Whether executing it takes about as long as handing it to another thread.
 
@@ -110,6 +124,7 @@ class QueryRunner:
     """Answers queries; its methods may be called from any thread.
 
     connections: by instance id of the server. request_base: makes request ids unique among brokers.
+    memory: what queries may hold together, and one of them. slow_ms: from when on a query is logged; None is never.
     """
 
     def __init__(
@@ -119,10 +134,17 @@ class QueryRunner:
         connections: Mapping[str, ServerConnection],
         clock: Clock,
         request_base: int = 0,
+        memory: ProcessBudget | None = None,
+        slow_ms: int | None = None,
     ) -> None:
         self.broker_id = broker_id
         self.routing = routing
         self.running = RunningQueries()
+        self.limits = QueryLimits(memory or ProcessBudget.of_machine())
+        self.quotas = Quotas()
+        self._query_log = QueryLog(slow_ms)
+        for follower in (self.limits, self.quotas, self._query_log):
+            routing.follow_settings(follower.apply)
         self._connections = connections
         self._clock = clock
         self._request_ids = itertools.count(request_base * _REQUEST_IDS)
@@ -166,10 +188,33 @@ class QueryRunner:
                 response = self._failed(pending, error)
         response.request_id = str(pending.number)
         response.broker_id = self.broker_id
-        if pending.plan is not None:
+        if pending.plan is not None and pending.failure is None:
             pending.plan.took_ns = self._clock.thread_cpu_ns() - begun_ns
-        response.time_used_ms = round((self._clock.monotonic_s() - pending.started_s) * 1000)
+        ended_s = self._clock.monotonic_s()
+        response.time_used_ms = round((ended_s - pending.started_s) * 1000)
+        if response.time_used_ms >= self._query_log.from_ms:
+            self._query_log.write(pending.sql, response, ended_s)
         return response
+
+    def render(self, pending: "PendingQuery", response: BrokerResponse, to_bytes: ToBytes) -> tuple[BrokerResponse, bytes]:
+        """Return a long answer as bytes; an error in its place when it was cancelled, is late, or needs too much memory."""
+        if pending.failure is not None or response.exceptions:
+            return response, to_bytes(response)
+        deadline = pending.deadline
+        before = guard.enter(deadline)
+        try:
+            with self.running.listed(pending.running):
+                deadline.holder("rows").hold(held_bytes(response.table))
+                return response, to_bytes(response)
+        except QueryError as error:
+            failed = BrokerResponse.of_error(error)
+            failed.request_id, failed.broker_id = response.request_id, self.broker_id
+            failed.client_request_id, failed.time_used_ms = response.client_request_id, response.time_used_ms
+            return failed, to_bytes(failed)
+        finally:
+            guard.enter(before)
+            if deadline.budget is not None:
+                deadline.budget.close()
 
     def _failed(self, pending: "PendingQuery", error: Exception) -> BrokerResponse:
         if isinstance(error, QueryError):
@@ -192,7 +237,10 @@ class QueryRunner:
     def _plan(self, pending: "PendingQuery", query: Query, database: str | None) -> None:
         route = None if query.table is None else self._route(query.table, database or query.options.get("database"))
         limit_ms = timeout_ms(query.options, DEFAULT_TIMEOUT_MS if route is None else route.config.query.timeout_ms)
-        pending.deadline = CancellableDeadline(self._clock, pending.started_s + limit_ms / 1000, limit_ms)
+        budget = self.limits.budget(query.options, NO_LIMITS if route is None else route.limits)
+        pending.deadline = CancellableDeadline(self._clock, pending.started_s + limit_ms / 1000, limit_ms, budget)
+        if route is not None:
+            self.quotas.admit(route, query.options, pending.started_s)
         pending.query, pending.route, pending.database = query, route, database
         if not query.asks_broker:  # these are completed first, in `_answer`, which may take its time
             self._bind(pending)
@@ -208,12 +256,17 @@ class QueryRunner:
 
     def _answer(self, pending: "PendingQuery") -> BrokerResponse:
         options = pending.query.options
-        client_id = options.get("clientQueryId")
-        with self.running.listed(RunningQuery(str(pending.number), client_id, pending.sql, pending.deadline)):
-            if pending.query.asks_broker:
-                self._complete(pending)
-            response = self._execute(pending)
-        response.client_request_id = client_id
+        before = guard.enter(pending.deadline)
+        try:
+            with self.running.listed(pending.running):
+                if pending.query.asks_broker:
+                    self._complete(pending)
+                response = self._execute(pending)
+        finally:
+            guard.enter(before)
+            if pending.deadline.budget is not None:
+                pending.deadline.budget.close()
+        response.client_request_id = options.get("clientQueryId")
         if is_on(options, "dropResults"):
             response.table = None
         return response
@@ -279,6 +332,8 @@ class QueryRunner:
             route = self._route(route.table, None)
             routed = self._ask(route, _choose(route, bound, pending.number), bound, deadline)
         results = routed.results if route is not None else [literal_row(bound, deadline)]
+        if route is not None and (sizes := sizes_of(pending.query.options, route.limits)) is not None:
+            check_sizes(results, sizes)
         deadline.check()
         reduce_started_s = self._clock.monotonic_s()
         answer = reduce(bound, results)

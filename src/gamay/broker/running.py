@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.query.budget import Budget
 from gamay.query.deadline import Deadline
 
 
@@ -14,12 +15,12 @@ class CancellableDeadline(Deadline):
 
     __slots__ = ("is_cancelled",)
 
-    def __init__(self, clock: Clock, expires_s: float, timeout_ms: float) -> None:
-        super().__init__(clock, expires_s, timeout_ms)
+    def __init__(self, clock: Clock, expires_s: float, timeout_ms: float, budget: Budget | None = None) -> None:
+        super().__init__(clock, expires_s, timeout_ms, budget)
         self.is_cancelled = False
 
     def check(self) -> None:
-        """Raise QueryError 503 when the query was cancelled, 250 when its time is over."""
+        """Raise QueryError 503 when the query was cancelled; 250 and 245 as any deadline."""
         if self.is_cancelled:
             raise QueryError(ErrorCode.QUERY_CANCELLATION, "The query was cancelled")
         Deadline.check(self)
@@ -43,7 +44,10 @@ class RunningQueries:
 
     @contextmanager
     def listed(self, query: RunningQuery) -> Iterator[None]:
-        """List a query while the body runs."""
+        """List a query while the body runs; one that is listed already stays so."""
+        if query.request_id in self._queries:
+            yield
+            return
         self._queries[query.request_id] = query
         try:
             yield

@@ -135,6 +135,7 @@ def _query_limits(subject: TableSubject) -> Iterator[str]:
         ("maxQueryResponseSizeBytes", query.max_query_response_size_bytes),
         ("maxServerResponseSizeBytes", query.max_server_response_size_bytes),
         ("maxEntriesScannedInFilter", query.max_entries_scanned_in_filter),
+        ("maxQueryMemoryBytes", query.max_query_memory_bytes),
         ("maxDocsScanned", query.max_docs_scanned),
         ("maxEntriesScannedPostFilter", query.max_entries_scanned_post_filter),
     ):

@@ -102,6 +102,7 @@ class QueryConfig:
     expression_override_map: Mapping[str, str] = key("expressionOverrideMap", TEXT_MAP, EMPTY_MAP)
     max_query_response_size_bytes: int | None = key("maxQueryResponseSizeBytes", INTEGER)
     max_server_response_size_bytes: int | None = key("maxServerResponseSizeBytes", INTEGER)
+    max_query_memory_bytes: int | None = key("maxQueryMemoryBytes", INTEGER)
     max_entries_scanned_in_filter: int | None = key("maxEntriesScannedInFilter", INTEGER)
     max_docs_scanned: int | None = key("maxDocsScanned", INTEGER)
     max_entries_scanned_post_filter: int | None = key("maxEntriesScannedPostFilter", INTEGER)

@@ -4,10 +4,8 @@ Such keys are accepted, because configs are shared with clusters that do act on 
 """
 
 from collections.abc import Iterator
-from dataclasses import fields
 
 from gamay.model.table_config import TableConfig
-from gamay.model.table_sections import QueryConfig
 
 _INDEXES = {
     "text": "text index",
@@ -19,7 +17,6 @@ _INDEXES = {
     "open_struct": "OPEN_STRUCT index",
     "timestamp": "timestamp index",
 }
-_EFFECTIVE_QUERY_KEYS = frozenset({"timeout_ms"})
 
 
 def without_effect(config: TableConfig) -> list[str]:
@@ -60,7 +57,6 @@ def _unused_sections(config: TableConfig) -> Iterator[str]:
     unused = {
         "segmentsConfig.retentionTimeUnit and retentionTimeValue": segments.retention_time_value is not None,
         "quota.storage": config.quota.storage is not None,
-        "quota.maxQueriesPerSecond": config.quota.max_queries_per_second is not None,
         "task": config.task is not None and bool(config.task.task_types),
         "tierConfigs": bool(config.tiers),
         "instanceAssignmentConfigMap": bool(config.instance_assignment),
@@ -68,9 +64,9 @@ def _unused_sections(config: TableConfig) -> Iterator[str]:
         "isDimTable": config.is_dim_table,
         "tunerConfigs": bool(config.tuners),
         "tableSamplers": bool(config.samplers),
-        "query (all but timeoutMs)": any(
-            bool(getattr(config.query, key.name)) for key in fields(QueryConfig) if key.name not in _EFFECTIVE_QUERY_KEYS
-        ),
+        "query.disableGroovy": config.query.disable_groovy is False,
+        "query.useApproximateFunction": bool(config.query.use_approximate_function),
+        "query.expressionOverrideMap": bool(config.query.expression_override_map),
     }
     for key, is_set in unused.items():
         if is_set:

@@ -1,23 +1,29 @@
-"""The moment by which a query must be answered."""
+"""The moment by which a query must be answered, and what else ends it: whoever works for the query asks between blocks."""
 
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.guard import NOBODY, Holder
+from gamay.query.budget import Budget, BudgetHolder
 
 
 class Deadline:
-    """A point on a clock's monotonic scale; checked between blocks of work, from any thread."""
+    """A point on a clock's monotonic scale; checked between blocks of work, from any thread.
 
-    __slots__ = ("clock", "expires_s", "timeout_ms")
+    budget: the memory that the query may have; None is no limit. A deadline is the `gamay.base.guard.Guard` of its query.
+    """
 
-    def __init__(self, clock: Clock, expires_s: float, timeout_ms: float) -> None:
+    __slots__ = ("budget", "clock", "expires_s", "timeout_ms")
+
+    def __init__(self, clock: Clock, expires_s: float, timeout_ms: float, budget: Budget | None = None) -> None:
         self.clock = clock
         self.expires_s = expires_s
         self.timeout_ms = timeout_ms
+        self.budget = budget
 
     @classmethod
-    def after_ms(cls, timeout_ms: float, clock: Clock) -> "Deadline":
+    def after_ms(cls, timeout_ms: float, clock: Clock, budget: Budget | None = None) -> "Deadline":
         """Return the deadline that lies so many milliseconds ahead."""
-        return cls(clock, clock.monotonic_s() + timeout_ms / 1000, timeout_ms)
+        return cls(clock, clock.monotonic_s() + timeout_ms / 1000, timeout_ms, budget)
 
     @property
     def remaining_ms(self) -> float:
@@ -25,9 +31,20 @@ class Deadline:
         return (self.expires_s - self.clock.monotonic_s()) * 1000
 
     def check(self) -> None:
-        """Raise QueryError 250 when the moment has passed."""
+        """Raise QueryError 250 when the moment has passed, 245 when others needed the memory that the query held."""
         if self.clock.monotonic_s() >= self.expires_s:
             raise QueryError(
                 ErrorCode.EXECUTION_TIMEOUT,
                 f"The query ran longer than its {self.timeout_ms:.0f} ms; filter more, or set a larger timeoutMs",
             )
+        if self.budget is not None and self.budget.is_killed:
+            raise self.budget.killed()
+
+    def holder(self, what: str) -> Holder:
+        """Return what a part of the work tells its memory to."""
+        return NOBODY if self.budget is None else BudgetHolder(self.budget, what)
+
+    def reserve(self, what: str, num_bytes: int) -> None:
+        """Raise QueryError 245 when the query may not have so many bytes more for a moment."""
+        if self.budget is not None:
+            self.budget.reserve(what, num_bytes)

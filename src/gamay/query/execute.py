@@ -7,6 +7,7 @@ the result does not depend on how the work was divided among threads.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from gamay.base import guard
 from gamay.query.bind import BoundQuery, QueryKind
 from gamay.query.deadline import Deadline
 from gamay.query.execute_distinct import distinct_groups
@@ -45,7 +46,25 @@ class ServerResult:
 def execute(
     bound: BoundQuery, segments: Sequence[Segment], pool: WorkPool, deadline: Deadline, host_name: str = ""
 ) -> ServerResult:
-    """Run a query on segments; raises QueryError 250 when the deadline passes and 200 or 700 when an expression fails."""
+    """Run a query on segments, watched over by its deadline.
+
+    Raises QueryError 250 when the deadline passes, 245 or 246 when the query needs more memory or reads more than it may,
+    and 200 or 700 when an expression fails.
+    """
+    clock = deadline.clock
+    begun_ns, helped_ns = clock.thread_cpu_ns(), pool.helped_ns
+    before = guard.enter(deadline)
+    try:
+        result = _execute(bound, segments, pool, deadline, host_name)
+    finally:
+        guard.enter(before)
+    result.stats.offline_thread_cpu_time_ns = clock.thread_cpu_ns() - begun_ns + pool.helped_ns - helped_ns
+    return result
+
+
+def _execute(
+    bound: BoundQuery, segments: Sequence[Segment], pool: WorkPool, deadline: Deadline, host_name: str
+) -> ServerResult:
     stats = QueryStats(total_docs=sum(segment.num_docs for segment in segments), num_segments_queried=len(segments))
     views = [QuerySegment(segment, bound.fields, host_name, null_handling=bound.null_handling) for segment in segments]
     kept = prune_segments(bound, views, stats)

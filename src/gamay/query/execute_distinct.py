@@ -56,7 +56,7 @@ def _distinct(work: Work, segment: QuerySegment, limit: int | None) -> GroupTabl
     if filtered.matches_all and (known := _dictionary_values(work, segment, limit)) is not None:
         work.count(filtered, segment.num_docs, known.num_groups)
         return known
-    options = GroupOptions(CODES_MAX, work.deadline.check)
+    options = GroupOptions(CODES_MAX, work.deadline.check, what="distinct rows")
     table: GroupTable | None = None
     scanned = 0
     for step in _steps(filtered.matches(), limit):
@@ -66,6 +66,7 @@ def _distinct(work: Work, segment: QuerySegment, limit: int | None) -> GroupTabl
             break
     assert table is not None
     work.count(filtered, scanned, scanned * work.columns_read())
+    work.keep("distinct rows", table)
     return table
 
 
@@ -153,7 +154,7 @@ class _Bounds:
 
 
 def _bounded(work: Work, bounds: _Bounds, segments: Sequence[QuerySegment]) -> GroupTable | None:
-    options = GroupOptions(CODES_MAX, work.deadline.check)
+    options = GroupOptions(CODES_MAX, work.deadline.check, what="distinct rows")
     enough = None if work.bound.order_by else work.bound.limit_with_offset
     found: GroupTable | None = None
     for segment in segments:

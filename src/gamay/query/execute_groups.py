@@ -71,6 +71,7 @@ def _aggregate(work: Work, segment: QuerySegment, filtered: FilterResult | None)
     options = GroupOptions(check=work.deadline.check)
     partials = aggregate_segment(work.bound.aggregates, matches, clauses.reader(), work.pool, options)
     clauses.count(work, filtered, filtered.walked(matches))
+    work.keep_groups(GroupTable((), partials, 1))
     return partials
 
 
@@ -88,6 +89,8 @@ def execute_group_by(work: Work, segments: Sequence[QuerySegment]) -> GroupTable
         tables += work.over_segments(part, lambda item: _group(work, *item, limits))
         if len(rest) > _SEGMENTS_AT_ONCE and sum(table.num_groups for table in tables) > limits.threshold:
             tables = [limits.of_server(bound, merge_group_tables(tables, bound.aggregates), work.stats)]
+            work.drop()
+            work.keep("groups", tables)
     if gathered is not None:
         options = GroupOptions(limits.num_groups, work.deadline.check)
         matches, reader = gathered.matches(), gathered.reader()
@@ -109,4 +112,6 @@ def _group(work: Work, segment: QuerySegment, filtered: FilterResult | None, lim
     table = group_segment(work.bound.rows, work.bound.aggregates, matches, clauses.reader(), work.pool, options)
     clauses.count(work, result, result.walked(matches))
     limits.note(table, work.stats)
-    return limits.of_segment(work.bound, table, work.stats)
+    table = limits.of_segment(work.bound, table, work.stats)
+    work.keep_groups(table)
+    return table

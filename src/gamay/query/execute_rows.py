@@ -31,6 +31,8 @@ Part: TypeAlias = tuple[Rows | None, int]
 
 # rows of a segment that one task walks, so that a selection that finds its rows early stops early
 _PIECE_ROWS = 8 * BLOCK_ROWS
+# fewer rows need no counting of bytes
+_COUNTED_ROWS = 1 << 10
 
 
 def execute_selection(work: Work, segments: Sequence[QuerySegment]) -> Rows | None:
@@ -52,6 +54,7 @@ def execute_selection(work: Work, segments: Sequence[QuerySegment]) -> Rows | No
             answers = work.pool.run([_whole(work, segment, found.missing) for segment in wave])
             for filtered, part in answers:
                 _count(work, filtered, found.add(part))
+            found.count_memory(work)
             if not found.missing:
                 break
     else:
@@ -63,6 +66,7 @@ def execute_selection(work: Work, segments: Sequence[QuerySegment]) -> Rows | No
             for some in _waves(pieces, work):
                 for part in work.pool.run([_piece(work, segment, piece, found.missing) for piece in some]):
                     taken += found.add(part)
+                found.count_memory(work)
                 if not found.missing:
                     break
             _count(work, filtered, taken)
@@ -77,6 +81,7 @@ class _Found:
     def __init__(self, limit: int) -> None:
         self.missing = limit
         self._parts: list[Rows] = []
+        self._counted = 0
 
     def add(self, part: Part) -> int:
         """Take those rows of a part that are still missing; returns their number."""
@@ -86,6 +91,13 @@ class _Found:
             self._parts.append(rows if taken == count else tuple(take_rows(column, np.arange(taken)) for column in rows))
         self.missing -= taken
         return taken
+
+    def count_memory(self, work: Work) -> None:
+        """Tell the guard about the rows that were added; raises QueryError 245 when they are too much."""
+        added = self._parts[self._counted :]
+        if sum(len(part[0]) for part in added if part) > _COUNTED_ROWS:
+            self._counted = len(self._parts)
+            work.keep("rows", added)
 
     def rows(self) -> Rows | None:
         return concat_rows(self._parts) if self._parts else None
@@ -142,4 +154,7 @@ def _ordered(work: Work, segment: QuerySegment) -> Rows | None:
     others = [name for name in physical_columns(bound.rows) if name not in key_columns]
     entries = best.num_scanned * len(key_columns) + len(best.docs) * len(others)
     work.count(filtered, best.num_scanned, entries)
-    return read_ordered(segment, bound, best)
+    rows = read_ordered(segment, bound, best)
+    if len(best.docs) > _COUNTED_ROWS:
+        work.keep("rows", rows)
+    return rows

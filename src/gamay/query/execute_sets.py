@@ -99,6 +99,7 @@ def _segment(work: Work, plan: SetPlan, segment: QuerySegment, limits: GroupLimi
         walk = matches if len(plan.finest) == 1 and not tables else _known(matches)
         tables[keys] = _grouped(work, keys, walk, reader, GroupOptions(limits.num_groups, work.deadline.check, restart))
         limits.note(tables[keys], work.stats)
+        work.keep_groups(tables[keys])
         if len(tables) == 1:  # rows count once, though they are walked again
             scanned = filtered.walked(matches) if walk is matches else len(walk)
             clauses.count(work, filtered, scanned)

@@ -1,10 +1,13 @@
 """Threads for work that leaves the GIL alone most of the time."""
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Generic, TypeVar
+
+from gamay.base import guard
 
 T = TypeVar("T")
 
@@ -28,6 +31,12 @@ class WorkPool:
         """How many threads `run` would use when called here: 1 from within a task."""
         return 1 if getattr(self._local, "busy", False) else self.threads
 
+    @property
+    def helped_ns(self) -> int:
+        """Processor time that other threads have spent on what this thread let `run`, since the beginning."""
+        helped: int = getattr(self._local, "helped_ns", 0)
+        return helped
+
     def run(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
         """Run all tasks and return their results in order; raises what the first failing task raised.
 
@@ -36,14 +45,16 @@ class WorkPool:
         if len(tasks) <= 1 or self._executor is None or self.usable_threads == 1:
             return [task() for task in tasks]
         job = _Job(tasks)
+        watcher = guard.current()
         helpers: list[Future[None]] = [
-            self._executor.submit(self._work, job) for _ in range(min(self.threads, len(tasks)) - 1)
+            self._executor.submit(self._help, job, watcher) for _ in range(min(self.threads, len(tasks)) - 1)
         ]
         self._work(job)
         for helper in helpers:
             # A helper that other queries keep from starting has nothing left to do: all tasks are taken.
             if not helper.cancel():
                 helper.result()
+        self._local.helped_ns = self.helped_ns + job.helpers_ns
         return job.results()
 
     def close(self) -> None:
@@ -56,6 +67,16 @@ class WorkPool:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    def _help(self, job: "_Job[T]", watcher: guard.Guard) -> None:
+        """Work on another thread's job, watched over as that thread is."""
+        begun_ns = time.thread_time_ns()
+        before = guard.enter(watcher)
+        try:
+            self._work(job)
+        finally:
+            guard.enter(before)
+            job.add_time(time.thread_time_ns() - begun_ns)
 
     def _work(self, job: "_Job[T]") -> None:
         self._local.busy = True
@@ -75,6 +96,12 @@ class _Job(Generic[T]):
         self._lock = threading.Lock()
         self._next = 0
         self._error: BaseException | None = None
+        self.helpers_ns = 0
+
+    def add_time(self, cpu_ns: int) -> None:
+        """Add processor time of a helper."""
+        with self._lock:
+            self.helpers_ns += cpu_ns
 
     def run_next(self) -> bool:
         """Run one task that nobody has taken; False when none is left."""

@@ -4,13 +4,14 @@ Keys are always all present (but `resultTable`, which is absent when there is no
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import orjson
 import pyarrow as pa
 
+from gamay.base import guard
 from gamay.base.errors import QueryError
 from gamay.functions.arrow import arrow_type
 from gamay.functions.vector import Vector
@@ -19,6 +20,13 @@ from gamay.query.stats import QueryStats
 from gamay.query.values import json_values, python_values
 
 __all__ = ["BrokerResponse", "QueryStats", "ResultTable", "encode", "wire_type"]
+
+
+# More values are encoded a part at a time; the Python objects of so many take about 4 MB.
+LONG_VALUES = 1 << 16
+# of a value as Python object, in a list
+OBJECT_BYTES = 64
+_TEXT = "text of the answer"
 
 
 def wire_type(data_type: DataType, multi_value: bool) -> str:
@@ -88,6 +96,12 @@ class BrokerResponse:
     def of_error(cls, error: QueryError) -> "BrokerResponse":
         """Return the response of a query that was not answered."""
         return cls(exceptions=[(error.code.code, error.client_message())])
+
+    @property
+    def is_long(self) -> bool:
+        """Whether so many values take their time, and memory, to be encoded."""
+        table = self.table
+        return table is not None and sum(len(column.values) for column in table.columns) > LONG_VALUES
 
     @property
     def is_partial(self) -> bool:
@@ -184,4 +198,39 @@ def _cpu_times(offline_ns: int, realtime_ns: int) -> dict[str, int]:
 
 def encode(response: BrokerResponse) -> bytes:
     """Return the JSON document of a response."""
+    if response.table is not None and response.is_long:
+        return _encode_long(response, response.table)
     return orjson.dumps(to_json(response), option=orjson.OPT_PASSTHROUGH_DATETIME)
+
+
+def _encode_long(response: BrokerResponse, table: ResultTable) -> bytes:
+    """Encode a number of rows at a time: Python objects of all values would take ten times the memory of the columns."""
+    holder = guard.holder(_TEXT)
+    head = orjson.dumps({"columnNames": table.names, "columnDataTypes": table.types})
+    rest = orjson.dumps(to_json(replace(response, table=None)) | {"numRowsResultSet": table.num_rows})
+    pieces = [b'{"resultTable":{"dataSchema":', head, b',"rows":[']
+    size = 0
+    num_values = sum(len(column.values) for column in table.columns)
+    step = max(1, table.num_rows * LONG_VALUES // num_values)
+    for start in range(0, table.num_rows, step):
+        guard.check()
+        part = [_slice(column, start, start + step) for column in table.columns]
+        values = sum(len(column.values) for column in part)
+        if values > LONG_VALUES:
+            guard.reserve(_TEXT, values * OBJECT_BYTES)
+        if start:
+            pieces.append(b",")
+        pieces.append(orjson.dumps(list(_rows(part)), option=orjson.OPT_PASSTHROUGH_DATETIME)[1:-1])
+        size += len(pieces[-1])
+        holder.hold(size)
+    guard.reserve(_TEXT, size)  # the pieces, and all of them as one
+    return b"".join([*pieces, b"]},", rest[1:]])
+
+
+def _slice(column: Vector, start: int, stop: int) -> Vector:
+    nulls = None if column.nulls is None else column.nulls[start:stop]
+    if column.offsets is None:
+        return Vector(column.type, column.values[start:stop], None, nulls)
+    offsets = column.offsets[start : stop + 1]
+    first, last = int(offsets[0]), int(offsets[-1])
+    return Vector(column.type, column.values[first:last], offsets - offsets.dtype.type(first), nulls)

@@ -6,12 +6,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from gamay.base import guard
 from gamay.functions.expression import Column as ColumnExpression
 from gamay.functions.expression import Expression
 from gamay.functions.vector import EncodedVector, Scalar, Vector
 from gamay.query.bind import BoundQuery, SortKey
 from gamay.query.columns import concat_encoded, concat_vectors, take_rows
 from gamay.query.deadline import Deadline
+from gamay.query.held import held_bytes
 from gamay.query.matches import BLOCK_ROWS, AllDocs, Block, DocIds, DocList, DocMask, Matches
 from gamay.query.order import Bound, Indices, SortArray, bound_of, sort_array, top_rows
 from gamay.query.read import as_vector, segment_reader
@@ -27,6 +29,10 @@ _PENDING_ROWS = 32
 
 # rows of the first blocks of a selection with LIMIT: most are answered by the first few
 _FIRST_BLOCK_ROWS = 1 << 12
+# fewer rows need no counting of bytes
+_COUNTED_ROWS = 1 << 12
+# a row's place and its key while rows are sorted
+_SORTED_BYTES = 24
 
 
 def read_rows(segment: Segment, expressions: Sequence[Expression], block: Block) -> Rows:
@@ -42,6 +48,7 @@ def first_rows(
     """Return the first `limit` matching rows in the order of the segment (None when there are none), and their number."""
     parts: list[Rows] = []
     found = 0
+    held, holder = 0, guard.holder("rows")
     for block in _growing_blocks(matches, limit):
         if found >= limit:
             break
@@ -51,7 +58,12 @@ def first_rows(
             block = DocList(block.docs()[:wanted])
         parts.append(read_rows(segment, expressions, block))
         found += len(block)
-    return (concat_rows(parts) if parts else None), found
+        if found > _COUNTED_ROWS:
+            held += held_bytes(parts[-1])
+            holder.hold(held)
+    rows = concat_rows(parts) if parts else None
+    holder.release()
+    return rows, found
 
 
 def _growing_blocks(matches: Matches, limit: int) -> Iterator[Block]:
@@ -67,6 +79,8 @@ def _growing_blocks(matches: Matches, limit: int) -> Iterator[Block]:
 
 def concat_rows(parts: Sequence[Rows]) -> Rows:
     """Join tables of the same columns; `parts` must not be empty."""
+    if len(parts) > 1 and sum(len(part[0]) for part in parts if part) > _COUNTED_ROWS:
+        guard.reserve("rows", sum(map(held_bytes, parts)))
     return tuple(concat_vectors(columns) for columns in zip(*parts, strict=True))
 
 
@@ -104,9 +118,11 @@ def top_docs(segment: Segment, matches: Matches, order_by: Sequence[SortKey], li
                 # The other keys are read only where the first leaves a row a chance.
                 chosen = DocList(_docs_at(looked_at, rows))
                 best.add([take_key(first, rows), *(_read_key(segment, chosen, key) for key in order_by[1:])], chosen)
+        best.count_memory()
         if ascends and best.is_full:
             break
     keys, docs = best.rows()
+    best.holder.release()
     return Ordered(keys, docs, scanned)
 
 
@@ -134,6 +150,7 @@ def merge_ordered(parts: Sequence[Ordered], order_by: Sequence[SortKey], limit: 
     for part in parts:
         best.add(part.keys, DocList(part.docs))
     keys, docs = best.rows()
+    best.holder.release()
     return Ordered(keys, docs, sum(part.num_scanned for part in parts))
 
 
@@ -152,6 +169,7 @@ class _Best:
         self._docs: list[DocIds] = []
         self._pending = 0
         self._bound: Bound | None = None
+        self.holder = guard.holder("rows")
 
     @property
     def is_full(self) -> bool:
@@ -162,6 +180,11 @@ class _Best:
     def is_bounded(self) -> bool:
         """Whether `candidates` leaves rows out."""
         return self._bound is not None
+
+    def count_memory(self, copies: int = 1) -> None:
+        """Tell the guard what the rows hold, so many times; raises QueryError 245 when that is too much."""
+        if self._pending > _COUNTED_ROWS:
+            self.holder.hold(copies * (sum(map(held_bytes, self._keys)) + held_bytes(self._docs)))
 
     def candidates(self, first: Key) -> Indices | None:
         """Return which rows of a block may be among the first, by its first key; None when all may."""
@@ -187,6 +210,7 @@ class _Best:
         return tuple(self._keys[0]), self._docs[0]
 
     def _compact(self) -> None:
+        self.count_memory(copies=3)  # in order, and sorted
         keys = [concat_keys(parts) for parts in zip(*self._keys, strict=True)]
         docs = np.concatenate(self._docs)
         # equal keys keep the order of the docs: candidates are brought back into it before they are sorted
@@ -237,15 +261,21 @@ def read_ordered(segment: Segment, bound: BoundQuery, ordered: Ordered) -> Rows:
     by_doc = np.argsort(ordered.docs, kind="stable")
     rest = [expression for expression in bound.rows if expression not in known]
     values = read_rows(segment, rest, DocList(ordered.docs[by_doc]))
+    holder = guard.holder("rows")
+    if len(by_doc) > _COUNTED_ROWS:
+        holder.hold(2 * held_bytes(values) + held_bytes(ordered))
     back = np.empty_like(by_doc)
     back[by_doc] = np.arange(len(by_doc))
     known |= {expression: take_rows(vector, back) for expression, vector in zip(rest, values, strict=True)}
+    holder.release()
     return tuple(known[expression] for expression in bound.rows)
 
 
 def sort_rows(bound: BoundQuery, rows: Rows, limit: int) -> Rows:
     """Return the first `limit` rows in the query's order; ties keep the order of the input."""
     positions = {expression: i for i, expression in enumerate(bound.rows)}
+    if len(rows[0]) > _COUNTED_ROWS:
+        guard.reserve("rows", _SORTED_BYTES * len(rows[0]) * len(bound.order_by) + held_bytes(rows))
     keys = [_sortable(rows[positions[key.expression]], key) for key in bound.order_by]
     kept = top_rows(keys, limit)
     return tuple(take_rows(column, kept) for column in rows)

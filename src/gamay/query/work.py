@@ -3,17 +3,23 @@
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from gamay.base.guard import Holder
 from gamay.kernels.tuning import SMALL_WORK_S
 from gamay.query.bind import BoundQuery, physical_columns
 from gamay.query.deadline import Deadline
 from gamay.query.filter.apply import FilterResult
+from gamay.query.groupby.states import WIDE, is_narrow
+from gamay.query.groupby.table import GroupTable
+from gamay.query.held import held_bytes
 from gamay.query.pool import WorkPool
 from gamay.query.stats import QueryStats
 
 S = TypeVar("S")
 T = TypeVar("T")
+
+_COUNTED_GROUPS = 1 << 10
 
 
 @dataclass(slots=True)
@@ -25,6 +31,8 @@ class Work:
     deadline: Deadline
     stats: QueryStats
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _holder: Holder | None = None
+    _kept: int = 0
 
     def over_segments(self, segments: Sequence[S], task: Callable[[S], T]) -> list[T]:
         """Return the task's result for each segment (or what stands for one), in order.
@@ -53,6 +61,37 @@ class Work:
             self.stats.num_docs_scanned += scanned
             self.stats.num_entries_scanned_post_filter += read_entries
             self.stats.num_segments_matched += scanned > 0
+            budget = self.deadline.budget
+            if budget is not None and budget.scan is not None:
+                budget.scan.check(self.stats)
+
+    def keep_groups(self, table: GroupTable) -> None:
+        """Tell the guard of the groups of a segment; few groups of a few numbers each do not matter."""
+        if table.num_groups >= _COUNTED_GROUPS or not self._is_narrow:
+            self.keep("groups" if self._is_narrow else WIDE, table)
+
+    @property
+    def _is_narrow(self) -> bool:
+        return all(is_narrow(call.aggregate) for call in self.bound.aggregates)
+
+    def keep(self, what: str, found: Any) -> None:
+        """Tell the guard that what was found in a segment is held from now on; raises QueryError 245 when that is too much.
+
+        It is given back when the query ends, or by `drop`.
+        """
+        size = held_bytes(found)
+        with self._lock:
+            self._kept += size
+            if self._holder is None:
+                self._holder = self.deadline.holder(what)
+            self._holder.hold(self._kept)
+
+    def drop(self) -> None:
+        """Tell the guard that what was kept so far is not held any more."""
+        with self._lock:
+            self._kept = 0
+            if self._holder is not None:
+                self._holder.release()
 
     def columns_read(self) -> int:
         """The number of columns that are read for each matching row."""

@@ -1,6 +1,7 @@
 """Which query options there are, what values each takes, and how they are read.
 
-Names and meanings are Pinot's, but `brokerPruning`. Options that steer what this engine does not have are checked like all
+Names and meanings are Pinot's, but those of `brokerPruning`, `maxQueryMemoryBytes` and of what a query may read, which are
+Pinot's keys of tables. Options that steer what this engine does not have are checked like all
 others and then have no effect; `docs/guide/sql.md` says which act.
 """
 
@@ -26,7 +27,8 @@ timeoutMs maxExecutionThreads numGroupsLimit numGroupsWarningLimit maxInitialRes
 minInitialIndexedTableCapacity mseMaxInitialResultHolderCapacity numThreadsExtractFinalResult
 chunkSizeExtractFinalResult streamingGroupByFlushThreshold numReplicaGroupsToQuery stageParallelism maxRowsInJoin
 maxRowsInWindow maxRowsInDistinct maxRowsWithoutChangeInDistinct maxExecutionTimeMsInDistinct cursorNumRows
-maxServerResponseSizeBytes maxQueryResponseSizeBytes vectorNprobe vectorMaxCandidates vectorEfSearch
+maxServerResponseSizeBytes maxQueryResponseSizeBytes maxQueryMemoryBytes maxDocsScanned maxEntriesScannedInFilter
+maxEntriesScannedPostFilter vectorNprobe vectorMaxCandidates vectorEfSearch
 """
 # any whole number: 0 or less switches what they limit off
 _INTEGERS = """

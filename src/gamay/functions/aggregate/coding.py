@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from gamay.base import guard
 from gamay.functions.aggregate.totals import repeat
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, concat, numpy_dtype, take
 from gamay.kernels.grouping import number_by_hash, rebuild_table
@@ -21,6 +22,11 @@ Key: TypeAlias = Vector | EncodedVector
 
 # Codes and group numbers are int32.
 CODES_MAX = (1 << 31) - 2
+DISTINCT = "distinct values"
+# tables of more keys are grown only where there is memory for it
+_RESERVED_KEYS = 1 << 16
+# more than the rows of a block: a dictionary
+_MANY_TEXTS = 1 << 20
 
 
 class HashNumbers:
@@ -51,6 +57,8 @@ class HashNumbers:
             self._enlarge()
 
     def _enlarge(self) -> None:
+        if self.count > _RESERVED_KEYS:  # the old table stays until the new one is filled
+            guard.reserve(DISTINCT, 3 * self._table.nbytes + 2 * self._keys.nbytes)
         self._table = np.full(4 * len(self._table), -1, np.int32)
         keys = np.empty(len(self._table) // 2, np.int64)
         keys[: self.count] = self.keys
@@ -144,15 +152,24 @@ class TextCoder:
 
     def _code_values(self, values: Values) -> Array:
         texts = decimal_texts(values) if self._type is DataType.BIG_DECIMAL else values
+        if len(texts) > _MANY_TEXTS:
+            guard.reserve(DISTINCT, _encoding_bytes(texts))
         block = texts.dictionary_encode()
         if len(self._known) == 0:
             self._known = block.dictionary
             return np.asarray(block.indices.to_numpy())
+        if len(self._known) > _RESERVED_KEYS:
+            guard.reserve(DISTINCT, _encoding_bytes(self._known))
         # What is known comes first and has no repeats, so its codes stay what they are.
         both = pa.concat_arrays([self._known, block.dictionary]).dictionary_encode()
         lookup = both.indices.to_numpy()[len(self._known) :]
         self._known = both.dictionary
         return np.asarray(lookup[block.indices.to_numpy()])
+
+
+def _encoding_bytes(texts: pa.Array) -> int:
+    """Return what Arrow takes to find distinct texts: copies of them, and a hash table."""
+    return 3 * int(texts.nbytes) + 64 * len(texts)
 
 
 class NullableCoder:
@@ -261,6 +278,8 @@ def _common_codes(keys: Sequence[Key]) -> tuple[Coder, list[Array]]:
     # Everything is coded in one pass.
     coder = coder_of(first.type)
     sources = [_source(key) for key in keys]
+    if sum(map(len, sources)) > _RESERVED_KEYS:
+        guard.reserve(DISTINCT, sum(source.values.nbytes for source in sources))
     every = Vector(first.type, concat([source.values for source in sources]))
     parts = np.split(coder.codes(every, len(every)), np.cumsum([len(source) for source in sources])[:-1])
     codes = [

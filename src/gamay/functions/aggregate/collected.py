@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gamay.base import guard
 from gamay.base.errors import ErrorCode, QueryError, nearest
 from gamay.functions.aggregate.coding import decimal_texts, decimals
 from gamay.functions.aggregate.spi import GroupIds
@@ -31,6 +32,9 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _ELEMENT_TYPES = tuple(t for t in DataType if t not in (DataType.UNKNOWN, DataType.OBJECT))
 _COMPACT_ROWS = 1 << 20
+# more values are put together only where there is memory for it; finding distinct ones takes some times theirs
+_RESERVED_ROWS = 1 << 16
+_DISTINCT_FACTOR = 7
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,6 +78,9 @@ class Collected:
     def _compact(self) -> None:
         if not self._groups:
             return
+        if self._waiting > _RESERVED_ROWS:
+            held = sum(part.nbytes for part in (*self._groups, *self._values))
+            guard.reserve("states of aggregates", (_DISTINCT_FACTOR if self._distinct_only else 1) * held)
         groups, values = np.concatenate(self._groups), concat(self._values)
         if self._distinct_only:
             groups, values = _first_of_equal(groups, values, self._type)

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from gamay.base import guard
 from gamay.functions.expression import Column, Expression
 from gamay.functions.vector import take_rows
 from gamay.kernels.masks import mask_groups
@@ -18,11 +19,14 @@ from gamay.kernels.tuning import DIRECT_GROUPS_MAX, DIRECT_GROUPS_MAX_WIDE, SPAR
 from gamay.query.groupby.explode import Exploded
 from gamay.query.groupby.numbering import DirectNumbering, unsigned_for
 from gamay.query.groupby.recode import CodedKey, coded_key
-from gamay.query.groupby.states import Evaluate, Reader, StatePlan, States, plan_states
+from gamay.query.groupby.states import WIDE, Evaluate, Reader, StatePlan, States, plan_states
 from gamay.query.groupby.table import AggregateCall, GroupTable
 from gamay.query.matches import AllDocs, Block, DocList, DocMask, DocScan, Matches
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+# the totals of fewer groups need no counting of bytes
+_COUNTED_GROUPS = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,8 @@ class DirectGroups:
         self._plan = plan
         self._numbering = DirectNumbering(plan.cardinalities)
         self._states = States(plan.states, self._numbering.num_groups + (SPARE_GROUPS if plan.masked else 0))
+        self._held = guard.holder("groups" if plan.states.is_narrow else WIDE)
+        self._is_counted = plan.states.is_narrow and self._numbering.num_groups < _COUNTED_GROUPS
 
     def add(self, block: Block, reader: Reader) -> None:
         """Add the rows of a block."""
@@ -98,6 +104,16 @@ class DirectGroups:
         codes = [key.of(values) for key, values in zip(self._plan.keys, exploded.keys, strict=True)]
         groups = self._numbering.number(codes)
         self._states.update(groups, lambda argument: take_rows(operand(argument), exploded.rows), exploded.num_rows)
+
+    def count_memory(self) -> None:
+        """Tell the guard what the groups hold; raises QueryError 245 when that is too much."""
+        if not self._is_counted:
+            self._is_counted = self._plan.states.is_narrow  # it does not grow
+            self._held.hold(self._states.held_bytes())
+
+    def release(self) -> None:
+        """Tell the guard that the groups are no longer held."""
+        self._held.release()
 
     def combine(self, other: "DirectGroups") -> None:
         """Add the groups of another thread."""

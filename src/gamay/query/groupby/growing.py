@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from gamay.base import guard
 from gamay.functions.aggregate.coding import Coder, DictionaryCoder, NullableCoder, coder_of
 from gamay.functions.expression import Column, Expression
 from gamay.functions.vector import EncodedVector, Operand, Scalar, take_rows
@@ -14,24 +15,38 @@ from gamay.model.types import DataType
 from gamay.query.constants import repeated
 from gamay.query.groupby.explode import Exploded, is_list
 from gamay.query.groupby.numbering import HashedNumbering, LookupNumbering, Numbering, SingleNumbering
-from gamay.query.groupby.states import Evaluate, StatePlan, States
+from gamay.query.groupby.states import WIDE, Evaluate, StatePlan, States
 from gamay.query.groupby.table import GroupTable
+from gamay.query.held import held_bytes
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _FIRST_GROUPS = 1 << 10
+# Fewer groups of a few numbers each need no counting of bytes; it is done again when there are a quarter more.
+_COUNTED_GROUPS = 1 << 14
+# what reading the codes and values of a group's key takes at least
+_BYTES_TAKEN = 16
 
 
 class GrowingGroups:
     """The groups of one thread. samples: an operand of each key, for its type and its dictionary if the column has one."""
 
     def __init__(
-        self, keys: Sequence[Expression], samples: Sequence[Operand], plan: StatePlan, num_groups_limit: int
+        self,
+        keys: Sequence[Expression],
+        samples: Sequence[Operand],
+        plan: StatePlan,
+        num_groups_limit: int,
+        what: str = "groups",
     ) -> None:
         self._keys = keys
         self._coders = [_coder(key, sample) for key, sample in zip(keys, samples, strict=True)]
         self._numbering = numbering_of([coder.cardinality for coder in self._coders], num_groups_limit)
         self._states = States(plan, min(_FIRST_GROUPS, num_groups_limit + 1))
+        self._is_narrow = plan.is_narrow
+        self._keys_held = guard.holder(what)
+        self._states_held = guard.holder(what if plan.is_narrow else WIDE)
+        self._counted_from = _COUNTED_GROUPS
 
     def add(self, operand: Evaluate, num_rows: int) -> None:
         """Add the rows of a block, once for each combination of their keys' values."""
@@ -42,9 +57,26 @@ class GrowingGroups:
         else:
             self._add(keys, operand, num_rows)
 
+    def count_memory(self) -> None:
+        """Tell the guard what the groups hold so far; raises QueryError 245 when that is too much."""
+        num_groups = self._numbering.num_groups
+        if self._is_narrow and num_groups < self._counted_from:
+            return
+        self._counted_from = max(_COUNTED_GROUPS, num_groups + num_groups // 4)
+        self._keys_held.hold(held_bytes(self._coders) + held_bytes(self._numbering))
+        self._states_held.hold(self._states.held_bytes())
+
+    @property
+    def holders(self) -> tuple[guard.Holder, guard.Holder]:
+        """What the memory of these groups is told to; whoever has made a table of them releases it."""
+        return self._keys_held, self._states_held
+
     def table(self) -> GroupTable:
         """Return the groups."""
-        groups = np.arange(self._numbering.num_groups)
+        num_groups = self._numbering.num_groups
+        if num_groups >= _COUNTED_GROUPS:
+            guard.reserve("groups", num_groups * _BYTES_TAKEN * len(self._coders))
+        groups = np.arange(num_groups)
         codes = self._numbering.codes(groups)
         keys = tuple(coder.decode(part) for coder, part in zip(self._coders, codes, strict=True))
         return GroupTable(keys, self._states.seal(groups), len(groups), self._numbering.dropped)

@@ -10,12 +10,18 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from gamay.base import guard
 from gamay.functions.aggregate.coding import CODES_MAX, Coder, Key, common_codes
 from gamay.functions.aggregate.spi import Partial
 from gamay.query.groupby.growing import numbering_of
+from gamay.query.groupby.states import WIDE, is_narrow
 from gamay.query.groupby.table import AggregateCall, GroupTable
+from gamay.query.held import held_bytes
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+# tables of more groups together are merged only where there is memory for it
+_RESERVED_GROUPS = 1 << 14
 
 
 def merge_group_tables(tables: Sequence[GroupTable], aggregates: Sequence[AggregateCall]) -> GroupTable:
@@ -24,6 +30,12 @@ def merge_group_tables(tables: Sequence[GroupTable], aggregates: Sequence[Aggreg
         return tables[0]
     if not tables[0].keys:
         return GroupTable((), merge_partials([table.partials for table in tables], aggregates), 1)
+    # beside the tables: the codes and the number of each group, and the merged table
+    rows = sum(table.num_groups for table in tables)
+    if not all(is_narrow(call.aggregate) for call in aggregates):
+        guard.reserve(WIDE, 2 * sum(map(held_bytes, tables)))
+    elif rows > _RESERVED_GROUPS:
+        guard.reserve("groups", sum(map(held_bytes, tables)) + 16 * rows)
     coders: list[Coder] = []
     codes: list[list[Array]] = []
     for position in range(len(tables[0].keys)):
@@ -66,6 +78,8 @@ def merge_partials(per_segment: Sequence[Sequence[Partial]], aggregates: Sequenc
     """
     if len(per_segment) == 1:
         return tuple(per_segment[0])
+    if not all(is_narrow(call.aggregate) for call in aggregates):
+        guard.reserve(WIDE, 2 * sum(map(held_bytes, per_segment)))
     maps = [np.zeros(1, np.int32)] * len(per_segment)
     return tuple(
         call.aggregate.merge([partials[i] for partials in per_segment], maps, 1) for i, call in enumerate(aggregates)

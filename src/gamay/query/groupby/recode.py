@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from gamay.base import guard
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.totals import unsigned
 from gamay.functions.evaluate import evaluate, with_null_entry
@@ -21,6 +22,11 @@ from gamay.query.groupby.numbering import unsigned_for
 from gamay.query.groupby.states import Evaluate
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+# the values for more entries are put in order only where there is memory for it: for copies of them, and for their places
+_RESERVED_ENTRIES = 1 << 16
+_SORTED_FACTOR = 3
+_CODE_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,6 +99,8 @@ def coded_key(key: Expression, probe: Evaluate, rows: int) -> CodedKey | None:
     results = _results(key, operand.dictionary if operand.nulls is None else with_null_entry(operand.dictionary))
     if results is None or (operand.nulls is None and results.nulls is not None):
         return None
+    if len(results) > _RESERVED_ENTRIES:
+        guard.reserve("distinct values", _SORTED_FACTOR * results.values.nbytes + _CODE_BYTES * len(results))
     distinct, codes = sorted_distinct(results)
     if results.nulls is not None:
         codes[results.nulls] = len(distinct)

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from gamay.base import guard
 from gamay.functions.aggregate.coding import CODES_MAX
 from gamay.functions.aggregate.spi import Partial
 from gamay.functions.expression import Column, Expression
@@ -23,7 +24,7 @@ from gamay.query.groupby.direct import DirectGroups, plan_direct
 from gamay.query.groupby.growing import GrowingGroups
 from gamay.query.groupby.merge import merge_group_tables
 from gamay.query.groupby.nullable import nullable_partials, plain_calls
-from gamay.query.groupby.states import Reader, States, plan_states
+from gamay.query.groupby.states import WIDE, Reader, States, plan_states
 from gamay.query.groupby.table import AggregateCall, GroupTable, select_groups
 from gamay.query.matches import BLOCK_ROWS, AllDocs, DocList, DocMask, DocScan, Matches
 from gamay.query.pool import WorkPool
@@ -40,12 +41,13 @@ _ROOM_FACTOR = 16
 class GroupOptions:
     """num_groups_limit: groups kept for each segment. check: called before each block; raises to end the query.
 
-    restart: called when all rows must be walked once more, before that.
+    restart: called when all rows must be walked once more, before that. what: names the groups to users.
     """
 
     num_groups_limit: int = 100_000
     check: Callable[[], None] = lambda: None
     restart: Callable[[], None] = lambda: None
+    what: str = "groups"
 
 
 DEFAULT_OPTIONS = GroupOptions()
@@ -62,22 +64,30 @@ def aggregate_segment(
     plain = plain_calls(aggregates, reader(AllDocs(0, 0)))
     plan = plan_states(plain, count_rows=plain is not aggregates)
     rows = _block_rows(matches, plan.arguments)
-    only_adds = plan.only_adds
+    only_adds, is_narrow = plan.only_adds, plan.is_narrow
+
+    holders: list[guard.Holder] = []
 
     def work(piece: Matches) -> States:
         states = States(plan, 1)
+        held = guard.NOBODY if is_narrow else guard.holder(WIDE)
+        holders.append(held)
         for block in piece.blocks(rows):
             options.check()
             if only_adds and isinstance(block, DocMask):
                 states.update_kept(block, reader(block.span))
             else:
                 states.update(None, reader(block), len(block))
+            if not is_narrow:
+                held.hold(states.held_bytes())
         return states
 
     states = _combined(_in_threads(work, matches, pool))
+    partials = states.seal()
+    _release(holders)
     if plain is aggregates:
-        return states.seal()
-    return nullable_partials(states.seal(), aggregates, plain, states.row_counts() > 0)
+        return partials
+    return nullable_partials(partials, aggregates, plain, states.row_counts() > 0)
 
 
 def group_segment(
@@ -116,18 +126,27 @@ def _grouped(
             for block in piece.blocks(rows):
                 options.check()
                 groups.add(block, reader)
+                groups.count_memory()
             return groups
 
-        return _combined(_in_threads(add_direct, matches, pool)).table(options.num_groups_limit)
+        parts = _in_threads(add_direct, matches, pool)
+        combined = _combined(parts).table(options.num_groups_limit)
+        for part in parts:
+            part.release()
+        return combined
     samples = [probe(key) for key in keys]
     plan = plan_states(aggregates, count_rows=False)
     rows = _block_rows(matches, (*keys, *plan.arguments))
 
+    holders: list[guard.Holder] = []
+
     def add_growing(piece: Matches, limit: int) -> GroupTable:
-        groups = GrowingGroups(keys, samples, plan, limit)
+        groups = GrowingGroups(keys, samples, plan, limit, options.what)
+        holders.extend(groups.holders)
         for block in piece.blocks(rows):
             options.check()
             groups.add(reader(block), len(block))
+            groups.count_memory()
         return groups.table()
 
     limit = options.num_groups_limit
@@ -137,8 +156,16 @@ def _grouped(
     if len(tables) > 1 and any(table.limit_reached for table in tables):
         # which groups come first depends on the pieces only then: the rows are walked in one
         options.restart()
+        _release(holders)
         tables = [add_growing(matches, limit)]
-    return _first(merge_group_tables(tables, aggregates), aggregates, limit)
+    table = _first(merge_group_tables(tables, aggregates), aggregates, limit)
+    _release(holders)
+    return table
+
+
+def _release(holders: list[guard.Holder]) -> None:
+    while holders:
+        holders.pop().release()
 
 
 def _first(table: GroupTable, aggregates: Sequence[AggregateCall], limit: int) -> GroupTable:

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from gamay.base import guard
 from gamay.functions.aggregate.nullable import NullSkipping
 from gamay.functions.aggregate.numeric import COUNT_ROWS, Numeric
 from gamay.functions.aggregate.spi import Aggregate, GroupIds, Partial, State
@@ -15,6 +16,7 @@ from gamay.functions.expression import Column, Expression
 from gamay.functions.vector import Operand, Vector, take, take_rows
 from gamay.query.groupby.arithmetic import Arithmetic, is_arithmetic
 from gamay.query.groupby.table import AggregateCall
+from gamay.query.held import held_bytes
 from gamay.query.matches import Block, DocMask
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -26,6 +28,9 @@ _ADDING = Needs.COUNT | Needs.SUM
 # the plan of a tuple of calls by its id, which is no other's as long as the tuple itself is kept here
 _PLANS: dict[tuple[int, bool], tuple[Sequence[AggregateCall], "StatePlan"]] = {}
 _PLANS_MAX = 1000
+WIDE = "states of aggregates"
+# states of more groups are grown only where there is memory for it
+_RESERVED_GROUPS = 1 << 16
 
 
 @dataclass(slots=True)
@@ -54,7 +59,7 @@ class StatePlan:
     @cached_property
     def is_narrow(self) -> bool:
         """Whether every state is a few numbers for each group."""
-        return all(isinstance(_unwrapped(aggregate), Numeric) for aggregate in self.aggregates)
+        return all(map(is_narrow, self.aggregates))
 
     @cached_property
     def only_adds(self) -> bool:
@@ -137,6 +142,11 @@ def _plan_states(calls: Sequence[AggregateCall], count_rows: bool) -> StatePlan:
     return StatePlan(aggregates, tuple(slots), row_counts)
 
 
+def is_narrow(aggregate: Aggregate) -> bool:
+    """Tell whether the state of an aggregate is a few numbers for each group."""
+    return isinstance(_unwrapped(aggregate), Numeric)
+
+
 def _slot_for_counting(slots: list[_Slot], condition: Column | None) -> int:
     """Return the slot that can count a filter's rows best: one that adds single values anyway, else a new one."""
     for wanted in (Needs.COUNT, Needs.SUM):
@@ -163,6 +173,8 @@ class States:
         if num_groups <= self.num_groups:
             return
         self.num_groups = max(num_groups, 2 * self.num_groups)
+        if self.num_groups > _RESERVED_GROUPS:  # the old states stay until the new ones are filled
+            guard.reserve("groups" if self._plan.is_narrow else WIDE, 2 * self.held_bytes())
         self._states = [
             slot.owner.grow(state, self.num_groups) for slot, state in zip(self._plan.slots, self._states, strict=True)
         ]
@@ -191,8 +203,18 @@ class States:
             else:
                 state.update_kept(block.flags, len(block), operand(slot.arguments[0]) if slot.arguments else None)
 
+    def held_bytes(self) -> int:
+        """Return the bytes that the states hold."""
+        return held_bytes(self._states)
+
+    def reserve_for_end(self) -> None:
+        """Raise QueryError 245 where there is no memory to put together what wide states have collected."""
+        if not self._plan.is_narrow:
+            guard.reserve(WIDE, 2 * self.held_bytes())
+
     def combine(self, other: "States") -> None:
         """Add the states of another thread over the same groups."""
+        self.reserve_for_end()
         self._states = [
             slot.owner.combine(state, theirs)
             for slot, state, theirs in zip(self._plan.slots, self._states, other._states, strict=True)
@@ -207,6 +229,7 @@ class States:
 
     def seal(self, groups: Array | None = None) -> tuple[Partial, ...]:
         """Return the partial of each aggregate of the query; with `groups` (int64), of these groups only."""
+        self.reserve_for_end()
         partials: list[Partial] = [None] * len(self._plan.aggregates)
         for slot, state in zip(self._plan.slots, self._states, strict=True):
             for user in slot.users:

@@ -1,0 +1,92 @@
+"""What watches over the work that this thread does for a query: its deadline, its cancellation, its memory.
+
+Work begins with `enter`, and asks between its steps, wherever it is deep down, without the watcher having to be passed
+through every function on the way. Where nobody watches, all of it does nothing.
+"""
+
+import threading
+from typing import Protocol
+
+
+class Holder(Protocol):
+    """One part of the work, which tells how much memory it holds now. Raises QueryError 245 when that is too much."""
+
+    def hold(self, num_bytes: int) -> None:
+        """Tell that this part holds so many bytes, in place of what it told before."""
+        ...
+
+    def release(self) -> None:
+        """Tell that this part holds nothing any more."""
+        ...
+
+
+class Guard(Protocol):
+    """Watches over a query; its methods may be called from any thread."""
+
+    def check(self) -> None:
+        """Raise QueryError when the work must end: 503 cancelled, 250 out of time, 245 out of memory."""
+        ...
+
+    def holder(self, what: str) -> Holder:
+        """Return what a part of the work tells its memory to; `what` names it to users: "keys of groups"."""
+        ...
+
+    def reserve(self, what: str, num_bytes: int) -> None:
+        """Raise QueryError 245 when so many bytes more, which are needed for a moment, are more than there may be."""
+        ...
+
+
+class Nobody:
+    """Watches over nothing: lets everything pass."""
+
+    def check(self) -> None:
+        return
+
+    def holder(self, what: str) -> "Nobody":
+        return self
+
+    def reserve(self, what: str, num_bytes: int) -> None:
+        return
+
+    def hold(self, num_bytes: int) -> None:
+        return
+
+    def release(self) -> None:
+        return
+
+
+NOBODY = Nobody()
+
+
+class _Local(threading.local):
+    guard: Guard = NOBODY
+
+
+_local = _Local()
+
+
+def enter(guard: Guard) -> Guard:
+    """Let this thread work under a guard; returns the one before, which is to be entered again afterwards."""
+    before = _local.guard
+    _local.guard = guard
+    return before
+
+
+def current() -> Guard:
+    """Return what watches over this thread's work."""
+    return _local.guard
+
+
+def check() -> None:
+    """Raise QueryError when the work of this thread must end."""
+    _local.guard.check()
+
+
+def holder(what: str) -> Holder:
+    """Return what a part of this thread's work tells its memory to."""
+    return _local.guard.holder(what)
+
+
+def reserve(what: str, num_bytes: int) -> None:
+    """Raise QueryError 245 when the query may not have so many bytes more, which it needs for a moment."""
+    _local.guard.reserve(what, num_bytes)

@@ -1,0 +1,92 @@
+"""What each query may use: from its options, else its table's config, else the cluster's settings, else the machine."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.model.table_sections import QueryConfig
+from gamay.query.budget import MEMORY_OPTION, Budget, ProcessBudget, ScanLimits, configured, megabytes
+from gamay.query.execute import ServerResult
+from gamay.query.held import held_bytes
+from gamay.sql.option_values import number
+
+_SCAN_OPTIONS = ("maxDocsScanned", "maxEntriesScannedInFilter", "maxEntriesScannedPostFilter")
+_SIZE_OPTIONS = ("maxServerResponseSizeBytes", "maxQueryResponseSizeBytes")
+_OPTIONS = frozenset({MEMORY_OPTION, *_SCAN_OPTIONS, *_SIZE_OPTIONS})
+
+
+@dataclass(frozen=True, slots=True)
+class TableLimits:
+    """The limits of a table's queries; None leaves a limit to others. sizes: of a server's result, of all results."""
+
+    memory_bytes: int | None = None
+    scan: ScanLimits | None = None
+    sizes: tuple[int | None, int | None] | None = None
+
+    @classmethod
+    def of(cls, config: QueryConfig) -> "TableLimits":
+        """Return the limits that a table's config sets."""
+        scan = (config.max_docs_scanned, config.max_entries_scanned_in_filter, config.max_entries_scanned_post_filter)
+        mode = (config.scan_killing_mode or "enforce").lower()
+        sizes = (config.max_server_response_size_bytes, config.max_query_response_size_bytes)
+        return cls(
+            config.max_query_memory_bytes,
+            ScanLimits(*scan, is_enforced=mode == "enforce") if any(scan) and mode != "disabled" else None,
+            sizes if any(sizes) else None,
+        )
+
+
+NO_LIMITS = TableLimits()
+
+
+class QueryLimits:
+    """Hands out the budgets of a broker's queries. process: what they may hold together."""
+
+    def __init__(self, process: ProcessBudget) -> None:
+        self.process = process
+        self._machine = ProcessBudget(process.total_bytes, process.query_bytes)
+
+    def apply(self, settings: Mapping[str, str]) -> None:
+        """Take over the cluster's settings, for queries that come from now on."""
+        self.process.total_bytes, self.process.query_bytes = configured(settings, self._machine)
+
+    def budget(self, options: Mapping[str, str], table: TableLimits) -> Budget:
+        """Return the budget of a query."""
+        if options and not _OPTIONS.isdisjoint(options):
+            table = _narrowed(table, options)
+        return Budget(table.memory_bytes or self.process.query_bytes, self.process, table.scan)
+
+
+def _narrowed(table: TableLimits, options: Mapping[str, str]) -> TableLimits:
+    scan, sizes = table.scan or ScanLimits(), table.sizes or (None, None)
+    known = (scan.docs, scan.entries_in_filter, scan.entries_post_filter)
+    docs, in_filter, post_filter = (
+        number(options, name, limit or 0) or None for name, limit in zip(_SCAN_OPTIONS, known, strict=True)
+    )
+    return TableLimits(
+        number(options, MEMORY_OPTION, table.memory_bytes or 0) or None,
+        ScanLimits(docs, in_filter, post_filter, scan.is_enforced) if docs or in_filter or post_filter else None,
+        sizes_of(options, TableLimits(sizes=sizes)),
+    )
+
+
+def sizes_of(options: Mapping[str, str], table: TableLimits) -> tuple[int | None, int | None] | None:
+    """Return how large the result of one server, and those of all, may be; None where nothing limits them."""
+    server, query = table.sizes or (None, None)
+    if options:
+        server_option, query_option = _SIZE_OPTIONS
+        server = number(options, server_option, server or 0) or None
+        query = number(options, query_option, query or 0) or None
+    return (server, query) if server or query else None
+
+
+def check_sizes(results: Sequence[ServerResult], sizes: tuple[int | None, int | None]) -> None:
+    """Raise QueryError 245 when the results of servers are larger than they may be."""
+    found = [held_bytes((result.rows, result.groups, result.sets)) for result in results]
+    for name, limit, size in zip(_SIZE_OPTIONS, sizes, (max(found, default=0), sum(found)), strict=True):
+        if limit is not None and size > limit:
+            raise QueryError(
+                ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED,
+                f"The result has {megabytes(size)}, more than the {megabytes(limit)} that {name} allows; "
+                "select fewer columns, filter more, or set a smaller LIMIT",
+            )

@@ -1,0 +1,119 @@
+"""How many queries a second may be asked: of a table, of a database, by an application.
+
+A token bucket each: it fills at the rate of the quota, holds what comes together in a second (one token at least), and a
+query takes a token, or is refused. So an even stream at the quota always passes, after a pause a burst does, and over any
+stretch of time no more pass than the quota allows, and one burst.
+"""
+
+import threading
+from collections.abc import Mapping
+from typing import Protocol
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.model.table_name import raw_table_name
+
+DATABASE_SETTING = "databaseMaxQueriesPerSecond"
+APPLICATION_SETTING = "applicationMaxQueriesPerSecond"
+_DEFAULT_DATABASE = "default"
+# so many applications have a bucket at the same time; those beyond begin with full ones
+_BUCKETS_MAX = 10_000
+
+
+class Limited(Protocol):
+    """A typed table. queries_per_s: its quota at this broker; None is no quota."""
+
+    @property
+    def table(self) -> str: ...
+
+    @property
+    def queries_per_s(self) -> float | None: ...
+
+
+class TokenBucket:
+    """Lets `rate` pass a second; safe to use from several threads. Time is passed in, in seconds."""
+
+    def __init__(self, rate: float, now_s: float) -> None:
+        self.rate = rate
+        self._tokens = self.capacity
+        self._filled_s = now_s
+        self._lock = threading.Lock()
+
+    @property
+    def capacity(self) -> float:
+        """How many may pass at once after a pause."""
+        return max(1.0, self.rate)
+
+    def take(self, now_s: float) -> bool:
+        """Take a token; return whether there was one."""
+        with self._lock:
+            # a query that came a moment before another may ask after it
+            waited_s = max(0.0, now_s - self._filled_s)
+            self._filled_s = max(now_s, self._filled_s)
+            self._tokens = min(self.capacity, self._tokens + waited_s * self.rate)
+            # a rate such as 0.1 fills up to a whole token but for rounding
+            if self._tokens < 1.0 - 1e-9:
+                return False
+            self._tokens -= 1.0
+            return True
+
+    def set_rate(self, rate: float, now_s: float) -> None:
+        """Change the rate; what has been saved up so far stays, as far as the new capacity goes."""
+        with self._lock:
+            self._tokens = min(self._tokens + max(0.0, now_s - self._filled_s) * self.rate, max(1.0, rate))
+            self._filled_s = max(now_s, self._filled_s)
+            self.rate = rate
+
+
+class Quotas:
+    """The quotas of one broker. is_enabled: whether they are looked at, which the broker's instance config can end."""
+
+    def __init__(self) -> None:
+        self.is_enabled = True
+        self._buckets: dict[tuple[str, str], TokenBucket] = {}
+        self._database_rate: float | None = None
+        self._application_rate: float | None = None
+
+    def apply(self, settings: Mapping[str, str]) -> None:
+        """Take over the cluster's settings."""
+        self._database_rate = rate_of(settings.get(DATABASE_SETTING))
+        self._application_rate = rate_of(settings.get(APPLICATION_SETTING))
+
+    def admit(self, route: Limited, options: Mapping[str, str], now_s: float) -> None:
+        """Let a query pass; raises QueryError 429 when a quota is used up: its application's, database's or table's."""
+        table_rate = route.queries_per_s
+        if (table_rate is None and self._database_rate is None and self._application_rate is None) or not self.is_enabled:
+            return
+        application = options.get("applicationName")
+        if application is not None and self._application_rate is not None:
+            self._take("application", application, self._application_rate, APPLICATION_SETTING, now_s)
+        if self._database_rate is not None:
+            database, dot, _ = route.table.rpartition(".")
+            self._take("database", database if dot else _DEFAULT_DATABASE, self._database_rate, DATABASE_SETTING, now_s)
+        if table_rate is not None:
+            self._take("table", raw_table_name(route.table), table_rate, "quota.maxQueriesPerSecond", now_s)
+
+    def _take(self, kind: str, name: str, rate: float, key: str, now_s: float) -> None:
+        bucket = self._buckets.get((kind, name))
+        if bucket is None:
+            if len(self._buckets) >= _BUCKETS_MAX:
+                self._buckets.clear()
+            bucket = self._buckets.setdefault((kind, name), TokenBucket(rate, now_s))
+        if bucket.rate != rate:
+            bucket.set_rate(rate, now_s)
+        if not bucket.take(now_s):
+            raise QueryError(
+                ErrorCode.TOO_MANY_REQUESTS,
+                f"The query exceeds query quota for {kind} '{name}': {rate:g} a second at this broker ({key}); "
+                "ask less often, or set a larger quota",
+            )
+
+
+def rate_of(text: str | None) -> float | None:
+    """Return a quota as queries a second; None where there is none, or what is written is no positive number."""
+    if text is None:
+        return None
+    try:
+        rate = float(text)
+    except ValueError:
+        return None
+    return rate if 0 < rate < float("inf") else None

@@ -1,0 +1,97 @@
+"""How many bytes an object holds: arrays exactly, Python objects by a sample of them.
+
+What belongs to a segment (its mapped columns, its dictionaries) is not held by a query and counts nothing.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+_SAMPLE = 16
+# what a Decimal, a sketch of a library and the like take, where they do not tell
+_OBJECT_BYTES = 128
+_BYTES_PER_RETAINED = 16
+# attributes that lead to what belongs to a segment, or is shared by all
+_SHARED = frozenset({"dictionary", "_dictionary", "_plan", "_aggregate", "_inner_aggregate"})
+_ATOMS = (int, float, bool, str, bytes, complex, type(None), type, np.dtype, np.generic, Enum)
+
+
+def held_bytes(value: Any) -> int:
+    """Return the bytes that a value and what it refers to hold."""
+    if isinstance(value, np.ndarray):
+        return _array_bytes(value)
+    if isinstance(value, pa.Array | pa.ChunkedArray):
+        return int(value.nbytes)
+    if isinstance(value, str | bytes):
+        return sys.getsizeof(value)
+    if isinstance(value, _ATOMS):
+        return 0
+    if isinstance(value, dict):
+        return sys.getsizeof(value) + _sampled(value.keys(), len(value)) + _sampled(value.values(), len(value))
+    if isinstance(value, list | tuple | set | frozenset):
+        return sys.getsizeof(value) + _sampled(value, len(value))
+    return _object_bytes(value)
+
+
+def _array_bytes(array: "np.ndarray[Any, Any]") -> int:
+    if array.dtype.hasobject:
+        return int(array.nbytes) + _sampled(array.flat, array.size)
+    base = array.base
+    while isinstance(base, np.ndarray):
+        base = base.base
+    # what lies over a mapped file has that file, or a view of it, as its base
+    return 0 if isinstance(base, memoryview) or type(base).__name__ in ("mmap", "Buffer") else int(array.nbytes)
+
+
+def _sampled(values: Iterable[Any], count: int) -> int:
+    """Return what `count` values hold, by a sample of them where they are many."""
+    if count <= 2 * _SAMPLE:
+        return sum(map(_element_bytes, values))
+    total = sum(map(_element_bytes, _every(values, count // _SAMPLE)))
+    return total * count // -(-count // (count // _SAMPLE))
+
+
+def _every(values: Iterable[Any], step: int) -> Iterator[Any]:
+    if hasattr(values, "__getitem__"):
+        yield from values[::step]
+        return
+    for index, value in enumerate(values):
+        if index >= _SAMPLE * step:
+            return
+        if index % step == 0:
+            yield value
+
+
+def _element_bytes(value: Any) -> int:
+    return sys.getsizeof(value) if isinstance(value, int | float) else held_bytes(value)
+
+
+def _object_bytes(value: Any) -> int:
+    kind = type(value)
+    if not kind.__module__.startswith("gamay."):
+        retained = getattr(value, "num_retained", None)
+        return _OBJECT_BYTES + (_BYTES_PER_RETAINED * int(retained) if isinstance(retained, int) else 0)
+    try:
+        read = _READERS[kind]
+    except KeyError:
+        read = _READERS[kind] = _reader(kind)
+    if read is None:  # attributes that come and go
+        return sum(held_bytes(part) for name, part in vars(value).items() if name not in _SHARED)
+    return sum(map(held_bytes, read(value)))
+
+
+_READERS: dict[type, Callable[[Any], tuple[Any, ...]] | None] = {}
+
+
+def _reader(kind: type) -> Callable[[Any], tuple[Any, ...]] | None:
+    """Return what reads the attributes of a class with slots that may hold something; None for other classes."""
+    names = [name for owner in kind.__mro__ for name in getattr(owner, "__slots__", ()) if name not in _SHARED]
+    if not names:
+        return None if hasattr(kind, "__dict__") or not hasattr(kind, "__slots__") else lambda _: ()
+    getter = attrgetter(*names)
+    return (lambda value: (getter(value),)) if len(names) == 1 else getter

@@ -1,0 +1,211 @@
+"""A query holds no more than its budget, gives everything back, and says what held it."""
+
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pytest
+
+from gamay.base import guard
+from gamay.base.clock import SYSTEM_CLOCK
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.vector import EncodedVector, Vector
+from gamay.model.indexing import IndexingConfig
+from gamay.model.schema import FieldSpec, Schema
+from gamay.model.table_config import TableConfig
+from gamay.model.types import DataType
+from gamay.query.bind import bind
+from gamay.query.budget import Budget, ProcessBudget, ScanLimits, configured, machine_memory
+from gamay.query.deadline import Deadline
+from gamay.query.execute import execute
+from gamay.query.held import held_bytes
+from gamay.query.pool import WorkPool
+from gamay.query.reduce import reduce
+from gamay.query.response import BrokerResponse, ResultTable, encode, to_json
+from gamay.segment.builder import SegmentBuilder
+from gamay.segment.reader import open_segment
+from gamay.sql.parser import parse_query
+
+ROWS = 60_000
+SCHEMA = Schema("many", (FieldSpec("k", DataType.LONG), FieldSpec("s", DataType.STRING), FieldSpec("g", DataType.INT)))
+
+
+@pytest.fixture(scope="module")
+def segments(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Two segments of distinct keys, `k` without a dictionary."""
+    folder = tmp_path_factory.mktemp("many")
+    config = TableConfig.offline("many", indexing=IndexingConfig(no_dictionary_columns=("k",)))
+    built = []
+    for number in range(2):
+        builder = SegmentBuilder(SCHEMA, config, f"many_{number}", folder)
+        rows = range(number * ROWS, (number + 1) * ROWS)
+        columns = [
+            pa.array(rows, pa.int64()),
+            pa.array([f"user-{i}" for i in rows]),
+            pa.array([i % 9 for i in rows], pa.int32()),
+        ]
+        builder.append(pa.RecordBatch.from_arrays(columns, names=["k", "s", "g"]))
+        built.append(open_segment(builder.build()))
+    return built
+
+
+def run(segments: Any, sql: str, budget: Budget, threads: int = 2) -> bytes:
+    """Answer a query to the last byte under a budget."""
+    deadline = Deadline.after_ms(60_000, SYSTEM_CLOCK, budget)
+    before = guard.enter(deadline)
+    try:
+        with WorkPool(threads) as pool:
+            bound = bind(parse_query(sql), SCHEMA)
+            answer = reduce(bound, [execute(bound, segments, pool, deadline)])
+        return encode(BrokerResponse(table=answer.table, stats=answer.stats))
+    finally:
+        guard.enter(before)
+
+
+LARGE = [
+    ("SET numGroupsLimit = 10000000; SELECT k, COUNT(*) FROM many GROUP BY k LIMIT 10", "groups|distinct values"),
+    ("SET numGroupsLimit = 10000000; SELECT s, g, SUM(k) FROM many GROUP BY s, g LIMIT 10", "groups|distinct values"),
+    ("SELECT k, DISTINCTCOUNTHLL(s) FROM many GROUP BY k LIMIT 10", "states of aggregates|groups"),
+    ("SELECT DISTINCT k, s FROM many LIMIT 1000000", "distinct"),
+    ("SELECT DISTINCT k FROM many ORDER BY k LIMIT 1000000", "distinct"),
+    ("SELECT * FROM many LIMIT 100000000", "rows"),
+    ("SELECT * FROM many ORDER BY g, k LIMIT 100000000", "rows"),
+    ("SELECT ARRAYAGG(s, 'STRING') FROM many", "states of aggregates"),
+    ("SELECT ARRAYAGG(k, 'LONG', true) FROM many", "states of aggregates"),
+    ("SELECT LISTAGG(s, ',') FROM many", "states of aggregates"),
+    ("SELECT DISTINCTCOUNT(k) FROM many WHERE g < 8", "states of aggregates|distinct values"),
+    ("SELECT g, DISTINCTCOUNT(s) FROM many GROUP BY g", "states of aggregates|distinct values"),
+    ("SELECT DISTINCTCOUNT(s) FROM many", "states of aggregates|distinct values"),
+    ("SELECT PERCENTILE(k, 50) FROM many", "states of aggregates"),
+    ("SELECT UPPER(s), COUNT(*) FROM many GROUP BY UPPER(s) LIMIT 10", "distinct values|groups"),
+    ("SELECT s, g, COUNT(*) FROM many GROUP BY ROLLUP(s, g) LIMIT 10", "groups|distinct values"),
+]
+
+
+@pytest.mark.parametrize(("sql", "what"), LARGE)
+def test_a_query_that_holds_too_much_is_ended_and_says_what_it_held(segments: Any, sql: str, what: str) -> None:
+    process = ProcessBudget(1 << 40, 1 << 40)
+    budget = Budget(1_000_000, process)
+    with pytest.raises(QueryError, match=rf"1,000,000 bytes \(maxQueryMemoryBytes\).* of it are ({what})") as raised:
+        run(segments, sql, budget)
+    assert raised.value.code is ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED
+    assert "filter more" in str(raised.value) or "select fewer" in str(raised.value)
+    budget.close()
+    assert (process.held, len(process.holding)) == (0, 0)
+
+
+@pytest.mark.parametrize(("sql", "_"), LARGE)
+def test_with_enough_memory_the_answer_is_the_same_as_without_a_budget(segments: Any, sql: str, _: str) -> None:
+    process = ProcessBudget(1 << 40, 1 << 40)
+    budget = Budget(1 << 38, process)
+    free = Deadline.after_ms(60_000, SYSTEM_CLOCK)
+    with WorkPool(2) as pool:
+        bound = bind(parse_query(sql), SCHEMA)
+        answer = reduce(bound, [execute(bound, segments, pool, free)])
+    expected = encode(BrokerResponse(table=answer.table))
+    assert run(segments, sql, budget).partition(b',"numRowsResultSet"')[0] == expected.partition(b',"numRowsResultSet"')[0]
+    budget.close()
+    assert process.held == 0
+
+
+def test_small_queries_hold_nothing_worth_counting(segments: Any) -> None:
+    budget = Budget(1000, ProcessBudget(1 << 40, 1 << 40))
+    run(segments, "SELECT g, COUNT(*), SUM(k), MAX(k) FROM many GROUP BY g", budget)
+    run(segments, "SELECT COUNT(*) FROM many WHERE s LIKE '%7'", budget)
+    run(segments, "SELECT * FROM many LIMIT 10", budget)
+    assert budget.held == 0
+
+
+def test_when_all_queries_hold_too_much_the_one_that_holds_most_is_ended() -> None:
+    process = ProcessBudget(100, 80)
+    large, small = Budget(80, process), Budget(80, process)
+    large.change("rows", 70)
+    small.change("rows", 40)  # goes on: another one holds more
+    assert (large.is_killed, small.is_killed) == (True, False)
+    deadline = Deadline.after_ms(1000, SYSTEM_CLOCK, large)
+    with pytest.raises(QueryError, match=r"gamay\.query\.memory\.total\.bytes") as raised:
+        deadline.check()
+    assert raised.value.code is ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED
+    large.close()
+    assert process.held == 40
+    small.change("rows", 30)
+    with pytest.raises(QueryError, match=r"101 bytes of 80 bytes"):
+        small.change("rows", 31)
+
+
+def test_the_query_that_asks_is_ended_when_it_holds_most() -> None:
+    process = ProcessBudget(100, 100)
+    Budget(100, process).change("rows", 45)
+    with pytest.raises(QueryError, match="this one held most"):
+        Budget(100, process).change("rows", 60)
+
+
+def test_a_query_never_has_more_than_the_process(segments: Any) -> None:
+    with pytest.raises(QueryError, match="maxQueryMemoryBytes"):
+        run(segments, "SELECT * FROM many LIMIT 1000000", Budget(1 << 40, ProcessBudget(500_000, 1 << 40)))
+
+
+@pytest.mark.parametrize(
+    ("limits", "sql", "name"),
+    [
+        (ScanLimits(docs=100), "SELECT g, COUNT(*) FROM many GROUP BY g", "maxDocsScanned"),
+        (ScanLimits(entries_in_filter=10), "SELECT COUNT(*) FROM many WHERE g <> 3", "maxEntriesScannedInFilter"),
+        (ScanLimits(entries_post_filter=10), "SELECT SUM(k), SUM(g) FROM many WHERE g = 3", "maxEntriesScannedPostFilter"),
+    ],
+)
+def test_a_query_that_reads_too_much_is_ended(segments: Any, limits: ScanLimits, sql: str, name: str) -> None:
+    process = ProcessBudget(1 << 40, 1 << 40)
+    with pytest.raises(QueryError, match=name) as raised:
+        run(segments, sql, Budget(1 << 38, process, limits))
+    assert raised.value.code is ErrorCode.QUERY_SCAN_LIMIT_EXCEEDED
+    run(segments, sql, Budget(1 << 38, process, ScanLimits(10**6, 10**6, 10**6)))
+
+
+def test_scan_limits_can_be_logged_only(segments: Any, caplog: pytest.LogCaptureFixture) -> None:
+    limits = ScanLimits(docs=100, is_enforced=False)
+    run(segments, "SELECT g, COUNT(*) FROM many GROUP BY g", Budget(1 << 38, ProcessBudget(1 << 40, 1 << 40), limits))
+    assert "maxDocsScanned" in caplog.text
+
+
+def test_settings_of_the_cluster_give_the_budgets() -> None:
+    default = ProcessBudget(1000, 400)
+    assert configured({}, default) == (1000, 400)
+    assert configured({"gamay.query.memory.total.bytes": "300"}, default) == (300, 300)
+    assert configured({"gamay.query.memory.max.bytes": "50"}, default) == (1000, 50)
+    assert configured({"gamay.query.memory.max.bytes": "lots"}, default) == (1000, 400)
+    assert 1 << 26 < machine_memory() < 1 << 50
+    machine = ProcessBudget.of_machine()
+    assert machine.query_bytes < machine.total_bytes < machine_memory()
+
+
+def test_bytes_of_arrays_are_exact_and_those_of_objects_close() -> None:
+    assert held_bytes(np.zeros(1000)) == 8000
+    assert held_bytes(Vector(DataType.LONG, np.zeros(1000, np.int64))) == 8000
+    text = pa.array(["x" * 100] * 1000)
+    assert held_bytes(text) == text.nbytes
+    dictionary = Vector(DataType.STRING, text)
+    assert held_bytes(EncodedVector(np.zeros(10, np.uint8), dictionary)) == 10  # the dictionary is the segment's
+    mapped = np.frombuffer(memoryview(bytes(4096)), np.uint8)
+    assert held_bytes(mapped[10:]) == 0  # so are mapped buffers
+    assert 100_000 < held_bytes(["y" * 50 for _ in range(1000)]) < 120_000
+    assert 50_000 < held_bytes({str(i): i for i in range(1000)}) < 200_000
+    objects = np.empty(1000, object)
+    objects[:] = ["z" * 50] * 1000
+    assert 90_000 < held_bytes(objects) < 120_000
+
+
+def test_a_long_answer_is_the_same_text_as_a_short_one() -> None:
+    rng = np.random.default_rng(1)
+    count = 50_000
+    lists = np.concatenate([[0], np.cumsum(rng.integers(0, 4, count))]).astype(np.int64)
+    columns = (
+        Vector(DataType.LONG, rng.integers(-9, 9, count)),
+        Vector(DataType.STRING, pa.array([f"ü{i}" for i in range(count)]), None, rng.random(count) < 0.1),
+        Vector(DataType.DOUBLE, rng.random(int(lists[-1])), lists),
+        Vector(DataType.BOOLEAN, rng.random(count) < 0.5),
+    )
+    table = ResultTable(("a", "b", "c", "d"), ("LONG", "STRING", "DOUBLE_ARRAY", "BOOLEAN"), columns)
+    response = BrokerResponse(table=table)
+    assert response.is_long
+    assert encode(response) == orjson.dumps(to_json(response))
