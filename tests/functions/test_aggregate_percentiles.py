@@ -162,3 +162,14 @@ def test_raw_twins_are_raw(bind_call: Any) -> None:
 def test_refused(name: str, data_type: DataType, more: Any, words: str, bind_call: Any) -> None:
     with pytest.raises(QueryError, match=words):
         bind_call(name, [data_type], *more)
+
+
+@pytest.mark.parametrize("coded", [False, True])
+def test_few_values_stay_apart(coded: bool, bind_call: Any, whole: Any) -> None:
+    """Between two values that half of all rows have each, only the rows beside the border are interpolated."""
+    values = np.random.default_rng(1).choice([1, 2, 3], 100_000, p=[0.3, 0.4, 0.3])
+    operand: Operand = encoded(values) if coded else doubles(values)
+    for p in (1, 25, 35, 50, 65, 75, 99):
+        assert whole(bind_call("percentiletdigest", [DataType.DOUBLE], p), [operand], None, 1).values[0] == exact(values, p)
+    few = encoded([1, 2, 2, 2, 3, 5]) if coded else doubles([1, 2, 2, 2, 3, 5])
+    assert whole(bind_call("percentiletdigest", [DataType.DOUBLE], 50), [few], None, 1).values[0] == 2

@@ -341,7 +341,7 @@ class Expressions:
         whole, position = self.whole_list(), self.pick.randrange(1, 4)
         if kind == 5:
             sql = f"arrayElementAtInt({whole.sql}, {position})"
-            return call(sql, "INT", lambda a: f.element_at(a, position, f.INT_MIN), whole)
+            return call(sql, "INT", lambda a: f.element_at(a, position, 0), whole)
         return call(f"arrayIndexOfInt({whole.sql}, {position})", "INT", lambda a: f.index_of(a, position), whole)
 
     def _of_other(self) -> Node:

@@ -146,10 +146,10 @@ register_scalar(
 
 def _element_at(data_type: DataType) -> Callable[[Vector, int], Vector]:
     def compute(vector: Vector, position: int) -> Vector:
-        """From 1; a row that has no such element gets the placeholder."""
+        """From 1; a row that has no such element gets 0 or an empty text."""
         lengths = _lengths(vector)
         inside = (position >= 1) & (lengths >= position)
-        padded = concat([vector.values, array_of([placeholder(data_type)], data_type)])
+        padded = concat([vector.values, array_of(["" if data_type is STRING else 0], data_type)])
         assert vector.offsets is not None
         index = np.where(inside, vector.offsets[:-1] + position - 1, len(padded) - 1)
         return Vector(data_type, take(padded, index))
