@@ -131,3 +131,16 @@ def test_many_sets_are_answered(trips: Any) -> None:
 def test_plans_show_the_sets(trips: Any) -> None:
     rows = trips.rows("EXPLAIN PLAN FOR SELECT kind, city, count(*) FROM trips GROUP BY ROLLUP(kind, city)")
     assert any("groupKeys:kind, city, groupingSets:[(kind, city), (kind), ()]" in row[0] for row in rows)
+
+
+def test_conditions_are_keys_as_well(trips: Any) -> None:
+    """Without parentheses of their own, in all forms, nested and beside lists of keys."""
+    for written, plain in (
+        ("ROLLUP(kind > 1, city)", "ROLLUP((kind > 1), city)"),
+        ("CUBE(city, kind IN (1, 2) OR day = 3)", "CUBE(city, (kind IN (1, 2) OR day = 3))"),
+        ("GROUPING SETS((kind > 1, city), NOT kind = 2, ROLLUP(kind < 3), ())", None),
+    ):
+        plain = plain or "GROUPING SETS((kind > 1, city), (NOT kind = 2), ROLLUP((kind < 3)), ())"
+        sql = "SELECT count(*) FROM trips GROUP BY {} LIMIT 1000"
+        assert sorted(trips.rows(sql.format(written))) == sorted(trips.rows(sql.format(plain)))
+        assert len(trips.rows(sql.format(written))) > 5

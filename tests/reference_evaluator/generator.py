@@ -286,7 +286,17 @@ class Generator(Conditions):
         if self.chance(0.5):
             return Aggregate("COUNT(*)", "LONG", (), a.count, of_nothing=0)
         arg = self.column(self.shape.choice(tuple(self.table.types))) if self.chance(0.6) else self.number(1)
+        if self.chance(0.2):
+            arg = self.column(self.shape.choice(self.roles.keys))
+            return Aggregate(f"COUNT(DISTINCT {arg.sql})", "INT", (arg,), a.distinct_count, of_nothing=0)
         return Aggregate(f"COUNT({arg.sql})", "LONG", (arg,), a.count, of_nothing=0)
+
+    def _counted(self) -> Node:
+        """Return a number for the rows that a condition holds for, and another for the others."""
+        condition, one, other = self.condition(1), self.small(), self.small(-3, 3)
+        sql = f"CASE WHEN {condition.sql} THEN {one.sql} ELSE {other.sql} END"
+        first, second = one.value({}), other.value({})
+        return call(sql, "INT", lambda holds: first if holds is True else second, condition, takes_nulls=True)
 
     def _basic(self) -> Aggregate:
         arg = self.safe_number()
@@ -294,7 +304,9 @@ class Generator(Conditions):
             (("SUM", a.total), ("MIN", a.least), ("MAX", a.greatest), ("AVG", a.average), ("MINMAXRANGE", a.spread))
         )
         exact = True
-        if self.chance(0.35):
+        if self.chance(0.2):
+            arg = self._counted()
+        elif self.chance(0.35):
             arg, exact = self.double(2), name in ("MIN", "MAX")
         if name in ("MIN", "MAX") and self.chance(0.1):
             arg = self.time_column()
@@ -453,7 +465,8 @@ class Generator(Conditions):
                 self.list,
                 lambda: self.choice_of(lambda: self.number(1)),
                 lambda: self.choice_of(lambda: self.text(1)),
-                lambda: self._virtual(),
+                self._virtual,
+                lambda: self.condition(1),
             )
         )
 
@@ -467,12 +480,17 @@ class Generator(Conditions):
         if self.chance(0.2):
             return self.column(self.shape.choice((*self.roles.number_lists, *self.roles.text_lists)))
         made = self.one_of(
-            (lambda: self.number(1), lambda: self.text(1), self.time, self._time_key, self.list, self._of_other)
+            (
+                lambda: self.number(1),
+                lambda: self.text(1),
+                self.time,
+                self._of_time,
+                self.list,
+                self._of_other,
+                lambda: self.condition(1),
+            )
         )
         return made if made.exact else self.number_column()
-
-    def _time_key(self) -> Node:
-        return self._of_time()
 
     def _keys(self, most: int, singles: bool = False) -> list[Node]:
         keys: dict[str, Node] = {}
@@ -561,7 +579,12 @@ class Generator(Conditions):
     def _having(self, statement: Statement) -> Node | None:
         """Return a condition on an aggregate that may not be selected, and perhaps on another."""
         parts: list[Node] = []
+        numbers = [key for key in statement.keys if key.type in RANKS and key.sql.strip('"') in self.table.types]
         for _ in range(self.shape.randrange(1, 3)):
+            if numbers and statement.sets is None and self.chance(0.2):
+                key = _computed(self.shape.choice(numbers))
+                parts.append(compares(self.shape.choice(COMPARISONS), key, self.small(-5, 40)))
+                continue
             made = self._basic() if self.chance(0.7) else self._count()
             if not made.exact:
                 made = Aggregate("COUNT(*)", "LONG", (), a.count, of_nothing=0)
@@ -582,12 +605,24 @@ class Generator(Conditions):
         statement = Statement("group", [], keys=keys)
         shown_keys = [_computed(key) for key in keys]
         outputs = self._outputs(statement, self.shape.randrange(1, 4), keys)
+        whole = [key for key in shown_keys if key.sql in ('"i"', '"month"', '"day"', '"hour"')]
+        if whole and self.chance(0.5):
+            outputs.append(self._of_key(self.shape.choice(whole)))
         self._arrange(statement, shown_keys, outputs)
         if self.chance(0.1):
             statement.group_sql = ", ".join(
                 str(statement.items.index(key) + 1) if key in statement.items else key.sql for key in shown_keys
             )
         return self._window(statement)
+
+    def _of_key(self, key: Node) -> Node:
+        """Return an expression of a key, which is computed after aggregation: whole numbers stay whole."""
+        by = self.pick.randrange(2, 9)
+        operator = self.shape.choice("+-*/")
+        sql = f"({key.sql} {operator} {by})"
+        if operator == "/":
+            return call(sql, "DOUBLE", lambda x: x / by, key)
+        return call(sql, "LONG", {"+": lambda x: x + by, "-": lambda x: x - by, "*": lambda x: x * by}[operator], key)
 
     def _arrange(self, statement: Statement, keys: Sequence[Node], outputs: Sequence[Node]) -> None:
         kept = [key for key in keys if self.chance(0.85)]

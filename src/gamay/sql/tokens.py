@@ -10,6 +10,7 @@ keywords of this dialect, and forms with keywords inside parentheses become plai
 | `EXTRACT(YEAR FROM x)`               | `extract('YEAR', x)`       |
 | `TRIM(LEADING 'c' FROM x)`           | `trim from('LEADING', 'c', x)` |
 | `POSITION('c' IN x)`                 | `position('c', x)`             |
+| `ROLLUP (a > 1, b)`                  | `ROLLUP ((a > 1), b)`          |
 | `DATE '2020-01-01'`, `TIMESTAMP '…'` | the string                 |
 
 A literal's token holds its number as text, and a list's also how many literals it has and which have a minus; strings that
@@ -87,6 +88,7 @@ _DEEPER = ("NOT", "CASE", "IN", "LIKE", "BETWEEN", "IS")
 _SEPARATORS = ("AND", "OR", "WHEN", "THEN", "ELSE", "SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER")
 _LIKELY_NAMES = ("GROUP", "ORDER", "DESC", "ASC", "LIMIT", "OFFSET", "FETCH", "END", "CASE")
 DEPTH_MAX = 200
+_CONDITIONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
 _CALLABLE = ("AND", "OR", "IN", "LIKE", "BETWEEN")  # also functions, where an operand can stand: `and(a, b)`
 
 
@@ -116,6 +118,7 @@ class _Converter:
         self.between = [0]  # for each such level, the BETWEEN whose AND is still to come
         self.chains = [0]  # for each open level, the operators since the last comma or connector: the tree's depth
         self.position = 0
+        self.wrapped: list[int] = []  # levels of grouping sets in which a parenthesis was put before an element
         self.groups = False  # whether this is the GROUP BY clause
         self.expects_operand = True  # whether one begins at the next lexeme
 
@@ -290,13 +293,16 @@ class _Converter:
         if lexeme.text == "(":
             of_sets = bool(self.tokens) and self.tokens[-1].token_type in _SETS.values()
             self._open(lexeme, GROUPING_SETS if of_sets else "")
+            self._begin_element(lexeme)
             return
         if lexeme.text == ")":
             if not self.open:
                 raise syntax_error(self.text, lexeme.start, "this parenthesis closes nothing")
+            self._end_element(lexeme)
             self.open.pop()
             self._leave()
         elif lexeme.text == ",":
+            self._end_element(lexeme)
             self.chains[-1] = 0
         else:
             self._deepen(lexeme)
@@ -304,6 +310,27 @@ class _Converter:
         if kind is None:
             raise syntax_error(self.text, lexeme.start, f"unexpected {lexeme.shown}")
         self._emit(kind, lexeme.text, lexeme)
+        if lexeme.text == ",":
+            self._begin_element(lexeme)
+
+    def _begin_element(self, lexeme: Lexeme) -> None:
+        """Put a condition among grouping sets into parentheses: the parser takes nothing weaker than `+` there."""
+        if not self.open or self.open[-1][1] != GROUPING_SETS:
+            return
+        depth = 0
+        for following in self.lexemes[self.position :]:
+            depth += following.is_op("(") - following.is_op(")")
+            if depth < 0 or (depth == 0 and following.is_op(",")) or following.kind is Kind.END:
+                return
+            if depth == 0 and (following.is_op(*_CONDITIONS) or following.is_word("NOT", "IS", *_CALLABLE)):
+                self.wrapped.append(len(self.open))
+                self._emit(TokenType.L_PAREN, "(", lexeme)
+                return
+
+    def _end_element(self, lexeme: Lexeme) -> None:
+        if self.wrapped and self.wrapped[-1] == len(self.open):
+            self.wrapped.pop()
+            self._emit(TokenType.R_PAREN, ")", lexeme)
 
     def _check_operand(self, lexeme: Lexeme, following: Lexeme) -> None:
         after = self.lexemes[min(self.position + 2, len(self.lexemes) - 1)]
