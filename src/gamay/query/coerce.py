@@ -5,10 +5,10 @@ Nothing is truncated or wrapped. FLOAT columns are compared as float32, so that 
 
 import math
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -55,6 +55,20 @@ def coerce_equal(literal: Literal, data_type: DataType, column: str) -> LiteralV
     coerced = coerce(literal, data_type, column)
     equal: LiteralValue = coerced.value if coerced.side == 0 else None
     return equal
+
+
+def coerce_each_equal(literals: Sequence[Literal], data_type: DataType, column: str) -> list[LiteralValue]:
+    """Return for each literal what `coerce_equal` does; those of a long list that are of the type already, all at once."""
+    values = [literal.value for literal in literals]
+    kinds = set(map(type, values))
+    if kinds == {str} and data_type.is_text:
+        return values
+    bits = _INTEGER_BITS.get(data_type)
+    if kinds == {int} and bits is not None:
+        whole = cast(list[int], values)
+        if min(whole) >= -(1 << bits - 1) and max(whole) < 1 << bits - 1:
+            return values
+    return [coerce_equal(literal, data_type, column) for literal in literals]
 
 
 def coerce_lower(literal: Literal, data_type: DataType, column: str, inclusive: bool) -> tuple[LiteralValue, bool]:

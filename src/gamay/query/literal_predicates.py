@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gamay.functions.expression import Expression, Literal, LiteralValue
 from gamay.model.types import DataType
-from gamay.query.coerce import coerce_equal, coerce_lower, coerce_upper
+from gamay.query.coerce import coerce_each_equal, coerce_equal, coerce_lower, coerce_upper
 from gamay.query.predicate import NOTHING, Filter, In, Range, negation
 
 # comparisons, and what each becomes when its operands change places
@@ -32,7 +32,7 @@ def literal_predicate(name: str, column: str, data_type: DataType, operands: Seq
     if name == "between" and len(literals) == 2:
         return _between(column, data_type, literals)
     if name in ("in", "notin"):
-        values = dict.fromkeys(coerce_equal(literal, data_type, column) for literal in literals)
+        values = dict.fromkeys(coerce_each_equal(literals, data_type, column))
         values.pop(None, None)
         found: Filter = In(column, tuple(values)) if values else NOTHING
         return found if name == "in" else negation(found)

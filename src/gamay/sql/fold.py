@@ -5,7 +5,7 @@ from gamay.functions.evaluate import evaluate_constant
 from gamay.functions.expression import Call, Expression, Literal
 from gamay.functions.registry import scalar_function
 from gamay.functions.text import to_text
-from gamay.sql.slots import Slot
+from gamay.sql.slots import Slot, with_members
 from gamay.sql.translate import FALSE, TRUE, oriented
 
 
@@ -31,7 +31,7 @@ class Folder:
         name = expression.name
         if name in ("and", "or"):
             return _connected(name, args)
-        if name == "negate" and isinstance(args[0], Slot) and args[0].is_number:
+        if name == "negate" and len(args) == 1 and isinstance(args[0], Slot) and args[0].is_number:
             return args[0].negative()
         call = expression if args == expression.args and _same(args, expression.args) else Call(name, args)
         if args and not all(isinstance(arg, Literal) for arg in args):
@@ -41,7 +41,7 @@ class Folder:
             return call
         self.has_computed = True
         try:
-            return evaluate_constant(call)
+            return evaluate_constant(with_members(call))
         except QueryError as error:
             if error.code is ErrorCode.QUERY_EXECUTION:
                 raise QueryError(ErrorCode.QUERY_VALIDATION, f"{to_text(call)} has no value: {error}") from error

@@ -40,7 +40,8 @@ def parse_gapfill(text: str, options: Mapping[str, str] | None, parse_level: Par
 
     options: those of the request. parse_level: compiles the text of one level.
     """
-    if _MAY_GAPFILL.search(text) is None:
+    lowered = text.lower()
+    if ("gapfill" not in lowered and lowered.count("select") < 2) or _MAY_GAPFILL.search(text) is None:
         return None
     levels = _split(text)
     queries = [parse_level(level.text, options if i == 0 else None) for i, level in enumerate(levels)]

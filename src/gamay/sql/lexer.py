@@ -21,9 +21,13 @@ _LEXEME = re.compile(
     rf"(?P<space>\s+|{COMMENT})|(?P<string>{STRING})|(?P<quoted>{QUOTED})|(?P<number>{NUMBER})"
     rf"|(?P<word>{_WORD_CHAR}+)|(?P<op><>|!=|<=|>=|\|\||/(?!\*)|[-+*%=<>(),.;\[\]])"
 )
-# a long list of constants after IN: one lexeme, for a million of them are a query like any other
-_LIST = re.compile(rf"\s*(?:-\s*)?(?:{STRING}|{NUMBER})(?:\s*,\s*(?:-\s*)?(?:{STRING}|{NUMBER})){{31,}}+(?=\s*\))")
-_LIST_PART = re.compile(rf"(-?)\s*(?:{STRING}|{NUMBER})")
+# a long list of constants after IN, from the word on: one lexeme and one literal, for 100,000 are a query like any other
+_LISTED = rf"(?:-\s*)?(?:{STRING}|{NUMBER})"
+IN_LIST = rf"(?<!{_WORD_CHAR})[iI][nN]\s*\(\s*{_LISTED}(?:\s*,\s*{_LISTED}){{31,}}+(?=\s*\))"
+IN_LISTS_FROM = 128
+"""A text with such a list has so many characters at least; in shorter ones none is looked for."""
+_IN_LIST = re.compile(IN_LIST)
+_LEXEMES_MAX = 100_000
 _NAME_MAX = 1024
 _SHOWN_MAX = 60
 
@@ -44,9 +48,8 @@ class Kind(Enum):
 class Lexeme:
     """A piece of the text at `start`.
 
-    text: a word in upper case; a quoted name or string without its quotes; an operator; of a list of literals their number,
-    and after colons the positions of those with a minus; empty at the end.
-    source: as written. literal: the number of the (first) literal, -1 for what is none.
+    text: a word in upper case; a quoted name or string without its quotes; an operator; empty for a list of literals, and at
+    the end. source: as written. literal: the number of the literal (a list is one), -1 for what is none.
     """
 
     kind: Kind
@@ -91,16 +94,15 @@ def lex(text: str) -> list[Lexeme]:
         source = match[0]
         if group == "word":
             lexemes.append(Lexeme(Kind.WORD, source.upper(), source, position))
+            listed = _IN_LIST.match(text, position) if len(source) == 2 and len(text) >= IN_LISTS_FROM else None
+            if listed is not None:
+                match = listed
+                opening = text.index("(", position)
+                lexemes.append(Lexeme(Kind.OP, "(", "(", opening))
+                lexemes.append(Lexeme(Kind.LIST, "", text[opening + 1 : listed.end()], opening + 1, literals))
+                literals += 1
         elif group == "op":
             lexemes.append(Lexeme(Kind.OP, source, source, position))
-            if source == "(" and len(lexemes) > 1 and lexemes[-2].is_word("IN"):
-                listed = _LIST.match(text, match.end())
-                if listed is not None:
-                    match = listed
-                    signs = _LIST_PART.findall(listed[0])
-                    shape = ":".join([str(len(signs)), *(str(i) for i, sign in enumerate(signs) if sign)])
-                    lexemes.append(Lexeme(Kind.LIST, shape, listed[0], listed.start(), literals))
-                    literals += len(signs)
         elif group == "quoted":
             lexemes.append(Lexeme(Kind.QUOTED, _name(text, position, source), source, position))
         elif group != "space":
@@ -108,6 +110,9 @@ def lex(text: str) -> list[Lexeme]:
             lexemes.append(Lexeme(kind, value, source, position, literals))
             literals += 1
         position = match.end()
+        if len(lexemes) > _LEXEMES_MAX:
+            message = f"the query has more than {_LEXEMES_MAX:,} words and signs; IN (…) takes any number of constants"
+            raise syntax_error(text, position, message)
     lexemes.append(Lexeme(Kind.END, "", "", len(text)))
     return lexemes
 

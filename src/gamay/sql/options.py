@@ -45,7 +45,7 @@ def parse_query_options(text: str) -> dict[str, str]:
 
 def split_trailing_option(text: str) -> tuple[str, dict[str, str]]:
     """Cut `OPTION(key=value, …)` off the end of a query; quotes around a value, which some clients write, are dropped."""
-    match = _TRAILING_OPTION.search(text)
+    match = _TRAILING_OPTION.search(text) if "option" in text.lower() else None
     if match is None or _in_comment(text[: match.start()]):
         return text, {}
     return text[: match.start()], {name: _unquoted(value) for name, value in _parsed(match[1], ",")}

@@ -12,14 +12,14 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.conditions import use_parser
-from gamay.functions.expression import Expression
+from gamay.functions.expression import Expression, Literal
 from gamay.sql.errors import syntax_error
 from gamay.sql.fold import Folder
 from gamay.sql.gapfill import parse_gapfill
@@ -27,7 +27,7 @@ from gamay.sql.option_values import check_options
 from gamay.sql.options import split_trailing_option
 from gamay.sql.query import Query
 from gamay.sql.row_limits import STANDARD_LIMITS, RowLimits, with_limits
-from gamay.sql.slots import Lifted, lift_literals, to_literal, without_slots
+from gamay.sql.slots import Lifted, lift_literals, without_slots
 from gamay.sql.statement import parse_single_expression
 from gamay.sql.template import Template, check_number_range, compile_template
 
@@ -82,14 +82,14 @@ def parse_query(
     """
     body, trailing = split_trailing_option(text)
     lifted = lift_literals(body)
-    literals = [to_literal(source) for source in lifted.sources]
+    literals = lifted.literals()
     key = (lifted.key, lifted.pattern)
     template = plans.get(key)
     if template is None or not template.fits(literals):
         gapfilled = None if plans is _level_plans else parse_gapfill(text, options, partial(_parse_level, limits=limits))
         if gapfilled is not None:
             return gapfilled
-        template = _compiled(body, lifted)
+        template = _compiled(body, lifted, literals)
         if len(body) <= _CACHED_TEXT_MAX:
             plans.put(key, template)
     query = template.fill(literals)
@@ -104,7 +104,7 @@ def parse_query(
     return replace(query, options=merged)
 
 
-def _compiled(body: str, lifted: Lifted) -> Template:
+def _compiled(body: str, lifted: Lifted, literals: Sequence[Literal]) -> Template:
     """Compile a new text; what Unicode does not have, or what nests too deeply for this process, is no query."""
     try:
         body.encode()
@@ -112,7 +112,7 @@ def _compiled(body: str, lifted: Lifted) -> Template:
         message = "The query is no valid Unicode text: half a surrogate pair stands there alone"
         raise syntax_error(body.encode(errors="replace").decode(), error.start, message) from None
     try:
-        return compile_template(body, lifted)
+        return compile_template(body, lifted, literals)
     except RecursionError:
         raise QueryError(ErrorCode.SQL_PARSING, "The query is nested too deeply; write it with fewer levels") from None
 
@@ -124,7 +124,8 @@ def _parse_level(text: str, options: Mapping[str, str] | None, limits: RowLimits
 
 def parse_expression(text: str) -> Expression:
     """Parse a single expression, as in ingestion transforms and filters; raises QueryError."""
-    slots = lift_literals(text).slots()
+    lifted = lift_literals(text)
+    slots = lifted.slots(lifted.literals())
     expression = Folder().fold(parse_single_expression(text, slots))
     check_number_range(expression)
     return without_slots(expression)

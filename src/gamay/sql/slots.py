@@ -8,18 +8,18 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from operator import itemgetter
 from typing import TypeAlias
 
 from gamay.functions.expression import Call, Expression, Literal
 from gamay.model.types import DataType
-from gamay.sql.lexer import COMMENT, NUMBER, QUOTED, STRING, unquote
+from gamay.sql.lexer import COMMENT, IN_LIST, IN_LISTS_FROM, NUMBER, QUOTED, STRING, unquote
 
 _INT_MAX = 2**31 - 1
 _LONG_MAX = 2**63 - 1
 _DIGITS_MAX = 100  # Python refuses to read integers of thousands of digits
-_MANY = 32
 _CUT = re.compile(rf"({COMMENT}|{STRING}|{QUOTED}|{NUMBER})")
+_CUT_LISTS = re.compile(rf"({COMMENT}|{STRING}|{QUOTED}|{NUMBER}|{IN_LIST})")
+_LISTED = re.compile(rf"(-?)\s*({STRING}|{NUMBER})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,16 @@ class Slot(Literal):
 
     def plain(self) -> Literal:
         return Literal(self.value, self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class LiteralList(Slot):
+    """The constants of a long IN (…), which are one literal of the text; `filler` puts the members in their place.
+
+    type: BIG_DECIMAL when a member is a whole number beyond 64 bits.
+    """
+
+    members: tuple[Literal, ...] = ()
 
 
 def negate(literal: Literal) -> Literal:
@@ -66,16 +76,19 @@ class Lifted:
     sources: tuple[str, ...]
     pattern: tuple[int, ...] | None
 
-    def slots(self) -> list[Slot]:
-        """Return the slot of each literal of the text, in order."""
-        literals = [to_literal(source) for source in self.sources]
+    def literals(self) -> list[Literal]:
+        """Return what the distinct literals stand for."""
+        return [to_literal(source) for source in self.sources]
+
+    def slots(self, literals: Sequence[Literal]) -> list[Slot]:
+        """Return the slot of each literal of the text, in order; `literals` are the distinct ones."""
         numbers = range(len(literals)) if self.pattern is None else self.pattern
-        return [Slot(literals[i].value, literals[i].type, i) for i in numbers]
+        return [_slot(literals[i], i) for i in numbers]
 
 
 def lift_literals(text: str) -> Lifted:
     """Cut the literals out of a text in one pass; comments and quoted names stay."""
-    parts = _CUT.split(text)
+    parts = (_CUT if len(text) < IN_LISTS_FROM else _CUT_LISTS).split(text)
     seen: dict[str, int] = {}
     pattern: list[int] = []
     for i in range(1, len(parts), 2):
@@ -85,6 +98,10 @@ def lift_literals(text: str) -> Lifted:
             parts[i] = "\0s"
         elif first in "0123456789.":
             parts[i] = "\0n"
+        elif first in "iI":
+            opening = source.index("(")
+            parts[i] = f"{source[: opening + 1]}\0l"
+            source = source[opening:]
         else:
             continue
         pattern.append(seen.setdefault(source, len(seen)))
@@ -95,18 +112,64 @@ def to_literal(source: str) -> Literal:
     """Return the constant that a literal's text stands for.
 
     Whole numbers are INT, LONG, or BIG_DECIMAL when 64 bits do not hold them (which the compiler refuses); numbers with a
-    point or an exponent are DOUBLE.
+    point or an exponent are DOUBLE. A text that begins with a parenthesis is a list.
     """
     if source[0] == "'":
         return Literal(unquote(source), DataType.STRING)
     if source.isdigit():
-        number = Decimal(source) if len(source) > _DIGITS_MAX else int(source)
-        if number <= _INT_MAX:
-            return Literal(int(number), DataType.INT)
-        if number <= _LONG_MAX:
-            return Literal(int(number), DataType.LONG)
-        return Literal(Decimal(number), DataType.BIG_DECIMAL)
+        return _whole(Decimal(source) if len(source) > _DIGITS_MAX else int(source))
+    if source[0] == "(":
+        return _list(source[1:])
     return Literal(float(source), DataType.DOUBLE)
+
+
+def _whole(number: int | Decimal) -> Literal:
+    if -_INT_MAX - 1 <= number <= _INT_MAX:
+        return Literal(int(number), DataType.INT)
+    if -_LONG_MAX - 1 <= number <= _LONG_MAX:
+        return Literal(int(number), DataType.LONG)
+    return Literal(Decimal(number), DataType.BIG_DECIMAL)
+
+
+def _list(source: str) -> LiteralList:
+    """Return the constants between the parentheses of IN (…); those of one kind are read all at once."""
+    read = _texts(source) if source.lstrip()[0] == "'" else _numbers(source)
+    if read is None:
+        read = [negate(to_literal(text)) if sign else to_literal(text) for sign, text in _LISTED.findall(source)]
+    huge = any(member.type is DataType.BIG_DECIMAL for member in read)
+    return LiteralList("…", DataType.BIG_DECIMAL if huge else DataType.STRING, members=tuple(read))
+
+
+def _texts(source: str) -> list[Literal] | None:
+    """Return the strings of a list; None when it has others than strings, or a quote in one of them."""
+    parts = source.split("'")
+    if any(between.strip() != "," for between in set(parts[2:-1:2])):
+        return None
+    text = DataType.STRING
+    return [Literal(part, text) for part in parts[1::2]]
+
+
+def _numbers(source: str) -> list[Literal] | None:
+    """Return the whole numbers of a list; None when it has others."""
+    try:
+        numbers = list(map(int, source.split(",")))
+    except ValueError:
+        return None
+    if min(numbers) >= -_INT_MAX - 1 and max(numbers) <= _INT_MAX:
+        int_type = DataType.INT
+        return [Literal(number, int_type) for number in numbers]
+    return [_whole(number) for number in numbers]
+
+
+def _slot(literal: Literal, index: int) -> Slot:
+    if isinstance(literal, LiteralList):
+        return replace(literal, index=index)
+    return Slot(literal.value, literal.type, index)
+
+
+def members(literal: Literal) -> tuple[Literal, ...]:
+    """Return the literals of a list, or the one that is none."""
+    return literal.members if isinstance(literal, LiteralList) else (literal,)
 
 
 Filler: TypeAlias = Callable[[Sequence[Literal]], Expression]
@@ -122,8 +185,8 @@ def filler(expression: Expression) -> Filler | None:
     if not isinstance(expression, Call):
         return None
     name, args = expression.name, expression.args
-    if len(args) > _MANY and all(isinstance(arg, Slot) and not arg.negated for arg in args[1:]):
-        return _list_filler(name, args)
+    if args and isinstance(args[-1], LiteralList):
+        return _list_filler(name, args[:-1], args[-1].index)
     fillers = [filler(arg) for arg in args]
     if all(fill is None for fill in fillers):
         return None
@@ -134,18 +197,24 @@ def filler(expression: Expression) -> Filler | None:
     return lambda literals: Call(name, tuple([arg if fill is None else fill(literals) for arg, fill in pairs]))
 
 
-def _list_filler(name: str, args: tuple[Expression, ...]) -> Filler:
+def _list_filler(name: str, others: Sequence[Expression], index: int) -> Filler:
     """Fill `x IN (…)` with many literals."""
-    first, fill = args[0], filler(args[0])
-    pick = itemgetter(*(arg.index for arg in args[1:] if isinstance(arg, Slot)))
-    return lambda literals: Call(name, (first if fill is None else fill(literals), *pick(literals)))
+    fillers = [(other, filler(other)) for other in others]
+    return lambda literals: Call(
+        name, (*[other if fill is None else fill(literals) for other, fill in fillers], *members(literals[index]))
+    )
+
+
+def with_members(call: Call) -> Call:
+    """Return a call with the members of a list of literals, its last argument, in the place of the list."""
+    last = call.args[-1] if call.args else None
+    return Call(call.name, (*call.args[:-1], *last.members)) if isinstance(last, LiteralList) else call
 
 
 def refilled(expression: Expression, literals: Sequence[Literal]) -> Expression:
     """Return the expression with the values of other literals in its slots."""
     if isinstance(expression, Slot):
-        literal = literals[expression.index]
-        return Slot(literal.value, literal.type, expression.index)
+        return _slot(literals[expression.index], expression.index)
     if isinstance(expression, Call):
         return Call(expression.name, tuple(refilled(arg, literals) for arg in expression.args))
     return expression
@@ -156,5 +225,5 @@ def without_slots(expression: Expression) -> Expression:
     if isinstance(expression, Slot):
         return expression.plain()
     if isinstance(expression, Call):
-        return replace(expression, args=tuple(without_slots(arg) for arg in expression.args))
+        return Call(expression.name, tuple(without_slots(arg) for arg in with_members(expression).args))
     return expression

@@ -15,7 +15,8 @@ from gamay.sql.query import Query
 
 def answered(call: Call, answer: Callable[[str], str]) -> Expression:
     """Return IN_SUBQUERY(x, 'query') with its answer; `answer` returns the id set of a query, as text. Raises QueryError."""
-    return Call("inidset", (call.args[0], Literal(answer(_text_of(call.args)), DataType.STRING)))
+    text = _text_of(call.args)
+    return Call("inidset", (call.args[0], Literal(answer(text), DataType.STRING)))
 
 
 def check_is_id_set(query: Query) -> None:

@@ -12,7 +12,7 @@ from gamay.sql.answers import asks_broker
 from gamay.sql.query import OrderBy, Query, SelectItem
 from gamay.sql.rewrite import Rewritten, item_name, rewrite
 from gamay.sql.row_limits import DEFAULT_LIMIT, LIMIT_MAX, limit_error
-from gamay.sql.slots import Lifted, Slot, filler, refilled
+from gamay.sql.slots import Lifted, Slot, filler, members, refilled
 from gamay.sql.statement import Item, Statement, parse_statement
 
 _DIGITS_SHOWN = 40
@@ -40,13 +40,13 @@ class Template:
         return len(literals) == self.num_literals and all(literals[i] == value for i, value in self.ordinals)
 
 
-def compile_template(text: str, lifted: Lifted) -> Template:
-    """Parse and check a text; raises QueryError."""
-    slots = lifted.slots()
+def compile_template(text: str, lifted: Lifted, literals: Literals) -> Template:
+    """Parse and check a text, whose distinct literals are given; raises QueryError."""
+    slots = lifted.slots(literals)
     statement = parse_statement(text, slots)
     rewritten = rewrite(statement)
-    by_index = {slot.index: slot.plain() for slot in slots}
-    ordinals = tuple((i, by_index[i]) for i in sorted(rewritten.ordinals))
+    by_index = {slot.index: slot for slot in slots}
+    ordinals = tuple((i, by_index[i].plain()) for i in sorted(rewritten.ordinals))
     shape = object()
     fill = _recompiler(statement, shape) if rewritten.has_computed or _has_huge(slots) else _filler(rewritten, shape)
     return Template(
@@ -104,7 +104,8 @@ def check_number_range(expression: Expression) -> None:
     """Raise QueryError for a whole number of the text that 64 bits do not hold."""
     for part in walk(expression):
         if isinstance(part, Slot) and part.type is DataType.BIG_DECIMAL:
-            number = _shortened(literal_text(part.value))
+            huge = next(literal for literal in members(part) if literal.type is DataType.BIG_DECIMAL)
+            number = _shortened(literal_text(huge.value))
             raise QueryError(
                 ErrorCode.SQL_PARSING,
                 f"The number {number} does not fit 64 bits; write CAST('{number}' AS BIG_DECIMAL) or {number}.0",

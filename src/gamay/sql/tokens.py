@@ -13,8 +13,8 @@ keywords of this dialect, and forms with keywords inside parentheses become plai
 | `ROLLUP (a > 1, b)`                  | `ROLLUP ((a > 1), b)`          |
 | `DATE '2020-01-01'`, `TIMESTAMP '…'` | the string                 |
 
-A literal's token holds its number as text, and a list's also how many literals it has and which have a minus; strings that
-are no literals of the text begin with a quote.
+A literal's token, or that of a list of literals, holds its number as text; strings that are no literals of the text begin
+with a quote.
 """
 
 from collections.abc import Sequence
@@ -139,8 +139,7 @@ class _Converter:
                 self._operator(lexeme)
             else:
                 number = lexeme.kind is Kind.NUMBER
-                listed = f":{lexeme.text}" if lexeme.kind is Kind.LIST else ""
-                self._emit(TokenType.NUMBER if number else TokenType.STRING, f"{lexeme.literal}{listed}", lexeme)
+                self._emit(TokenType.NUMBER if number else TokenType.STRING, str(lexeme.literal), lexeme)
         if self.open:
             raise syntax_error(self.text, self.open[-1][0].start, "this parenthesis is not closed")
         return self.tokens
@@ -281,7 +280,7 @@ class _Converter:
     def _past_precision(self) -> Lexeme:
         """Step over the length or precision of a type, `VARCHAR(20)` or `DECIMAL(10, 2)`: no type here is limited by one."""
         self.position += 1
-        while self.lexemes[self.position].kind in (Kind.NUMBER, Kind.LIST) or self.lexemes[self.position].is_op(","):
+        while self.lexemes[self.position].kind is Kind.NUMBER or self.lexemes[self.position].is_op(","):
             self.position += 1
         closing = self.lexemes[self.position]
         if not closing.is_op(")"):

@@ -7,7 +7,8 @@ from sqlglot import exp
 
 from gamay.base.errors import QueryError, nearest
 from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, Star
-from gamay.functions.registry import canonical_name, is_aggregate
+from gamay.functions.registry import canonical_name, is_aggregate, must_get_scalar
+from gamay.functions.scalar.define import check_count
 from gamay.model.types import DataType
 from gamay.sql.errors import syntax_error
 from gamay.sql.tokens import CONSTANT_MARK, FUNCTION_MARK, TRIM_FROM
@@ -45,6 +46,14 @@ _MIRRORED = {
     "greaterthan": "lessthan",
     "greaterthanorequal": "lessthanorequal",
 }
+# operators, also when they are written as functions: whatever reads the expression counts on their operands
+_OPERATORS = frozenset(
+    {
+        *("not", "and", "or", "negate", "in", "notin", "between", "like", "regexplike"),
+        *("isnull", "isnotnull", "istrue", "isnottrue", "isfalse", "isnotfalse", "isdistinctfrom", "isnotdistinctfrom"),
+        *_MIRRORED,
+    }
+)
 _DISTINCT_FORMS = {"count": "distinctcount", "sum": "distinctsum", "avg": "distinctavg"}
 # an aggregate over what a function makes of each list is one over all values
 _OVER_VALUES = {("sum", "arraysum"): "summv", ("min", "arraymin"): "minmv", ("max", "arraymax"): "maxmv"}
@@ -124,7 +133,7 @@ class Translator:
         parts = node.expressions
         if parts and isinstance(parts[0], exp.Distinct):
             return self._distinct_aggregate(node, name, parts)
-        args = tuple(value for part in parts for value in self._listed(part))
+        args = tuple(self.expression(part) for part in parts)
         if written == FUNCTION_MARK + TRIM_FROM:
             return _trim_from(args)
         first = args[0] if args else None
@@ -136,8 +145,9 @@ class Translator:
             # a constant always has a value; whether a column has one in each row is known when the query is bound
             constant = isinstance(args[0], Literal) and args[0].value is not None
             return Call("count", (Star(),) if constant else args)
-        if name in ("and", "or") and not args:
-            raise self.error(node, f"{name}() needs conditions")
+        if name in _OPERATORS:
+            function = must_get_scalar(name)
+            check_count(name, len(args), function.min_args, function.max_args)
         if len(args) == 1 and isinstance(first, Call) and (name, first.name) in _OVER_VALUES:
             return Call(_OVER_VALUES[name, first.name], first.args)
         if name == "case" and len(args) % 2 == 0:
@@ -178,19 +188,7 @@ class Translator:
     def _in(self, node: exp.Expr) -> Expression:
         if node.args.get("query") is not None or not node.expressions:
             raise self.error(node, "IN takes a list of values in parentheses")
-        return Call(
-            "in", (self.expression(node.this), *(value for part in node.expressions for value in self._listed(part)))
-        )
-
-    def _listed(self, node: exp.Expr) -> Sequence[Expression]:
-        """Return the values of a part of IN (…): one, or those of a list of literals (`gamay.sql.lexer.Kind.LIST`)."""
-        if not isinstance(node, exp.Literal) or node.name.startswith(CONSTANT_MARK) or ":" not in node.name:
-            return [self.expression(node)]
-        first, count, *negatives = map(int, node.name.split(":"))
-        values: list[Expression] = list(self.literals[first : first + count])
-        for i in negatives:
-            values[i] = Call("negate", (values[i],))
-        return values
+        return Call("in", (self.expression(node.this), *(self.expression(part) for part in node.expressions)))
 
     def _is(self, node: exp.Expr) -> Expression:
         operand, what = self.expression(node.this), node.args["expression"]

@@ -40,7 +40,7 @@ class MergedItems:
         self._most = most
         self._item_type = item_type
         self._merged = [parse(b"", item_type)]
-        self._maps = [np.zeros(1, np.int32)]
+        self._maps = [np.zeros(min(1, num_groups), np.int32)]  # an empty sketch, which no group may be there to take
 
     def update(self, groups: GroupIds | None, values: Vector | EncodedVector) -> None:
         """Add sketches, as BYTES."""

@@ -176,7 +176,12 @@ def _from_decimal(values: Values, to: DataType) -> Values:
     if to in _FLOATS:
         return np.array([float(v) for v in values], dtype=numpy_dtype(to))
     info = np.iinfo(numpy_dtype(to))
-    return np.array([min(max(int(v), info.min), info.max) for v in values], dtype=numpy_dtype(to))
+    return np.array([_whole(v, info.min, info.max) for v in values], dtype=numpy_dtype(to))
+
+
+def _whole(value: Decimal, least: int, most: int) -> int:
+    """Cut the fraction off; as for doubles, NaN is 0 and what is too large is the largest."""
+    return 0 if value.is_nan() else int(value.max(least).min(most))
 
 
 def _to_text(values: Values, source: DataType) -> Values:
