@@ -377,9 +377,13 @@ def compares(operator: str, left: Node, right: Node) -> Node:
 
 def matches(sql: str, operand: Node, test: Callable[[Any], bool], negated: bool = False) -> Node:
     """Return a test of values against constants; of a list, whether any value fits. negated: the complement of that."""
+    if negated:
+        positive = matches(sql, operand, test)
+        holds = positive.lets_through(False)
+        return replace(call(sql, "BOOLEAN", lambda a: not a, positive), filters=lambda row: not holds(row))
     if operand.many:
-        return call(sql, "BOOLEAN", lambda a: any(test(v) for v in a) != negated, operand)
-    return call(sql, "BOOLEAN", lambda a: test(a) != negated, operand)
+        return call(sql, "BOOLEAN", lambda a: any(test(v) for v in a), operand)
+    return call(sql, "BOOLEAN", test, operand)
 
 
 def is_null(column: str, negated: bool) -> Node:
