@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.broker.app import BrokerApp
+from gamay.broker.queue import QueryQueue
 from gamay.broker.routing import RoutingTables
 from gamay.broker.runner import QueryRunner
 from gamay.cluster.column_stats import ColumnSummary, encode_columns
@@ -74,7 +75,7 @@ class World:
         self.routing = RoutingTables(self.registry)
         self.routing.start()
         self.runner = QueryRunner("Broker_x_1", self.routing, self.servers, SYSTEM_CLOCK, request_base=7)
-        self.executor = ThreadPoolExecutor(4)
+        self.executor = QueryQueue(4)
         self.http = TestClient(BrokerApp(self.runner, self.executor, lambda: True).asgi())
 
     def close(self) -> None:

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from gamay.broker.app import BrokerApp
+from gamay.broker.queue import QueryQueue
 from gamay.embedded.core import LocalCluster
 from gamay.embedded.database import connect
 
@@ -40,7 +40,7 @@ class Flights:
         self.cluster = LocalCluster(folder)
         self.cluster.prepare()
         self.cluster.start()
-        self.executor = ThreadPoolExecutor(2)
+        self.executor = QueryQueue(2)
         self.http = TestClient(BrokerApp(self.cluster.runner, self.executor, lambda: True).asgi())
         self.duck = duckdb.connect(config={"threads": 1})
         self.duck.register("flights", self.table)

@@ -1,8 +1,6 @@
 """The broker's HTTP interface."""
 
-import asyncio
 from collections.abc import Callable
-from concurrent.futures import Executor
 from functools import partial
 
 import orjson
@@ -14,19 +12,20 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.broker.legacy import answer_pql, pql_text
+from gamay.broker.legacy import answer_pql, pql_text, refused_pql
 from gamay.broker.query_endpoint import ERROR_CODE_HEADER, HTTP_STATUS_HEADER, AsgiApp, QueryAnswers, QueryEndpoint
+from gamay.broker.queue import QueryQueue
 from gamay.broker.routing import describe
 from gamay.broker.runner import QueryRunner
 
 
 class BrokerApp:
-    """The handlers. Queries that take long run on `executor`, so that they do not hold up the others' requests."""
+    """The handlers. Queries that take long wait in `queue` for a thread, so that they do not hold up other requests."""
 
-    def __init__(self, runner: QueryRunner, executor: Executor, is_ready: Callable[[], bool]) -> None:
+    def __init__(self, runner: QueryRunner, queue: QueryQueue, is_ready: Callable[[], bool]) -> None:
         self._runner = runner
-        self._executor = executor
-        self._answers = QueryAnswers(runner, executor)
+        self._queue = queue
+        self._answers = QueryAnswers(runner, queue)
         self._is_ready = is_ready
 
     def asgi(self) -> AsgiApp:
@@ -43,6 +42,7 @@ class BrokerApp:
             Route("/debug/routingTable/sql", self.routing_table_of_query),
             Route("/debug/routingTable/{table}", self.routing_table),
             Route("/debug/timeBoundary/{table}", self.time_boundary),
+            Route("/debug/tables/queryQuota/{table}", self.query_quota),
         ]
         cors = Middleware(CORSMiddleware, allow_origins=["*"], allow_methods=["*"], allow_headers=["*"])
         return Starlette(routes=routes, middleware=[cors], exception_handlers={404: _not_found, 405: _not_allowed})
@@ -62,7 +62,12 @@ class BrokerApp:
         pql = pql_text(body)
         if sql is None and pql is not None and request.url.path == "/query":
             work = partial(answer_pql, self._runner, pql, body, request.headers.get("database"))
-            answer = await asyncio.get_running_loop().run_in_executor(self._executor, work)
+            try:
+                answer = await self._queue.turn(work, len(pql))
+            except QueryError as error:
+                return _answered(
+                    request, error.code.code, error.code.http_status, refused_pql(error, self._runner.broker_id)
+                )
             return _answered(request, *answer)
         if not isinstance(sql, str):
             return _failure(400, "Payload is missing the query string field 'sql'")
@@ -108,6 +113,14 @@ class BrokerApp:
             missing = error.code is ErrorCode.TABLE_DOES_NOT_EXIST
             return _failure(404 if missing else 400, error.client_message())
         return JSONResponse(found)
+
+    async def query_quota(self, request: Request) -> Response:
+        """Tell how many queries a second this broker lets pass for a table; 0 where there is no quota."""
+        table = request.path_params["table"]
+        routes = self._runner.routing.find(table)
+        if not routes:
+            return _failure(404, f"Table {table} not found")
+        return PlainTextResponse(f"{routes[0].queries_per_s or 0.0}")
 
     async def time_boundary(self, request: Request) -> Response:
         """Show where a hybrid table's offline half ends; there is no such table without streams."""

@@ -79,6 +79,13 @@ def answer_pql(runner: QueryRunner, pql: str, body: Mapping[str, Any], database:
     return code, _HTTP_STATUSES.get(code, 500) if response.exceptions else 200, content
 
 
+def refused_pql(error: QueryError, broker_id: str) -> bytes:
+    """Return the response to PQL that was not even looked at."""
+    response = BrokerResponse.of_error(error)
+    response.broker_id = broker_id
+    return orjson.dumps(to_legacy_json(response, None))
+
+
 def _options(body: Mapping[str, Any]) -> dict[str, str]:
     """Return the options of a request; `debugOptions` yield to the others."""
     debug = body.get("debugOptions")

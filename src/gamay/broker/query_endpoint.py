@@ -4,9 +4,7 @@ Whatever is out of the ordinary (another route or method, a body that is no quer
 handed on, body and all, to the application behind.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from concurrent.futures import Executor
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -14,6 +12,7 @@ import orjson
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.broker.options import request_options
+from gamay.broker.queue import QueryQueue
 from gamay.broker.runner import PendingQuery, QueryRunner
 from gamay.query.response import BrokerResponse, encode
 
@@ -34,31 +33,43 @@ _HTTP_STATUSES = {code.code: code.http_status for code in ErrorCode}
 
 
 class QueryAnswers:
-    """Answers queries from a coroutine: small ones at once, for changing threads costs more; others on `executor`."""
+    """Answers queries from a coroutine: small ones at once, for changing threads costs more; others by `queue`."""
 
-    def __init__(self, runner: QueryRunner, executor: Executor) -> None:
+    def __init__(self, runner: QueryRunner, queue: QueryQueue) -> None:
         self._runner = runner
-        self._executor = executor
+        self._queue = queue
 
     async def answer(self, sql: str, body: Mapping[str, Any], database: str | None) -> tuple[int, int, bytes]:
         """Return (first error code or -1, HTTP status for it, response JSON); `body` holds the request's other fields."""
         try:
             options = request_options(body)
         except QueryError as error:
-            failure = BrokerResponse.of_error(error)
-            failure.broker_id = self._runner.broker_id
-            return _encoded(failure)
+            return self._failed(error)
         if len(sql) <= _SHORT_TEXT_MAX:
             pending = self._runner.begin(sql, options, database)
             if pending.is_light:
                 return self._finish(pending)
-            work = partial(self._finish, pending)
         else:
-            work = partial(self._run, sql, options, database)
-        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+            try:
+                pending = await self._queue.turn(partial(self._runner.begin, sql, options, database), len(sql))
+            except QueryError as error:
+                return self._failed(error)
+        return await self._queued(pending)
 
-    def _run(self, sql: str, options: Mapping[str, str], database: str | None) -> tuple[int, int, bytes]:
-        return self._finish(self._runner.begin(sql, options, database))
+    async def _queued(self, pending: PendingQuery) -> tuple[int, int, bytes]:
+        """Answer a query when its turn comes; it is listed, and can be cancelled, from now on."""
+        if pending.failure is None:
+            try:
+                with self._runner.running.listed(pending.running):
+                    return await self._queue.turn(partial(self._finish, pending), len(pending.sql), pending.deadline)
+            except QueryError as error:
+                pending.failure = BrokerResponse.of_error(error)
+        return self._finish(pending)
+
+    def _failed(self, error: QueryError) -> tuple[int, int, bytes]:
+        failure = BrokerResponse.of_error(error)
+        failure.broker_id = self._runner.broker_id
+        return _encoded(failure)
 
     def _finish(self, pending: PendingQuery) -> tuple[int, int, bytes]:
         response = self._runner.finish(pending)

@@ -42,11 +42,12 @@ class QueryLog:
         """Take over the cluster's settings."""
         rate = rate_of(settings.get(RATE_SETTING))
         self._every = None if rate is None else TokenBucket(rate, 0.0)
+        _log.setLevel(logging.NOTSET if rate is None else logging.INFO)
         self._slow_ms = _whole(settings.get(SLOW_SETTING), self._default_slow_ms)
         self._length = _whole(settings.get(LENGTH_SETTING), _LENGTH_MAX)
         self.from_ms = 0 if self._every is not None else self._slow_ms
 
-    def write(self, sql: str, response: BrokerResponse, now_s: float) -> None:
+    def write(self, sql: str, table: str | None, response: BrokerResponse, now_s: float) -> None:
         """Write the line of a query, if it is one of those that are logged and there were not too many lines."""
         is_slow = response.time_used_ms >= self._slow_ms
         bucket = self._slow if is_slow else self._every
@@ -56,17 +57,17 @@ class QueryLog:
             self._dropped += 1
             return
         dropped, self._dropped = self._dropped, 0
-        text = line(sql, response, self._length) + (f" linesDropped={dropped}" if dropped else "")
+        text = line(sql, table, response, self._length) + (f" linesDropped={dropped}" if dropped else "")
         _log.log(logging.WARNING if is_slow else logging.INFO, "%s %s", "slow" if is_slow else "query", text)
 
 
-def line(sql: str, response: BrokerResponse, length: int = _LENGTH_MAX) -> str:
+def line(sql: str, table: str | None, response: BrokerResponse, length: int = _LENGTH_MAX) -> str:
     """Return what the log says of a query; longer texts are cut."""
     stats = response.stats
     cpu_ns = stats.offline_thread_cpu_time_ns + stats.realtime_thread_cpu_time_ns
     fields: dict[str, Any] = {
         "requestId": response.request_id,
-        "table": ",".join(response.tables_queried) or "-",
+        "table": table or "-",
         "timeMs": response.time_used_ms,
         "docs": f"{stats.num_docs_scanned}/{stats.total_docs}",
         "entries": f"{stats.num_entries_scanned_in_filter}/{stats.num_entries_scanned_post_filter}",

@@ -193,7 +193,8 @@ class QueryRunner:
         ended_s = self._clock.monotonic_s()
         response.time_used_ms = round((ended_s - pending.started_s) * 1000)
         if response.time_used_ms >= self._query_log.from_ms:
-            self._query_log.write(pending.sql, response, ended_s)
+            table = None if pending.route is None else pending.route.table
+            self._query_log.write(pending.sql, table, response, ended_s)
         return response
 
     def render(self, pending: "PendingQuery", response: BrokerResponse, to_bytes: ToBytes) -> tuple[BrokerResponse, bytes]:

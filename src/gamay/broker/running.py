@@ -1,6 +1,6 @@
 """The queries that run now, so that they can be listed and cancelled."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -11,13 +11,24 @@ from gamay.query.deadline import Deadline
 
 
 class CancellableDeadline(Deadline):
-    """A deadline that can also be brought about by a cancellation, from any thread."""
+    """A deadline that can also be brought about by a cancellation, from any thread.
 
-    __slots__ = ("is_cancelled",)
+    on_cancel: called by the thread that cancels, so that nobody has to wait for the next check.
+    """
+
+    __slots__ = ("is_cancelled", "on_cancel")
 
     def __init__(self, clock: Clock, expires_s: float, timeout_ms: float, budget: Budget | None = None) -> None:
         super().__init__(clock, expires_s, timeout_ms, budget)
         self.is_cancelled = False
+        self.on_cancel: Callable[[], object] | None = None
+
+    def cancel(self) -> None:
+        """Let the query end."""
+        self.is_cancelled = True
+        wake = self.on_cancel
+        if wake is not None:
+            wake()
 
     def check(self) -> None:
         """Raise QueryError 503 when the query was cancelled; 250 and 245 as any deadline."""
@@ -63,6 +74,6 @@ class RunningQueries:
         found = False
         for query in list(self._queries.values()):
             if (query.client_id if by_client_id else query.request_id) == query_id:
-                query.deadline.is_cancelled = True
+                query.deadline.cancel()
                 found = True
         return found

@@ -1,14 +1,15 @@
 """A whole cluster with its HTTP interfaces in one process and one data folder."""
 
 import logging
+import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.ids import RANDOM_IDS, Ids
 from gamay.broker.app import BrokerApp
+from gamay.broker.queue import QueryQueue
 from gamay.controller.api.app import create_app
 from gamay.controller.api.services import Services
 from gamay.controller.instances import InstanceManager
@@ -22,7 +23,8 @@ from gamay.embedded.http import HttpServer
 from gamay.embedded.memory import release
 from gamay.server.app import ServerApp
 
-_QUERY_THREADS = 32
+# Queries that run at once: more would neither be done sooner nor leave the processors to those who only ask for a little.
+_QUERY_THREADS = max(4, 2 * (os.cpu_count() or 1))
 _PURGE_S = 3600  # between removals of deleted segments whose retention is over
 _RELEASE_S = 600  # between returns of memory that a burst of queries or loads has left behind
 _log = logging.getLogger(__name__)
@@ -78,7 +80,7 @@ class EmbeddedCluster:
         self.controller_url = f"http://{HOST}:{controller}"
         self.broker_url = f"http://{HOST}:{broker}"
         self.server_url = f"http://{HOST}:{server}"
-        self._queries = ThreadPoolExecutor(_QUERY_THREADS, thread_name_prefix="broker-query")
+        self._queries = QueryQueue(_QUERY_THREADS)
 
     @property
     def core(self) -> LocalCluster:
@@ -157,7 +159,7 @@ class EmbeddedCluster:
         for http in self._http:
             http.stop()
         self._periodic.stop()
-        self._queries.shutdown(wait=False, cancel_futures=True)
+        self._queries.shutdown(wait=False)
         self._core.stop()
 
     def wait(self) -> None:

@@ -34,6 +34,8 @@ from gamay.server.loader import SegmentLoader
 from gamay.server.rebuild import TableLayout
 
 HOST = "localhost"
+# queries over HTTP that take longer are logged
+SLOW_QUERY_MS = 1000
 
 
 class LocalCluster:
@@ -93,7 +95,12 @@ class LocalCluster:
         self._executor = QueryExecutor(self.server, threads or os.cpu_count() or 1)
         self.routing = RoutingTables(self.registry)
         self.runner = QueryRunner(
-            broker_id, self.routing, {server: self._executor}, clock, request_base=clock.now_ms() % 1_000_000
+            broker_id,
+            self.routing,
+            {server: self._executor},
+            clock,
+            request_base=clock.now_ms() % 1_000_000,
+            slow_ms=None if broker_port is None else SLOW_QUERY_MS,
         )
         self._views = ViewBuilder(self.registry)
 

@@ -1,0 +1,103 @@
+"""Work waits for its turn, leaves when it is cancelled or too late, and is refused when too much waits."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from gamay.base.clock import SYSTEM_CLOCK
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.broker.queue import QueryQueue
+from gamay.broker.running import CancellableDeadline
+
+
+def deadline(timeout_ms: float = 60_000) -> CancellableDeadline:
+    """Return a deadline so far ahead."""
+    return CancellableDeadline(SYSTEM_CLOCK, SYSTEM_CLOCK.monotonic_s() + timeout_ms / 1000, timeout_ms)
+
+
+@pytest.fixture
+def release() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def test_what_is_submitted_is_run_in_order(release: threading.Event) -> None:
+    queue, order = QueryQueue(1), list[int]()
+    futures = [queue.submit(release.wait, 0), *(queue.submit(lambda i=i: order.append(i), 0) for i in range(20))]
+    assert queue.inside == 21
+    release.set()
+    for future in futures:
+        future.result(10)
+    assert order == list(range(20))
+    queue.shutdown()
+    assert queue.inside == 0
+
+
+def test_more_than_there_is_room_for_is_refused(release: threading.Event) -> None:
+    queue = QueryQueue(2, waiting_max=3)
+    futures = [queue.submit(release.wait, 0) for _ in range(5)]
+    with pytest.raises(QueryError, match="2 queries run and 3 wait") as raised:
+        queue.submit(release.wait, 0)
+    assert raised.value.code is ErrorCode.SERVER_OUT_OF_CAPACITY
+    assert futures[-1].cancel()  # whoever leaves makes room
+    queue.submit(release.wait, 0)
+    release.set()
+    queue.shutdown()
+
+
+def test_long_texts_count_by_their_bytes(release: threading.Event) -> None:
+    queue = QueryQueue(1, waiting_bytes_max=100)
+    queue.submit(release.wait, 30)
+    queue.submit(release.wait, 60)
+    with pytest.raises(QueryError, match="run and"):
+        queue.submit(release.wait, 60)
+    release.set()
+    queue.shutdown()
+
+
+def test_who_waits_is_told_at_once_that_it_was_cancelled_or_is_too_late(release: threading.Event) -> None:
+    queue = QueryQueue(1)
+    queue.submit(release.wait, 0)
+    ran: list[str] = []
+
+    async def ask() -> tuple[int, int]:
+        waits = deadline()
+        cancelled = asyncio.ensure_future(queue.turn(lambda: ran.append("cancelled"), 0, waits))
+        await asyncio.sleep(0.01)
+        threading.Thread(target=waits.cancel).start()
+        with pytest.raises(QueryError) as first:
+            await cancelled
+        with pytest.raises(QueryError) as second:
+            await queue.turn(lambda: ran.append("late"), 0, deadline(timeout_ms=20))
+        return first.value.code.code, second.value.code.code
+
+    assert asyncio.run(ask()) == (503, 240)
+    assert queue.inside == 1
+    release.set()
+    queue.shutdown()
+    assert ran == []
+
+
+def test_what_runs_answers_for_itself(release: threading.Event) -> None:
+    queue = QueryQueue(1)
+    begun = threading.Event()
+    ends = deadline()
+
+    def work() -> str:
+        begun.set()
+        while not ends.is_cancelled:
+            release.wait(0.001)
+        return "ended by itself"
+
+    async def ask() -> str:
+        answer = asyncio.ensure_future(queue.turn(work, 0, ends))
+        while not begun.is_set():
+            await asyncio.sleep(0.001)
+        ends.cancel()
+        return await answer
+
+    assert asyncio.run(ask()) == "ended by itself"
+    queue.shutdown()
