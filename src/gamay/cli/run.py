@@ -32,21 +32,11 @@ def run_cluster(data_dir: Path, host: str, controller_port: int, broker_port: in
 
 def run_ingestion(job: Path, values: Sequence[str], property_file: Path | None, job_type: str | None) -> None:
     """Run a job spec; raises GamayError when rows or segments were lost on the way."""
-    from gamay.ingest.job_spec import JobSpec
+    from gamay.ingest.job_spec import JobSpec, values_of
     from gamay.spark.jobs import run_job
 
-    spec = JobSpec.load(job, values=_pairs(values), property_file=property_file, job_type=job_type)
+    spec = JobSpec.load(job, values=values_of(values), property_file=property_file, job_type=job_type)
     print(run_job(spec))
-
-
-def _pairs(values: Sequence[str]) -> dict[str, str]:
-    pairs = {}
-    for value in values:
-        name, equals, text = value.partition("=")
-        if not equals or not name:
-            raise InvalidConfigError(f"--value {value}: expected name=text, as in --value inputDir=/data/trips")
-        pairs[name] = text
-    return pairs
 
 
 def run_query(sql: str, broker: str, data_dir: Path | None, output: str) -> None:

@@ -1,7 +1,7 @@
 """Batch ingestion job specs: YAML or JSON, and the older properties file. Unknown keys are refused."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,11 +36,22 @@ JOB_TYPES = (
 )  # fmt: skip
 
 
+def values_of(texts: Sequence[str]) -> dict[str, str]:
+    """Return the values for `${…}` in a job spec, from texts like `name=text`. Raises InvalidConfigError."""
+    values = {}
+    for given in texts:
+        name, equals, text = given.partition("=")
+        if not equals or not name:
+            raise InvalidConfigError(f"value '{given}': expected name=text, as in inputDir=/data/trips")
+        values[name] = text
+    return values
+
+
 @dataclass(frozen=True)
 class ExecutionFrameworkSpec:
     """Where the job runs. It is PySpark whatever the names say; they are accepted so that existing specs work.
 
-    extra_configs: `rowsPerSegment`, `partitionAndSort`, `sortColumns`, `spark.*` are understood, others belong to other
+    extra_configs: `rowsPerSegment`, `partitionAndSort`, `sortColumn`, `spark.*` are understood, others belong to other
     frameworks (`stagingDir`, …).
     """
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from gamay.base.errors import GamayError
-from gamay.ingest.job_spec import JobSpec
+from gamay.ingest.job_spec import JobSpec, values_of
 from gamay.spark.jobs import run_job
 
 
@@ -26,9 +26,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--job-type", help="what a .properties job does")
     given = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    logging.getLogger("py4j").setLevel(logging.WARNING)
+    for name in ("py4j", "httpx"):  # every call and every request
+        logging.getLogger(name).setLevel(logging.WARNING)
     try:
-        values = dict(value.split("=", 1) for value in given.values if "=" in value)
+        values = values_of(given.values)
         job = JobSpec.load(given.job, values=values, property_file=given.property_file, job_type=given.job_type)
         report = run_job(job)
     except GamayError as error:

@@ -75,24 +75,12 @@ def _running_routes(router: APIRouter, services: Services, client: httpx.AsyncCl
         return found
 
     @router.delete("/query/{broker}/{query_id}", summary="Cancel a query that a broker runs")
-    async def cancel(
-        broker: str,
-        query_id: str,
-        timeout: timeout_ms = _RUNNING_TIMEOUT_MS,
-        verbose: bool = False,
-    ) -> Response:
-        asked = _broker(services, broker)
-        return _passed_on(await _cancel(client, asked, query_id, timeout, verbose=verbose, client_id=False))
-
     @router.delete("/clientQuery/{broker}/{query_id}", summary="Cancel a query that a broker runs, by its client's id")
-    async def cancel_of_client(
-        broker: str,
-        query_id: str,
-        timeout: timeout_ms = _RUNNING_TIMEOUT_MS,
-        verbose: bool = False,
+    async def cancel(
+        request: Request, broker: str, query_id: str, timeout: timeout_ms = _RUNNING_TIMEOUT_MS, verbose: bool = False
     ) -> Response:
-        asked = _broker(services, broker)
-        return _passed_on(await _cancel(client, asked, query_id, timeout, verbose=verbose, client_id=True))
+        asked, client_id = _broker(services, broker), request.url.path.startswith("/clientQuery/")
+        return _passed_on(await _cancel(client, asked, query_id, timeout, verbose=verbose, client_id=client_id))
 
     @router.delete("/clientQuery/{query_id}", summary="Cancel a query by its client's id, whichever broker runs it")
     async def cancel_anywhere(query_id: str, timeout: timeout_ms = _RUNNING_TIMEOUT_MS, verbose: bool = False) -> Response:
