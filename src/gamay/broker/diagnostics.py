@@ -4,9 +4,9 @@ import time
 from dataclasses import dataclass
 
 from gamay.functions.expression import Call, Literal, LiteralValue
-from gamay.functions.registry import must_get_scalar
 from gamay.functions.scalar.convert import convert_value
 from gamay.functions.scalar.define import wrong
+from gamay.functions.scalar.diagnostics import answer_type
 from gamay.model.types import DataType
 from gamay.query.deadline import Deadline
 
@@ -26,11 +26,8 @@ class QueryFacts:
 
     def answer(self, call: Call) -> Literal:
         """Return the answer to a call of `gamay.functions.scalar.diagnostics`; raises QueryError for wrong arguments."""
+        returns = answer_type(call)
         arguments = [arg for arg in call.args if isinstance(arg, Literal)]
-        constants = [(arg.type, False) for arg in arguments]
-        if len(constants) != len(call.args):
-            raise wrong(call.name, "argument 1 must be a constant")
-        returns, _ = must_get_scalar(call.name).result_type(call, constants)
         return Literal(self._slept(arguments[0]) if call.name == "sleep" else self._facts()[call.name], returns)
 
     def _facts(self) -> dict[str, LiteralValue]:

@@ -12,7 +12,7 @@ from gamay.functions.scalar.define import check_count, wrong
 from gamay.functions.vector import Operand
 from gamay.model.types import DataType
 
-_FACTS = {
+_ANSWERS = {
     "reqId": DataType.STRING,
     "cid": DataType.STRING,
     "brokerId": DataType.STRING,
@@ -21,23 +21,31 @@ _FACTS = {
     "endTime": DataType.LONG,
     "stageId": DataType.INT,
     "workerId": DataType.INT,
+    "sleep": DataType.LONG,
 }
+_ELSEWHERE = "it is answered by the broker of a query; it has no meaning elsewhere"
+_NAMES = {name.lower(): name for name in _ANSWERS}
 
 
-def _register(name: str, returns: DataType, least: int) -> None:
+def answer_type(call: Call) -> DataType:
+    """Return the type of the answer to a call of one of these functions; raises QueryError for wrong arguments."""
+    name = _NAMES[call.name]
+    check_count(name, len(call.args), 1 if name == "sleep" else 0, 1)
+    if call.args and not isinstance(call.args[0], Literal):
+        raise wrong(name, "argument 1 must be a constant")
+    return _ANSWERS[name]
+
+
+def _register(name: str, least: int) -> None:
     def result_type(call: Call, types: Sequence[ValueType]) -> ValueType:
-        check_count(name, len(types), least, 1)
-        if call.args and not isinstance(call.args[0], Literal):
-            raise wrong(name, "argument 1 must be a constant")
-        return returns, False
+        raise wrong(name, _ELSEWHERE)
 
     def compute(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
         """Known to the broker of a query only."""
-        raise wrong(name, "it is answered by the broker of a query; it has no meaning elsewhere")
+        raise wrong(name, _ELSEWHERE)
 
     register_scalar([name], ScalarFunction(name, least, 1, result_type, compute, is_deterministic=False, can_fold=False))
 
 
-for _name, _type in _FACTS.items():
-    _register(_name, _type, 0)
-_register("sleep", DataType.LONG, 1)
+for _name in _ANSWERS:
+    _register(_name, 1 if _name == "sleep" else 0)

@@ -17,8 +17,8 @@ _ADVICE = {
     "or join the data when it is ingested",
     "item": "only columns of type MAP have items, and there are none; write jsonExtractScalar(x, '$.key', 'STRING') for "
     "JSON, arrayElementAtInt(x, 1) and its kin for multi-value columns",
-    "inSubquery": "a query inside a query is answered by the broker; it has no meaning in an ingestion job",
-    "inPartitionedSubquery": "a query inside a query is answered by the broker; it has no meaning in an ingestion job",
+    "inSubquery": "a query inside a query is answered by the broker of that query; it has no meaning elsewhere",
+    "inPartitionedSubquery": "a query inside a query is answered by the broker of that query; it has no meaning elsewhere",
     "clpEncodedVarsMatch": "it is a part of clpMatch; write clpMatch(x, 'wildcard')",
     "avgReduce": "it is a part of AVG; write AVG(x)",
 }
