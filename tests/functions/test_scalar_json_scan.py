@@ -11,6 +11,7 @@ import pytest
 
 from gamay.base.errors import QueryError
 from gamay.functions.expression import Call, Column, Literal
+from gamay.functions.scalar.json_match import json_filter
 from gamay.functions.scalar.json_path import Extraction
 from gamay.functions.scalar.json_scan import scan
 from gamay.functions.scalar.json_steps import MISSING, parse_document, path_steps, read_path
@@ -157,3 +158,26 @@ def test_a_value_that_is_missing_needs_a_default() -> None:
     )
     assert known is not None
     assert known.values[0] == 1
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        """ "$.a" = '1' """,
+        """ "$.a" <> 'x' AND "$.b" IS NOT NULL """,
+        """ "$.a" > 0 OR "$.a.b" <= 1.5 """,
+        """ "$.a.b" IN ('x', 'true', '20000000000.0') """,
+        """ "$.a" BETWEEN -5 AND 2 """,
+        """ "$.a" >= 'b' OR "$" = '1' """,
+        """ "$.c" LIKE 'x%' OR REGEXP_LIKE("$.b", '[0-9]+') """,
+        """ "$.a[0]" = '1' """,
+        """ "$.a" IS NULL """,
+    ],
+)
+def test_conditions_on_columns_are_conditions_on_documents(condition: str) -> None:
+    read = json_filter("jsonMatch", condition)
+    flags = read.matches_all(pa.array(DOCUMENTS))
+    assert (flags is None) == ("[0]" in condition or "IS NULL" in condition)
+    if flags is not None:
+        assert flags.tolist() == [read.matches(document) for document in DOCUMENTS]
+        assert flags.any()

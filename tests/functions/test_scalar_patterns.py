@@ -1,10 +1,12 @@
 """Functions of regular expressions: Java's replacement syntax, options, and patterns that come from a column."""
 
+import random
 import re
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 import gamay
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import evaluate, result_type
+from gamay.functions.scalar.patterns import like, like_parts, like_pattern
 from gamay.functions.vector import Operand, Scalar, Vector
 from gamay.model.types import DataType
 from gamay.sql.parser import parse_expression
@@ -106,3 +109,21 @@ def test_replacing_agrees_with_python(value: str, pattern: str, start: int, occu
     seen = iter(range(100))
     expected = re.sub(pattern, lambda match: "-" if occurrence in (-1, next(seen)) else match[0], tail)
     assert result.values.to_pylist() == [head + expected if tail or not head else value]
+
+
+@pytest.mark.parametrize("alphabet", ["aAbBkKsS/%0", "aAbBkKsS/%0é\u212a\u017f\n"])
+def test_like_by_parts_is_like_by_regular_expression(alphabet: str) -> None:
+    rng = random.Random(2)
+    texts = ["".join(rng.choices(alphabet, k=rng.randint(0, 12))) for _ in range(1500)]
+    values = pa.array(["left out", *texts])[1:]  # an array that does not begin with its buffer
+    for _ in range(200):
+        pattern = "".join(rng.choices("aAbkS/%%%%0", k=rng.randint(0, 7)))
+        expected = np.asarray(pc.match_substring_regex(values, like_pattern(pattern)))
+        np.testing.assert_array_equal(like(values, pattern), expected, pattern)
+
+
+def test_which_patterns_have_parts() -> None:
+    assert all(like_parts(pattern) is None for pattern in ("", "a", "%", "a_%", "é%", r"a\%%"))
+    parts = like_parts("A%b%")
+    assert parts is not None
+    assert (bytes(parts.parts), parts.is_begin_fixed, parts.is_end_fixed) == (b"ab", True, False)

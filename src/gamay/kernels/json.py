@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gamay.kernels.jit import kernel
+from gamay.kernels.jit import inlined, kernel
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
@@ -26,7 +26,7 @@ _QUOTE, _BACKSLASH, _SPACE = 34, 92, 32
 _WORDS = np.frombuffer(b"truefalsenull", np.uint8)
 
 
-@kernel
+@inlined
 def _skip_blanks(data: Array, position: Any, stop: Any) -> Any:
     while position < stop and data[np.uint64(position)] <= _SPACE:
         if data[np.uint64(position)] not in (32, 10, 13, 9):
@@ -35,7 +35,7 @@ def _skip_blanks(data: Array, position: Any, stop: Any) -> Any:
     return position
 
 
-@kernel
+@inlined
 def _read_text(data: Array, position: Any, stop: Any) -> tuple[Any, Any]:
     """Read a string from behind its opening quote; return (position of the closing one, kind), MISSING for what is none."""
     kind = TEXT
@@ -59,7 +59,7 @@ def _read_text(data: Array, position: Any, stop: Any) -> tuple[Any, Any]:
     return position, MISSING
 
 
-@kernel
+@inlined
 def _read_digits(data: Array, position: Any, stop: Any) -> Any:
     while position < stop and 48 <= data[np.uint64(position)] <= 57:
         position += 1
@@ -96,7 +96,7 @@ def _read_number(data: Array, position: Any, stop: Any) -> tuple[Any, Any]:
     return position, kind if position - first <= _NUMBER_BYTES_MAX else UNSURE
 
 
-@kernel
+@inlined
 def _is_name(data: Array, first: Any, last: Any, keys: Array, begin: Any, end: Any) -> Any:
     if last - first != end - begin:
         return False
@@ -106,7 +106,7 @@ def _is_name(data: Array, first: Any, last: Any, keys: Array, begin: Any, end: A
     return True
 
 
-@kernel
+@inlined
 def _read_word(data: Array, position: Any, stop: Any) -> tuple[Any, Any]:
     """Read true, false or null; return (position behind it, kind), MISSING for what is none."""
     if stop - position >= 4 and _is_name(data, position, position + 4, _WORDS, 0, 4):
@@ -118,7 +118,7 @@ def _read_word(data: Array, position: Any, stop: Any) -> tuple[Any, Any]:
     return position, MISSING
 
 
-@kernel
+@inlined
 def _read_plain(data: Array, position: Any, stop: Any) -> tuple[Any, Any]:
     """Read what is not in quotes; return (position behind it, kind), MISSING for what is none."""
     if data[np.uint64(position)] == 45 or 48 <= data[np.uint64(position)] <= 57:

@@ -47,6 +47,9 @@ SPARE_GROUPS = 8
 # million rows with 3.6 million pairs take 280 ms by hash, 85 by 20 million flags. Memory is taken only where it is touched.
 TALLY_CELLS_MAX = 1 << 22
 FLAG_CELLS_MAX = 1 << 25
+# Cells of a tally for each row of a block, up to which counting ids beats sorting values: 20 million rows of 9,000 values in
+# 200 groups take 0.80 s sorted and 0.36 counted.
+TALLY_CELLS_PER_ROW = 8
 
 # Values that wait before they are sorted into digests; 16 MB with their groups.
 DIGEST_BUFFER_ROWS = 1 << 20

@@ -13,7 +13,13 @@ from gamay.functions.aggregate.totals import flatten, unsigned
 from gamay.functions.vector import EncodedVector, Operand, Values
 from gamay.kernels.aggregation import count_groups, tally_coded
 from gamay.kernels.points import scatter_points, sort_runs
-from gamay.kernels.tuning import DIGEST_BUFFER_ROWS, DIGEST_BUFFER_ROWS_PER_GROUP, SORTED_RUN_MIN, TALLY_CELLS_MAX
+from gamay.kernels.tuning import (
+    DIGEST_BUFFER_ROWS,
+    DIGEST_BUFFER_ROWS_PER_GROUP,
+    SORTED_RUN_MIN,
+    TALLY_CELLS_MAX,
+    TALLY_CELLS_PER_ROW,
+)
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -84,7 +90,7 @@ class PointBuffer:
             self._dictionary = values.dictionary.values
             self._lut = lookup_values(values.dictionary)
         cells = self._num_groups * len(self._lut)
-        if self._tally is None and cells > min(TALLY_CELLS_MAX, max(len(values), 1)):
+        if self._tally is None and cells > min(TALLY_CELLS_MAX, TALLY_CELLS_PER_ROW * max(len(values), 1)):
             return ready + self._wait(groups, self._lut[values.ids])
         if self._tally is None:
             self._tally = np.zeros(cells, np.int64)

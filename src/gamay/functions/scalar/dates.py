@@ -21,6 +21,7 @@ from gamay.functions.scalar import whole
 from gamay.functions.scalar.define import check_count, const, each, fixed, scalar, wrong
 from gamay.functions.scalar.zones import Millis, is_utc, offsets, to_local, to_utc
 from gamay.functions.vector import Operand
+from gamay.kernels.times import hours_of_day, minutes_of_hour, seconds_of_minute
 from gamay.model.types import DataType
 
 STRING, INT, LONG, TIMESTAMP = DataType.STRING, DataType.INT, DataType.LONG, DataType.TIMESTAMP
@@ -103,6 +104,13 @@ def _day_of_year(local: Millis) -> Millis:
     return days_of(local) - _first_day(np.floor_divide(months_of(local), 12) * 12) + 1
 
 
+def _written(write: Callable[[Any, Any], None], local: Millis) -> Any:
+    """Return what a kernel writes for local times: int32."""
+    out = np.empty(local.shape, np.int32)
+    write(local.astype(np.int64, copy=False), out)
+    return out
+
+
 _FIELDS: dict[tuple[str, ...], Callable[[Millis], Millis]] = {
     ("year",): lambda t: np.floor_divide(months_of(t), 12) + 1970,
     ("quarter",): lambda t: np.mod(months_of(t), 12) // 3 + 1,
@@ -112,9 +120,9 @@ _FIELDS: dict[tuple[str, ...], Callable[[Millis], Millis]] = {
     ("dayOfYear", "doy"): _day_of_year,
     ("day", "dayOfMonth"): _day_of_month,
     ("dayOfWeek", "dow"): lambda t: np.mod(days_of(t) + 3, 7) + 1,
-    ("hour",): lambda t: np.mod(t, _DAY_MS) // UNIT_MS["HOUR"],
-    ("minute",): lambda t: np.mod(t, UNIT_MS["HOUR"]) // UNIT_MS["MINUTE"],
-    ("second",): lambda t: np.mod(t, UNIT_MS["MINUTE"]) // 1000,
+    ("hour",): lambda t: _written(hours_of_day, t),
+    ("minute",): lambda t: _written(minutes_of_hour, t),
+    ("second",): lambda t: _written(seconds_of_minute, t),
     ("millisecond",): lambda t: np.mod(t, 1000),
 }
 _EXTRACTED = {"DAY": "dayofmonth", "DOY": "dayofyear", "DOW": "dayofweek"}

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,8 +20,10 @@ from gamay.functions.expression import Call, Column, Expression, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.convert import to_vector
 from gamay.functions.scalar.define import check_count, each, fixed, scalar, wrong
+from gamay.functions.scalar.json_conditions import Compare, Condition, Joined, Leaf, Path, Record, fitting
 from gamay.functions.scalar.json_path import Extraction, json_text
-from gamay.functions.scalar.json_steps import MISSING, Step, parse_document, path_steps
+from gamay.functions.scalar.json_scan import scan
+from gamay.functions.scalar.json_steps import MISSING, parse_document, path_steps
 from gamay.functions.scalar.patterns import compiled, like
 from gamay.functions.scalar.values import of_distinct
 from gamay.functions.text import literal_text
@@ -29,11 +31,6 @@ from gamay.functions.vector import Operand, Vector
 from gamay.model.types import DataType
 
 STRING, BOOLEAN = DataType.STRING, DataType.BOOLEAN
-
-Path: TypeAlias = tuple[Step, ...]
-Record: TypeAlias = dict[Path, Any]
-"""One flattened document: for each path of a condition that has a value there, that value."""
-Condition: TypeAlias = Callable[[Record], bool]
 
 
 # -- flattening
@@ -85,6 +82,13 @@ class JsonFilter:
             return False
         return any(map(self.test, flatten(node, self.paths))) != self.absent
 
+    def matches_all(self, documents: pa.StringArray) -> Any:
+        """Tell which documents fit: bool [n]; None where paths are not names alone, which lead to one place."""
+        if self.absent or not all(kind == "key" for path in self.paths for kind, _ in path):
+            return None
+        columns = {path: found for path in self.paths if (found := scan(documents, path)) is not None}
+        return fitting(self.test, columns, self.matches, documents)
+
 
 @lru_cache(maxsize=512)
 def json_filter(function: str, text: str) -> JsonFilter:
@@ -111,10 +115,7 @@ class _Reader:
             raise self._wrong("""a condition compares a key with constants, as in '"$.a.b" = ''x'''""")
         name, args = expression.name, expression.args
         if name in ("and", "or"):
-            tests = [self.condition(arg) for arg in args]
-            if name == "and":
-                return lambda record: all(test(record) for test in tests)
-            return lambda record: any(test(record) for test in tests)
+            return Joined(tuple(self.condition(arg) for arg in args), name == "and")
         if name == "isnull":
             raise self._wrong("IS NULL must stand alone; call the function twice and join the calls")
         if name not in _MAKERS and name not in _COMPARE:
@@ -124,8 +125,7 @@ class _Reader:
         constants = [arg for arg in args[1:] if isinstance(arg, Literal) and arg.value is not None]
         if len(constants) != len(args) - 1:
             raise self._wrong("a key is compared with constants only, and not with NULL")
-        test = self._range(name, constants) if name in _COMPARE else self._on_text(name, constants)
-        return lambda record: path in record and test(record[path])
+        return self._range(path, name, constants) if name in _COMPARE else Leaf(path, self._on_text(name, constants))
 
     def _wrong(self, detail: str) -> QueryError:
         return wrong(self._function, f"{detail} (in '{self._text}')")
@@ -139,7 +139,7 @@ class _Reader:
         self.paths[steps] = None
         return steps
 
-    def _range(self, name: str, constants: Sequence[Literal]) -> Callable[[Any], bool]:
+    def _range(self, path: Path, name: str, constants: Sequence[Literal]) -> Leaf:
         bounds = [constant.value for constant in constants]
         as_numbers = all(isinstance(bound, int | float) and not isinstance(bound, bool) for bound in bounds)
         limits: list[Any] = [float(bound) if as_numbers else literal_text(bound) for bound in bounds]  # type: ignore[arg-type]
@@ -147,9 +147,9 @@ class _Reader:
 
         def test(value: Any) -> bool:
             found = _number(value) if as_numbers else json_text(value)
-            return found is not None and compare(found, limits)
+            return found is not None and bool(compare(found, limits))
 
-        return test
+        return Leaf(path, test, (compare, limits) if as_numbers else None)
 
     def _on_text(self, name: str, constants: Sequence[Literal]) -> Callable[[Any], bool]:
         try:
@@ -166,12 +166,12 @@ def _number(value: Any) -> float | None:
         return None
 
 
-_COMPARE: dict[str, Callable[[Any, list[Any]], bool]] = {
+_COMPARE: dict[str, Compare] = {
     "lessthan": lambda value, limits: value < limits[0],
     "lessthanorequal": lambda value, limits: value <= limits[0],
     "greaterthan": lambda value, limits: value > limits[0],
     "greaterthanorequal": lambda value, limits: value >= limits[0],
-    "between": lambda value, limits: limits[0] <= value <= limits[1],
+    "between": lambda value, limits: (limits[0] <= value) & (value <= limits[1]),
 }
 
 
@@ -211,8 +211,11 @@ def _match_type(call: Call, types: Sequence[ValueType]) -> ValueType:
 @scalar("jsonMatch", params=(each(STRING), fixed(STRING), fixed(STRING)), returns=_match_type, optional=1)
 def json_match(document: Any, filter_: str, options: str = "") -> Vector:
     """Whether a document fits a condition such as `'"$.items[*].kind" = ''x'' AND "$.items[*].price" > 3'`."""
-    matches = json_filter("jsonMatch", filter_).matches
-    return of_distinct("jsonMatch", Vector(STRING, document), matches, BOOLEAN)
+    condition = json_filter("jsonMatch", filter_)
+    flags = condition.matches_all(document)
+    if flags is not None:
+        return Vector(BOOLEAN, flags)
+    return of_distinct("jsonMatch", Vector(STRING, document), condition.matches, BOOLEAN)
 
 
 # -- jsonExtractIndex

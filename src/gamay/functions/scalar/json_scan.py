@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gamay.functions.arrow import binary_buffers
 from gamay.functions.scalar.json_steps import Step
-from gamay.kernels.json import MISSING, NULL, REAL, WHOLE, copy_slices, locate_values
+from gamay.kernels.json import ESCAPED, LARGE, MISSING, NULL, REAL, UNSURE, WHOLE, copy_slices, locate_values
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
@@ -32,6 +33,11 @@ class Found:
     def is_absent(self) -> Array:
         """Whether there is no value, or null: bool [n]."""
         return self.is_one_of(MISSING, NULL)
+
+    @cached_property
+    def is_rare(self) -> Array:
+        """Whether a document, or what it holds, is for another reader to decide on: bool [n]."""
+        return self.is_one_of(ESCAPED, LARGE, UNSURE)
 
     def rows(self, *kinds: int) -> Array:
         """Return the rows of some kinds: int64, ascending."""
@@ -72,10 +78,8 @@ def scan(documents: pa.StringArray, steps: Sequence[Step]) -> Found | None:
     bounds = np.zeros(len(steps) + 1, np.int64)
     np.cumsum([len(name) for name in names], out=bounds[1:])
     keys = np.frombuffer(b"".join(names) or b"\0", np.uint8)
-    _, offsets_buffer, data_buffer = documents.buffers()
+    offsets, data = binary_buffers(documents)
     count = len(documents)
-    offsets = np.frombuffer(offsets_buffer, np.int32, count + 1, 4 * documents.offset) if count else np.zeros(1, np.int32)
-    data = np.frombuffer(data_buffer or b"\0", np.uint8)
     kinds, begins, ends = np.empty(count, np.uint8), np.empty(count, np.int64), np.empty(count, np.int64)
     locate_values(data, offsets, keys, bounds, places, kinds, begins, ends)
     return Found(kinds, begins, ends, data)

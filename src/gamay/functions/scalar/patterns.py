@@ -6,6 +6,7 @@ Python once for each distinct value. `\\d`, `\\w`, `\\s` and case mean ASCII, as
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -15,16 +16,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.arrow import binary_buffers
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.comparison import check_lists, condition
 from gamay.functions.scalar.convert import by_distinct, convert, to_vector
 from gamay.functions.scalar.define import check_count, const, each, scalar, type_of, wrong
 from gamay.functions.scalar.distinct import distinct
-from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, take_rows
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, take, take_rows
+from gamay.kernels.texts import match_parts
 from gamay.model.types import DataType
 
 STRING, INT, BOOLEAN = DataType.STRING, DataType.INT, DataType.BOOLEAN
+_ASCII_MAX = 127
 
 _CLASSES = {
     "Lower": "a-z",
@@ -161,7 +165,41 @@ def _quoted(char: str) -> str:
 
 def like(values: Values, pattern: str) -> Any:
     """Tell which texts match a LIKE pattern, whatever their case: bool [n]."""
-    return np.asarray(pc.match_substring_regex(values, like_pattern(pattern)))
+    plain = like_parts(pattern)
+    if plain is None or len(values) == 0:
+        return np.asarray(pc.match_substring_regex(values, like_pattern(pattern)))
+    offsets, data = binary_buffers(values)
+    found = np.empty(len(values), np.bool_)
+    match_parts(data, offsets, plain.parts, plain.bounds, plain.is_begin_fixed, plain.is_end_fixed, found)
+    if data.max(initial=0) > _ASCII_MAX:
+        # beyond ASCII there are other letters that are k or s in another case
+        rest = np.flatnonzero(~found)
+        found[rest] = np.asarray(pc.match_substring_regex(take(values, rest), like_pattern(pattern)))
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LikeParts:
+    """What stands between the % of a LIKE pattern, as `gamay.kernels.texts.match_parts` takes it."""
+
+    parts: Any
+    bounds: Any
+    is_begin_fixed: bool
+    is_end_fixed: bool
+
+
+@lru_cache(maxsize=512)
+def like_parts(pattern: str) -> LikeParts | None:
+    """Return the parts of a pattern of ASCII text and %; None for others."""
+    if not pattern.isascii() or "_" in pattern or "\\" in pattern or "%" not in pattern:
+        return None
+    texts = pattern.lower().split("%")
+    parts = [text.encode() for text in texts if text]
+    if not parts:
+        return None
+    bounds = np.zeros(len(parts) + 1, np.int64)
+    np.cumsum([len(part) for part in parts], out=bounds[1:])
+    return LikeParts(np.frombuffer(b"".join(parts), np.uint8), bounds, texts[0] != "", texts[-1] != "")
 
 
 # -- conditions

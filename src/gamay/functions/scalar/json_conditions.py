@@ -1,0 +1,83 @@
+"""Conditions on what paths lead to in JSON documents: for one flattened document, or for whole columns of documents."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from gamay.functions.scalar.json_scan import Found
+from gamay.functions.scalar.json_steps import Step
+from gamay.kernels.json import FALSE, REAL, TEXT, TRUE, WHOLE
+
+Path: TypeAlias = tuple[Step, ...]
+Record: TypeAlias = dict[Path, Any]
+"""One flattened document: for each path of a condition that has a value there, that value."""
+Flags: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+Compare: TypeAlias = Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A test of the value at a path, which looks at the value's text only.
+
+    compare: where numbers are compared with numbers, that comparison of float64 and its bounds.
+    """
+
+    path: Path
+    test: Callable[[Any], bool]
+    compare: tuple[Compare, Sequence[float]] | None = None
+
+    def __call__(self, record: Record) -> bool:
+        return self.path in record and self.test(record[self.path])
+
+    def of_columns(self, columns: Mapping[Path, Found]) -> Flags:
+        """Tell which documents fit, given what each path leads to in all of them; those with rare values do not."""
+        found = columns[self.path]
+        flags = np.zeros(len(found.kinds), np.bool_)
+        if self.compare is None:
+            self._test_texts(found.rows(TEXT, WHOLE, TRUE, FALSE), found, flags, str)
+            self._test_texts(found.rows(REAL), found, flags, float)
+            return flags
+        compare, bounds = self.compare
+        for rows, numbers in (found.wholes(), found.reals()):
+            flags[rows] = compare(numbers.astype(np.float64), bounds)
+        self._test_texts(found.rows(TEXT), found, flags, str)
+        return flags
+
+    def _test_texts(self, rows: Any, found: Found, flags: Flags, read: Callable[[str], Any]) -> None:
+        """Test each distinct text of some rows once."""
+        coded = found.texts(rows).dictionary_encode()
+        fits = np.array([self.test(read(text)) for text in coded.dictionary.to_pylist()], np.bool_)
+        flags[rows] = fits[coded.indices.to_numpy()]
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Conditions joined by AND or OR."""
+
+    parts: tuple["Condition", ...]
+    is_and: bool
+
+    def __call__(self, record: Record) -> bool:
+        return (all if self.is_and else any)(part(record) for part in self.parts)
+
+    def of_columns(self, columns: Mapping[Path, Found]) -> Flags:
+        """Tell which documents fit, given what each path leads to in all of them."""
+        flags = [part.of_columns(columns) for part in self.parts]
+        return np.asarray((np.logical_and if self.is_and else np.logical_or).reduce(flags))
+
+
+Condition: TypeAlias = Leaf | Joined
+
+
+def fitting(condition: Condition, columns: Mapping[Path, Found], fits: Callable[[str], bool], documents: pa.Array) -> Flags:
+    """Tell which documents fit a condition; `fits` decides on those in which something is rare."""
+    flags = condition.of_columns(columns)
+    is_rare = np.zeros(len(flags), np.bool_)
+    for found in columns.values():
+        is_rare |= found.is_rare
+    for row in np.flatnonzero(is_rare).tolist():
+        flags[row] = fits(documents[row].as_py())
+    return flags
