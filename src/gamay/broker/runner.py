@@ -29,6 +29,7 @@ from gamay.query.held import held_bytes
 from gamay.query.plans import Plan
 from gamay.query.reduce import reduce
 from gamay.query.response import BrokerResponse, ResultTable
+from gamay.query.trace import Trace
 from gamay.sql.answers import SUBQUERIES, with_answers
 from gamay.sql.parser import parse_query
 from gamay.sql.query import Query
@@ -336,12 +337,18 @@ class QueryRunner:
         if route is not None and (sizes := sizes_of(pending.query.options, route.limits)) is not None:
             check_sizes(results, sizes)
         deadline.check()
+        traces = [result.trace for result in results if result.trace is not None]
         reduce_started_s = self._clock.monotonic_s()
         answer = reduce(bound, results)
         # Millions of groups take their time to reduce, so a cancellation may have come meanwhile.
         deadline.check()
         response = BrokerResponse(table=answer.table, stats=answer.stats, exceptions=list(routed.problems))
         response.reduce_time_ms = round((self._clock.monotonic_s() - reduce_started_s) * 1000)
+        if traces:
+            own = Trace(self._clock, self.broker_id)
+            own.span("BROKER_REDUCE", reduce_started_s, 0 if answer.table is None else answer.table.num_rows)
+            own.span("BROKER", pending.started_s)
+            response.trace_info = {trace.name: trace.to_json() for trace in (own, *traces)}
         response.stats.num_servers_queried = routed.num_queried
         response.stats.num_servers_responded = len(routed.results)
         if route is not None:
@@ -396,9 +403,12 @@ class QueryRunner:
         if connection is None:
             return QueryError(ErrorCode.BROKER_REQUEST_SEND, f"There is no connection to server '{server}'")
         try:
-            return connection.execute(table, bound, segments, deadline)
+            result, missing = connection.execute(table, bound, segments, deadline)
         except QueryError as error:
             return error
+        if result.trace is not None:
+            result.trace.name = server
+        return result, missing
 
 
 def _choose(route: TableRoute, bound: BoundQuery, number: int) -> _Choice:

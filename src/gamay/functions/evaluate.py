@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from gamay.base import guard
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Call, Column, Expression, Literal, column_names, walk
 from gamay.functions.registry import ScalarFunction, ValueType, is_aggregate, must_get_scalar, scalar_function
@@ -29,6 +30,9 @@ from gamay.functions.vector import (
 from gamay.kernels.grouping import pack_pair
 from gamay.kernels.tuning import COMBINATION_ROWS, ENCODED_RESULT_ROWS
 from gamay.model.types import DataType
+
+# entries of a dictionary that are computed without looking whether the query still goes on
+_ENTRIES_AT_ONCE = 1 << 16
 
 ColumnSource: TypeAlias = Callable[[str], Operand]
 ColumnTypes: TypeAlias = Callable[[str], ValueType]
@@ -88,6 +92,31 @@ def _of_not_null(call: Call, function: ScalarFunction, args: list[Operand], null
     assert not isinstance(spread, Scalar)
     vector = spread.decode() if isinstance(spread, EncodedVector) else spread
     return Vector(vector.type, vector.values, vector.offsets, nulls if vector.nulls is None else nulls | vector.nulls)
+
+
+def evaluate_entries(expression: Expression, entries: Vector) -> Operand:
+    """Compute an expression of one column for each entry of a dictionary; raises what `evaluate` raises.
+
+    Many entries are taken a part at a time, so that the query can be ended in between.
+    """
+    count = len(entries)
+    if count <= _ENTRIES_AT_ONCE:
+        return evaluate(expression, lambda _: entries, count)
+    vectors: list[Vector] = []
+    for start in range(0, count, _ENTRIES_AT_ONCE):
+        guard.check()
+        stop = min(start + _ENTRIES_AT_ONCE, count)
+        nulls = None if entries.nulls is None else entries.nulls[start:stop]
+        part = Vector(entries.type, entries.values[start:stop], None, nulls)
+        result = evaluate(expression, lambda _, part=part: part, stop - start)  # type: ignore[misc]
+        if isinstance(result, Scalar) or result.offsets is not None:  # the same for all parts, or not worth joining
+            return evaluate(expression, lambda _: entries, count)
+        vectors.append(result.decode() if isinstance(result, EncodedVector) else result)
+    values = concat([vector.values for vector in vectors])
+    if all(vector.nulls is None for vector in vectors):
+        return Vector(vectors[0].type, values)
+    flags = [np.zeros(len(vector), np.bool_) if vector.nulls is None else vector.nulls for vector in vectors]
+    return Vector(vectors[0].type, values, None, np.concatenate(flags))
 
 
 def evaluate_constant(expression: Call) -> Expression:

@@ -20,9 +20,11 @@ from gamay.query.pool import WorkPool
 from gamay.query.selection import Rows
 from gamay.query.server_prune import prune_segments
 from gamay.query.stats import QueryStats
+from gamay.query.trace import Trace
 from gamay.query.virtual import QuerySegment
 from gamay.query.work import Work
 from gamay.segment.spi import Segment
+from gamay.sql.option_values import flag
 
 
 @dataclass(slots=True)
@@ -34,6 +36,7 @@ class ServerResult:
         was left to look at.
     sets: of GROUPING SETS, instead of groups: by the positions of their keys in `BoundQuery.rows`.
     plans: of EXPLAIN: how the query would be executed.
+    trace: of `trace=true`: which operators took how long.
     """
 
     stats: QueryStats = field(default_factory=QueryStats)
@@ -41,6 +44,7 @@ class ServerResult:
     groups: GroupTable | None = None
     sets: dict[KeySet, GroupTable] | None = None
     plans: SegmentPlans | None = None
+    trace: Trace | None = None
 
 
 def execute(
@@ -67,18 +71,40 @@ def _execute(
 ) -> ServerResult:
     stats = QueryStats(total_docs=sum(segment.num_docs for segment in segments), num_segments_queried=len(segments))
     views = [QuerySegment(segment, bound.fields, host_name, null_handling=bound.null_handling) for segment in segments]
+    options = bound.query.options
+    trace = Trace(deadline.clock) if options and flag(options, "trace") else None
+    begun_s = 0.0 if trace is None else trace.now_s()
     kept = prune_segments(bound, views, stats)
     if bound.query.explain:
         return ServerResult(stats, plans=explain_segments(bound, kept))
     stats.num_segments_processed = len(kept)
-    work = Work(bound, pool, deadline, stats)
-    if bound.kind is QueryKind.SELECTION:
-        return ServerResult(stats, rows=execute_selection(work, kept))
-    if bound.kind is QueryKind.SELECTION_ORDER_BY:
-        return ServerResult(stats, rows=execute_ordered_selection(work, kept))
-    if bound.grouping_sets:
-        return ServerResult(stats, sets=execute_grouping_sets(work, kept))
-    return ServerResult(stats, groups=_GROUPED[bound.kind](work, kept))
+    work = Work(bound, pool, deadline, stats, trace=trace)
+    if trace is None:
+        return _found(work, kept)
+    trace.span("SERVER_PRUNE", begun_s, Segments=len(kept))
+    begun_s = trace.now_s()
+    result = _found(work, kept)
+    trace.span("SERVER_COMBINE", begun_s, _num_rows(result))
+    result.trace = trace
+    return result
+
+
+def _found(work: Work, segments: Sequence[QuerySegment]) -> ServerResult:
+    kind, stats = work.bound.kind, work.stats
+    if kind is QueryKind.SELECTION:
+        return ServerResult(stats, rows=execute_selection(work, segments))
+    if kind is QueryKind.SELECTION_ORDER_BY:
+        return ServerResult(stats, rows=execute_ordered_selection(work, segments))
+    if work.bound.grouping_sets:
+        return ServerResult(stats, sets=execute_grouping_sets(work, segments))
+    return ServerResult(stats, groups=_GROUPED[kind](work, segments))
+
+
+def _num_rows(result: ServerResult) -> int:
+    if result.rows is not None:
+        return len(result.rows[0]) if result.rows else 0
+    tables = [result.groups] if result.groups is not None else list((result.sets or {}).values())
+    return sum(table.num_groups for table in tables)
 
 
 _GROUPED: dict[QueryKind, Callable[[Work, Sequence[QuerySegment]], GroupTable | None]] = {

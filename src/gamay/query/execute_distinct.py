@@ -8,7 +8,6 @@ import numpy as np
 from gamay.functions.aggregate.coding import CODES_MAX
 from gamay.functions.expression import Column
 from gamay.functions.vector import EncodedVector
-from gamay.query.filter.apply import apply_filter
 from gamay.query.group_order import first_groups
 from gamay.query.groupby.merge import merge_group_tables
 from gamay.query.groupby.segment import GroupOptions, group_segment
@@ -52,7 +51,7 @@ def _merged(found: GroupTable | None, table: GroupTable) -> GroupTable:
 
 
 def _distinct(work: Work, segment: QuerySegment, limit: int | None) -> GroupTable:
-    filtered = apply_filter(work.bound.filter, segment)
+    filtered = work.filter(segment)
     if filtered.matches_all and (known := _dictionary_values(work, segment, limit)) is not None:
         work.count(filtered, segment.num_docs, known.num_groups)
         return known
@@ -158,7 +157,7 @@ def _bounded(work: Work, bounds: _Bounds, segments: Sequence[QuerySegment]) -> G
     enough = None if work.bound.order_by else work.bound.limit_with_offset
     found: GroupTable | None = None
     for segment in segments:
-        filtered = apply_filter(work.bound.filter, segment)
+        filtered = work.filter(segment)
         scanned, is_over = 0, False
         for rows in _small_blocks(filtered.matches()):
             while len(rows) and not is_over:

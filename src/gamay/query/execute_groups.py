@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from gamay.functions.aggregate.spi import Partial
 from gamay.functions.expression import Column
 from gamay.query.bind import BoundQuery
-from gamay.query.filter.apply import FilterResult, apply_filter
+from gamay.query.filter.apply import FilterResult
 from gamay.query.filter_clauses import FilterClauses, branch_of
 from gamay.query.gathered import gather, unread
 from gamay.query.group_limits import GroupLimits, group_limits
@@ -60,7 +60,7 @@ def execute_aggregation(work: Work, segments: Sequence[QuerySegment]) -> GroupTa
 
 
 def _aggregate(work: Work, segment: QuerySegment, filtered: FilterResult | None) -> tuple[Partial, ...]:
-    filtered = filtered or apply_filter(work.bound.filter, segment)
+    filtered = filtered or work.filter(segment)
     known = known_partials(work.bound, segment, filtered)
     if known is not None:
         partials, scanned = known
@@ -100,7 +100,7 @@ def execute_group_by(work: Work, segments: Sequence[QuerySegment]) -> GroupTable
 
 
 def _group(work: Work, segment: QuerySegment, filtered: FilterResult | None, limits: GroupLimits) -> GroupTable:
-    result = filtered or apply_filter(work.bound.filter, segment)
+    result = filtered or work.filter(segment)
     matches = result.matches()
     clauses = FilterClauses(work.bound, segment)
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from gamay.query.bind import physical_columns
 from gamay.query.columns import take_rows
-from gamay.query.filter.apply import FilterResult, apply_filter
+from gamay.query.filter.apply import FilterResult
 from gamay.query.gathered import gather_first
 from gamay.query.matches import BLOCK_ROWS, Matches
 from gamay.query.read import as_vector
@@ -59,7 +59,7 @@ def execute_selection(work: Work, segments: Sequence[QuerySegment]) -> Rows | No
                 break
     else:
         for segment in segments:
-            filtered = apply_filter(work.bound.filter, segment)
+            filtered = work.filter(segment)
             matches = filtered.matches()
             pieces: Sequence[Matches] = matches.split(max(1, -(-span_of(matches) // _PIECE_ROWS)))
             taken = 0
@@ -118,7 +118,7 @@ def _piece(work: Work, segment: QuerySegment, piece: Matches, limit: int) -> Cal
 
 def _whole(work: Work, segment: QuerySegment, limit: int) -> Callable[[], tuple[FilterResult, Part]]:
     def task() -> tuple[FilterResult, Part]:
-        filtered = apply_filter(work.bound.filter, segment)
+        filtered = work.filter(segment)
         return filtered, first_rows(segment, filtered.matches(), work.bound.rows, limit, work.deadline)
 
     return task
@@ -138,7 +138,7 @@ def execute_ordered_selection(work: Work, segments: Sequence[QuerySegment]) -> R
 
 def _ordered(work: Work, segment: QuerySegment) -> Rows | None:
     bound, limit = work.bound, work.bound.limit_with_offset
-    filtered = apply_filter(bound.filter, segment)
+    filtered = work.filter(segment)
     matches = filtered.matches()
     pieces = matches.split(min(work.pool.usable_threads, max(1, span_of(matches) // BLOCK_ROWS)))
 

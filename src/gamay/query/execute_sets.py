@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from gamay.functions.aggregate.spi import Partial
 from gamay.query.bind import BoundQuery
-from gamay.query.filter.apply import apply_filter
 from gamay.query.filter.docset import SPARSE
 from gamay.query.filter_clauses import FilterClauses
 from gamay.query.group_limits import GroupLimits, group_limits
@@ -83,7 +82,7 @@ def _merged_from(bound: BoundQuery, table: GroupTable, source: KeySet, keys: Key
 
 def _segment(work: Work, plan: SetPlan, segment: QuerySegment, limits: GroupLimits) -> dict[KeySet, GroupTable]:
     """Return the groups of the finest sets, and of those that would be incomplete if they were merged."""
-    filtered = apply_filter(work.bound.filter, segment)
+    filtered = work.filter(segment)
     matches = filtered.matches()
     clauses = FilterClauses(work.bound, segment)
     reader = clauses.reader()

@@ -14,7 +14,7 @@ from gamay.functions.vector import EncodedVector, Operand, Vector
 from gamay.kernels.tuning import GATHERED_ROWS_MAX, GATHERED_SEGMENTS_MAX
 from gamay.query.bind import BoundQuery
 from gamay.query.columns import concat_vectors
-from gamay.query.filter.apply import FilterResult, apply_filter
+from gamay.query.filter.apply import FilterResult
 from gamay.query.filter.resolve import computes
 from gamay.query.matches import AllDocs, Block, DocList
 from gamay.query.predicate import EVERYTHING
@@ -89,7 +89,7 @@ def gather(work: Work, segments: Sequence[QuerySegment]) -> tuple[Gathered | Non
     num_rows = 0
     columns_read = work.columns_read()
     for segment in segments[:GATHERED_SEGMENTS_MAX]:
-        filtered = apply_filter(bound.filter, segment)
+        filtered = work.filter(segment)
         count = filtered.count
         if count is None or filtered.matches_all or num_rows + count > GATHERED_ROWS_MAX:
             rest.append((segment, filtered))
@@ -113,7 +113,7 @@ def gather_first(work: Work, segments: Sequence[QuerySegment], limit: int) -> tu
         return None, segments
     columns_read = work.columns_read()
     while position < len(segments) and num_rows < limit:
-        filtered = apply_filter(work.bound.filter, segments[position])
+        filtered = work.filter(segments[position])
         count = filtered.count
         if count is None or num_rows + count > GATHERED_ROWS_MAX:
             break

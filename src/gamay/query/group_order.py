@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from gamay.base import guard
 from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Expression, column_names
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector
@@ -39,7 +40,9 @@ def finished_rows(bound: BoundQuery, table: GroupTable) -> Rows:
     """Return the result's columns: groups that satisfy HAVING, in order, with LIMIT and OFFSET applied."""
     operands: dict[str, Operand] = {key_column(i).name: key for i, key in enumerate(table.keys)}
     for i, (aggregate, partial) in enumerate(zip(bound.aggregates, table.partials, strict=True)):
+        guard.check()
         operands[aggregate_column(i).name] = aggregate.aggregate.finish(partial)
+    guard.check()
     for i in range(len(bound.groupings)):  # nothing is rolled up
         operands[grouping_column(i).name] = Scalar(0, DataType.INT)
     return _finished(bound, operands, table.num_groups)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gamay.base import guard
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.functions.aggregate.spi import Partial
 from gamay.query.bind import BoundQuery, QueryKind, bind
@@ -26,8 +27,25 @@ from gamay.sql.option_values import flag
 from gamay.sql.query import Gapfill, Query
 
 _INLINE = WorkPool(1)
-# the rows of a result are few, and those that gapfilling makes are bounded
-_NO_DEADLINE = Deadline(SYSTEM_CLOCK, float("inf"), float("inf"))
+
+
+class _Watched(Deadline):
+    """What ends the query around: its guard watches over the queries over its result, too."""
+
+    __slots__ = ("_guard",)
+
+    def __init__(self, watcher: guard.Guard) -> None:
+        super().__init__(SYSTEM_CLOCK, float("inf"), float("inf"))
+        self._guard = watcher
+
+    def check(self) -> None:
+        self._guard.check()
+
+    def holder(self, what: str) -> guard.Holder:
+        return self._guard.holder(what)
+
+    def reserve(self, what: str, num_bytes: int) -> None:
+        self._guard.reserve(what, num_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +80,14 @@ def _gapfilled(gapfill: Gapfill, table: ResultTable) -> ResultTable:
     """Fill the gaps of a result, with the queries before and after it."""
     if gapfill.before is not None:
         table = _query_table(gapfill.before, table)
+    guard.check()
     table = fill_gaps(gapfill, table)
     return table if gapfill.after is None else _query_table(gapfill.after, table)
 
 
 def _query_table(query: Query, table: ResultTable) -> ResultTable:
     bound = bind(query, schema_of(table))
-    result = execute(bound, [TableSegment(table)], _INLINE, _NO_DEADLINE)
+    result = execute(bound, [TableSegment(table)], _INLINE, _Watched(guard.current()))
     answer = reduce(bound, [result]).table
     assert answer is not None
     return answer

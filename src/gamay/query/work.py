@@ -7,19 +7,28 @@ from typing import Any, TypeVar
 
 from gamay.base.guard import Holder
 from gamay.kernels.tuning import SMALL_WORK_S
-from gamay.query.bind import BoundQuery, physical_columns
+from gamay.query.bind import BoundQuery, QueryKind, physical_columns
 from gamay.query.deadline import Deadline
-from gamay.query.filter.apply import FilterResult
+from gamay.query.filter.apply import FilterResult, apply_filter
 from gamay.query.groupby.states import WIDE, is_narrow
 from gamay.query.groupby.table import GroupTable
 from gamay.query.held import held_bytes
 from gamay.query.pool import WorkPool
 from gamay.query.stats import QueryStats
+from gamay.query.trace import Trace
+from gamay.query.virtual import QuerySegment
 
 S = TypeVar("S")
 T = TypeVar("T")
 
 _COUNTED_GROUPS = 1 << 10
+_OPERATORS = {
+    QueryKind.SELECTION: "SELECT",
+    QueryKind.SELECTION_ORDER_BY: "SELECT_ORDERBY",
+    QueryKind.AGGREGATION: "AGGREGATE",
+    QueryKind.GROUP_BY: "GROUP_BY",
+    QueryKind.DISTINCT: "DISTINCT",
+}
 
 
 @dataclass(slots=True)
@@ -31,8 +40,21 @@ class Work:
     deadline: Deadline
     stats: QueryStats
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    trace: Trace | None = None
     _holder: Holder | None = None
     _kept: int = 0
+
+    def filter(self, segment: QuerySegment) -> FilterResult:
+        """Return the rows of a segment that WHERE lets through."""
+        self.deadline.check()
+        trace = self.trace
+        if trace is None:
+            return apply_filter(self.bound.filter, segment)
+        begun_s = trace.now_s()
+        filtered = apply_filter(self.bound.filter, segment)
+        trace.span("FILTER", begun_s, filtered.count, Segment=segment.name, Scans=filtered.scan is not None)
+        trace.begin(filtered, segment.name)
+        return filtered
 
     def over_segments(self, segments: Sequence[S], task: Callable[[S], T]) -> list[T]:
         """Return the task's result for each segment (or what stands for one), in order.
@@ -56,8 +78,12 @@ class Work:
 
         clauses: the results of other filters than WHERE.
         """
+        in_filter = sum(result.entries.count for result in (filtered, *clauses))
+        if self.trace is not None:
+            operator = _OPERATORS[self.bound.kind]
+            self.trace.end(filtered, operator, scanned, EntriesInFilter=in_filter, EntriesPostFilter=read_entries)
         with self._lock:
-            self.stats.num_entries_scanned_in_filter += sum(result.entries.count for result in (filtered, *clauses))
+            self.stats.num_entries_scanned_in_filter += in_filter
             self.stats.num_docs_scanned += scanned
             self.stats.num_entries_scanned_post_filter += read_entries
             self.stats.num_segments_matched += scanned > 0

@@ -25,6 +25,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from gamay.base import guard
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
@@ -48,6 +49,10 @@ _ELEMENTS_MAX = 1 << 26
 
 ResultRule: TypeAlias = Callable[[Call, Sequence[ValueType]], ValueType]
 Body: TypeAlias = Callable[..., Any]
+
+
+# calls of Python functions between looks whether the query still goes on
+_CHECKED_ROWS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +333,9 @@ def _for_each_value(
 def _by_distinct_rows(name: str, body: Body, columns: Sequence[Vector], returns: DataType) -> Vector:
     codes, rows = distinct_rows(columns)
     results = []
-    for row in rows:
+    for number, row in enumerate(rows):
+        if not number % _CHECKED_ROWS:
+            guard.check()
         try:
             results.append(body(*row))
         except QueryError:

@@ -11,7 +11,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.evaluate import evaluate
+from gamay.functions.evaluate import evaluate_entries
 from gamay.functions.vector import Vector
 from gamay.query.filter.docset import DocRange, DocSet, complement, intersect, unite
 from gamay.query.filter.scan import (
@@ -216,8 +216,7 @@ def computes(filter_: Filter) -> bool:
 
 
 def _matching(leaf: Match, values: Vector) -> Mask:
-    num_rows = len(values.values)
-    return truth(evaluate(leaf.expression, lambda _: values, num_rows), num_rows)
+    return truth(evaluate_entries(leaf.expression, values), len(values.values))
 
 
 def _ids(leaf: In | Range | Match, dictionary: Dictionary) -> IdSet:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from gamay.base import guard
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.totals import unsigned
-from gamay.functions.evaluate import evaluate, with_null_entry
+from gamay.functions.evaluate import evaluate_entries, with_null_entry
 from gamay.functions.expression import Call, Column, Expression, column_names, walk
 from gamay.functions.registry import scalar_function
 from gamay.functions.vector import EncodedVector, Operand, Vector, sorted_distinct
@@ -111,7 +111,7 @@ def coded_key(key: Expression, probe: Evaluate, rows: int) -> CodedKey | None:
 def _results(key: Expression, entries: Vector) -> Vector | None:
     """The key's value for each entry; None where that is not one value each, or some entry, perhaps of no row, fails."""
     try:
-        results = evaluate(key, lambda name: entries, len(entries))
+        results = evaluate_entries(key, entries)
     except QueryError as error:
         if error.code is ErrorCode.QUERY_EXECUTION:
             return None
