@@ -142,3 +142,8 @@ def test_a_query_of_a_client_that_runs_nowhere_is_not_cancelled(api: Any) -> Non
     broker = api.controller.get("/brokers").json()["tenants"]["DefaultTenant"][0]
     for path in ("/clientQuery/mine", f"/clientQuery/{broker}/mine", "/clientQuery/nobody/mine"):
         assert api.controller.delete(path).status_code == 404
+
+
+def test_a_table_of_the_other_type_is_no_guess_at_its_own_name(trips: Any) -> None:
+    answer = trips.controller.get("/tables/trips", params={"type": "REALTIME"})
+    assert (answer.status_code, answer.json()["error"]) == (404, "Table trips not found. It exists with the other type.")

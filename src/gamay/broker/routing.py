@@ -272,8 +272,7 @@ class RoutingTables:
 
     def _not_asked(self) -> frozenset[str]:
         """Return the instances that are switched off, wholly or for queries."""
-        found = [self._registry.get_instance(name) for name in self._registry.instance_ids()]
-        return frozenset(i.id for i in found if i is not None and (not i.enabled or i.queries_disabled))
+        return frozenset(i.id for i in self._registry.instances() if not i.enabled or i.queries_disabled)
 
     def _missed_from(self, table: str, segment: str, view: Assignment | None) -> int:
         """Return when the absence of a segment begins to be a failure: milliseconds, 0 for at once."""

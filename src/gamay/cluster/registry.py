@@ -190,6 +190,10 @@ class Registry:
         """Return the ids of all known instances."""
         return self.store.children(paths.PARTICIPANT_CONFIGS)
 
+    def instances(self) -> list[Instance]:
+        """Return the configurations of all known instances, by id."""
+        return [found for name in self.instance_ids() if (found := self.get_instance(name)) is not None]
+
     def live_instance_ids(self) -> list[str]:
         """Return the ids of the instances that are alive."""
         return self.store.children(paths.LIVE_INSTANCES)

@@ -38,8 +38,7 @@ class InstanceManager:
 
     def all(self) -> list[Instance]:
         """Return all instances, by id."""
-        registry = self.context.registry
-        return [i for name in registry.instance_ids() if (i := registry.get_instance(name)) is not None]
+        return self.context.registry.instances()
 
     def get(self, name: str) -> Instance:
         """Return an instance. Raises NotFoundError."""

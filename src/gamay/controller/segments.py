@@ -231,8 +231,7 @@ class SegmentManager:
     def _assign(self, table: str, names: Sequence[str]) -> None:
         config = self.tables.get(table)
         registry = self.context.registry
-        instances = [i for name in registry.instance_ids() if (i := registry.get_instance(name)) is not None]
-        servers = servers_tagged(instances, server_tag(config))
+        servers = servers_tagged(registry.instances(), server_tag(config))
         registry.update_ideal_state(
             table,
             lambda ideal: ideal.with_segments(

@@ -62,8 +62,10 @@ class TableManager:
         existing = self.names()
         found = [typed for t in types if t is not None and (typed := typed_table_name(name, t)) in existing]
         if not found:
+            raw = raw_table_name(name)
             known = {raw_table_name(table) for table in existing}
-            raise NotFoundError(f"Table {name} not found.{nearest(raw_table_name(name), known)}")
+            hint = " It exists with the other type." if raw in known else nearest(raw, known)
+            raise NotFoundError(f"Table {name} not found.{hint}")
         return found
 
     def resolve_one(self, name: str, table_type: str | None = None) -> str:
@@ -203,16 +205,12 @@ class TableManager:
 
     def _check_tenant(self, config: TableConfig) -> None:
         tag = server_tag(config)
-        servers = servers_tagged(self._instances(), tag)
+        servers = servers_tagged(self.context.registry.instances(), tag)
         if len(servers) < config.replication:
             raise InvalidConfigError(
                 f"segmentsConfig.replication: {config.replication} replicas need as many servers tagged '{tag}', "
                 f"but there are {len(servers)}"
             )
-
-    def _instances(self) -> list[Any]:
-        registry = self.context.registry
-        return [i for name in registry.instance_ids() if (i := registry.get_instance(name)) is not None]
 
 
 def server_tag(config: TableConfig) -> str:

@@ -186,8 +186,7 @@ class LocalCluster:
 
     def _instances_here(self, role: Role) -> list[Instance]:
         """Return the instances of a role that this folder's processes registered, not those that users added."""
-        found = [self.registry.get_instance(name) for name in self.registry.instance_ids()]
-        return [instance for instance in found if instance is not None and instance.role is role and instance.host == HOST]
+        return [found for found in self.registry.instances() if found.role is role and found.host == HOST]
 
     def _register(self, role: Role, port: int | None, tags: tuple[str, ...]) -> str:
         """Make the instance of a role known, if it can be reached, in place of those that ran at other ports before."""

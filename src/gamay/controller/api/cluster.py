@@ -96,7 +96,7 @@ def instance_router(services: Services) -> APIRouter:
 
     @router.get("/instances", summary="List the instances")
     def instances(tag: str | None = None) -> dict[str, list[str]]:
-        return {"instances": [i.id for i in _instances(registry) if tag is None or tag in i.tags]}
+        return {"instances": [i.id for i in registry.instances() if tag is None or tag in i.tags]}
 
     @router.get("/liveinstances", summary="List the instances that are alive")
     def live() -> dict[str, list[str]]:
@@ -107,7 +107,7 @@ def instance_router(services: Services) -> APIRouter:
         state: Annotated[str | None, Query(alias="status", description="ONLINE, OFFLINE or DRAINED")] = None,
     ) -> dict[str, Any]:
         live = set(registry.live_instance_ids())
-        found = [_minion(i, i.id in live) for i in _instances(registry) if i.role is Role.MINION]
+        found = [_minion(i, i.id in live) for i in registry.instances() if i.role is Role.MINION]
         shown = [minion for minion in found if state is None or minion["status"] == state.upper()]
         return {"currentMinionCount": len(shown), "minionStatus": shown}
 
@@ -144,7 +144,7 @@ def _broker_routes(router: APIRouter, services: Services) -> None:
         wanted = {None: (True, False), "ONLINE": (True,), "OFFLINE": (False,)}.get(None if state is None else state.upper())
         if wanted is None:
             raise InvalidConfigError(f"Invalid state: '{state}', it must be ONLINE or OFFLINE")
-        return [i for i in _instances(registry) if i.role is Role.BROKER and (i.id in live) in wanted]
+        return [i for i in registry.instances() if i.role is Role.BROKER and (i.id in live) in wanted]
 
     def by_tenant(state: str | None, described: bool) -> dict[str, list[Any]]:
         found = brokers(state)
@@ -189,7 +189,7 @@ def live_broker_router(services: Services) -> APIRouter:
     @router.get("/tables/livebrokers", summary="List the brokers that answer for tables")
     def live_brokers(names: Annotated[list[str], Query(alias="tables", default_factory=list)]) -> dict[str, list[Any]]:
         live = set(registry.live_instance_ids())
-        brokers = [i for i in _instances(registry) if i.role is Role.BROKER and i.id in live]
+        brokers = [i for i in registry.instances() if i.role is Role.BROKER and i.id in live]
         wanted = services.tables.names() if not names else [t for name in names for t in services.tables.resolve(name)]
         tenants = {table: services.tables.get(table).tenants.broker for table in wanted}
         return {table: _shown(_of_tenant(brokers, Role.BROKER, tenant), True) for table, tenant in tenants.items()}
@@ -251,10 +251,6 @@ def _stat(node: Node) -> dict[str, int]:
         "numChildren": node.num_children,
         "pzxid": 0,
     }
-
-
-def _instances(registry: Registry) -> list[Instance]:
-    return [i for name in registry.instance_ids() if (i := registry.get_instance(name)) is not None]
 
 
 def _minion(instance: Instance, live: bool) -> dict[str, Any]:

@@ -173,10 +173,8 @@ def _brokers_of(services: Services, table: str) -> list[str]:
 
 
 def _servers_of(services: Services, table: str) -> list[str]:
-    registry = services.context.registry
     tag = server_tag(services.tables.get(table))
-    found = [i for name in registry.instance_ids() if (i := registry.get_instance(name)) is not None]
-    return sorted(i.id for i in found if i.role is Role.SERVER and tag in i.tags)
+    return sorted(i.id for i in services.instances.all() if i.role is Role.SERVER and tag in i.tags)
 
 
 def _all_details(services: Services, table: str) -> Iterator[dict[str, Any]]:
