@@ -200,7 +200,7 @@ class Generator:
             condition = self.condition()
             where, duck_where = f" WHERE {condition.gamay}", f" WHERE {condition.duck}"
         source = "flights" if self.nulls else "filled"
-        prefix = "SET enableNullHandling = true; " if self.nulls else ""
+        prefix = "SET numGroupsLimit = 10000000; " + ("SET enableNullHandling = true; " if self.nulls else "")
         keys = [same(name) for name in rng.sample(KEYS, rng.randrange(1, 4))]
         limit = rng.choice((5, 50, 1_000_000))
         descending = tuple(rng.random() < 0.5 for _ in keys)
