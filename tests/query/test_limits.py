@@ -55,7 +55,7 @@ class TestDistinct:
             def thread_cpu_ns(self) -> int:
                 return 0
 
-        sql = "SET maxExecutionTimeMsInDistinct = 20; SELECT DISTINCT day FROM trips WHERE price >= 0 LIMIT 100000"
+        sql = "SET maxExecutionTimeMsInDistinct = 60; SELECT DISTINCT day FROM trips WHERE price >= 0 LIMIT 100000"
         answer = long.answer(sql, clock=Slow())
         assert answer.stats.max_execution_time_in_distinct_reached
         assert 0 < answer.table.num_rows < 6000
