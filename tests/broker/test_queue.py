@@ -101,3 +101,30 @@ def test_what_runs_answers_for_itself(release: threading.Event) -> None:
 
     assert asyncio.run(ask()) == "ended by itself"
     queue.shutdown()
+
+
+@pytest.mark.parametrize(("timeout_ms", "code"), [(60_000, 503), (30, 250)])
+def test_nobody_waits_for_work_in_the_middle_of_a_long_step(release: threading.Event, timeout_ms: float, code: int) -> None:
+    queue = QueryQueue(1)
+    begun = threading.Event()
+    ends = deadline(timeout_ms)
+
+    def work() -> None:
+        begun.set()
+        release.wait(60)
+
+    async def ask() -> int:
+        answer = asyncio.ensure_future(queue.turn(work, 0, ends))
+        while not begun.is_set():
+            await asyncio.sleep(0.001)
+        if code == 503:
+            ends.cancel()
+        with pytest.raises(QueryError) as raised:
+            await answer
+        return raised.value.code.code
+
+    assert asyncio.run(ask()) == code
+    assert queue.inside == 1  # its thread is not free yet
+    release.set()
+    queue.shutdown()
+    assert queue.inside == 0

@@ -13,6 +13,8 @@ T = TypeVar("T")
 
 # Queries that wait, and the bytes of their texts. A query that has waited to its deadline is answered without being run.
 WAITING_MAX = 1000
+# how long the client of a query that must end waits for it to say so itself
+_GRACE_S = 0.05
 WAITING_BYTES_MAX = 64 << 20
 
 
@@ -55,6 +57,8 @@ class QueryQueue:
         """Wait for the turn of some work, and for its end; return what it returns.
 
         Raises QueryError 211 as `submit`; and where `deadline` ends before its turn comes, 240, or 503 when it is cancelled.
+        Work that runs then ends by itself; where it does not within a moment, in the middle of a long step, nobody waits for
+        it: QueryError 250 or 503. It keeps its thread until it has ended.
         """
         loop = asyncio.get_running_loop()
         future = self.submit(work, num_bytes)
@@ -79,6 +83,9 @@ class QueryQueue:
                 f"The query waited its {deadline.timeout_ms:.0f} ms for its turn while {self.threads} others ran; "
                 "ask again later, or set a larger timeoutMs",
             )
+        await asyncio.wait((ending,), timeout=_GRACE_S)
+        if not ending.done():
+            deadline.check()
         return await ending
 
     def _left(self, num_bytes: int) -> None:

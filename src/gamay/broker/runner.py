@@ -193,7 +193,9 @@ class QueryRunner:
             pending.plan.took_ns = self._clock.thread_cpu_ns() - begun_ns
         ended_s = self._clock.monotonic_s()
         response.time_used_ms = round((ended_s - pending.started_s) * 1000)
-        if response.time_used_ms >= self._query_log.from_ms:
+        # a client that did not wait for the query to end has been told already
+        was_told = pending.failure is not None and response is not pending.failure
+        if response.time_used_ms >= self._query_log.from_ms and not was_told:
             table = None if pending.route is None else pending.route.table
             self._query_log.write(pending.sql, table, response, ended_s)
         return response
