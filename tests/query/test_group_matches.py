@@ -1,10 +1,12 @@
 """Every kind of matches walks and splits into the same rows."""
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 
+from gamay.kernels.masks import compress_lists
 from gamay.query.matches import BLOCK_ROWS, AllDocs, DocList, DocMask, DocScan, Matches
 
 ROWS = 3 * BLOCK_ROWS + 1234
@@ -61,3 +63,16 @@ def test_compress(dtype: Any) -> None:
     mask = flags(0.4, 1001)
     values = np.arange(1001).astype(dtype)
     np.testing.assert_array_equal(DocMask(3, mask).compress(values), values[mask])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_lists_that_a_mask_keeps(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    lists = [rng.integers(0, 99, rng.integers(0, 4)).tolist() for _ in range(int(rng.integers(0, 60)))]
+    offsets = np.concatenate([[0], np.cumsum([len(row) for row in lists])]).astype(np.int32)
+    values = np.array([value for row in lists for value in row], np.uint16)
+    mask = rng.integers(0, 2, len(lists)).astype(np.uint8)
+    expected = [row for row, kept in zip(lists, mask.tolist(), strict=True) if kept]
+    kept, kept_offsets = np.empty(sum(map(len, expected)), np.uint16), np.empty(len(expected) + 1, np.int32)
+    compress_lists(values, offsets, mask, kept, kept_offsets)
+    assert [kept[a:b].tolist() for a, b in itertools.pairwise(kept_offsets.tolist())] == expected

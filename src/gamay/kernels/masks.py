@@ -74,3 +74,21 @@ def replace_chosen_by(choice: Array, place: int, values: Array, out: Array) -> N
     """Write `values[i]` where `choice[i]` is `place`; choice: unsigned."""
     for i in range(len(out)):
         out[i] = values[i] if choice[i] == place else out[i]
+
+
+@kernel
+def compress_lists(values: Array, offsets: Array, mask: Array, out: Array, out_offsets: Array) -> None:
+    """Write the lists that are kept, values[offsets[i]:offsets[i + 1]] end to end, and their offsets, which begin with 0.
+
+    mask: uint8 [number of lists]; `out` and `out_offsets` are as long as what is kept.
+    """
+    count = np.int64(0)
+    rows = np.int64(0)
+    out_offsets[0] = 0
+    for i in range(len(mask)):
+        if mask[i] != 0:
+            for k in range(np.int64(offsets[i]), np.int64(offsets[i + 1])):
+                out[count] = values[np.uint64(k)]
+                count += 1
+            rows += 1
+            out_offsets[rows] = count

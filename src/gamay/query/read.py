@@ -9,6 +9,7 @@ from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Column as ColumnExpression
 from gamay.functions.expression import Expression
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, take
+from gamay.kernels.masks import compress_lists
 from gamay.query.columns import list_positions, with_nulls, without_nulls
 from gamay.query.constants import repeated
 from gamay.query.matches import AllDocs, Block, DocIds, DocList, DocMask, Mask
@@ -50,8 +51,11 @@ def _read_encoded(column: Column, dictionary: Vector, block: Block) -> Operand:
         if offsets is None:
             ids = block.compress(ids)
         else:
-            kept, offsets = _rows_kept(offsets, block.mask)
-            ids = ids[kept]
+            lengths = np.diff(offsets)
+            kept = np.empty(int(np.dot(lengths, block.flags)), ids.dtype)
+            kept_offsets = np.empty(len(block) + 1, np.int32)
+            compress_lists(ids, offsets, block.flags, kept, kept_offsets)
+            ids, offsets = kept, kept_offsets
     return EncodedVector(ids, dictionary, offsets)
 
 
