@@ -320,11 +320,11 @@ class Generator(Conditions):
         arg = self.column(self.shape.choice(self.roles.keys)) if self.chance(0.6) else self.text(1)
         if arg.type != "BYTES" and self.chance(0.4):
             name, fold = self.shape.choice(
-                (("DISTINCTCOUNTHLL({}, 12)", a.estimated_count), ("DISTINCTCOUNTTHETASKETCH({})", a.distinct_count),
+                (("DISTINCTCOUNTHLL({}, 12)", a.estimated_count), ("DISTINCTCOUNTTHETASKETCH({})", a.theta_count),
                  ("DISTINCTCOUNTHLLPLUS({})", a.estimated_count), ("DISTINCTCOUNTULL({})", a.estimated_count),
                  ("DISTINCTCOUNTCPCSKETCH({})", a.estimated_count))
             )  # fmt: skip
-            exact = fold is a.distinct_count
+            exact = fold is a.theta_count
             return Aggregate(name.format(arg.sql), "LONG", (arg,), fold, of_nothing=0, exact=exact)
         name = self.shape.choice(("DISTINCTCOUNT", "DISTINCTCOUNTBITMAP", "DISTINCTCOUNTOFFHEAP", "DISTINCTCOUNTSMARTHLL"))
         if arg.type == "BYTES":  # to the others they are sketches
