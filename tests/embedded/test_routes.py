@@ -38,7 +38,7 @@ def logger() -> Iterator[logging.Logger]:
 
 def test_a_logger_tells_and_takes_its_level(api: Any, logger: logging.Logger) -> None:
     rest = api.controller
-    assert {"root", logger.name} <= set(rest.get("/loggers").json())
+    assert {"root", "gamay", logger.name} <= set(rest.get("/loggers").json())
     assert rest.get(f"/loggers/{logger.name}").json() == {"name": logger.name, "level": "WARN", "filter": None}
     assert rest.put(f"/loggers/{logger.name}", params={"level": "debug"}).json()["level"] == "DEBUG"
     assert logger.level == logging.DEBUG

@@ -294,7 +294,7 @@ def test_build_is_all_or_nothing(kit, tmp_path):
     schema = time_schema(kit, DataType.STRING, "1:DAYS:SIMPLE_DATE_FORMAT:yyyy-MM-dd")
     builder = SegmentBuilder(schema, kit.config(segments=TIME), "s", tmp_path, clock=ManualClock())
     builder.append(kit.batch(schema, {"ts": ["not a day"]}))
-    with pytest.raises(ValueError, match="not a day"):
+    with pytest.raises(RecordError, match="the time column 'ts': 'not a day' does not match the pattern"):
         builder.build()
     assert list(tmp_path.iterdir()) == []
 

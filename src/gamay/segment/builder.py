@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from gamay.base.clock import SYSTEM_CLOCK, Clock
-from gamay.base.errors import ConflictError
+from gamay.base.errors import ConflictError, RecordError
 from gamay.functions.arrow import arrow_type
 from gamay.functions.expression import LiteralValue
 from gamay.model.datetime_format import sane_time
@@ -78,7 +78,7 @@ class SegmentBuilder:
     def build(self) -> Path:
         """Write the segment and return its folder; the builder cannot be used afterwards.
 
-        Raises ConflictError when the folder exists already.
+        Raises ConflictError when the folder exists already, RecordError for a time that is not of its column's format.
         """
         final = self._out_dir / self._name
         if final.exists():
@@ -120,7 +120,12 @@ class SegmentBuilder:
             stats = columns[time_column].stats
             start_raw, end_raw = stats.minimum, stats.maximum
             spec = self._schema.field(time_column)
-            start_ms, end_ms = _to_millis(spec, start_raw), _to_millis(spec, end_raw)
+            try:
+                start_ms, end_ms = _to_millis(spec, start_raw), _to_millis(spec, end_raw)
+            except ValueError as reason:
+                raise RecordError(
+                    f"the time column '{time_column}': {reason}; correct the value, or the format in the schema"
+                ) from None
         return SegmentMetadata(
             name=self._name,
             table=self._table_config.typed_name,

@@ -78,8 +78,8 @@ def logger_router(services: Services) -> APIRouter:
 
 
 def _names() -> list[str]:
-    known = logging.Logger.manager.loggerDict.items()
-    return sorted(name for name, logger in known if isinstance(logger, logging.Logger))
+    # Among them are those that only group others: a level given to `gamay` holds for all of its modules.
+    return sorted(logging.Logger.manager.loggerDict)
 
 
 def _shown(name: str) -> dict[str, Any]:
