@@ -187,6 +187,8 @@ class QueryRunner:
                 response = self._answer(pending)
             except Exception as error:  # noqa: BLE001 - as above
                 response = self._failed(pending, error)
+        if response.exceptions and (query := getattr(pending, "query", None)) is not None:
+            response.client_request_id = query.options.get("clientQueryId")
         response.request_id = str(pending.number)
         response.broker_id = self.broker_id
         if pending.plan is not None and pending.failure is None:
