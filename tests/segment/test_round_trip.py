@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gamay.base.clock import ManualClock
-from gamay.base.errors import ConflictError, CorruptSegmentError
+from gamay.base.errors import ConflictError, CorruptSegmentError, RecordError
 from gamay.model.types import DataType, FieldRole
 from gamay.segment.builder import SegmentBuilder
 from gamay.segment.metadata import Encoding, read_metadata
