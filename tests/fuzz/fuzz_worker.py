@@ -1,18 +1,20 @@
 """Asks queries until the number is reached, and prints what is wrong with an answer: one JSON object a line.
 
-    python tests/fuzz/fuzz_worker.py --inputs 100000 --seed 7 [--first 0] [--state FILE] [--cases FILE] [--show]
+    python tests/fuzz/fuzz_worker.py --inputs 100000 --seed 7 [--first 0] [--state FILE] [--cases FILE]
+        [--messages FILE] [--show]
 
 Wrong is an answer that blames a defect of Gamay, that is no JSON or is inconsistent in itself, or that took longer than
 `SLOW_S`. Of failures at the same place in the code one is printed, made as short as possible. `state` is a file whose
 first 8 bytes are the number of the input at hand: when the process dies, or 64 inputs take `HANG_S`, it says where.
 `cases` are texts with the code that each must have, one JSON object a line. `--show` prints the inputs instead of asking
-them.
+them. `messages` are wrong queries with what is said to each; `GAMAY_UPDATE=1` writes that anew.
 """
 
 import argparse
 import faulthandler
 import json
 import logging
+import os
 import resource
 import struct
 import sys
@@ -188,11 +190,35 @@ def _inconsistent(table: dict[str, Any]) -> tuple[str, str] | None:
     return None
 
 
+def _request_of(case: dict[str, Any]) -> Request:
+    body = {key: case[key] for key in ("sql", "pql", "queryOptions") if key in case}
+    return "POST", "/query" if "pql" in case else "/query/sql", b"", json.dumps(body).encode()
+
+
+def _message(world: World, case: dict[str, Any]) -> str | None:
+    """Return the first line of what is said to a query; None when it is answered."""
+    answer = orjson.loads(world.ask(*_request_of(case))[2])
+    return answer["exceptions"][0]["message"].partition("\n")[0] if answer["exceptions"] else None
+
+
+def _check_messages(world: World, path: Path, update: bool) -> None:
+    """Compare what is said to wrong queries with the file, or write it into the file."""
+    cases = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    said = [{**case, "says": _message(world, case)} for case in cases]
+    if update:
+        path.write_text("".join(json.dumps(case, ensure_ascii=False) + "\n" for case in said), "utf-8")
+        return
+    for number, (case, now) in enumerate(zip(cases, said, strict=True)):
+        if case != now:
+            shown = " ".join(str(part) for part in _request_of(case))
+            detail = f"said: {now['says']}\nnot:  {case['says']}"
+            print(json.dumps({"number": number, "place": "message", "request": shown, "detail": detail}), flush=True)
+
+
 def _check_cases(fuzzer: Fuzzer, path: Path) -> None:
     for number, line in enumerate(path.read_text("utf-8").splitlines()):
         case = json.loads(line)
-        body = {key: case[key] for key in ("sql", "pql", "queryOptions") if key in case}
-        request: Request = ("POST", "/query" if "pql" in case else "/query/sql", b"", json.dumps(body).encode())
+        request = _request_of(case)
         before = fuzzer.codes[case["code"]]
         found = fuzzer.ask(request)
         if found is None and fuzzer.codes[case["code"]] == before:
@@ -209,6 +235,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--state", type=Path)
     parser.add_argument("--cases", type=Path)
+    parser.add_argument("--messages", type=Path)
     parser.add_argument("--show", action="store_true", help="print the inputs only")
     arguments = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
@@ -223,6 +250,8 @@ def main() -> None:
         fuzzer = Fuzzer(world)
         if arguments.cases is not None:
             _check_cases(fuzzer, arguments.cases)
+        if arguments.messages is not None:
+            _check_messages(world, arguments.messages, bool(os.environ.get("GAMAY_UPDATE")))
         state = None
         if arguments.state is not None:
             arguments.state.write_bytes(bytes(8))

@@ -16,6 +16,15 @@ INPUTS = int(os.environ.get("GAMAY_FUZZ_INPUTS", "4000"))
 SEED = int(os.environ.get("GAMAY_FUZZ_SEED", "1"))
 
 
+def test_what_is_said_to_mistakes() -> None:
+    """`GAMAY_UPDATE=1` writes the messages anew; review the difference."""
+    command = [sys.executable, str(HERE / "fuzz_worker.py"), "--inputs=0", f"--messages={HERE / 'messages.jsonl'}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert not [f"{line['request']}\n{line['detail']}" for line in found if "request" in line]
+    assert found[-1]["summary"]["failures"] == {}
+
+
 def test_no_text_breaks_the_broker(tmp_path: Path) -> None:
     state = tmp_path / "state"
     command = [sys.executable, str(HERE / "fuzz_worker.py"), f"--inputs={INPUTS}", f"--seed={SEED}"]

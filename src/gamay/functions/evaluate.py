@@ -84,6 +84,9 @@ def _of_not_null(call: Call, function: ScalarFunction, args: list[Operand], null
         for part, arg in zip(call.args, args, strict=True)
     ]
     result = function.compute(call, at_kept, len(kept))
+    if len(kept) == 0 and not isinstance(result, Scalar) and result.offsets is not None:
+        none = result.decode() if isinstance(result, EncodedVector) else result
+        return Vector(none.type, none.values, np.zeros(len(nulls) + 1, np.int32), nulls)
     if isinstance(result, Scalar) or len(kept) == 0:
         return Scalar(None, result.type) if len(kept) == 0 else result
     places = np.zeros(len(nulls), np.int64)

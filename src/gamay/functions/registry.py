@@ -241,11 +241,40 @@ def _resolve(call: Call) -> tuple[Call, _AggregateEntry]:
 # -- both
 
 
+# functions of other databases, and what does the same here
+_ELSEWHERE = {
+    "if": "CASE WHEN condition THEN x ELSE y END",
+    "iif": "CASE WHEN condition THEN x ELSE y END",
+    "decode": "CASE x WHEN a THEN b ELSE c END",
+    "ifnull": "COALESCE(x, y)",
+    "nvl": "COALESCE(x, y)",
+    "getdate": "NOW()",
+    "currenttimestamp": "NOW()",
+    "sysdate": "NOW()",
+    "len": "LENGTH(x)",
+    "charindex": "STRPOS(x, 'part')",
+    "instr": "STRPOS(x, 'part')",
+    "dateformat": "TODATETIME(x, 'yyyy-MM-dd')",
+    "tochar": "TODATETIME(x, 'yyyy-MM-dd')",
+    "strftime": "TODATETIME(x, 'yyyy-MM-dd')",
+    "strtodate": "FROMDATETIME(x, 'yyyy-MM-dd')",
+    "stringagg": "LISTAGG(x, ',')",
+    "groupconcat": "LISTAGG(x, ',')",
+    "median": "PERCENTILE(x, 50)",
+    "countif": "COUNT(*) FILTER (WHERE condition)",
+    "sumif": "SUM(x) FILTER (WHERE condition)",
+    "approxcountdistinct": "DISTINCTCOUNTHLL(x)",
+    "any": "x IN (…)",
+    "some": "x IN (…)",
+}
+
+
 def unknown_function(name: str) -> QueryError:
     """Return the error for a name that no function has."""
     _load_all()
     missing = f" Some functions could not be loaded: {'; '.join(_not_loaded)}." if _not_loaded else ""
-    hint = nearest(name, _display_names.values())
+    elsewhere = _ELSEWHERE.get(canonical_name(name))
+    hint = f" Write {elsewhere}." if elsewhere else nearest(name, _display_names.values())
     return QueryError(ErrorCode.QUERY_VALIDATION, f"Unknown function '{name}'.{hint}{missing}")
 
 

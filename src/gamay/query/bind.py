@@ -210,10 +210,24 @@ class _Binder:
         """Bind the condition of WHERE."""
         if self._query.where is None:
             return EVERYTHING
-        where = self._scope.bind(self._query.where)
+        try:
+            where = self._scope.bind(self._query.where)
+        except QueryError as error:
+            raise self._alias_error(self._query.where) or error from None
         if _has_aggregate(where):
             raise _invalid("An aggregate cannot stand in WHERE; use HAVING")
         return self._condition(where)
+
+    def _alias_error(self, where: Expression) -> QueryError | None:
+        """Return the error for a condition of WHERE that names an alias; None when there is no such alias."""
+        aliases = {item.name.lower() for item in self._query.select if not isinstance(item.expression, Column)}
+        for name in column_names(where):
+            if name.lower() in aliases and not self._scope.knows(name):
+                message = f"Unknown columnName '{name}' found in the query: it is an alias, which WHERE does not know"
+                return QueryError(
+                    ErrorCode.UNKNOWN_COLUMN, f"{message}; repeat its expression, or filter groups with HAVING"
+                )
+        return None
 
     def _condition(self, expression: Expression) -> Filter:
         return FilterBinder(self._scope.type_of, self.null_handling).bind(expression)

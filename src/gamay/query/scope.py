@@ -40,6 +40,20 @@ class Scope:
             raise QueryError(ErrorCode.UNKNOWN_COLUMN, f"Unknown columnName '{name}' found in the query.{hint}")
         return found
 
+    def knows(self, name: str) -> bool:
+        """Whether there is a column of this name."""
+        return name in VIRTUAL_COLUMNS or name.lower() in self._names or name.lower() in _VIRTUAL_BY_FOLDED
+
+    def _check_texts(self, comparison: Call) -> None:
+        """Say how a text is written, where a name that no column has is compared with."""
+        for arg in comparison.args[1:]:
+            if isinstance(arg, Column):
+                try:
+                    self.resolve(arg.name)
+                except QueryError as error:
+                    message = f"{str(error).rstrip('.')}. A text is written in single quotes: '{arg.name}'"
+                    raise QueryError(ErrorCode.UNKNOWN_COLUMN, message) from None
+
     def type_of(self, name: str) -> ValueType:
         """Return the type of a resolved column."""
         if name in VIRTUAL_COLUMNS:
@@ -64,9 +78,17 @@ class Scope:
             name = self.resolve(expression.name)
             return expression if name == expression.name else Column(name)
         if isinstance(expression, Call):
+            if expression.name in COMPARISONS:
+                self._check_texts(expression)
             args = tuple(self.bind(arg) for arg in expression.args)
             return expression if args == expression.args else Call(expression.name, args)
         return expression
+
+
+# functions whose second and later arguments are often texts
+COMPARISONS = frozenset(
+    {"equals", "notequals", "lessthan", "lessthanorequal", "greaterthan", "greaterthanorequal", "in", "notin", "like"}
+)
 
 
 def with_null_flags(expression: Expression) -> Expression:

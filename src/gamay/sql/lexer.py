@@ -145,4 +145,8 @@ def _why_not(text: str, position: int) -> str:
         return "this comment is not closed: */ is missing"
     if char == "`":
         return 'a name is quoted with double quotes ("name"), not with backticks'
+    if text.startswith("::", position):
+        return "a type is changed with CAST(x AS type), not with ::"
+    if char in "?:@":
+        return f"unexpected character {char!r}: a parameter stands here that was not filled in"
     return f"unexpected character {char!r}"

@@ -22,9 +22,26 @@ _STATEMENTS = {
     "ALTER": "change a table with the controller's PUT /schemas/{name} and PUT /tables/{name}",
     "DROP": "drop a table with the controller's DELETE /tables/{name}",
     "SHOW": "see the tables with the controller's GET /tables",
+    "DESCRIBE": "see the columns with the controller's GET /schemas/{name}",
+    "DESC": "see the columns with the controller's GET /schemas/{name}",
+    "USE": "name the database with the table: database.table",
+    "VALUES": "constants are selected without FROM: SELECT 1, 'a'",
     "UPDATE": "replace the segments that hold the rows",
     "DELETE": "replace or delete the segments that hold the rows",
     "MERGE": "replace the segments that hold the rows",
+}
+# words of other dialects of SQL
+ELSEWHERE = {
+    "TOP": "the number of rows comes at the end: LIMIT n",
+    "ILIKE": "LIKE does not regard case",
+    "RLIKE": "regular expressions are matched with REGEXP_LIKE(x, 'pattern')",
+    "REGEXP": "regular expressions are matched with REGEXP_LIKE(x, 'pattern')",
+    "SIMILAR": "regular expressions are matched with REGEXP_LIKE(x, 'pattern')",
+    "ROLLUP": "ROLLUP takes a list in parentheses: ROLLUP (a, b)",
+    "CUBE": "CUBE takes a list in parentheses: CUBE (a, b)",
+    "QUALIFY": "groups are filtered with HAVING",
+    "OPTION": "options come at the end as OPTION(name=value), or first as SET name = value;",
+    "TABLESAMPLE": "rows are not sampled; LIMIT n ends with the first ones",
 }
 
 

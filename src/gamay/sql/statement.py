@@ -8,7 +8,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 from sqlglot.parser import Parser
 
-from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.errors import ErrorCode, QueryError, nearest
 from gamay.functions.expression import Expression, Literal
 from gamay.model.types import DataType
 from gamay.sql.errors import syntax_error
@@ -16,13 +16,14 @@ from gamay.sql.grouping import grouping
 from gamay.sql.lexer import Kind, Lexeme, lex
 from gamay.sql.option_values import option_name
 from gamay.sql.query import OrderBy
-from gamay.sql.refusals import SINGLE_TABLE, refused, refused_statement
-from gamay.sql.tokens import quoting_hint, to_tokens
+from gamay.sql.refusals import ELSEWHERE, SINGLE_TABLE, refused, refused_statement
+from gamay.sql.tokens import is_keyword, quoting_hint, to_tokens
 from gamay.sql.translate import Translator, position_of
 
 _SET_OPERATIONS = ("JOIN", "UNION", "INTERSECT", "EXCEPT", "MINUS")
 _EXPLAIN_FORMS = (["PLAN"], ["PLAN", "WITHOUT", "IMPLEMENTATION"], ["IMPLEMENTATION", "PLAN"])
 _WATCHED = frozenset((*_SET_OPERATIONS, "WITHIN", "FILTER", "INTERVAL", "ESCAPE", "AT", "SELECT", "OVER", ";"))
+_MISSPELT = ("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "BETWEEN", "LIKE", "DESC", "NULLS LAST")
 _CLAUSES = ("LIMIT", "OFFSET", "FETCH")
 
 
@@ -125,7 +126,7 @@ class _Reader:
         if self.current.is_op(";"):
             self.next()
         elif not self.current.is_word("SELECT", "SET", "EXPLAIN"):
-            raise self.expected("; after the value of the option")
+            raise self.expected("; and a SELECT statement after the value of the option")
         return option_name(name), value
 
     def _set_value(self) -> Literal:
@@ -235,7 +236,7 @@ class _Reader:
             raise syntax_error(self.text, position_of(table), "a table name has at most one dot: database.table")
         alias = table.args.get("alias")
         if alias is not None and alias.args.get("columns"):
-            raise syntax_error(self.text, position_of(alias), f"unexpected '{table.alias}' after the table name")
+            raise syntax_error(self.text, position_of(alias), f"unexpected '{table.alias.strip()}' after the table name")
         name = ".".join(parts)
         raw = parts[-1].removesuffix("_OFFLINE").removesuffix("_REALTIME")
         names = {name, parts[-1], raw, ".".join([*parts[:-1], raw])}
@@ -392,10 +393,27 @@ def _explained(text: str, lexemes: Sequence[Lexeme], error: ParseError) -> Query
         message = "this CASE is not complete; write CASE WHEN condition THEN value ... ELSE value END"
     elif description.startswith(("Expecting", "Expected")):
         message = f"{description[0].lower()}{description[1:]}, found {at.shown}"
+    elif "Between" in description:
+        message = f"BETWEEN is written x BETWEEN low AND high, found {at.shown}"
     elif description.startswith("Required keyword"):
         message = f"an operand is missing at {at.shown}"
     else:
         message = f"unexpected {at.shown}"
         if not any(lexeme.is_word("FROM") for lexeme in lexemes):
             message += "; FROM is missing"
+        message += _word_hint(lexemes, at)
     return syntax_error(text, at.start, message + quoting_hint(at))
+
+
+def _word_hint(lexemes: Sequence[Lexeme], at: Lexeme) -> str:
+    """Say what is right where a word, or the one before it, is of another dialect or nearly a keyword of this one."""
+    place = next((i for i, lexeme in enumerate(lexemes) if lexeme is at), 0)
+    words = [lexeme for lexeme in lexemes[max(0, place - 1) : place + 1] if lexeme.kind is Kind.WORD]
+    for word in words:
+        called = word is at and place + 1 < len(lexemes) and lexemes[place + 1].is_op("(")
+        if word.text in ELSEWHERE and not called:
+            return f"; {ELSEWHERE[word.text]}"
+        close = "" if is_keyword(word) else nearest(word.text, _MISSPELT)
+        if close:
+            return f"; did you mean {close.strip().removeprefix('Did you mean ').removesuffix('?')}"
+    return ""

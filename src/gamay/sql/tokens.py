@@ -182,9 +182,14 @@ class _Converter:
                 raise self._missing_operand(following, first)
             self.expects_operand = True
         of_table = lexeme.text == "FROM" and self.tokens[-1].token_type is not TokenType.DISTINCT  # no IS DISTINCT FROM
-        if (of_table or lexeme.text == "AS") and not following.is_name and not following.is_op("("):
+        named = following.is_name and not is_keyword(following)
+        if (of_table or lexeme.text == "AS") and not named and not following.is_op("("):
             what = "a table name" if lexeme.text == "FROM" else "an alias"
-            raise syntax_error(self.text, following.start, f"expected {what} after {lexeme.text}, found {following.shown}")
+            message = f"expected {what} after {lexeme.text}, found {following.shown}"
+            if following.is_name:
+                message += f'; a name that is a word of SQL is written "{following.source}"'
+            raise syntax_error(self.text, following.start, message)
+        self._check_form(lexeme, following)
         if lexeme.text in _DEEPER:
             self._deepen(lexeme)
             self.between[-1] += lexeme.text == "BETWEEN"
@@ -200,6 +205,24 @@ class _Converter:
         elif lexeme.text == "END" and len(self.chains) > len(self.open) + 1:
             self._leave()
         self._emit(KEYWORDS[lexeme.text], lexeme.text, lexeme)
+
+    def _check_form(self, lexeme: Lexeme, following: Lexeme) -> None:
+        """Refuse what the parser would take for something else, or tell in words of its own."""
+        if lexeme.text == "IN" and not following.is_op("("):
+            message = f"IN takes a list of values in parentheses, as in x IN (1, 2), found {following.shown}"
+        elif lexeme.text in ("ASC", "DESC") and following.is_word("ASC", "DESC"):
+            message = f"a key of ORDER BY is either ASC or DESC, found {following.shown} after {lexeme.shown}"
+        elif lexeme.text == "IS" and not following.is_word("NOT", "NULL", "TRUE", "FALSE", "DISTINCT"):
+            message = f"IS is followed by [NOT] NULL, TRUE, FALSE or DISTINCT FROM, found {following.shown}"
+        elif (
+            lexeme.text == "NOT"
+            and self.lexemes[self.position - 2].is_word("IS")
+            and not following.is_word("NULL", "TRUE", "FALSE", "DISTINCT")
+        ):
+            message = f"IS NOT is followed by NULL, TRUE, FALSE or DISTINCT FROM, found {following.shown}"
+        else:
+            return
+        raise syntax_error(self.text, following.start, message)
 
     def _function(self, lexeme: Lexeme) -> None:
         name = lexeme.name
@@ -353,6 +376,12 @@ class _Converter:
 
     def _missing_operand(self, lexeme: Lexeme, following: Lexeme) -> QueryError:
         message = f"expected an expression after {lexeme.shown}, found {following.shown}{quoting_hint(following)}"
+        if lexeme.is_op("=") and following.is_op("="):
+            message += "; equality is written with one ="
+        elif lexeme.is_op("-") and following.is_op(">"):
+            message += "; a part of a JSON text is JSON_EXTRACT_SCALAR(x, '$.key', 'STRING')"
+        elif following.is_op("%"):
+            message += "; a parameter stands here that was not filled in"
         return syntax_error(self.text, following.start, message)
 
 

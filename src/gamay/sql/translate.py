@@ -154,15 +154,17 @@ class Translator:
             args = (*args, NULL)
         args = _log_columns(name, args)
         if any(isinstance(arg, Star) for arg in args):
+            if not is_aggregate(name):
+                must_get_scalar(name)
             raise self.error(node, f"{name}(*) has no meaning; only count takes *")
         return oriented(name, *args)
 
     def _distinct_aggregate(self, node: exp.Expr, name: str, parts: Sequence[exp.Expr]) -> Expression:
         operands = parts[0].expressions
-        if len(parts) > 1 or len(operands) != 1 or name not in _DISTINCT_FORMS:
-            raise self.error(
-                node, f"DISTINCT takes one expression, inside COUNT, SUM or AVG only, not inside {name.upper()}"
-            )
+        if name not in _DISTINCT_FORMS:
+            raise self.error(node, f"DISTINCT stands inside COUNT, SUM or AVG only, not inside {name.upper()}")
+        if len(parts) > 1 or len(operands) != 1:
+            raise self.error(node, f"{name.upper()}(DISTINCT …) takes one expression; join several with CONCAT(x, y, ',')")
         return Call(_DISTINCT_FORMS[name], (self.expression(operands[0]),))
 
     def _filtered(self, node: exp.Expr) -> Expression:

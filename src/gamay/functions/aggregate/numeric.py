@@ -17,6 +17,7 @@ from gamay.functions.aggregate.spi import GroupIds
 from gamay.functions.aggregate.totals import Needs, Totals, TotalsPartial, unsigned
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
+from gamay.functions.text import to_text
 from gamay.functions.vector import Operand, Vector, numpy_dtype
 from gamay.kernels.aggregation import add_values, bound_values
 from gamay.model.types import DataType
@@ -191,7 +192,8 @@ def require_number(call: Call, arg_types: Sequence[ValueType]) -> DataType:
         return data_type
     raise QueryError(
         ErrorCode.QUERY_VALIDATION,
-        f"Aggregate '{call.name}' needs numbers, its argument is {data_type.value}; write {call.name}(CAST(x AS DOUBLE))",
+        f"Aggregate '{call.name}' needs numbers, its argument is {data_type.value}; write "
+        f"{call.name}(CAST({to_text(call.args[0])} AS DOUBLE))",
     )
 
 

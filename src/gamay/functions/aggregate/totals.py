@@ -13,6 +13,7 @@ import pyarrow as pa
 from gamay.functions.aggregate.lookup import INTEGERS, Lookup, largest_magnitude, numbers
 from gamay.functions.aggregate.packed import Packed
 from gamay.functions.aggregate.spi import GroupIds
+from gamay.functions.scalar.convert import placeholder
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, numpy_dtype
 from gamay.kernels.aggregation import (
     add_coded,
@@ -91,15 +92,16 @@ def mask_of(operand: Operand, num_rows: int) -> Array:
 
 
 def repeat(scalar: Scalar, count: int) -> Values:
-    """Return a constant `count` times, as the values of its type."""
+    """Return a constant `count` times, as the values of its type; for None what expressions have in place of null."""
+    value = placeholder(scalar.type) if scalar.value is None else scalar.value
     if scalar.type.is_text or scalar.type.is_binary:
-        return pa.repeat(pa.scalar(scalar.value, pa.string() if scalar.type.is_text else pa.binary()), count)
+        return pa.repeat(pa.scalar(value, pa.string() if scalar.type.is_text else pa.binary()), count)
     dtype = numpy_dtype(scalar.type)
     if dtype == np.dtype(object):
         values = np.empty(count, object)
-        values[:] = scalar.value
+        values[:] = value
         return values
-    return np.full(count, scalar.value, dtype)
+    return np.full(count, value, dtype)
 
 
 class Totals:

@@ -46,7 +46,8 @@ def type_named(function: str, name: str) -> ValueType:
     upper = name.strip().upper()
     element = upper.removesuffix(_ARRAY_SUFFIX)
     if element not in TYPE_NAMES:
-        raise wrong(function, f"'{name}' is no type.{nearest(upper, TYPE_NAMES)}")
+        known = ", ".join(dict.fromkeys(data_type.value for data_type in TYPE_NAMES.values()))
+        raise wrong(function, f"'{name}' is no type.{nearest(upper, TYPE_NAMES) or f' Use one of {known}'}")
     return TYPE_NAMES[element], upper.endswith(_ARRAY_SUFFIX)
 
 

@@ -112,10 +112,21 @@ class _Signature:
                 raise wrong(self.name, f"argument {i + 1} must be {needed}")
             if param.type is not None and not _convertible(data_type, param.type):
                 raise wrong(self.name, f"argument {i + 1} must be {param.type.value}, not {data_type.value}")
-            if param.check is not None and isinstance(arg, Literal) and arg.value is not None:
-                self._check_constant(
-                    param, arg.value if param.type is None else convert_value(arg.value, arg.type, param.type)
-                )
+            if isinstance(arg, Literal) and arg.value is not None:
+                value = arg.value if param.type is None else self._constant(i, arg, param.type)
+                if param.check is not None:
+                    self._check_constant(param, value)
+
+    def _constant(self, position: int, literal: Literal, to: DataType) -> Any:
+        """Return a constant in the type of its parameter; raises QueryError for a text that cannot be read as such."""
+        if literal.type is to:
+            return literal.value
+        try:
+            return convert_value(literal.value, literal.type, to)
+        except QueryError as error:
+            if error.code is not ErrorCode.QUERY_EXECUTION:
+                raise
+            raise wrong(self.name, f"argument {position + 1} must be {to.value}: {error}") from None
 
     def _check_constant(self, param: Param, value: Any) -> None:
         assert param.check is not None
