@@ -3,7 +3,6 @@
 import asyncio
 import uuid
 from collections.abc import MutableMapping
-from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -13,6 +12,7 @@ import pyarrow as pa
 
 import gamay
 from gamay.broker.app import BrokerApp
+from gamay.broker.queue import QueryQueue
 from gamay.model.types import DataType as D
 
 TYPES = {
@@ -172,14 +172,14 @@ class World:
             elif name != "empty":
                 for count in (1, 30, 60):
                     self._database.append(name, _rows(rng, count, 0.1))
-        self._executor = ThreadPoolExecutor(2)
-        self._app = BrokerApp(self._database._cluster.runner, self._executor, lambda: True).asgi()
+        self._queue = QueryQueue(2)
+        self._app = BrokerApp(self._database._cluster.runner, self._queue, lambda: True).asgi()
         self._loop = asyncio.new_event_loop()
 
     def close(self) -> None:
         """End all threads."""
         self._loop.close()
-        self._executor.shutdown()
+        self._queue.shutdown()
         self._database.close()
 
     def ask(self, method: str, path: str, query: bytes = b"", body: bytes = b"") -> tuple[int, dict[str, str], bytes]:
