@@ -14,7 +14,7 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.broker.options import request_options
 from gamay.broker.queue import QueryQueue
 from gamay.broker.runner import PendingQuery, QueryRunner
-from gamay.query.response import BrokerResponse, encode
+from gamay.query.response import BrokerResponse, encode, encode_short
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -79,7 +79,7 @@ class QueryAnswers:
 
 
 def _encoded(response: BrokerResponse) -> tuple[int, int, bytes]:
-    return _told(response, encode(response))
+    return _told(response, encode_short(response))
 
 
 def _told(response: BrokerResponse, content: bytes) -> tuple[int, int, bytes]:

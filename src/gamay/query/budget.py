@@ -99,22 +99,20 @@ class ScanLimits:
 class Budget:
     """What one query holds and may hold. process: shared with the other queries.
 
-    scan: None where nothing limits what is read. response_bytes: what a server's answer may have.
+    scan: None where nothing limits what is read.
     """
 
-    __slots__ = ("by_part", "held", "is_killed", "limit", "peak", "process", "response_bytes", "scan")
+    __slots__ = ("by_part", "held", "is_killed", "limit", "peak", "process", "scan")
 
     def __init__(
         self,
         limit: int,
         process: ProcessBudget,
         scan: ScanLimits | None = None,
-        response_bytes: int | None = None,
     ) -> None:
-        self.limit = min(limit, process.total_bytes)
+        self.limit = limit if limit < process.total_bytes else process.total_bytes
         self.process = process
         self.scan = scan
-        self.response_bytes = response_bytes
         self.held = 0
         self.peak = 0
         self.is_killed = False

@@ -100,8 +100,11 @@ class BrokerResponse:
     @property
     def is_long(self) -> bool:
         """Whether so many values take their time, and memory, to be encoded."""
-        table = self.table
-        return table is not None and sum(len(column.values) for column in table.columns) > LONG_VALUES
+        num_values = 0
+        if self.table is not None:
+            for column in self.table.columns:
+                num_values += len(column.values)
+        return num_values > LONG_VALUES
 
     @property
     def is_partial(self) -> bool:
@@ -200,6 +203,11 @@ def encode(response: BrokerResponse) -> bytes:
     """Return the JSON document of a response."""
     if response.table is not None and response.is_long:
         return _encode_long(response, response.table)
+    return encode_short(response)
+
+
+def encode_short(response: BrokerResponse) -> bytes:
+    """Return the JSON document of a response that is not long."""
     return orjson.dumps(to_json(response), option=orjson.OPT_PASSTHROUGH_DATETIME)
 
 
