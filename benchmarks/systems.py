@@ -125,7 +125,8 @@ class ChDB:
                 self._session.query(f"INSERT INTO {table} SELECT * FROM file('{file}', Parquet)")
         else:
             self._session.query(
-                f"CREATE TABLE {table} ENGINE = MergeTree ORDER BY tuple() AS SELECT * FROM file('{files[0]}', Parquet)"
+                f"CREATE TABLE {table} ENGINE = MergeTree ORDER BY tuple() AS SELECT * FROM "
+                f"file('{files[0].parent}/*.parquet', Parquet)"
             )
         self._session.query(f"OPTIMIZE TABLE {table} FINAL")
 
