@@ -1,6 +1,7 @@
 """The broker over records in a store, with servers that are made up."""
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -298,3 +299,35 @@ def test_limits_of_rows_are_settings_of_the_cluster(world: World) -> None:
 def names_of(answer: Any) -> list[str]:
     names: list[str] = answer["resultTable"]["dataSchema"]["columnNames"]
     return names
+
+
+def test_a_full_queue_refuses_and_whoever_waits_can_be_cancelled(world: World) -> None:
+    gate = threading.Event()
+    for server in world.servers.values():
+        server.blocked = gate
+    queue = QueryQueue(1, waiting_max=2)
+    http = TestClient(BrokerApp(world.runner, queue, lambda: True).asgi())
+    headers = {"Pinot-Use-Http-Status-For-Errors": "true"}
+
+    def ask(number: int) -> Any:
+        sql = f"SET clientQueryId = 'q{number}'; SELECT SUM(n) FROM t"
+        return http.post("/query/sql", json={"sql": sql}, headers=headers)
+
+    with ThreadPoolExecutor(4) as pool:
+        asked = []
+        for number in range(3):
+            asked.append(pool.submit(ask, number))
+            while queue.inside <= number:
+                time.sleep(0.001)
+        refused = ask(3)
+        assert (refused.status_code, refused.json()["exceptions"][0]["errorCode"]) == (503, 211)
+        assert refused.json()["clientRequestId"] == "q3"
+        assert http.get("/health").status_code == 200
+        assert len(http.get("/queries").json()) == 3
+        assert http.delete("/query/q2?client=true").text == "Cancelled client query: q2"
+        assert asked[2].result(10).json()["exceptions"][0]["errorCode"] == 503
+        assert http.delete("/query/q2?client=true").status_code == 404
+        gate.set()
+        assert [future.result(10).status_code for future in asked[:2]] == [200, 200]
+    queue.shutdown()
+    assert http.get("/queries").json() == {}
