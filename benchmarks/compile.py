@@ -3,7 +3,7 @@
     python -m benchmarks.compile [--runs 200]
 
 "new" parses, checks and rewrites a text of a shape that was not seen before; "known" is one of a cached shape with other
-literals; binding to a schema is not part of either. Beside them sqlglot (Gamay uses its parser, with a lexer of its own), and
+literals; binding to a schema is not part of either. Beside them sqlglot (Gamay uses its parser, not its lexer), and
 `json_serialize_sql` of DuckDB, which parses and writes the tree as JSON. Processor time, the least of the runs.
 """
 
