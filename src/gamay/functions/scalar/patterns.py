@@ -216,6 +216,8 @@ def _matching(name: str, match: Callable[[Values, Sequence[Any]], Any], min_args
     def result_type(call: Call, types: Sequence[ValueType]) -> ValueType:
         check_count(name, len(types), min_args, max_args)
         check_lists(call, types)
+        if any(multi_value for _, multi_value in types[1:]):
+            raise wrong(name, "the pattern must be single-value")
         if name != "like":
             _check_pattern(call)
         return BOOLEAN, False
