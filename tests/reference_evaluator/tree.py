@@ -277,7 +277,7 @@ def sort_key(value: Any) -> Any:
     if isinstance(value, float):
         return (1, 0.0) if value != value else (0, value)
     if isinstance(value, Decimal):
-        return (0, value)
+        return (1, Decimal(0)) if value.is_nan() else (0, value)
     return value
 
 
@@ -367,7 +367,7 @@ def compares(operator: str, left: Node, right: Node) -> Node:
     def one(a: Any, b: Any) -> bool:
         if convert is not None:
             a, b = convert(a), convert(b)
-        return test(_number_key(a), _number_key(b)) if isinstance(a, float) or isinstance(b, float) else test(a, b)
+        return test(_number_key(a), _number_key(b)) if isinstance(a, float | Decimal) or isinstance(b, float) else test(a, b)
 
     if left.many:
         every = operator == "<>"
