@@ -331,3 +331,41 @@ def test_a_full_queue_refuses_and_whoever_waits_can_be_cancelled(world: World) -
         assert [future.result(10).status_code for future in asked[:2]] == [200, 200]
     queue.shutdown()
     assert http.get("/queries").json() == {}
+
+
+def test_whether_a_text_is_a_query_is_told_without_asking_it(world: World) -> None:
+    check = "/query/sql/validateSyntax"
+    good = world.http.post(check, json={"sql": "SELECT nowhere FROM no_table WHERE x = 'a'"}).json()
+    assert good == {"valid": True, "sqlType": "DQL", "errorMessage": None}
+    bad = world.http.post(check, json={"sql": "SELECT FROM t"})
+    assert bad.status_code == 200
+    assert bad.json()["valid"] is False
+    assert "SELECT" in bad.json()["errorMessage"]
+    assert world.http.post(check, json={"query": "SELECT 1"}).status_code == 400
+    assert world.http.post(check, content=b"{").json()["error"].startswith("Invalid JSON")
+    assert world.asked() == set()
+
+
+def test_queries_that_differ_in_constants_have_one_fingerprint(world: World) -> None:
+    def of(sql: str) -> dict[str, str]:
+        answer = world.http.post("/query/sql/queryFingerprint", json={"sql": sql})
+        assert answer.status_code == 200
+        found: dict[str, str] = answer.json()
+        return found
+
+    first = of("SELECT count(*) FROM t WHERE n > 1 AND s = 'it''s'  LIMIT 5")
+    assert first["fingerprint"] == "SELECT count(*) FROM t WHERE n > ? AND s = ? LIMIT ?"
+    assert of("SELECT count(*) FROM t\nWHERE n > 22 AND s = '' LIMIT 10;") == first
+    assert of("SELECT count(*) FROM t WHERE n > 22 AND s = '' LIMIT 10 OPTION(timeoutMs=5)") == first
+    assert of("SELECT count(*) FROM t WHERE n >= 1 AND s = 'x' LIMIT 5")["queryHash"] != first["queryHash"]
+    refused = world.http.post("/query/sql/queryFingerprint", json={"sql": "DROP TABLE t"})
+    assert refused.status_code == 400
+    assert "DROP" in refused.json()["error"]
+
+
+def test_routes_can_be_worked_out_on_demand(world: World) -> None:
+    for path in ("/routing/t_OFFLINE", "/routing/refresh/t/s1"):
+        assert world.http.put(path).text == "Success"
+    assert world.http.put("/routing/nothing_OFFLINE").status_code == 404
+    world.ask("SELECT count(*) FROM t")
+    assert world.asked() == {"s0", "s1", "s2", "s3"}

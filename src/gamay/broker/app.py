@@ -5,6 +5,7 @@ from functools import partial
 
 import orjson
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
@@ -13,6 +14,7 @@ from starlette.routing import Route
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.broker.legacy import answer_pql, pql_text, refused_pql
+from gamay.broker.query_checks import fingerprint, syntax_report
 from gamay.broker.query_endpoint import ERROR_CODE_HEADER, HTTP_STATUS_HEADER, AsgiApp, QueryAnswers, QueryEndpoint
 from gamay.broker.queue import QueryQueue
 from gamay.broker.routing import describe
@@ -36,11 +38,15 @@ class BrokerApp:
         routes = [
             Route("/query/sql", self.query, methods=["GET", "POST"]),
             Route("/query", self.query, methods=["GET", "POST"]),
+            Route("/query/sql/validateSyntax", self.validate_syntax, methods=["POST"]),
+            Route("/query/sql/queryFingerprint", self.query_fingerprint, methods=["POST"]),
             Route("/query/{query_id}", self.cancel, methods=["DELETE"]),
             Route("/queries", self.queries),
             Route("/health", self.health),
             Route("/debug/routingTable/sql", self.routing_table_of_query),
             Route("/debug/routingTable/{table}", self.routing_table),
+            Route("/routing/{table}", self.rebuild_routing, methods=["PUT"]),
+            Route("/routing/refresh/{table}/{segment}", self.rebuild_routing, methods=["PUT"]),
             Route("/debug/timeBoundary/{table}", self.time_boundary),
             Route("/debug/tables/queryQuota/{table}", self.query_quota),
         ]
@@ -72,6 +78,21 @@ class BrokerApp:
         if not isinstance(sql, str):
             return _failure(400, "Payload is missing the query string field 'sql'")
         return _answered(request, *await self._answers.answer(sql, body, request.headers.get("database")))
+
+    async def validate_syntax(self, request: Request) -> Response:
+        """Tell whether the `sql` of a JSON body is a query."""
+        sql = _text(await request.body())
+        return sql if isinstance(sql, Response) else JSONResponse(syntax_report(sql))
+
+    async def query_fingerprint(self, request: Request) -> Response:
+        """Tell what the `sql` of a JSON body has in common with queries that have other constants."""
+        sql = _text(await request.body())
+        if isinstance(sql, Response):
+            return sql
+        try:
+            return JSONResponse(fingerprint(sql))
+        except QueryError as error:
+            return _failure(400, error.client_message())
 
     async def cancel(self, request: Request) -> Response:
         """Cancel a running query by its request id, or with `client=true` by the client's id."""
@@ -114,6 +135,16 @@ class BrokerApp:
             return _failure(404 if missing else 400, error.client_message())
         return JSONResponse(found)
 
+    async def rebuild_routing(self, request: Request) -> Response:
+        """Work out anew which servers are asked for a table's segments; this happens by itself when they change."""
+        table = request.path_params["table"]
+        routes = self._runner.routing.find(table)
+        if not routes:
+            return _failure(404, f"Cannot find routing for table: {table}")
+        for route in routes:
+            await run_in_threadpool(self._runner.routing.refresh, route.table)
+        return PlainTextResponse("Success")
+
     async def query_quota(self, request: Request) -> Response:
         """Tell how many queries a second this broker lets pass for a table; 0 where there is no quota."""
         table = request.path_params["table"]
@@ -135,6 +166,16 @@ def _answered(request: Request, code: int, http_status: int, content: bytes) -> 
         media_type="application/json",
         headers={ERROR_CODE_HEADER: str(code)},
     )
+
+
+def _text(body: bytes) -> "str | Response":
+    """Return the `sql` of a JSON body, or the answer to a body without."""
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        return _failure(400, f"Invalid JSON: {error}")
+    sql = found.get("sql") if isinstance(found, dict) else None
+    return sql if isinstance(sql, str) else _failure(400, "Payload is missing the query string field 'sql'")
 
 
 def _failure(status: int, text: str) -> Response:
