@@ -46,6 +46,8 @@ NO_PRUNING = "SET brokerPruning=false; "
 
 # one request each; random numbers come from wrk's Lua, so that no two queries are alike
 QUERIES = {
+    "rows of one day": "SELECT COUNT(*) FROM visits WHERE day = {day}",
+    "rows of one member": "SELECT COUNT(*) FROM visits WHERE memberId = {member}",
     "one day": "SELECT COUNT(*), SUM(clicks) FROM visits WHERE day = {day} AND page < {page}",
     "one week": "SELECT COUNT(*), SUM(clicks) FROM visits WHERE day BETWEEN {day} AND {lastDay}",
     "one member": "SELECT COUNT(*), SUM(clicks) FROM visits WHERE memberId = {member}",

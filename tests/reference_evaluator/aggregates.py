@@ -95,7 +95,7 @@ def percentile(percent: float) -> Callable[[Sequence[Any], bool], float]:
         if not values:
             return -INFINITY
         ordered = _ascending(values)
-        return ordered[-1] if percent == 100 else ordered[int(len(ordered) * percent / 100)]
+        return (ordered[-1] if percent == 100 else ordered[int(len(ordered) * percent / 100)]) + 0.0
 
     return fold
 

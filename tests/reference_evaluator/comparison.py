@@ -23,7 +23,8 @@ def is_close(found: Any, expected: Any) -> bool:
             return found != found and expected != expected
         tolerance = max(1e-6, expected.tolerance if isinstance(expected, Rough) else 0.0)
         return found == expected or math.isclose(found, expected, rel_tol=1e-9, abs_tol=tolerance)
-    return type(found) is type(expected) and bool(found == expected)
+    same = found == expected or (found != found and expected != expected)  # NaN, here of decimals, is no other than itself
+    return type(found) is type(expected) and bool(same)
 
 
 def compare_rows(found: list[tuple[Any, ...]], expected: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

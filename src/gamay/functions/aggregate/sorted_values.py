@@ -157,7 +157,7 @@ def _percentile(p: float) -> Callable[[Array, SortedPoints], Array]:
     def result(values: Array, points: SortedPoints) -> Array:
         places = np.empty(len(points.starts) - 1, np.int64)
         point_at(points.starts, points.weights, p, places)
-        return _at(values, places)
+        return _at(values, places) + 0.0  # of 0 and -0, which are equal, either may stand there: neither shows as -0
 
     return result
 
