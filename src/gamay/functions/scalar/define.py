@@ -191,6 +191,8 @@ def scalar(
             result, lists_result = result_type(call, [type_of(arg) for arg in args])
             if any(isinstance(arg, Scalar) and arg.value is None for arg in args):
                 return null_result(result, lists_result, num_rows)
+            if lists_result:
+                _check_constants(signature, args)
             return _compute(body, signature, result, args, num_rows)
 
         function = ScalarFunction(
@@ -257,6 +259,13 @@ def _either(left: Any, right: Any) -> Any:
     if left is None or right is None:
         return right if left is None else left
     return left | right
+
+
+def _check_constants(signature: _Signature, args: Sequence[Operand]) -> None:
+    """Raise QueryError where a function of lists is given something else for an argument that must be a constant."""
+    for i, arg in enumerate(args):
+        if signature.param(i).kind == "const" and not isinstance(arg, Scalar):
+            raise wrong(signature.name, f"argument {i + 1} must be a constant")
 
 
 def _compute(body: Body, signature: _Signature, result: DataType, args: Sequence[Operand], num_rows: int) -> Operand:
@@ -330,8 +339,6 @@ def _for_each_value(
         rows.append(chosen)
     if not parts:
         return Vector(result, array_of([], result))
-    if any(part.is_multi_value for part in parts):
-        raise wrong(signature.name, f"argument {position + 1} must be a constant")
     back = np.empty(num_rows, dtype=np.int64)
     back[np.concatenate(rows)] = np.arange(num_rows)
     nulls = None
