@@ -59,3 +59,10 @@ def test_a_bound_drops_only_rows_that_come_later(values: list[float], descending
     if bound is not None:
         assert set(first.tolist()) <= set(bound.candidates(key).tolist())
         assert (order[bound.candidates(key)] <= order[first].max()).all()
+
+
+def test_a_decimal_that_is_no_number_is_greater_than_all() -> None:
+    values = np.array([Decimal("NaN"), Decimal("2.50"), Decimal("-1"), Decimal("NaN"), Decimal("2.5")], object)
+    column = Vector(D.BIG_DECIMAL, values)
+    assert top_rows([sort_array(column, descending=False, nulls_last=True)], 5).tolist() == [2, 1, 4, 0, 3]
+    assert top_rows([sort_array(column, descending=True, nulls_last=True)], 5).tolist() == [0, 3, 1, 4, 2]

@@ -42,10 +42,15 @@ def _ascending(data_type: DataType, values: Any) -> SortArray:
     if not isinstance(values, np.ndarray):
         ranks: SortArray = pc.rank(values, tiebreaker="dense").to_numpy().astype(np.int64)
         return ranks
-    if values.dtype == object:
-        inverse: SortArray = np.unique(values, return_inverse=True)[1].astype(np.int64)
-        return inverse
-    return values.astype(np.int64)
+    return _decimal_ranks(values) if values.dtype == object else values.astype(np.int64)
+
+
+def _decimal_ranks(values: Any) -> SortArray:
+    """Return the places of decimals among each other; NaN, which nothing compares with, is greater than all numbers."""
+    numbers = np.array([value == value for value in values], np.bool_)
+    ranks = np.full(len(values), len(values), np.int64)
+    ranks[numbers] = np.unique(values[numbers], return_inverse=True)[1]
+    return ranks
 
 
 def top_rows(keys: Sequence[SortArray], limit: int) -> Indices:
