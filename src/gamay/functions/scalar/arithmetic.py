@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Callable
-from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation, localcontext
+from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from typing import Any
 
 import numpy as np
@@ -36,8 +36,13 @@ def _on_decimals(function: Callable[[Any, Any], Any], name: str) -> Callable[[An
         with localcontext(_DECIMALS):
             try:
                 return function(left, right)
-            except (ZeroDivisionError, InvalidOperation):
+            except ZeroDivisionError:
                 raise QueryError(ErrorCode.QUERY_EXECUTION, f"Function '{name}': BIG_DECIMAL division by zero") from None
+            except ArithmeticError:
+                raise QueryError(
+                    ErrorCode.QUERY_EXECUTION,
+                    f"Function '{name}': BIG_DECIMAL division by zero, or a number that is infinite or too large",
+                ) from None
 
     return run
 
