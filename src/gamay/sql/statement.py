@@ -199,7 +199,9 @@ class _Reader:
         set_options: dict[str, Literal],
     ) -> Statement:
         if node.args.get("joins") or node.args.get("laterals"):
-            raise syntax_error(self.text, position_of(node.args["from_"]), SINGLE_TABLE)
+            # without FROM it is a comma behind a condition that reads as one between tables
+            joined = node.args.get("from_") or (node.args.get("joins") or node.args["laterals"])[0]
+            raise syntax_error(self.text, position_of(joined), SINGLE_TABLE)
         table, qualifiers = self._table(node.args.get("from_"))
         translator = Translator(self.text, self.literals, qualifiers)
         items = tuple(self._item(translator, part) for part in node.expressions)
