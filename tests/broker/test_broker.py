@@ -36,7 +36,7 @@ class FakeServer:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, ...]] = []
-        self.fails: QueryError | None = None
+        self.fails: Exception | None = None
         self.lacks: set[str] = set()
         self.blocked: threading.Event | None = None
 
@@ -369,3 +369,11 @@ def test_routes_can_be_worked_out_on_demand(world: World) -> None:
     assert world.http.put("/routing/nothing_OFFLINE").status_code == 404
     world.ask("SELECT count(*) FROM t")
     assert world.asked() == {"s0", "s1", "s2", "s3"}
+
+
+def test_a_query_for_which_there_is_no_memory_is_refused_and_others_go_on(world: World) -> None:
+    world.servers["Server_b_1"].fails = MemoryError("Unable to allocate 1.06 GiB")
+    answer = world.ask("SELECT count(*) FROM t WHERE n = 15").json()
+    assert [error["errorCode"] for error in answer["exceptions"]] == [ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED.code]
+    assert "filter more" in answer["exceptions"][0]["message"]
+    assert world.ask("SELECT count(*) FROM t WHERE n = 25").json()["exceptions"] == []

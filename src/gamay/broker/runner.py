@@ -227,6 +227,14 @@ class QueryRunner:
             return BrokerResponse.of_error(error)
         if isinstance(error, GamayError):
             return BrokerResponse.of_error(QueryError(ErrorCode.QUERY_EXECUTION, str(error)))
+        if isinstance(error, MemoryError):
+            _log.warning("query %d needs more memory than there is: %s", pending.number, pending.sql)
+            return BrokerResponse.of_error(
+                QueryError(
+                    ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED,
+                    "The query needs more memory than the process can get; filter more, or group by less",
+                )
+            )
         _log.error("query %d failed: %s", pending.number, pending.sql, exc_info=error)
         return BrokerResponse.of_error(
             QueryError(ErrorCode.INTERNAL, f"The query failed for a reason that is a defect of Gamay: {error!r}")
