@@ -16,6 +16,7 @@ from gamay.functions.expression import Call, Column, Literal
 from gamay.functions.registry import bind_aggregate
 from gamay.functions.sketch.compact import theta_bytes, theta_entries, tuple_bytes, tuple_entries
 from gamay.functions.sketch.cpc import coupons, hashable
+from gamay.functions.sketch.deferred import datasketches
 from gamay.functions.sketch.entries import (
     THETA_MAX,
     Entries,
@@ -28,7 +29,6 @@ from gamay.functions.sketch.entries import (
     union,
 )
 from gamay.functions.sketch.frequent import parse
-from gamay.functions.sketch.library import datasketches
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
 

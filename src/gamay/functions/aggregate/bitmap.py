@@ -18,7 +18,7 @@ from pyroaring import BitMap
 from gamay.functions.aggregate.distinct import OfPairs, count_distinct
 from gamay.functions.aggregate.numeric import require_one_argument
 from gamay.functions.aggregate.pairs import Pairs
-from gamay.functions.aggregate.spi import Aggregate, GroupIds
+from gamay.functions.aggregate.spi import Aggregate, GroupIds, KeepsState
 from gamay.functions.aggregate.totals import flatten
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
@@ -90,7 +90,7 @@ def _parse(data: bytes) -> BitMap:
 
 
 @dataclass(frozen=True, slots=True)
-class SumOfSegments:
+class SumOfSegments(KeepsState):
     """The partial is the counts: int64 [num_groups]. The state is that of DISTINCTCOUNT, with which it is shared."""
 
     argument_type: DataType
@@ -101,17 +101,6 @@ class SumOfSegments:
 
     def allocate(self, num_groups: int) -> Pairs:
         return Pairs(self.argument_type, num_groups, False)
-
-    def grow(self, state: Pairs, num_groups: int) -> Pairs:
-        state.grow(num_groups)
-        return state
-
-    def update(self, state: Pairs, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
-        state.update(groups, args[0], num_rows)
-
-    def combine(self, state: Pairs, other: Pairs) -> Pairs:
-        state.combine(other)
-        return state
 
     def seal(self, state: Pairs) -> Array:
         return count_distinct(state.partial()).astype(np.int64)

@@ -29,7 +29,7 @@ from gamay.functions.aggregate.least import (
 from gamay.functions.aggregate.lookup import INTEGERS
 from gamay.functions.aggregate.numeric import require_arguments, require_number
 from gamay.functions.aggregate.pairs import no_values
-from gamay.functions.aggregate.spi import GroupIds
+from gamay.functions.aggregate.spi import GroupIds, KeepsState
 from gamay.functions.evaluate import evaluate, result_type
 from gamay.functions.expression import Call, Column, Expression, Literal
 from gamay.functions.registry import ValueType, register_aggregate
@@ -51,7 +51,7 @@ _EMPTY_BY_TYPE: dict[DataType, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(KeepsState):
     """The value of the last argument in the least (or greatest) row of each group.
 
     order: which argument comes at which place in the comparison. empty: the result without rows; None for null.
@@ -67,16 +67,8 @@ class Chosen:
     def allocate(self, num_groups: int) -> LeastState:
         return LeastState(self.types, self.descending, num_groups)
 
-    def grow(self, state: LeastState, num_groups: int) -> LeastState:
-        state.grow(num_groups)
-        return state
-
     def update(self, state: LeastState, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
         state.update(groups, [args[place] for place in self.order], num_rows)
-
-    def combine(self, state: LeastState, other: LeastState) -> LeastState:
-        state.combine(other)
-        return state
 
     def seal(self, state: LeastState) -> LeastRows:
         return state.rows()

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from gamay.functions.aggregate.coding import HashNumbers
 from gamay.functions.aggregate.numeric import require_one_argument
-from gamay.functions.aggregate.spi import GroupIds
+from gamay.functions.aggregate.spi import GroupIds, KeepsState
 from gamay.functions.aggregate.theta import power_of_two
 from gamay.functions.aggregate.totals import flatten
 from gamay.functions.expression import Call, Literal
@@ -99,7 +99,7 @@ def merged_sketches(parts: Sequence[Sketches], maps: Sequence[Array] | None, num
 
 
 @dataclass(frozen=True, slots=True)
-class CpcCount:
+class CpcCount(KeepsState):
     """The partial is a list of sketches, None where there is nothing."""
 
     lg_k: int
@@ -116,16 +116,8 @@ class CpcCount:
     def allocate(self, num_groups: int) -> CpcState:
         return CpcState(self.lg_k, self.merging, num_groups)
 
-    def grow(self, state: CpcState, num_groups: int) -> CpcState:
-        state.grow(num_groups)
-        return state
-
     def update(self, state: CpcState, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
         state.update(*flatten(groups, args[0], num_rows))
-
-    def combine(self, state: CpcState, other: CpcState) -> CpcState:
-        state.combine(other)
-        return state
 
     def seal(self, state: CpcState) -> Sketches:
         return state.sketches

@@ -13,17 +13,17 @@ import pyarrow as pa
 from gamay.functions.aggregate.lookup import numbers
 from gamay.functions.aggregate.numeric import require_number, require_one_argument
 from gamay.functions.aggregate.pairs import Pairs, PairsPartial, decode_pairs, encode_pairs, merge_pairs, select_pairs
-from gamay.functions.aggregate.spi import GroupIds
+from gamay.functions.aggregate.spi import GroupIds, KeepsState
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
-from gamay.functions.vector import EncodedVector, Operand, Vector
+from gamay.functions.vector import EncodedVector, Vector
 from gamay.model.types import DataType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class OfPairs:
+class OfPairs(KeepsState):
     """An aggregate that is computed from the distinct values of each group. `state_kind`: equal kinds can share a state."""
 
     state_kind: str
@@ -38,17 +38,6 @@ class OfPairs:
 
     def allocate(self, num_groups: int) -> Pairs:
         return Pairs(self.argument_type, num_groups, self.counted)
-
-    def grow(self, state: Pairs, num_groups: int) -> Pairs:
-        state.grow(num_groups)
-        return state
-
-    def update(self, state: Pairs, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
-        state.update(groups, args[0], num_rows)
-
-    def combine(self, state: Pairs, other: Pairs) -> Pairs:
-        state.combine(other)
-        return state
 
     def seal(self, state: Pairs) -> PairsPartial:
         return state.partial()

@@ -19,11 +19,11 @@ from gamay.functions.aggregate.lookup import lookup_values, numbers
 from gamay.functions.aggregate.numeric import require_arguments, require_number
 from gamay.functions.aggregate.points import bring_together, buffer_rows, starts_of
 from gamay.functions.aggregate.sorted_values import percentile_of
-from gamay.functions.aggregate.spi import GroupIds
+from gamay.functions.aggregate.spi import GroupIds, KeepsState
 from gamay.functions.aggregate.totals import flatten, unsigned
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
-from gamay.functions.sketch.library import datasketches
+from gamay.functions.sketch.deferred import datasketches
 from gamay.functions.sketch.parameters import Number, number_parameter
 from gamay.functions.vector import EncodedVector, Operand, Vector, take
 from gamay.model.types import DataType
@@ -122,7 +122,7 @@ def merge_sketches(partials: Sequence[Sketches], maps: Sequence[GroupIds], num_g
 
 
 @dataclass(frozen=True, slots=True)
-class KllPercentile:
+class KllPercentile(KeepsState):
     """A percentile from KLL sketches, or with `raw` these themselves. The partial is `Sketches`."""
 
     percentile: float
@@ -137,17 +137,6 @@ class KllPercentile:
 
     def allocate(self, num_groups: int) -> KllState:
         return KllState(self.k, num_groups)
-
-    def grow(self, state: KllState, num_groups: int) -> KllState:
-        state.grow(num_groups)
-        return state
-
-    def update(self, state: KllState, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
-        state.update(groups, args[0], num_rows)
-
-    def combine(self, state: KllState, other: KllState) -> KllState:
-        state.combine(other)
-        return state
 
     def seal(self, state: KllState) -> Sketches:
         return state.sketches()

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from gamay.functions.aggregate.spi import GroupIds
+from gamay.functions.aggregate.spi import GroupIds, KeepsState
 from gamay.functions.aggregate.totals import flatten, unsigned
 from gamay.functions.sketch.hll import sketch_bytes
 from gamay.functions.sketch.registers import MAXIMUM, RegisterKind, common_size, parse_sketches
@@ -81,7 +81,7 @@ class RegisterState:
 
 
 @dataclass(frozen=True, slots=True)
-class RegisterSketch:
+class RegisterSketch(KeepsState):
     """The partial is the registers: uint8 [num_groups, m]; m 0 when there was no sketch to merge.
 
     merging: the argument is serialised sketches, as BYTES or as text. raw: the result is the sketch as text.
@@ -101,17 +101,6 @@ class RegisterSketch:
 
     def allocate(self, num_groups: int) -> RegisterState:
         return RegisterState(self.kind, self.merging, num_groups)
-
-    def grow(self, state: RegisterState, num_groups: int) -> RegisterState:
-        state.grow(num_groups)
-        return state
-
-    def update(self, state: RegisterState, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
-        state.update(groups, args[0], num_rows)
-
-    def combine(self, state: RegisterState, other: RegisterState) -> RegisterState:
-        state.combine(other)
-        return state
 
     def seal(self, state: RegisterState) -> Array:
         return state.registers

@@ -21,7 +21,7 @@ from gamay.functions.aggregate.hllplus import PRECISION as HLLPLUS_PRECISION
 from gamay.functions.aggregate.hllplus import SPARSE_PRECISION, hllplus_kind
 from gamay.functions.aggregate.numeric import require_one_argument
 from gamay.functions.aggregate.pairs import Pairs, PairsPartial, decode_pairs, encode_pairs, merge_pairs, select_pairs
-from gamay.functions.aggregate.spi import GroupIds
+from gamay.functions.aggregate.spi import GroupIds, KeepsState
 from gamay.functions.aggregate.ull import PRECISION as ULL_PRECISION
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
@@ -29,7 +29,7 @@ from gamay.functions.sketch.hll import LOG2M_RANGE, HllKind
 from gamay.functions.sketch.parameters import Number, require_at_most, text_parameters
 from gamay.functions.sketch.registers import RegisterKind
 from gamay.functions.sketch.ull import UllKind
-from gamay.functions.vector import EncodedVector, Operand, Vector, take
+from gamay.functions.vector import EncodedVector, Vector, take
 from gamay.kernels.registers import add_candidates, merge_sketches
 from gamay.model.types import DataType
 
@@ -49,7 +49,7 @@ class SmartPartial:
 
 
 @dataclass(frozen=True, slots=True)
-class SmartCount:
+class SmartCount(KeepsState):
     """Its state is that of DISTINCTCOUNT, with which it is shared."""
 
     kind: RegisterKind
@@ -62,17 +62,6 @@ class SmartCount:
 
     def allocate(self, num_groups: int) -> Pairs:
         return Pairs(self.argument_type, num_groups, False)
-
-    def grow(self, state: Pairs, num_groups: int) -> Pairs:
-        state.grow(num_groups)
-        return state
-
-    def update(self, state: Pairs, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
-        state.update(groups, args[0], num_rows)
-
-    def combine(self, state: Pairs, other: Pairs) -> Pairs:
-        state.combine(other)
-        return state
 
     def seal(self, state: Pairs) -> SmartPartial:
         return self._limited(state.partial(), np.empty(0, np.int32), self._no_registers(0))

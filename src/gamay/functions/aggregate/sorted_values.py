@@ -16,7 +16,7 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.numeric import require_arguments, require_number
 from gamay.functions.aggregate.ordering import number_keys, numbers_of
 from gamay.functions.aggregate.points import PointBuffer, SortedPoints, bring_together, groups_of, starts_of
-from gamay.functions.aggregate.spi import GroupIds
+from gamay.functions.aggregate.spi import GroupIds, KeepsState
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.vector import Operand, Vector
@@ -89,7 +89,7 @@ def merge_points(partials: Sequence[SortedPoints], maps: Sequence[GroupIds], num
 
 
 @dataclass(frozen=True, slots=True)
-class OfSorted:
+class OfSorted(KeepsState):
     """An aggregate that is computed from the sorted values of each group. The partial is `SortedPoints`."""
 
     name: str
@@ -102,17 +102,6 @@ class OfSorted:
 
     def allocate(self, num_groups: int) -> SortedState:
         return SortedState(num_groups)
-
-    def grow(self, state: SortedState, num_groups: int) -> SortedState:
-        state.grow(num_groups)
-        return state
-
-    def update(self, state: SortedState, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
-        state.update(groups, args[0], num_rows)
-
-    def combine(self, state: SortedState, other: SortedState) -> SortedState:
-        state.combine(other)
-        return state
 
     def seal(self, state: SortedState) -> SortedPoints:
         return state.points()

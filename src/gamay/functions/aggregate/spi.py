@@ -72,3 +72,20 @@ class Aggregate(Protocol):
     def decode(self, arrays: Sequence[pa.Array]) -> Partial:
         """Return the partial that `encode` was given."""
         ...
+
+
+class KeepsState:
+    """What most aggregates of one argument have in common: the state itself knows how to grow, update and combine."""
+
+    __slots__ = ()
+
+    def grow(self, state: State, num_groups: int) -> State:
+        state.grow(num_groups)
+        return state
+
+    def update(self, state: State, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
+        state.update(groups, args[0], num_rows)
+
+    def combine(self, state: State, other: State) -> State:
+        state.combine(other)
+        return state

@@ -19,7 +19,7 @@ import pyarrow as pa
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.entries import MergedState, decode_entries, encode_entries
 from gamay.functions.aggregate.numeric import require_one_argument
-from gamay.functions.aggregate.spi import GroupIds
+from gamay.functions.aggregate.spi import GroupIds, KeepsState
 from gamay.functions.aggregate.totals import flatten
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
@@ -36,7 +36,7 @@ LG_K = Number(14, 4, 24)
 
 
 @dataclass(frozen=True, slots=True)
-class TupleSketch:
+class TupleSketch(KeepsState):
     """The partial is `Entries` with numbers."""
 
     k: int
@@ -48,16 +48,8 @@ class TupleSketch:
     def allocate(self, num_groups: int) -> MergedState:
         return MergedState(self.k, THETA_MAX, Mode.SUM, num_groups)
 
-    def grow(self, state: MergedState, num_groups: int) -> MergedState:
-        state.grow(num_groups)
-        return state
-
     def update(self, state: MergedState, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
         state.update(*flatten(groups, args[0], num_rows))
-
-    def combine(self, state: MergedState, other: MergedState) -> MergedState:
-        state.combine(other)
-        return state
 
     def seal(self, state: MergedState) -> Entries:
         return state.finished()

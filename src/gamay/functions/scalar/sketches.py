@@ -15,7 +15,7 @@ from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.convert import by_distinct, convert, to_vector
 from gamay.functions.scalar.define import Body, check_count, each, scalar, type_of, wrong
-from gamay.functions.sketch import compact, cpc, entries, hll, library, ull
+from gamay.functions.sketch import compact, cpc, deferred, entries, hll, ull
 from gamay.functions.sketch.entries import Entries, Mode
 from gamay.functions.sketch.registers import RegisterKind, parse_sketches, rounded
 from gamay.functions.vector import Operand, Scalar, Vector, union_nulls
@@ -111,7 +111,7 @@ def _to_cpc(vectors: Sequence[Vector], lg_k: int, nulls: Array) -> Sequence[byte
     sketches: list[Any] = [None] * len(vector)
     rows = np.flatnonzero((cpc.coupons(vector, lg_k) >= 0) & ~nulls)
     cpc.add_values(sketches, rows, vector, rows, lg_k)
-    empty = library.datasketches().cpc_sketch(lg_k).serialize()
+    empty = deferred.datasketches().cpc_sketch(lg_k).serialize()
     return [empty if sketch is None else sketch.serialize() for sketch in sketches]
 
 
@@ -175,7 +175,7 @@ def theta_sketch_to_string(sketches: pa.Array) -> pa.Array:
 
     def text(data: bytes) -> str:
         read = compact.theta_bytes(compact.theta_entries([data]))[0]
-        return str(library.datasketches().compact_theta_sketch.deserialize(read).to_string())
+        return str(deferred.datasketches().compact_theta_sketch.deserialize(read).to_string())
 
     return by_distinct(sketches, text, STRING)
 
@@ -266,6 +266,6 @@ def cpc_sketch_to_string(sketches: pa.Array) -> pa.Array:
 
     def text(data: bytes) -> str:
         sketch = cpc.parse(data)
-        return str((library.datasketches().cpc_sketch(cpc.DEFAULT_LG_K) if sketch is None else sketch).to_string())
+        return str((deferred.datasketches().cpc_sketch(cpc.DEFAULT_LG_K) if sketch is None else sketch).to_string())
 
     return by_distinct(sketches, text, STRING)

@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.sketch.deferred import datasketches
 from gamay.functions.sketch.entries import SEED_HASH, THETA_MAX, Entries, Mode
-from gamay.functions.sketch.library import datasketches
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

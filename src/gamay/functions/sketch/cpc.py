@@ -11,9 +11,9 @@ import numpy as np
 
 from gamay.functions.scalar.convert import convert_values, python_values
 from gamay.functions.sketch.compact import not_a_sketch
+from gamay.functions.sketch.deferred import datasketches
 from gamay.functions.sketch.entries import SEED, SEED_HASH
 from gamay.functions.sketch.hashing import value_hashes
-from gamay.functions.sketch.library import datasketches
 from gamay.functions.vector import Vector, take
 from gamay.model.types import DataType
 
