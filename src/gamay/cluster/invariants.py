@@ -8,7 +8,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from gamay.base.errors import GamayError
+from gamay.cluster.llc_name import LlcName
 from gamay.cluster.records import (
+    COMMITTING,
+    IN_PROGRESS,
     SEGMENT_STATES,
     SEGMENT_STATUSES,
     Assignment,
@@ -55,13 +58,24 @@ def segment_status_is_known(record: SegmentRecord) -> str | None:
 
 def complete_segment_can_be_verified(record: SegmentRecord) -> str | None:
     """Servers compare what they download with the CRC: without one they would serve anything."""
-    if record.status in ("DONE", "UPLOADED") and (record.crc < 0 or record.total_docs < 0):
+    if record.complete and (record.crc < 0 or record.total_docs < 0):
         return f"a complete segment needs a CRC and a number of docs, not {record.crc} and {record.total_docs}"
     return None
 
 
 def uploaded_segment_has_a_home(record: SegmentRecord) -> str | None:
     return "an uploaded segment needs a download URL" if record.status == "UPLOADED" and not record.download_url else None
+
+
+def consuming_segment_has_a_place_in_its_stream(record: SegmentRecord) -> str | None:
+    """Without a partition and a start offset no server could consume it, and without an end no segment could follow."""
+    if record.status not in (IN_PROGRESS, COMMITTING):
+        return None
+    if LlcName.parse(record.name) is None or not record.start_offset:
+        return f"a segment with status {record.status} needs a name table__partition__sequence__time and a start offset"
+    return (
+        None if record.status == IN_PROGRESS or record.end_offset else "a segment with status COMMITTING needs an end offset"
+    )
 
 
 def segment_time_range_is_ordered(record: SegmentRecord) -> str | None:
@@ -115,6 +129,7 @@ SEGMENT: tuple[Predicate[SegmentRecord], ...] = (
     segment_status_is_known,
     complete_segment_can_be_verified,
     uploaded_segment_has_a_home,
+    consuming_segment_has_a_place_in_its_stream,
     segment_time_range_is_ordered,
 )
 ASSIGNMENT: tuple[Predicate[Assignment], ...] = (assigned_segments_are_named, assigned_states_are_known)

@@ -16,8 +16,11 @@ ERROR = "ERROR"
 DROPPED = "DROPPED"
 SEGMENT_STATES = frozenset({ONLINE, OFFLINE, CONSUMING, ERROR, DROPPED})
 
+IN_PROGRESS = "IN_PROGRESS"  # consuming
+COMMITTING = "COMMITTING"  # pauseless tables: the end is decided, the copy not yet stored; the next segment consumes already
+DONE = "DONE"
 UPLOADED = "UPLOADED"
-SEGMENT_STATUSES = frozenset({"IN_PROGRESS", "COMMITTING", "DONE", UPLOADED})
+SEGMENT_STATUSES = frozenset({IN_PROGRESS, COMMITTING, DONE, UPLOADED})
 
 _ZK_INT = {
     "segment.start.time": "start_time_ms",
@@ -28,6 +31,8 @@ _ZK_INT = {
     "segment.push.time": "push_time_ms",
     "segment.refresh.time": "refresh_time_ms",
     "segment.size.in.bytes": "size_bytes",
+    "segment.realtime.numReplicas": "num_replicas",
+    "segment.flush.threshold.size": "flush_threshold_rows",
 }
 _ZK_TEXT = {
     "segment.start.time.raw": "start_time_raw",
@@ -39,6 +44,9 @@ _ZK_TEXT = {
     "segment.partition.metadata": "partition_metadata",
     "segment.tier": "tier",
     "segment.realtime.status": "status",
+    "segment.realtime.startOffset": "start_offset",
+    "segment.realtime.endOffset": "end_offset",
+    "gamay.segment.lost.offsets": "lost_offsets",
     "gamay.segment.columns": "column_stats",
 }
 _CUSTOM_MAP = "custom.map"
@@ -50,6 +58,11 @@ class SegmentRecord:
 
     Numbers are -1 when unknown; times are milliseconds. `column_stats` is the text of `gamay.cluster.column_stats`,
     empty when there is none. `extra` keeps fields of other writers.
+
+    Segments made from a stream also have: status IN_PROGRESS, COMMITTING or DONE; the offsets of their rows, from
+    start_offset to before end_offset (empty until it is decided); num_replicas that consume, flush_threshold_rows at which
+    they stop. lost_offsets: `<from>,<to>` when the stream no longer had the rows before start_offset, from the end of
+    the segment before. A download_url may be empty with DONE: the servers that have the segment are its only copies.
     """
 
     name: str
@@ -61,6 +74,8 @@ class SegmentRecord:
     push_time_ms: int = -1
     refresh_time_ms: int = -1
     size_bytes: int = -1
+    num_replicas: int = -1
+    flush_threshold_rows: int = -1
     start_time_raw: str = ""
     end_time_raw: str = ""
     time_unit: str = ""
@@ -70,6 +85,9 @@ class SegmentRecord:
     partition_metadata: str = ""
     tier: str = ""
     status: str = UPLOADED
+    start_offset: str = ""
+    end_offset: str = ""
+    lost_offsets: str = ""
     column_stats: str = ""
     custom: Mapping[str, str] = field(default_factory=dict)
     extra: Mapping[str, str] = field(default_factory=dict)
@@ -103,6 +121,11 @@ class SegmentRecord:
         if self.custom:
             simple[_CUSTOM_MAP] = orjson.dumps(dict(self.custom)).decode()
         return ZNRecord(self.name, simple)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the segment's rows are final and its copies can be verified: not while it is consumed or built."""
+        return self.status in (DONE, UPLOADED)
 
     def with_changes(self, **changes: Any) -> "SegmentRecord":
         """Return a copy with some fields replaced."""

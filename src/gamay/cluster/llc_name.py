@@ -1,0 +1,84 @@
+"""Names of segments made from a stream: `<raw table>__<partition>__<sequence>__<creation time>`.
+
+Sequences of a partition begin at 0 and have no holes that anybody may rely on; order segments by sequence, never by
+the time, which has only minutes.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+_SEPARATOR = "__"
+_TIME_FORMAT = "%Y%m%dT%H%MZ"
+PARTITIONS_PER_TOPIC = 10_000
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LlcName:
+    """The parts of a name.
+
+    partition: `topic index * PARTITIONS_PER_TOPIC + partition of the stream`. time: UTC, to the minute.
+    """
+
+    table: str
+    partition: int
+    sequence: int
+    time: str
+
+    def __str__(self) -> str:
+        return _SEPARATOR.join((self.table, str(self.partition), str(self.sequence), self.time))
+
+    @classmethod
+    def new(cls, table: str, partition: int, sequence: int, now_ms: int) -> "LlcName":
+        """Return the name of a segment that is created now. table: raw name."""
+        return cls(table, partition, sequence, datetime.fromtimestamp(now_ms / 1000, UTC).strftime(_TIME_FORMAT))
+
+    @classmethod
+    def parse(cls, name: str) -> "LlcName | None":
+        """Return the parts, or None when the name is of another kind."""
+        parts = name.split(_SEPARATOR)
+        if len(parts) != 4 or not parts[0] or not _is_number(parts[1]) or not _is_number(parts[2]):
+            return None
+        try:
+            datetime.strptime(parts[3], _TIME_FORMAT)
+        except ValueError:
+            return None
+        return cls(parts[0], int(parts[1]), int(parts[2]), parts[3])
+
+    @classmethod
+    def must_parse(cls, name: str) -> "LlcName":
+        """Return the parts. Raises ValueError when the name is of another kind."""
+        parsed = cls.parse(name)
+        if parsed is None:
+            raise ValueError(f"'{name}' is not the name of a segment made from a stream (table__partition__sequence__time)")
+        return parsed
+
+    def next(self, now_ms: int) -> "LlcName":
+        """Return the name of the segment that follows in the same partition."""
+        return LlcName.new(self.table, self.partition, self.sequence + 1, now_ms)
+
+    @property
+    def topic_index(self) -> int:
+        """Return which of the table's topics the rows come from."""
+        return self.partition // PARTITIONS_PER_TOPIC
+
+    @property
+    def stream_partition(self) -> int:
+        """Return the partition of the topic that the rows come from."""
+        return self.partition % PARTITIONS_PER_TOPIC
+
+
+def partition_of(name: str) -> int | None:
+    """Return the table's partition that a segment's name tells, None when it tells none.
+
+    Besides the names above, those of segments uploaded into a REALTIME table tell it:
+    `<prefix>__<table>__<partition>__<time>__<suffix>`.
+    """
+    parsed = LlcName.parse(name)
+    if parsed is not None:
+        return parsed.partition
+    parts = name.split(_SEPARATOR)
+    return int(parts[2]) if len(parts) == 5 and _is_number(parts[2]) else None
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal()
