@@ -1,0 +1,105 @@
+"""Offsets of a partition, and the words by which a table config says where to begin."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Any, Protocol
+
+from gamay.base.errors import InvalidConfigError, nearest
+from gamay.model.units import parse_period
+
+
+class Offset(Protocol):
+    """A place in one partition: text in records, ordered among the offsets of the same partition.
+
+    It need not be a number and need not be contiguous. `str()` gives the text that the stream's `parse_offset` reads.
+    """
+
+    def __lt__(self, other: Any, /) -> bool: ...
+
+    def __le__(self, other: Any, /) -> bool: ...
+
+    def __hash__(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class IntegerOffset:
+    """The offset of streams that number their messages."""
+
+    value: int
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+def parse_integer_offset(text: str) -> IntegerOffset:
+    """Return the offset that a record holds as decimal text; raises InvalidConfigError for any other text."""
+    if not re.fullmatch(r"\d{1,19}", text, re.ASCII):
+        raise InvalidConfigError(f"'{text}' is not an offset of this stream; its offsets are whole numbers from 0")
+    return IntegerOffset(int(text))
+
+
+class OffsetKind(Enum):
+    """What an offset criterion asks for."""
+
+    SMALLEST = "smallest"
+    LARGEST = "largest"
+    PERIOD = "period"
+    TIMESTAMP = "timestamp"
+
+
+_DATETIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:?\d\d)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCriteria:
+    """Where consumption begins.
+
+    millis: of PERIOD, how long before now; of TIMESTAMP, milliseconds since 1970 in UTC; else 0.
+    """
+
+    kind: OffsetKind
+    millis: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> "OffsetCriteria":
+        """Read `smallest`, `largest`, a period (`2d`), a time (`2026-01-31T10:00:00.000Z`) or milliseconds since 1970.
+
+        Raises InvalidConfigError with what would be right; Kafka's own words are named, since they are not accepted.
+        """
+        word = text.strip().lower()
+        if word in ("smallest", "largest"):
+            return cls(OffsetKind(word))
+        if re.fullmatch(r"\d{1,18}", word, re.ASCII):
+            return cls(OffsetKind.TIMESTAMP, int(word))
+        if _DATETIME.fullmatch(text.strip()):
+            try:
+                at = datetime.fromisoformat(text.strip())
+            except ValueError as error:
+                raise InvalidConfigError(f"'{text}' is not a point in time: {error}") from None
+            return cls(OffsetKind.TIMESTAMP, int(at.timestamp() * 1000))
+        try:
+            return cls(OffsetKind.PERIOD, parse_period(word))
+        except InvalidConfigError:
+            instead = {"earliest": "smallest", "latest": "largest"}.get(word)
+            hint = f" Write '{instead}'." if instead else nearest(word, ("smallest", "largest"))
+            raise InvalidConfigError(
+                f"'{text}' is no offset criterion; use smallest, largest, a period such as '2d', a time such as "
+                f"'2026-01-31T10:00:00.000Z', or milliseconds since 1970.{hint}"
+            ) from None
+
+    def timestamp_ms(self, now_ms: int) -> int | None:
+        """Return the time from which to read in milliseconds since 1970, None for SMALLEST and LARGEST."""
+        if self.kind is OffsetKind.PERIOD:
+            return now_ms - self.millis
+        return self.millis if self.kind is OffsetKind.TIMESTAMP else None
+
+    def __str__(self) -> str:
+        if self.kind in (OffsetKind.SMALLEST, OffsetKind.LARGEST):
+            return str(self.kind.value)
+        return f"{self.kind.value} {self.millis} ms"
+
+
+SMALLEST = OffsetCriteria(OffsetKind.SMALLEST)
+LARGEST = OffsetCriteria(OffsetKind.LARGEST)

@@ -1,0 +1,70 @@
+"""Finds stream types and decoders by name: the built-in ones, those of users' packages, and the class names of Pinot.
+
+Users' packages name theirs in the entry-point groups `gamay.streams` and `gamay.decoders`.
+"""
+
+import importlib
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from typing import Any
+
+from gamay.base.errors import InvalidConfigError, nearest
+from gamay.ingest.stream.config import StreamConfig
+from gamay.ingest.stream.spi import ALL_FIELDS, InputFields, MessageDecoder, StreamConsumerFactory, StreamContext
+
+STREAMS = "gamay.streams"
+DECODERS = "gamay.decoders"
+
+_BUILT_IN: Mapping[str, Mapping[str, str]] = {STREAMS: {}, DECODERS: {}}
+_PINOT_CLASSES: Mapping[str, Mapping[str, str]] = {STREAMS: {}, DECODERS: {}}
+
+
+def open_stream(config: StreamConfig, context: StreamContext) -> StreamConsumerFactory:
+    """Return the stream of a config; raises InvalidConfigError for a type, class name or key that nobody knows."""
+    name = config.factory_name or config.stream_type
+    key = "consumer.factory.class.name" if config.factory_name else None
+    factory = _find(STREAMS, name, config.property_key(key) if key else "streamType", "stream type")
+    _check_keys(config, factory)
+    made: StreamConsumerFactory = factory(config, context)
+    return made
+
+
+def open_decoder(config: StreamConfig, fields: InputFields = ALL_FIELDS) -> MessageDecoder:
+    """Return the decoder of a config; raises InvalidConfigError when there is none of that name, or for its properties."""
+    key = config.property_key("decoder.class.name")
+    if config.decoder_name is None:
+        known = ", ".join(sorted(_BUILT_IN[DECODERS]))
+        raise InvalidConfigError(f"{key} is required: one of {known}, or the class name of one of Pinot's decoders")
+    decoder: MessageDecoder = _find(DECODERS, config.decoder_name, key, "decoder")(config, fields)
+    return decoder
+
+
+def _find(group: str, name: str, key: str, what: str) -> Any:
+    built_in = _BUILT_IN[group]
+    simple = name.rpartition(".")[2]
+    target = built_in.get(name.lower()) or built_in.get(_PINOT_CLASSES[group].get(simple, ""))
+    if target is not None:
+        module, _, attribute = target.partition(":")
+        return getattr(importlib.import_module(module), attribute)
+    installed = {entry.name: entry for entry in entry_points(group=group)}
+    if name in installed:
+        return installed[name].load()
+    known = [*built_in, *installed]
+    raise InvalidConfigError(f"{key}: unknown {what} '{name}'; known are {', '.join(known)}.{nearest(name, known)}")
+
+
+def _check_keys(config: StreamConfig, factory: type[StreamConsumerFactory]) -> None:
+    kind = config.stream_type
+    problems = [
+        f"{config.property_key(name)}: the stream type '{kind}' has no such key.{nearest(name, factory.properties)}"
+        for name in config.properties
+        if name not in factory.properties
+    ]
+    if not factory.takes_client_properties:
+        problems += [f"{name}: is not a known key of a stream of type '{kind}'" for name in config.client_properties]
+        problems += [
+            f"{config.property_key('consumer.prop.' + name)}: is not a known key; the stream type has no client library"
+            for name in config.consumer_properties
+        ]
+    if problems:
+        raise InvalidConfigError("; ".join(problems))
