@@ -1,0 +1,5 @@
+"""Consuming one partition of a stream into a segment, until the segment is committed or fetched.
+
+`gamay.server.consuming.machine` decides, without a thread, a clock or a network; `gamay.server.consuming.consumer` is the
+thread that does what it says.
+"""

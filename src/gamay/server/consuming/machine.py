@@ -1,0 +1,384 @@
+"""What the consumer of one segment does next: the server's half of the segment completion protocol, as a pure class.
+
+The owner asks `next`, does what the answer says, and tells what came of it by the event method that the action names; then
+it asks again. Transitions and force commits may be told between any two actions. Time is wall-clock milliseconds and is
+always passed in; offsets only need an order. Nothing here reads a clock, starts a thread or keeps a row.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol, TypeAlias
+
+HOLD_MS = 3_000
+STOPPED_AGAIN_MS = 10_000
+RETRY_MS = 1_000
+RETRIES_MAX = 5
+CATCH_UP_TO_ONLINE_MS = 31_000
+IDLE_EXTENSION_MS = 3_600_000
+MIN_CONSUMPTION_MS = 600_000
+
+ROW_LIMIT = "rowLimit"
+TIME_LIMIT = "timeLimit"
+END_OF_PARTITION = "endOfPartitionGroup"
+FORCE_COMMIT = "forceCommitMessageReceived"
+CAPACITY = "indexCapacityThresholdBreached"
+
+
+class Offset(Protocol):
+    """A place in a partition of a stream: places of one partition are ordered and can be compared."""
+
+    def __lt__(self, other: Any, /) -> bool: ...
+
+
+class ConsumerState(Enum):
+    """Where a consumer is, under the names that tools know."""
+
+    INITIAL_CONSUMING = "INITIAL_CONSUMING"
+    CATCHING_UP = "CATCHING_UP"
+    HOLDING = "HOLDING"
+    CONSUMING_TO_ONLINE = "CONSUMING_TO_ONLINE"
+    RETAINING = "RETAINING"
+    COMMITTING = "COMMITTING"
+    DISCARDED = "DISCARDED"
+    RETAINED = "RETAINED"
+    COMMITTED = "COMMITTED"
+    ERROR = "ERROR"
+
+    @property
+    def is_consuming(self) -> bool:
+        """Whether rows are fetched in this state."""
+        return self in _CONSUMING
+
+    @property
+    def is_final(self) -> bool:
+        """Whether only a transition of the segment leads out of this state."""
+        return self in _FINAL
+
+
+_CONSUMING = frozenset({ConsumerState.INITIAL_CONSUMING, ConsumerState.CATCHING_UP, ConsumerState.CONSUMING_TO_ONLINE})
+_FINAL = frozenset({ConsumerState.DISCARDED, ConsumerState.RETAINED, ConsumerState.COMMITTED, ConsumerState.ERROR})
+
+
+@dataclass(frozen=True, slots=True)
+class Consume:
+    """Fetch and index at most `rows_max` messages (None: as many as come) below offset `until`, returning by `deadline_ms`.
+
+    Answered by `consumed` or `fetch_failed`.
+    """
+
+    rows_max: int | None
+    until: Offset | None
+    deadline_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReportConsumed:
+    """Send segmentConsumed with the present offset. Answered by `answered`; no answer is the status NOT_SENT."""
+
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StartCommit:
+    """Send segmentCommitStart. Answered by `commit_started`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """Seal the rows into a segment that ends at the present offset. Answered by `built` or `build_failed`.
+
+    lease_s: how long the controller waits for it without an extension; None when nobody waits.
+    """
+
+    lease_s: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """Bring the built segment to the deep store. Answered by `uploaded`."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndCommit:
+    """Send segmentCommitEndWithMetadata for what lies at `location`. Answered by `commit_ended`."""
+
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReportStopped:
+    """Send segmentStoppedConsuming. Answered by `stop_reported`."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Serve:
+    """Let queries see the built segment in place of the consuming one. Nothing is told back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Do nothing until `until_ms` (None: until a transition), or until something happens."""
+
+    until_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """The segment is ONLINE and the consumer's work done. download: fetch the committed copy, the rows here do not do."""
+
+    download: bool
+
+
+Action: TypeAlias = (
+    Consume | ReportConsumed | StartCommit | Build | Upload | EndCommit | ReportStopped | Serve | Wait | Leave
+)
+
+
+class _Step(Enum):
+    BUILD = 1
+    START = 2
+    UPLOAD = 3
+    END = 4
+
+
+_STEPS = (_Step.BUILD, _Step.START, _Step.UPLOAD, _Step.END)
+_STEPS_PAUSELESS = (_Step.START, _Step.BUILD, _Step.UPLOAD, _Step.END)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a segment is full. rows: that are indexed; created_ms: of the segment; flush_ms: how long it consumes."""
+
+    rows: int
+    created_ms: int
+    flush_ms: int
+
+
+class ConsumerMachine:
+    """Decides for one replica of one consuming segment.
+
+    downloads_completed: the table's completion mode is DOWNLOAD, so KEEP is not taken up.
+    pauseless: the commit is announced before the segment is built.
+    """
+
+    def __init__(
+        self, start: Offset, limits: Limits, now_ms: int, *, pauseless: bool = False, downloads_completed: bool = False
+    ) -> None:
+        self.state = ConsumerState.INITIAL_CONSUMING
+        self.offset = start
+        self.num_rows = 0
+        self.stop_reason: str | None = None
+        self.failure: str | None = None
+        self.online = False
+        self._limits = limits
+        # after a restart, rows that are consumed anew must not be committed at once
+        self._end_ms = max(limits.created_ms + limits.flush_ms, now_ms + min(limits.flush_ms, MIN_CONSUMPTION_MS))
+        self._steps = _STEPS_PAUSELESS if pauseless else _STEPS
+        self._pauseless = pauseless
+        self._downloads_completed = downloads_completed
+        self._fetched = self._ended = self._forced = self._full = False
+        self._target: Offset | None = None
+        self._deadline_ms: int | None = None
+        self._next_ms = 0
+        self._failed_fetches = 0
+        self._step = 0
+        self._lease_s: int | None = None
+        self._built_at: Offset | None = None
+        self._location = ""
+        self._served = self._told = False
+
+    # what to do
+
+    def next(self, now_ms: int) -> Action:
+        """Return what to do now."""
+        state = self.state
+        if state is ConsumerState.INITIAL_CONSUMING and (reason := self._end_criterion(now_ms)) is not None:
+            self.stop_reason = reason
+            self._hold(now_ms)
+        elif state is ConsumerState.CATCHING_UP and not self._is_before(self._target):
+            self._hold(now_ms)
+        elif state is ConsumerState.CONSUMING_TO_ONLINE:
+            if not self._is_before(self._target):
+                self.state = ConsumerState.RETAINING
+            elif self._deadline_ms is not None and now_ms >= self._deadline_ms:
+                self.state = ConsumerState.DISCARDED
+        if self.state is ConsumerState.RETAINING and self._has_built:
+            self.state = ConsumerState.RETAINED
+        return self._action(now_ms)
+
+    def _action(self, now_ms: int) -> Action:
+        state = self.state
+        if state.is_consuming:
+            if now_ms < self._next_ms:
+                return Wait(self._next_ms)
+            left = self._limits.rows - self.num_rows if state is ConsumerState.INITIAL_CONSUMING else None
+            end_ms = self._end_ms if state is ConsumerState.INITIAL_CONSUMING else self._deadline_ms
+            return Consume(left, self._target, end_ms)
+        if state is ConsumerState.HOLDING:
+            return ReportConsumed(self.stop_reason) if now_ms >= self._next_ms else Wait(self._next_ms)
+        if state is ConsumerState.RETAINING:
+            return Build(None)
+        if state is ConsumerState.COMMITTING:
+            return self._commit_action()
+        if state is ConsumerState.ERROR and not (self._told or self.online):
+            return ReportStopped(self.failure or "") if now_ms >= self._next_ms else Wait(self._next_ms)
+        keeps = state in (ConsumerState.COMMITTED, ConsumerState.RETAINED)
+        if keeps and not self._served:
+            self._served = True
+            return Serve()
+        return Leave(download=not keeps) if self.online else Wait(None)
+
+    def _commit_action(self) -> Action:
+        if self._steps[self._step] is _Step.BUILD and self._has_built:
+            self._step += 1
+        step = self._steps[self._step]
+        if step is _Step.BUILD:
+            return Build(self._lease_s)
+        if step is _Step.START:
+            return StartCommit()
+        return Upload() if step is _Step.UPLOAD else EndCommit(self._location)
+
+    def _end_criterion(self, now_ms: int) -> str | None:
+        if now_ms >= self._end_ms:
+            if self._fetched:
+                return TIME_LIMIT
+            self._end_ms = now_ms + IDLE_EXTENSION_MS
+        if self.num_rows >= self._limits.rows:
+            return ROW_LIMIT
+        if self._ended:
+            return END_OF_PARTITION
+        if self._forced:
+            return FORCE_COMMIT
+        return CAPACITY if self._full else None
+
+    # what came of it
+
+    def consumed(self, offset: Offset, rows: int, now_ms: int, *, partition_ended: bool = False, full: bool = False) -> None:
+        """Tell that all below `offset` is indexed, which made `rows` more rows.
+
+        partition_ended: the stream has no more for this partition, ever. full: the segment can take no more rows.
+        Raises ValueError when the offset lies behind what was asked for, or before what was indexed already.
+        """
+        if offset < self.offset or (self._target is not None and self._target < offset):
+            raise ValueError(f"consumed to offset {offset}, from {self.offset}, when {self._target} was the end")
+        self._fetched = self._fetched or self.offset < offset
+        self.offset = offset
+        self.num_rows += rows
+        self._ended = self._ended or partition_ended
+        self._full = self._full or full
+        self._failed_fetches = 0
+        if self._ended and self._is_before(self._target):
+            # Another replica has consumed what the stream no longer gives.
+            self._fail(f"the partition ended at offset {offset}, before the offset {self._target} to catch up to", now_ms)
+
+    def fetch_failed(self, reason: str, now_ms: int, *, permanent: bool) -> None:
+        """Tell that messages could not be fetched or indexed; what passes over is tried again a few times."""
+        self._failed_fetches += 1
+        if permanent or self._failed_fetches > RETRIES_MAX:
+            self._fail(reason, now_ms)
+        else:
+            self._next_ms = now_ms + RETRY_MS
+
+    def answered(self, status: str, offset: Offset | None, build_s: int, now_ms: int) -> None:
+        """Tell the answer to segmentConsumed. build_s: how long the controller waits for the commit."""
+        if self.state is not ConsumerState.HOLDING:
+            return
+        if status == "COMMIT" and (offset is None or offset == self.offset):
+            self.state = ConsumerState.COMMITTING
+            self._step, self._lease_s = 0, build_s if build_s > 0 else None
+        elif status == "KEEP":
+            self.state = ConsumerState.DISCARDED if self._downloads_completed else ConsumerState.RETAINING
+        elif status == "CATCH_UP" and offset is not None and self.offset < offset:
+            self.state = ConsumerState.CATCHING_UP
+            self._target, self._next_ms = offset, now_ms
+        elif status == "DISCARD":
+            self.state = ConsumerState.DISCARDED
+        else:
+            self._next_ms = now_ms + HOLD_MS
+
+    def built(self) -> None:
+        """Tell that a segment of all rows up to the present offset is there."""
+        self._built_at = self.offset
+
+    def build_failed(self, reason: str, now_ms: int) -> None:
+        """Tell that no segment can be built from the rows."""
+        self._fail(reason, now_ms)
+
+    def commit_started(self, status: str, now_ms: int) -> None:
+        """Tell the answer to segmentCommitStart."""
+        self._advance(status == "COMMIT_CONTINUE", now_ms)
+
+    def uploaded(self, location: str | None, now_ms: int) -> None:
+        """Tell where the built segment was put; None when that failed."""
+        self._location = location or ""
+        self._advance(location is not None, now_ms)
+
+    def commit_ended(self, status: str, now_ms: int) -> None:
+        """Tell the answer to segmentCommitEndWithMetadata."""
+        if status == "COMMIT_SUCCESS":
+            self.state = ConsumerState.COMMITTED
+        else:
+            self._advance(False, now_ms)
+
+    def stop_reported(self, done: bool, now_ms: int) -> None:
+        """Tell whether the controller has taken notice of the stop."""
+        self._told = done
+        self._next_ms = now_ms + STOPPED_AGAIN_MS
+
+    # what others want
+
+    def force_commit(self) -> None:
+        """End the segment with what it has; nothing happens once it is ending."""
+        self._forced = True
+
+    def go_online(self, end: Offset, now_ms: int) -> None:
+        """The segment was committed up to `end`: keep what is here if it is the same, else make it so or fetch it."""
+        if self.online:
+            return
+        self.online = True
+        self._target, self._next_ms = end, now_ms
+        if self.state in (ConsumerState.COMMITTED, ConsumerState.RETAINED) and self.offset != end:
+            self.state = ConsumerState.DISCARDED
+        # without pauses the segment is ONLINE for the cluster while this replica still builds and uploads it
+        elif not self.state.is_final and not (self._pauseless and self.state is ConsumerState.COMMITTING):
+            self._settle(now_ms)
+
+    def _settle(self, now_ms: int) -> None:
+        if self._downloads_completed or (self._target is not None and self._target < self.offset):
+            self.state = ConsumerState.DISCARDED
+        elif self._is_before(self._target):
+            self.state = ConsumerState.CONSUMING_TO_ONLINE
+            self._deadline_ms = now_ms + CATCH_UP_TO_ONLINE_MS
+        else:
+            self.state = ConsumerState.RETAINING
+
+    # helpers
+
+    @property
+    def _has_built(self) -> bool:
+        return self._built_at is not None and self._built_at == self.offset
+
+    def _is_before(self, target: Offset | None) -> bool:
+        return target is not None and self.offset < target
+
+    def _advance(self, succeeded: bool, now_ms: int) -> None:
+        if self.state is not ConsumerState.COMMITTING:
+            return
+        if succeeded:
+            self._step += 1
+        elif self.online:
+            self._settle(now_ms)
+        else:
+            self._hold(now_ms + HOLD_MS)
+
+    def _hold(self, ask_ms: int) -> None:
+        self.state = ConsumerState.HOLDING
+        self._target = None
+        self._next_ms = ask_ms
+
+    def _fail(self, reason: str, now_ms: int) -> None:
+        self.failure = reason
+        self.state = ConsumerState.DISCARDED if self.online else ConsumerState.ERROR
+        self._next_ms = now_ms
