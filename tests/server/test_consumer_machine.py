@@ -4,6 +4,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
+from gamay.cluster.completion import MAX_HOLD_MS, Status, StopReason
 from gamay.server.consuming import machine as m
 from gamay.server.consuming.machine import ConsumerMachine, ConsumerState, Limits
 
@@ -19,13 +20,13 @@ def holding(**options: bool) -> ConsumerMachine:
     """A consumer that has reached its row limit and asks."""
     consumer = started(**options)
     consumer.consumed(100, 100, CREATED_MS)
-    assert consumer.next(CREATED_MS) == m.ReportConsumed(m.ROW_LIMIT)
+    assert consumer.next(CREATED_MS) == m.ReportConsumed(StopReason.ROW_LIMIT)
     return consumer
 
 
 def committing(**options: bool) -> ConsumerMachine:
     consumer = holding(**options)
-    consumer.answered("COMMIT", 100, 126, CREATED_MS)
+    consumer.answered(Status.COMMIT, 100, 126, CREATED_MS)
     return consumer
 
 
@@ -41,7 +42,7 @@ def test_time_ends_a_segment_only_when_something_came() -> None:
     consumer.next(CREATED_MS + HOUR_MS)
     assert consumer.state is ConsumerState.INITIAL_CONSUMING
     consumer.consumed(1, 1, CREATED_MS + HOUR_MS)
-    assert consumer.next(CREATED_MS + 2 * HOUR_MS) == m.ReportConsumed(m.TIME_LIMIT)
+    assert consumer.next(CREATED_MS + 2 * HOUR_MS) == m.ReportConsumed(StopReason.TIME_LIMIT)
 
 
 def test_a_restart_gives_ten_minutes_at_least() -> None:
@@ -53,37 +54,37 @@ def test_a_restart_gives_ten_minutes_at_least() -> None:
 def test_other_ends() -> None:
     forced = started()
     forced.force_commit()
-    assert forced.next(CREATED_MS) == m.ReportConsumed(m.FORCE_COMMIT)
+    assert forced.next(CREATED_MS) == m.ReportConsumed(StopReason.FORCE_COMMIT)
     ended = started()
     ended.consumed(5, 5, CREATED_MS, partition_ended=True)
-    assert ended.next(CREATED_MS) == m.ReportConsumed(m.END_OF_PARTITION)
+    assert ended.next(CREATED_MS) == m.ReportConsumed(StopReason.END_OF_PARTITION_GROUP)
     full = started()
     full.consumed(5, 5, CREATED_MS, full=True)
-    assert full.next(CREATED_MS) == m.ReportConsumed(m.CAPACITY)
+    assert full.next(CREATED_MS) == m.ReportConsumed(StopReason.INDEX_CAPACITY)
 
 
-@pytest.mark.parametrize("status", ["HOLD", "NOT_LEADER", "FAILED", "NOT_SENT", "something new"])
-def test_it_asks_again_after_three_seconds(status: str) -> None:
+@pytest.mark.parametrize("status", [Status.HOLD, Status.NOT_LEADER, Status.FAILED, Status.NOT_SENT, Status.PROCESSED])
+def test_it_asks_again_after_three_seconds(status: Status) -> None:
     consumer = holding()
     consumer.answered(status, None, -1, CREATED_MS)
-    assert consumer.next(CREATED_MS) == m.Wait(CREATED_MS + m.HOLD_MS)
-    assert consumer.next(CREATED_MS + m.HOLD_MS) == m.ReportConsumed(m.ROW_LIMIT)
+    assert consumer.next(CREATED_MS) == m.Wait(CREATED_MS + MAX_HOLD_MS)
+    assert consumer.next(CREATED_MS + MAX_HOLD_MS) == m.ReportConsumed(StopReason.ROW_LIMIT)
 
 
 def test_it_catches_up_to_exactly_the_offset() -> None:
     consumer = holding()
-    consumer.answered("CATCH_UP", 120, -1, CREATED_MS)
+    consumer.answered(Status.CATCH_UP, 120, -1, CREATED_MS)
     assert consumer.next(CREATED_MS) == m.Consume(None, 120, None)
     with pytest.raises(ValueError, match="when 120 was the end"):
         consumer.consumed(121, 21, CREATED_MS)
     consumer.consumed(120, 20, CREATED_MS)
-    assert consumer.next(CREATED_MS) == m.ReportConsumed(m.ROW_LIMIT)
+    assert consumer.next(CREATED_MS) == m.ReportConsumed(StopReason.ROW_LIMIT)
 
 
 def test_catching_up_to_where_it_is_means_waiting() -> None:
     consumer = holding()
-    consumer.answered("CATCH_UP", 100, -1, CREATED_MS)
-    assert consumer.next(CREATED_MS) == m.Wait(CREATED_MS + m.HOLD_MS)
+    consumer.answered(Status.CATCH_UP, 100, -1, CREATED_MS)
+    assert consumer.next(CREATED_MS) == m.Wait(CREATED_MS + MAX_HOLD_MS)
 
 
 def test_a_commit() -> None:
@@ -91,21 +92,31 @@ def test_a_commit() -> None:
     assert consumer.next(CREATED_MS) == m.Build(126)
     consumer.built()
     assert consumer.next(CREATED_MS) == m.StartCommit()
-    consumer.commit_started("COMMIT_CONTINUE", CREATED_MS)
+    consumer.commit_started(Status.COMMIT_CONTINUE, CREATED_MS)
     assert consumer.next(CREATED_MS) == m.Upload()
     consumer.uploaded("file:///x", CREATED_MS)
     assert consumer.next(CREATED_MS) == m.EndCommit("file:///x")
-    consumer.commit_ended("COMMIT_SUCCESS", CREATED_MS)
+    consumer.commit_ended(Status.COMMIT_SUCCESS, CREATED_MS)
     assert consumer.next(CREATED_MS) == m.Serve()
     assert consumer.next(CREATED_MS) == m.Wait(None)
     consumer.go_online(100, CREATED_MS)
     assert consumer.next(CREATED_MS) == m.Leave(download=False)
 
 
+def test_a_commit_in_one_step() -> None:
+    consumer = holding()
+    consumer.answered(Status.COMMIT, 100, 126, CREATED_MS, split_commit=False)
+    assert consumer.next(CREATED_MS) == m.Build(126)
+    consumer.built()
+    assert consumer.next(CREATED_MS) == m.CommitWhole()
+    consumer.commit_ended(Status.COMMIT_SUCCESS, CREATED_MS)
+    assert consumer.next(CREATED_MS) == m.Serve()
+
+
 def test_without_pauses_the_commit_starts_before_the_build() -> None:
     consumer = committing(pauseless=True)
     assert consumer.next(CREATED_MS) == m.StartCommit()
-    consumer.commit_started("COMMIT_CONTINUE", CREATED_MS)
+    consumer.commit_started(Status.COMMIT_CONTINUE, CREATED_MS)
     consumer.go_online(100, CREATED_MS)  # the cluster goes on while this replica builds
     assert consumer.next(CREATED_MS) == m.Build(126)
     consumer.built()
@@ -119,36 +130,36 @@ def test_what_was_built_is_used_when_it_is_elected_again() -> None:
     consumer = committing()
     consumer.built()
     consumer.next(CREATED_MS)
-    consumer.commit_started("FAILED", CREATED_MS)
-    assert consumer.next(CREATED_MS) == m.Wait(CREATED_MS + m.HOLD_MS)
-    consumer.next(CREATED_MS + m.HOLD_MS)
-    consumer.answered("COMMIT", 100, 126, CREATED_MS + m.HOLD_MS)
-    assert consumer.next(CREATED_MS + m.HOLD_MS) == m.StartCommit()
+    consumer.commit_started(Status.FAILED, CREATED_MS)
+    assert consumer.next(CREATED_MS) == m.Wait(CREATED_MS + MAX_HOLD_MS)
+    consumer.next(CREATED_MS + MAX_HOLD_MS)
+    consumer.answered(Status.COMMIT, 100, 126, CREATED_MS + MAX_HOLD_MS)
+    assert consumer.next(CREATED_MS + MAX_HOLD_MS) == m.StartCommit()
 
 
 def test_a_segment_built_before_catching_up_is_built_anew() -> None:
     consumer = committing()
     consumer.built()
     consumer.next(CREATED_MS)
-    consumer.commit_started("HOLD", CREATED_MS)
-    later_ms = CREATED_MS + m.HOLD_MS
+    consumer.commit_started(Status.HOLD, CREATED_MS)
+    later_ms = CREATED_MS + MAX_HOLD_MS
     consumer.next(later_ms)
-    consumer.answered("CATCH_UP", 110, -1, later_ms)
+    consumer.answered(Status.CATCH_UP, 110, -1, later_ms)
     consumer.next(later_ms)
     consumer.consumed(110, 10, later_ms)
     consumer.next(later_ms)
-    consumer.answered("COMMIT", 110, 126, later_ms)
+    consumer.answered(Status.COMMIT, 110, 126, later_ms)
     assert consumer.next(later_ms) == m.Build(126)
 
 
 def test_keep_and_discard() -> None:
     keeping = holding()
-    keeping.answered("KEEP", 100, -1, CREATED_MS)
+    keeping.answered(Status.KEEP, 100, -1, CREATED_MS)
     assert keeping.next(CREATED_MS) == m.Build(None)
     keeping.built()
     assert keeping.next(CREATED_MS) == m.Serve()
     assert keeping.state is ConsumerState.RETAINED
-    for consumer, status in ((holding(), "DISCARD"), (holding(downloads_completed=True), "KEEP")):
+    for consumer, status in ((holding(), Status.DISCARD), (holding(downloads_completed=True), Status.KEEP)):
         consumer.answered(status, 100, -1, CREATED_MS)
         assert consumer.next(CREATED_MS) == m.Wait(None)  # its rows are still served
         consumer.go_online(100, CREATED_MS)
@@ -199,7 +210,7 @@ def test_a_stop_is_reported_until_the_controller_knows() -> None:
     assert consumer.next(later_ms) == m.Wait(None)
 
 
-STATUSES = ("COMMIT", "HOLD", "CATCH_UP", "KEEP", "DISCARD", "NOT_LEADER", "FAILED", "NOT_SENT", "COMMIT_CONTINUE")
+STATUSES = tuple(Status)
 
 
 @settings(max_examples=300, deadline=None)
@@ -232,7 +243,7 @@ def test_random_conversations(data: st.DataObject, pauseless: bool) -> None:
         elif isinstance(action, m.EndCommit):
             assert built_at == consumer.offset
             committed_at = consumer.offset
-            consumer.commit_ended(data.draw(st.sampled_from(["COMMIT_SUCCESS", "FAILED"])), now_ms)
+            consumer.commit_ended(data.draw(st.sampled_from([Status.COMMIT_SUCCESS, Status.FAILED])), now_ms)
         elif isinstance(action, m.ReportStopped):
             consumer.stop_reported(data.draw(st.booleans()), now_ms)
         elif isinstance(action, m.Serve):
@@ -254,9 +265,9 @@ def test_random_conversations(data: st.DataObject, pauseless: bool) -> None:
             built_at = consumer.offset
             consumer.built()
         elif isinstance(action, m.StartCommit):
-            consumer.commit_started("FAILED", now_ms)
+            consumer.commit_started(Status.FAILED, now_ms)
         elif isinstance(action, m.Upload):
             consumer.uploaded(None, now_ms)
         elif isinstance(action, m.EndCommit):
-            consumer.commit_ended("FAILED", now_ms)
+            consumer.commit_ended(Status.FAILED, now_ms)
     pytest.fail(f"still {action} in {consumer.state}")

@@ -7,27 +7,17 @@ always passed in; offsets only need an order. Nothing here reads a clock, starts
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol, TypeAlias
+from typing import TypeAlias
 
-HOLD_MS = 3_000
+from gamay.cluster.completion import MAX_HOLD_MS, Status, StopReason
+from gamay.ingest.stream.offsets import Offset
+
 STOPPED_AGAIN_MS = 10_000
 RETRY_MS = 1_000
 RETRIES_MAX = 5
 CATCH_UP_TO_ONLINE_MS = 31_000
 IDLE_EXTENSION_MS = 3_600_000
 MIN_CONSUMPTION_MS = 600_000
-
-ROW_LIMIT = "rowLimit"
-TIME_LIMIT = "timeLimit"
-END_OF_PARTITION = "endOfPartitionGroup"
-FORCE_COMMIT = "forceCommitMessageReceived"
-CAPACITY = "indexCapacityThresholdBreached"
-
-
-class Offset(Protocol):
-    """A place in a partition of a stream: places of one partition are ordered and can be compared."""
-
-    def __lt__(self, other: Any, /) -> bool: ...
 
 
 class ConsumerState(Enum):
@@ -75,7 +65,7 @@ class Consume:
 class ReportConsumed:
     """Send segmentConsumed with the present offset. Answered by `answered`; no answer is the status NOT_SENT."""
 
-    reason: str | None
+    reason: StopReason | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +96,11 @@ class EndCommit:
 
 
 @dataclass(frozen=True, slots=True)
+class CommitWhole:
+    """Send the built segment with segmentCommit, for controllers that do not split commits. Answered by `commit_ended`."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReportStopped:
     """Send segmentStoppedConsuming. Answered by `stop_reported`."""
 
@@ -132,7 +127,7 @@ class Leave:
 
 
 Action: TypeAlias = (
-    Consume | ReportConsumed | StartCommit | Build | Upload | EndCommit | ReportStopped | Serve | Wait | Leave
+    Consume | ReportConsumed | StartCommit | Build | Upload | EndCommit | CommitWhole | ReportStopped | Serve | Wait | Leave
 )
 
 
@@ -141,9 +136,11 @@ class _Step(Enum):
     START = 2
     UPLOAD = 3
     END = 4
+    WHOLE = 5
 
 
 _STEPS = (_Step.BUILD, _Step.START, _Step.UPLOAD, _Step.END)
+_STEPS_NOT_SPLIT = (_Step.BUILD, _Step.WHOLE)
 _STEPS_PAUSELESS = (_Step.START, _Step.BUILD, _Step.UPLOAD, _Step.END)
 
 
@@ -169,13 +166,13 @@ class ConsumerMachine:
         self.state = ConsumerState.INITIAL_CONSUMING
         self.offset = start
         self.num_rows = 0
-        self.stop_reason: str | None = None
+        self.stop_reason: StopReason | None = None
         self.failure: str | None = None
         self.online = False
         self._limits = limits
         # after a restart, rows that are consumed anew must not be committed at once
         self._end_ms = max(limits.created_ms + limits.flush_ms, now_ms + min(limits.flush_ms, MIN_CONSUMPTION_MS))
-        self._steps = _STEPS_PAUSELESS if pauseless else _STEPS
+        self._steps: tuple[_Step, ...] = _STEPS
         self._pauseless = pauseless
         self._downloads_completed = downloads_completed
         self._fetched = self._ended = self._forced = self._full = False
@@ -238,20 +235,22 @@ class ConsumerMachine:
             return Build(self._lease_s)
         if step is _Step.START:
             return StartCommit()
-        return Upload() if step is _Step.UPLOAD else EndCommit(self._location)
+        if step is _Step.UPLOAD:
+            return Upload()
+        return CommitWhole() if step is _Step.WHOLE else EndCommit(self._location)
 
-    def _end_criterion(self, now_ms: int) -> str | None:
+    def _end_criterion(self, now_ms: int) -> StopReason | None:
         if now_ms >= self._end_ms:
             if self._fetched:
-                return TIME_LIMIT
+                return StopReason.TIME_LIMIT
             self._end_ms = now_ms + IDLE_EXTENSION_MS
         if self.num_rows >= self._limits.rows:
-            return ROW_LIMIT
+            return StopReason.ROW_LIMIT
         if self._ended:
-            return END_OF_PARTITION
+            return StopReason.END_OF_PARTITION_GROUP
         if self._forced:
-            return FORCE_COMMIT
-        return CAPACITY if self._full else None
+            return StopReason.FORCE_COMMIT
+        return StopReason.INDEX_CAPACITY if self._full else None
 
     # what came of it
 
@@ -281,22 +280,25 @@ class ConsumerMachine:
         else:
             self._next_ms = now_ms + RETRY_MS
 
-    def answered(self, status: str, offset: Offset | None, build_s: int, now_ms: int) -> None:
+    def answered(
+        self, status: Status, offset: Offset | None, build_s: int, now_ms: int, *, split_commit: bool = True
+    ) -> None:
         """Tell the answer to segmentConsumed. build_s: how long the controller waits for the commit."""
         if self.state is not ConsumerState.HOLDING:
             return
-        if status == "COMMIT" and (offset is None or offset == self.offset):
+        if status is Status.COMMIT and (offset is None or offset == self.offset):
             self.state = ConsumerState.COMMITTING
+            self._steps = _STEPS_NOT_SPLIT if not split_commit else _STEPS_PAUSELESS if self._pauseless else _STEPS
             self._step, self._lease_s = 0, build_s if build_s > 0 else None
-        elif status == "KEEP":
+        elif status is Status.KEEP:
             self.state = ConsumerState.DISCARDED if self._downloads_completed else ConsumerState.RETAINING
-        elif status == "CATCH_UP" and offset is not None and self.offset < offset:
+        elif status is Status.CATCH_UP and offset is not None and self.offset < offset:
             self.state = ConsumerState.CATCHING_UP
             self._target, self._next_ms = offset, now_ms
-        elif status == "DISCARD":
+        elif status is Status.DISCARD:
             self.state = ConsumerState.DISCARDED
         else:
-            self._next_ms = now_ms + HOLD_MS
+            self._next_ms = now_ms + MAX_HOLD_MS
 
     def built(self) -> None:
         """Tell that a segment of all rows up to the present offset is there."""
@@ -306,18 +308,18 @@ class ConsumerMachine:
         """Tell that no segment can be built from the rows."""
         self._fail(reason, now_ms)
 
-    def commit_started(self, status: str, now_ms: int) -> None:
+    def commit_started(self, status: Status, now_ms: int) -> None:
         """Tell the answer to segmentCommitStart."""
-        self._advance(status == "COMMIT_CONTINUE", now_ms)
+        self._advance(status is Status.COMMIT_CONTINUE, now_ms)
 
     def uploaded(self, location: str | None, now_ms: int) -> None:
         """Tell where the built segment was put; None when that failed."""
         self._location = location or ""
         self._advance(location is not None, now_ms)
 
-    def commit_ended(self, status: str, now_ms: int) -> None:
+    def commit_ended(self, status: Status, now_ms: int) -> None:
         """Tell the answer to segmentCommitEndWithMetadata."""
-        if status == "COMMIT_SUCCESS":
+        if status is Status.COMMIT_SUCCESS:
             self.state = ConsumerState.COMMITTED
         else:
             self._advance(False, now_ms)
@@ -371,7 +373,7 @@ class ConsumerMachine:
         elif self.online:
             self._settle(now_ms)
         else:
-            self._hold(now_ms + HOLD_MS)
+            self._hold(now_ms + MAX_HOLD_MS)
 
     def _hold(self, ask_ms: int) -> None:
         self.state = ConsumerState.HOLDING
