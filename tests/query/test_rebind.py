@@ -46,6 +46,8 @@ TESTS = (
     "{c} NOT IN ({a})",
     "NOT {c} = {a}",
     "{c} + 1 > {a}",
+    "{c} < {a} + {b}",
+    "{c} >= {a} AND {c} < {b}",
     "{c} IS NULL",
     "{c} LIKE '{c}%'",
     "({c} = {a} OR {c} = {b})",

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Call, Column, Expression, Literal
+from gamay.functions.text import to_text
 from gamay.model.types import DataType
 from gamay.sql.parser import PlanCache, parse_expression, parse_query
 from gamay.sql.query import Query
@@ -22,6 +23,10 @@ TEMPLATES = [
     "SELECT a, b FROM t ORDER BY {}, b LIMIT {}",
     "SELECT a, count(*) FROM t GROUP BY {} ORDER BY {} DESC LIMIT {}",
     "SELECT a FROM t WHERE b > {} + {} AND c = {}",
+    "SELECT a FROM t WHERE b >= {} AND b < {} + {} * {} OR c IN ({} - {}, {}) OR d BETWEEN -({} + {}) AND {}",
+    "SELECT a FROM t WHERE b + ({} + {}) > {} - {} AND {} + {} > {}",
+    "SELECT a FROM t WHERE f(b, {} + {}) = concat({}, {}) AND (c = {} - {}) = true",
+    "SELECT a FROM t WHERE b = CASE WHEN {} > {} THEN {} ELSE {} END AND c < length({})",
     "SELECT DISTINCT f(a, {}) FROM t ORDER BY f(a, {})",
     "SELECT percentile(a, {}), case when b > {} then {} else {} end FROM t",
     "SET timeoutMs = {}; SELECT a FROM t LIMIT {} OFFSET {}",
@@ -105,6 +110,21 @@ def test_now_is_computed_for_each_query() -> None:
     values = [parse_query("SELECT now()", plans=plans).select[0].expression for _ in range(2)]
     assert all(isinstance(value, Literal) and value.type is DataType.LONG for value in values)
     assert values[0].value <= values[1].value  # type: ignore[union-attr, operator]
+
+
+def test_constants_beside_columns_are_no_part_of_the_plan() -> None:
+    plans = PlanCache()
+    shapes = {
+        parse_query(f"SELECT a FROM t WHERE b >= {n} AND b < {n} + 1000 AND c > ago('P{n}D')", plans=plans).shape
+        for n in (5, 70, 800)
+    }
+    queries = [parse_query(f"SELECT a FROM t WHERE b < {n} + 1000", plans=plans) for n in (5, 70)]
+    assert len(shapes) == 1
+    assert all(query.varies_only_in_where for query in queries)
+    assert [to_text(query.where) for query in queries if query.where is not None] == [
+        "less_than(b,'1005')",
+        "less_than(b,'1070')",
+    ]
 
 
 def test_lifting_keeps_comments_and_quoted_names() -> None:

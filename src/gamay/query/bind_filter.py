@@ -10,7 +10,7 @@ from gamay.functions.vector import Operand, Scalar
 from gamay.model.types import DataType
 from gamay.query.constants import repeated
 from gamay.query.filter.scan import truth
-from gamay.query.literal_predicates import MIRRORED, intersection, literal_predicate, union
+from gamay.query.literal_predicates import MIRRORED, conjunction_of_ranges, literal_predicate, union
 from gamay.query.predicate import (
     EVERYTHING,
     NOTHING,
@@ -20,7 +20,6 @@ from gamay.query.predicate import (
     IsNull,
     Match,
     Or,
-    Range,
     Test,
     conjunction,
     disjunction,
@@ -100,7 +99,7 @@ class FilterBinder:
     def _call(self, call: Call, wanted: bool) -> Filter:
         name, args = call.name, call.args
         if name in ("and", "or") and (name == "and") == wanted:
-            return self._merge_ranges(conjunction([self.bind(arg, wanted) for arg in args]))
+            return conjunction_of_ranges([self.bind(arg, wanted) for arg in args], self._is_multi_value)
         if name in ("and", "or"):
             return self._merge_sets(disjunction([self.bind(arg, wanted) for arg in args]))
         if name == "not" and len(args) == 1:
@@ -119,6 +118,9 @@ class FilterBinder:
             if predicate is not None:
                 return self._known(column, predicate, wanted)
         return self._test(Call(name, args), wanted)
+
+    def _is_multi_value(self, column: str) -> bool:
+        return self._column_type(column)[1]
 
     def _is_condition(self, expression: Expression) -> bool:
         """Whether an expression can stand as a filter, as opposed to a number that is tested for being 0."""
@@ -166,19 +168,6 @@ class FilterBinder:
         predicate = literal_predicate(name, column.name, self._column_type(column.name)[0], (literal,))
         assert predicate is not None
         return self._known(column.name, predicate, True)
-
-    def _merge_ranges(self, filter_: Filter) -> Filter:
-        """Intersect the ranges on the same single-value column, so that `x >= 3 AND x < 9` is one test."""
-        ranges: dict[str, list[Range]] = {}
-        rest: list[Filter] = []
-        for part in _parts(filter_):
-            if isinstance(part, Range) and not self._column_type(part.column)[1]:
-                ranges.setdefault(part.column, []).append(part)
-            else:
-                rest.append(part)
-        if all(len(same) == 1 for same in ranges.values()):
-            return filter_
-        return conjunction([*(intersection(same) for same in ranges.values()), *rest])
 
     def _merge_sets(self, filter_: Filter) -> Filter:
         """Unite the sets on the same column, so that `x = 1 OR x = 2` is one test."""

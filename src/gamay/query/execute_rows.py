@@ -133,6 +133,8 @@ def execute_ordered_selection(work: Work, segments: Sequence[QuerySegment]) -> R
     if work.bound.limit == 0:
         return None
     parts = [rows for rows in work.over_segments(segments, lambda segment: _ordered(work, segment)) if rows is not None]
+    if len(parts) == 1:
+        return parts[0]  # in order already, and no more than are wanted
     return sort_rows(work.bound, concat_rows(parts), work.bound.limit_with_offset) if parts else None
 
 

@@ -1,11 +1,11 @@
 """Predicates on one column whose other operands are literals: `a = 1`, `a BETWEEN 1 AND 2`, `a IN (1, 2)`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gamay.functions.expression import Expression, Literal, LiteralValue
 from gamay.model.types import DataType
 from gamay.query.coerce import coerce_each_equal, coerce_equal, coerce_lower, coerce_upper
-from gamay.query.predicate import NOTHING, Filter, In, Range, negation
+from gamay.query.predicate import NOTHING, And, Filter, In, Range, conjunction, negation
 
 # comparisons, and what each becomes when its operands change places
 MIRRORED = {
@@ -66,8 +66,22 @@ def union(sets: Sequence[In]) -> In:
     return In(sets[0].column, values)
 
 
-def intersection(ranges: Sequence[Range]) -> Filter:
-    """Return the predicate that holds where all ranges of one column do."""
+def conjunction_of_ranges(parts: Sequence[Filter], is_multi_value: Callable[[str], bool]) -> Filter:
+    """Return the filter that holds when all parts do; ranges of one single-value column, `x >= 3 AND x < 9`, become one."""
+    filter_ = conjunction(parts)
+    ranges: dict[str, list[Range]] = {}
+    rest: list[Filter] = []
+    for part in filter_.parts if isinstance(filter_, And) else (filter_,):
+        if isinstance(part, Range) and not is_multi_value(part.column):
+            ranges.setdefault(part.column, []).append(part)
+        else:
+            rest.append(part)
+    if all(len(same) == 1 for same in ranges.values()):
+        return filter_
+    return conjunction([*(_intersection(same) for same in ranges.values()), *rest])
+
+
+def _intersection(ranges: Sequence[Range]) -> Filter:
     merged = ranges[0]
     for other in ranges[1:]:
         lower, lower_inclusive = _tighter(

@@ -4,6 +4,7 @@ A predicate on a multi-value column holds for a row when any of its values satis
 `<>` and NOT IN, which are bound as `Not` of `=` and IN, hold when no value is in the set.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -94,7 +95,7 @@ def negation(part: Filter) -> Filter:
     return part.part if isinstance(part, Not) else Not(part)
 
 
-def conjunction(parts: list[Filter]) -> Filter:
+def conjunction(parts: Sequence[Filter]) -> Filter:
     """Return the filter that holds when all parts do: flattened, without constants and repeats."""
     flat = dict.fromkeys(inner for part in parts for inner in (part.parts if isinstance(part, And) else (part,)))
     if NOTHING in flat:

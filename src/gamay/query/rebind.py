@@ -1,7 +1,7 @@
 """Binding WHERE again, for a query that differs in literals alone from one that was bound.
 
 What such queries have in common is found out once: which columns their predicates test, of which types, and that nothing
-else is to be done (no expression to compute, no ranges of one column to intersect). Then only literals are coerced.
+else is to be done (no expression to compute). Then only literals are coerced.
 """
 
 from collections.abc import Callable
@@ -9,19 +9,22 @@ from dataclasses import dataclass
 
 from gamay.functions.expression import Call, Column, Expression
 from gamay.model.types import DataType
-from gamay.query.literal_predicates import literal_predicate
+from gamay.query.literal_predicates import conjunction_of_ranges, literal_predicate
 from gamay.query.predicate import And, Constant, Filter
 from gamay.query.scope import ValueType
 
 
 @dataclass(frozen=True, slots=True)
 class WherePattern:
-    """A conjunction of predicates, each of which tests a column of its own against literals.
+    """A conjunction of predicates, each of which tests a column against literals.
 
     leaves: for each the function's name, the number of its arguments, and the column, which is the first, with its type.
+    multi_value: the columns whose rows hold several values. repeats: whether a column is tested more than once.
     """
 
     leaves: tuple[tuple[str, int, str, DataType], ...]
+    multi_value: frozenset[str]
+    repeats: bool
 
     @classmethod
     def of(
@@ -32,14 +35,18 @@ class WherePattern:
         resolve: gives a column's name as the schema spells it; type_of: the type of a column with such a name.
         """
         leaves = []
+        multi_value = set()
         for call in _conjuncts(where):
             column = call.args[0] if isinstance(call, Call) and call.args else None
             if not isinstance(call, Call) or not isinstance(column, Column):
                 return None
             name = resolve(column.name)
-            leaves.append((call.name, len(call.args), name, type_of(name)[0]))
-        columns = {leaf[2] for leaf in leaves}
-        return cls(tuple(leaves)) if leaves and len(columns) == len(leaves) else None
+            data_type, is_list = type_of(name)
+            leaves.append((call.name, len(call.args), name, data_type))
+            if is_list:
+                multi_value.add(name)
+        repeats = len({leaf[2] for leaf in leaves}) < len(leaves)
+        return cls(tuple(leaves), frozenset(multi_value), repeats) if leaves else None
 
     def bind(self, where: Expression | None) -> Filter | None:
         """Return the filter of a condition of this pattern, as `gamay.query.bind_filter` makes it.
@@ -58,6 +65,9 @@ class WherePattern:
             if part is None or isinstance(part, Constant):
                 return None
             parts.append(part)
+        if self.repeats:
+            merged = conjunction_of_ranges(parts, self.multi_value.__contains__)
+            return None if isinstance(merged, Constant) else merged
         return parts[0] if len(parts) == 1 else And(tuple(parts))
 
 

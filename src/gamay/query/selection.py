@@ -146,6 +146,8 @@ def _ascends_with_docs(segment: Segment, order_by: Sequence[SortKey]) -> bool:
 
 def merge_ordered(parts: Sequence[Ordered], order_by: Sequence[SortKey], limit: int) -> Ordered:
     """Return the first rows of several parts of one segment, given in the order of the docs."""
+    if len(parts) == 1:
+        return parts[0]
     best = _Best(order_by, limit)
     for part in parts:
         best.add(part.keys, DocList(part.docs))
@@ -211,14 +213,16 @@ class _Best:
 
     def _compact(self) -> None:
         self.count_memory(copies=3)  # in order, and sorted
-        keys = [concat_keys(parts) for parts in zip(*self._keys, strict=True)]
-        docs = np.concatenate(self._docs)
-        # equal keys keep the order of the docs: candidates are brought back into it before they are sorted
-        by_doc = np.argsort(docs, kind="stable")
-        keys = [take_key(key, by_doc) for key in keys]
+        keys, docs = self._keys[0], self._docs[0]
+        if len(self._keys) > 1:
+            keys = [concat_keys(parts) for parts in zip(*self._keys, strict=True)]
+            docs = np.concatenate(self._docs)
+            # equal keys keep the order of the docs: candidates are brought back into it before they are sorted
+            by_doc = np.argsort(docs, kind="stable")
+            keys, docs = [take_key(key, by_doc) for key in keys], docs[by_doc]
         rows = self._first(keys)
         self._keys = [[take_key(key, rows) for key in keys]]
-        self._docs = [docs[by_doc][rows]]
+        self._docs = [docs[rows]]
         self._pending = len(rows)
         if self._limit and self.is_full:
             self._bound = bound_of(self._keys[0][0], self._order_by[0].descending, self._order_by[0].nulls_last)

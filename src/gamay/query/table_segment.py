@@ -13,7 +13,17 @@ from gamay.model.schema import Schema
 from gamay.model.types import DataType
 from gamay.query.columns import take_rows
 from gamay.query.response import ResultTable
-from gamay.segment.spi import BloomFilter, ColumnStats, Dictionary, DocIds, Ids, InvertedIndex, RangeIndex, SortedIndex
+from gamay.segment.spi import (
+    BloomFilter,
+    ColumnStats,
+    Dictionary,
+    DocIds,
+    Ids,
+    InvertedIndex,
+    RangeIndex,
+    SortedIndex,
+    SortedValues,
+)
 
 
 def schema_of(table: ResultTable) -> Schema:
@@ -33,6 +43,7 @@ class _TableColumn:
 
     dictionary: Dictionary | None = None
     sorted_index: SortedIndex | None = None
+    sorted_values: SortedValues | None = None
     inverted_index: InvertedIndex | None = None
     range_index: RangeIndex | None = None
     bloom_filter: BloomFilter | None = None

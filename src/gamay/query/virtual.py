@@ -28,6 +28,7 @@ from gamay.segment.spi import (
     RangeIndex,
     Segment,
     SortedIndex,
+    SortedValues,
 )
 
 
@@ -73,6 +74,7 @@ class ComputedColumn:
     stats: ColumnStats
     dictionary: Dictionary | None = None
     sorted_index: SortedIndex | None = None
+    sorted_values: SortedValues | None = None
     inverted_index: InvertedIndex | None = None
     range_index: RangeIndex | None = None
     bloom_filter: BloomFilter | None = None

@@ -16,8 +16,8 @@ from gamay.segment.index.null import read_nulls
 from gamay.segment.index.range import BucketedRange
 from gamay.segment.index.sorted import SortedStarts
 from gamay.segment.metadata import ColumnMeta
-from gamay.segment.raw import RawReader, read_raw
-from gamay.segment.spi import DocIds, Ids
+from gamay.segment.raw import Chunked, PlainFixed, RawReader, read_raw
+from gamay.segment.spi import DocIds, Ids, SortedValues
 from gamay.segment.storage_form import fixed_dtype, to_values
 
 
@@ -43,6 +43,14 @@ class ImmutableColumn:
     @cached_property
     def sorted_index(self) -> SortedStarts | None:
         return SortedStarts.read(self._file, self._buffers)
+
+    @cached_property
+    def sorted_values(self) -> SortedValues | None:
+        """The values themselves, where they ascend and all have one width."""
+        if not (self.stats.is_sorted and self.single_value) or self.dictionary is not None:
+            return None
+        raw = self._raw if fixed_dtype(self.data_type) is not None else None
+        return raw if isinstance(raw, PlainFixed | Chunked) else None
 
     @cached_property
     def inverted_index(self) -> RoaringInverted | None:

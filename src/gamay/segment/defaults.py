@@ -16,7 +16,7 @@ from gamay.model.types import DataType
 from gamay.segment.accumulate import arrow_scalar
 from gamay.segment.dictionary import SortedDictionary
 from gamay.segment.index.sorted import SortedStarts
-from gamay.segment.spi import BloomFilter, Column, ColumnStats, DocIds, Ids, InvertedIndex, RangeIndex, Segment
+from gamay.segment.spi import BloomFilter, Column, ColumnStats, DocIds, Ids, InvertedIndex, RangeIndex, Segment, SortedValues
 from gamay.segment.storage_form import from_arrow, to_python
 
 
@@ -51,6 +51,7 @@ class SegmentWithDefaults:
 class ConstantColumn:
     """One value in every row; implements `segment.spi.Column`. All rows are null where the table keeps nulls."""
 
+    sorted_values: SortedValues | None = None
     inverted_index: InvertedIndex | None = None
     range_index: RangeIndex | None = None
     bloom_filter: BloomFilter | None = None

@@ -23,7 +23,7 @@ import pyarrow as pa
 from gamay.kernels.encoding import gather_lists
 from gamay.model.types import DataType
 from gamay.segment.format import BufferFile, BufferMeta, BufferWriter
-from gamay.segment.spi import Ids
+from gamay.segment.spi import Ids, Side
 from gamay.segment.storage_form import Stored, binary_array, binary_buffers, concat_stored, empty_stored, fixed_dtype
 
 PASS_THROUGH = "PASS_THROUGH"
@@ -103,6 +103,10 @@ class PlainFixed:
     def at(self, positions: Ids) -> Stored:
         return self._values[positions]
 
+    def search(self, value: Any, side: Side) -> int:
+        """Return the first position whose value is not below `value` (left), or above it (right), in ascending values."""
+        return int(np.searchsorted(self._values, value, side=side))
+
 
 class PlainBinary:
     """PASS_THROUGH of a type of variable width."""
@@ -161,6 +165,24 @@ class Chunked:
             chunk = self._chunk(number)
             parts.append(chunk[local] if self._dtype is not None else chunk.take(pa.array(local)))
         return parts[0] if len(parts) == 1 else concat_stored(parts)
+
+    def search(self, value: Any, side: Side) -> int:
+        """Return the first position whose value is not below `value` (left), or above it (right), in ascending values.
+
+        Only for fixed widths; about log2(chunks) chunks are decompressed.
+        """
+        first, last = 0, len(self._sizes)  # of the chunks, the one wanted lies in [first, last]
+        while first < last:
+            middle = (first + last) // 2
+            chunk = self._chunk(middle)
+            place = int(np.searchsorted(chunk, value, side=side))
+            if place == 0:
+                last = middle
+            elif place == len(chunk):
+                first = middle + 1
+            else:
+                return middle * self._per_chunk + place
+        return min(first * self._per_chunk, self._num_values)
 
     def _chunk(self, number: int) -> Stored:
         last_number, last = self._last

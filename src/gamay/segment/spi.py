@@ -6,7 +6,7 @@ a memory map, so it must not outlive the segment.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 from pyroaring import BitMap
@@ -17,6 +17,7 @@ from gamay.model.types import DataType
 
 Ids: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 DocIds: TypeAlias = "np.ndarray[Any, np.dtype[np.int32]]"
+Side: TypeAlias = Literal["left", "right"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,17 @@ class SortedIndex(Protocol):
         ...
 
 
+class SortedValues(Protocol):
+    """For a raw fixed-width column whose rows ascend."""
+
+    def search(self, value: Any, side: Side) -> int:
+        """Return the first doc whose value is not below `value` ("left") or is above it ("right"); num_docs when none is.
+
+        value: a NumPy scalar of the column's dtype.
+        """
+        ...
+
+
 class InvertedIndex(Protocol):
     """For each dictionary id, the docs that hold it."""
 
@@ -138,6 +150,8 @@ class Column(Protocol):
     def dictionary(self) -> Dictionary | None: ...
     @property
     def sorted_index(self) -> SortedIndex | None: ...
+    @property
+    def sorted_values(self) -> SortedValues | None: ...
     @property
     def inverted_index(self) -> InvertedIndex | None: ...
     @property

@@ -5,14 +5,21 @@ from gamay.functions.evaluate import evaluate_constant
 from gamay.functions.expression import Call, Expression, Literal
 from gamay.functions.registry import scalar_function
 from gamay.functions.text import to_text
-from gamay.sql.slots import Slot, with_members
+from gamay.model.types import DataType
+from gamay.sql.slots import Computed, Slot, refilled, with_members
 from gamay.sql.translate import FALSE, TRUE, oriented
+
+# Only their place beside such a constant matters to the plan, not what it is.
+_COMPARED = frozenset(
+    {"equals", "notequals", "lessthan", "lessthanorequal", "greaterthan", "greaterthanorequal", "between", "in", "notin"}
+)
 
 
 class Folder:
     """Folds the expressions of one query.
 
-    has_computed: whether a constant was computed, so that another query of the same shape must be folded anew.
+    has_computed: whether the plan depends on a constant that was computed, so that another query of the same shape must be
+    folded anew.
     """
 
     def __init__(self, *, volatile: bool = False) -> None:
@@ -25,27 +32,56 @@ class Folder:
 
         AND and OR lose operands that decide nothing, comparisons get their constant on the right.
         """
+        return self._depended_on(self._fold(expression))
+
+    def fold_condition(self, expression: Expression) -> Expression:
+        """Fold WHERE: constants that columns are compared with become `Computed`, for the plan does not depend on them."""
+        folded = self._fold(expression, in_condition=True)
+        return self._depended_on(folded)
+
+    def _depended_on(self, folded: Expression) -> Expression:
+        if isinstance(folded, Computed):
+            self.has_computed = True
+            return Literal(folded.value, folded.type)
+        return folded
+
+    def _fold(self, expression: Expression, *, in_condition: bool = False) -> Expression:
         if not isinstance(expression, Call):
             return expression
-        args = tuple(self.fold(arg) for arg in expression.args)
         name = expression.name
+        args = tuple(self._fold(arg, in_condition=in_condition) for arg in expression.args)
         if name in ("and", "or"):
-            return _connected(name, args)
+            return _connected(name, tuple(self._depended_on(arg) for arg in args))
         if name == "negate" and len(args) == 1 and isinstance(args[0], Slot) and args[0].is_number:
             return args[0].negative()
-        call = expression if args == expression.args and _same(args, expression.args) else Call(name, args)
         if args and not all(isinstance(arg, Literal) for arg in args):
-            return oriented(name, *args) if call is not expression else call
+            if not (in_condition and name in _COMPARED):
+                args = tuple(self._depended_on(arg) for arg in args)
+            unchanged = _same(args, expression.args)
+            return expression if unchanged else oriented(name, *args)
         function = scalar_function(name)
+        call = expression if _same(args, expression.args) else Call(name, args)
         if function is None or not function.can_fold or not (function.is_deterministic or self._volatile):
             return call
-        self.has_computed = True
-        try:
-            return evaluate_constant(with_members(call))
-        except QueryError as error:
-            if error.code is ErrorCode.QUERY_EXECUTION:
-                raise QueryError(ErrorCode.QUERY_VALIDATION, f"{to_text(call)} has no value: {error}") from error
-            raise
+        return self._computed(call)
+
+    def _computed(self, call: Call) -> Expression:
+        value = _value_of(call)
+        if isinstance(value, Literal) and value.type is not DataType.BOOLEAN:
+            return Computed(value.value, value.type, again=lambda literals: _value_of(refilled(call, literals)))
+        self.has_computed = True  # conditions and lists shape the plan
+        return value
+
+
+def _value_of(call: Expression) -> Expression:
+    """Compute a call of constants; raises QueryError, QUERY_VALIDATION, when it has no value."""
+    assert isinstance(call, Call)
+    try:
+        return evaluate_constant(with_members(call))
+    except QueryError as error:
+        if error.code is ErrorCode.QUERY_EXECUTION:
+            raise QueryError(ErrorCode.QUERY_VALIDATION, f"{to_text(call)} has no value: {error}") from error
+        raise
 
 
 def _same(left: tuple[Expression, ...], right: tuple[Expression, ...]) -> bool:

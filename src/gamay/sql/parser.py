@@ -6,8 +6,9 @@
    `gamay.sql.tokens.to_tokens`, sqlglot's parser, `gamay.sql.translate.Translator`, `gamay.sql.statement.parse_statement`,
    `gamay.sql.rewrite.rewrite`.
    A new text that uses GAPFILL, and may nest, is compiled level by level instead (`gamay.sql.gapfill`).
-4. A known template is filled with the new literals. Ordinals belong to the template; a template in which constants were
-   computed (`ago('P1D')`, `1 + 2`) keeps its statement and is rewritten each time.
+4. A known template is filled with the new literals. Ordinals belong to the template; constants that WHERE compares columns
+   with (`ts > ago('P1D')`, `a < 1 + 2`) are computed each time; a template in which others were computed keeps its statement
+   and is rewritten each time.
 """
 
 import threading

@@ -61,7 +61,7 @@ def rewrite(statement: Statement) -> Rewritten:
 
 
 def _fold(statement: Statement, folder: Folder) -> Statement:
-    where = None if statement.where is None else folder.fold(statement.where)
+    where = None if statement.where is None else folder.fold_condition(statement.where)
     having = None if statement.having is None else folder.fold(statement.having)
     return replace(
         statement,

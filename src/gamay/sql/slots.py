@@ -6,7 +6,7 @@ literals are equal. Equal literals share a slot, so that `SELECT a + 1 … GROUP
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TypeAlias
 
@@ -50,6 +50,13 @@ class LiteralList(Slot):
     """
 
     members: tuple[Literal, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Computed(Literal):
+    """What a call of constants gave, as in `ts > ago('PT1H')`; `again` gives what it is with other literals, or later."""
+
+    again: "Callable[[Sequence[Literal]], Expression]" = field(compare=False, kw_only=True)
 
 
 def negate(literal: Literal) -> Literal:
@@ -182,6 +189,8 @@ def filler(expression: Expression) -> Filler | None:
         if expression.negated:
             return lambda literals: negate(literals[index])
         return lambda literals: literals[index]
+    if isinstance(expression, Computed):
+        return expression.again
     if not isinstance(expression, Call):
         return None
     name, args = expression.name, expression.args
@@ -215,6 +224,8 @@ def refilled(expression: Expression, literals: Sequence[Literal]) -> Expression:
     """Return the expression with the values of other literals in its slots."""
     if isinstance(expression, Slot):
         return _slot(literals[expression.index], expression.index)
+    if isinstance(expression, Computed):
+        return expression.again(literals)
     if isinstance(expression, Call):
         return Call(expression.name, tuple(refilled(arg, literals) for arg in expression.args))
     return expression
