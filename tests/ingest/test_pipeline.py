@@ -81,6 +81,17 @@ def test_continue_on_error_makes_it_null_and_counts(schema, table):
     ]
 
 
+def test_rows_with_a_failed_value_can_be_dropped(schema, table):
+    config = table(filterConfig={"filterFunction": "a = '9'"})
+    pipeline = Pipeline(schema(a="INT", b="INT"), config, drop_failed=True)
+    rows = [{"a": "1"}, {"a": "x", "b": "y"}, {"a": "9", "b": "z"}, {"a": "3"}]
+    assert [row["a"] for row in pipeline.apply(pa.RecordBatch.from_pylist(rows)).to_pylist()] == [1, 3]
+    assert pipeline.dropped == {1: "column 'a': 'x' is not a valid INT"}
+    assert (pipeline.stats.rows_dropped, pipeline.stats.rows_written, pipeline.stats.rows_filtered) == (1, 2, 1)
+    pipeline.apply(pa.RecordBatch.from_pylist(rows[:1]))
+    assert pipeline.dropped == {}
+
+
 def test_positions_survive_batches_filters_and_bad_lines(schema, table, tmp_path):
     path = tmp_path / "data.csv"
     path.write_text("a,b\n1,1\nbroken\n2,2\n3,x\n")

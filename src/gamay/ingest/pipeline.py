@@ -34,10 +34,13 @@ class Pipeline:
     columns, filter, conversion to the schema's types, check of times, special values, cleaning of text. Missing values stay
     null; the segment builder stores the columns' defaults for them.
 
+    drop_failed: rows of the input with a value that cannot be computed or converted are dropped, and listed in `dropped`,
+    instead of raising; a table's `continueOnError`, which keeps them without that value, goes before it.
+
     Raises InvalidConfigError for expressions and settings that cannot be applied.
     """
 
-    def __init__(self, schema: Schema, table_config: TableConfig) -> None:
+    def __init__(self, schema: Schema, table_config: TableConfig, *, drop_failed: bool = False) -> None:
         ingestion = table_config.ingestion
         if ingestion.schema_conforming_transformer is not None:
             raise InvalidConfigError(
@@ -54,18 +57,24 @@ class Pipeline:
         self._evaluator = Evaluator(schema)
         self._log = ErrorLog(ingestion.continue_on_error)
         self.stats = PipelineStats()
-        self._failures = Failures(self._log, self.stats)
+        self._failures = Failures(self._log, self.stats, drop=drop_failed and not ingestion.continue_on_error)
 
     @property
     def errors(self) -> list[BadRecord]:
         """The first values that could not be computed or converted (with `continueOnError`; they are null)."""
         return self._log.kept
 
+    @property
+    def dropped(self) -> dict[int, str]:
+        """The rows of the last batch that were dropped because of a value, counted from 0, and why."""
+        return self._failures.dropped
+
     def apply(self, batch: pa.RecordBatch, file: str = "input", locate: Locate | None = None) -> pa.RecordBatch:
         """Return the conformed batch of a batch from a reader (or of any other batch); it may have fewer or more rows.
 
         file, locate: what to call the place of a row of `batch` (from 0) in messages.
-        Raises RecordError for the first value that cannot be computed or converted, unless the table's `continueOnError`.
+        Raises RecordError for the first value that cannot be computed or converted, unless the table's `continueOnError`
+        or `drop_failed`.
         """
         first_row = self.stats.rows_read
         self._failures.begin(file, locate or (lambda row: f"row {first_row + row + 1}"))
@@ -79,11 +88,14 @@ class Pipeline:
             self.stats.rows_filtered += before - rows.num_rows
         fields = self._schema.stored_fields
         columns = [self._finished(spec, rows) for spec in fields]
-        self.stats.rows_read += batch.num_rows
-        self.stats.rows_written += rows.num_rows
-        self._failures.end()
         target = pa.schema([(f.name, arrow_type(f.data_type, f.single_value)) for f in fields])
-        return pa.RecordBatch.from_arrays(columns, schema=target)
+        conformed = pa.RecordBatch.from_arrays(columns, schema=target)
+        if self.dropped:
+            conformed = conformed.filter(pa.array(~np.isin(rows.origin, list(self.dropped))))
+        self.stats.rows_read += batch.num_rows
+        self.stats.rows_written += conformed.num_rows
+        self._failures.end()
+        return conformed
 
     def _flattened(self, rows: Rows) -> Rows:
         self._prepare(rows, before_flattening=True)

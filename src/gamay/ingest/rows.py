@@ -20,6 +20,7 @@ class PipelineStats:
     """Counts of everything that a pipeline has seen.
 
     rows_incomplete: rows that were kept although a value of theirs was replaced by null; values_failed: those values.
+    rows_dropped: rows of the input of which nothing was kept because a value failed.
     values_trimmed: texts that were cut at a NUL character or to the column's maximum length, or replaced for being too long.
     """
 
@@ -27,6 +28,7 @@ class PipelineStats:
     rows_filtered: int = 0
     rows_written: int = 0
     rows_incomplete: int = 0
+    rows_dropped: int = 0
     values_failed: int = 0
     values_trimmed: int = 0
 
@@ -73,11 +75,16 @@ class Rows:
 
 
 class Failures:
-    """Where values that fail go: counted and made null, or raised as RecordError."""
+    """Where values that fail go: counted and made null, or raised as RecordError, or their rows are dropped.
 
-    def __init__(self, log: ErrorLog, stats: PipelineStats) -> None:
+    dropped: of the present batch, the rows of the input that have to go, and why.
+    """
+
+    def __init__(self, log: ErrorLog, stats: PipelineStats, *, drop: bool = False) -> None:
+        self.dropped: dict[int, str] = {}
         self._log = log
         self._stats = stats
+        self._drop = drop
         self._file = ""
         self._locate: Locate = lambda row: f"row {row + 1}"
         self._incomplete: set[int] = set()
@@ -87,16 +94,22 @@ class Failures:
         self._file = file
         self._locate = locate
         self._incomplete.clear()
+        self.dropped.clear()
 
     def end(self) -> None:
-        """Count the rows of the batch that had a value replaced by null."""
+        """Count the rows of the batch that had a value replaced by null, and those that were dropped."""
         self._stats.rows_incomplete += len(self._incomplete)
+        self._stats.rows_dropped += len(self.dropped)
 
     def add(self, rows: Rows, failed: Mask, reason: Callable[[int], str]) -> None:
         """Report the failed rows; `reason` tells why. Raises RecordError unless errors are to be passed over."""
         for row in np.flatnonzero(failed).tolist():
             source_row = int(rows.origin[row])
             self._stats.values_failed += 1
+            if self._drop:
+                if source_row not in self.dropped:
+                    self.dropped[source_row] = reason(row)
+                continue
             self._incomplete.add(source_row)
             self._log.add(BadRecord(self._file, self._locate(source_row), reason(row)))
 

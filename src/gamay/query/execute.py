@@ -4,7 +4,7 @@ The result is partial: rows or groups of this server, to be merged by `reduce`. 
 the result does not depend on how the work was divided among threads.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gamay.base import guard
@@ -25,6 +25,8 @@ from gamay.query.virtual import QuerySegment
 from gamay.query.work import Work
 from gamay.segment.spi import Segment
 from gamay.sql.option_values import flag
+
+_NO_SEGMENTS: Mapping[str, int] = {}
 
 
 @dataclass(slots=True)
@@ -48,9 +50,17 @@ class ServerResult:
 
 
 def execute(
-    bound: BoundQuery, segments: Sequence[Segment], pool: WorkPool, deadline: Deadline, host_name: str = ""
+    bound: BoundQuery,
+    segments: Sequence[Segment],
+    pool: WorkPool,
+    deadline: Deadline,
+    host_name: str = "",
+    consuming: Mapping[str, int] = _NO_SEGMENTS,
 ) -> ServerResult:
     """Run a query on segments, watched over by its deadline.
+
+    consuming: those of the segments that are views of consuming ones, by name, with the time of their last row in
+    milliseconds.
 
     Raises QueryError 250 when the deadline passes, 245 or 246 when the query needs more memory or reads more than it may,
     and 200 or 700 when an expression fails.
@@ -59,7 +69,7 @@ def execute(
     begun_ns, helped_ns = clock.thread_cpu_ns(), pool.helped_ns
     before = guard.enter(deadline)
     try:
-        result = _execute(bound, segments, pool, deadline, host_name)
+        result = _execute(bound, segments, pool, deadline, host_name, consuming)
     finally:
         guard.enter(before)
     result.stats.offline_thread_cpu_time_ns = clock.thread_cpu_ns() - begun_ns + pool.helped_ns - helped_ns
@@ -67,9 +77,17 @@ def execute(
 
 
 def _execute(
-    bound: BoundQuery, segments: Sequence[Segment], pool: WorkPool, deadline: Deadline, host_name: str
+    bound: BoundQuery,
+    segments: Sequence[Segment],
+    pool: WorkPool,
+    deadline: Deadline,
+    host_name: str,
+    consuming: Mapping[str, int],
 ) -> ServerResult:
     stats = QueryStats(total_docs=sum(segment.num_docs for segment in segments), num_segments_queried=len(segments))
+    if consuming:
+        stats.num_consuming_segments_queried = len(consuming)
+        stats.min_consuming_freshness_time_ms = min(consuming.values())
     views = [QuerySegment(segment, bound.fields, host_name, null_handling=bound.null_handling) for segment in segments]
     options = bound.query.options
     trace = Trace(deadline.clock) if options and flag(options, "trace") else None
@@ -78,7 +96,9 @@ def _execute(
     if bound.query.explain:
         return ServerResult(stats, plans=explain_segments(bound, kept))
     stats.num_segments_processed = len(kept)
-    work = Work(bound, pool, deadline, stats, trace=trace)
+    if consuming:
+        stats.num_consuming_segments_processed = sum(segment.name in consuming for segment in kept)
+    work = Work(bound, pool, deadline, stats, trace=trace, consuming=consuming)
     if trace is None:
         return _found(work, kept)
     trace.span("SERVER_PRUNE", begun_s, Segments=len(kept))

@@ -1,8 +1,8 @@
 """What the parts of one execution share, and how segments are divided among threads."""
 
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from gamay.base.guard import Holder
@@ -33,7 +33,10 @@ _OPERATORS = {
 
 @dataclass(slots=True)
 class Work:
-    """One execution: the query, the threads, the time, and the counters (added to from any thread)."""
+    """One execution: the query, the threads, the time, and the counters (added to from any thread).
+
+    consuming: the names of the segments that are still being consumed.
+    """
 
     bound: BoundQuery
     pool: WorkPool
@@ -41,6 +44,7 @@ class Work:
     stats: QueryStats
     _lock: threading.Lock = field(default_factory=threading.Lock)
     trace: Trace | None = None
+    consuming: Container[str] = ()
     _holder: Holder | None = None
     _kept: int = 0
 
@@ -48,10 +52,12 @@ class Work:
         """Return the rows of a segment that WHERE lets through."""
         self.deadline.check()
         trace = self.trace
-        if trace is None:
-            return apply_filter(self.bound.filter, segment)
-        begun_s = trace.now_s()
+        begun_s = 0.0 if trace is None else trace.now_s()
         filtered = apply_filter(self.bound.filter, segment)
+        if segment.name in self.consuming:
+            filtered = replace(filtered, of_consuming=True)
+        if trace is None:
+            return filtered
         trace.span("FILTER", begun_s, filtered.count, Segment=segment.name, Scans=filtered.scan is not None)
         trace.begin(filtered, segment.name)
         return filtered
@@ -87,6 +93,7 @@ class Work:
             self.stats.num_docs_scanned += scanned
             self.stats.num_entries_scanned_post_filter += read_entries
             self.stats.num_segments_matched += scanned > 0
+            self.stats.num_consuming_segments_matched += scanned > 0 and filtered.of_consuming
             budget = self.deadline.budget
             if budget is not None and budget.scan is not None:
                 budget.scan.check(self.stats)

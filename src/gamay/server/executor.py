@@ -8,7 +8,6 @@ from gamay.query.deadline import Deadline
 from gamay.query.execute import ServerResult, execute
 from gamay.query.pool import WorkPool
 from gamay.segment.defaults import with_defaults
-from gamay.segment.reader import ImmutableSegment
 from gamay.segment.spi import Segment
 from gamay.server.instance import ServerInstance
 
@@ -29,23 +28,34 @@ class QueryExecutor:
     ) -> tuple[ServerResult, Sequence[str]]:
         """Run a query on the named segments of a typed table; return the result and the segments that are not here.
 
-        All segments come from one snapshot of the table. Raises QueryError.
+        All segments come from one snapshot of the table; those that consume are read as they are at this moment.
+        Raises QueryError.
         """
         data = self._instance.table(table)
         if data is None:
             raise QueryError(ErrorCode.SERVER_TABLE_MISSING, f"Server {self._instance.id} does not host table {table}")
-        snapshot = data.snapshot()
-        found = [snapshot[name].segment for name in segments if name in snapshot]
-        missing = [name for name in segments if name not in snapshot]
+        contents = data.contents()
+        found: list[Segment] = []
+        missing: list[str] = []
+        consuming: dict[str, int] = {}
+        for name in segments:
+            if name in contents.loaded:
+                found.append(contents.loaded[name].segment)
+            elif name in contents.consuming:
+                view, consuming[name] = contents.consuming[name].freeze()
+                found.append(view)
+            else:
+                missing.append(name)
         try:
-            return execute(query, self._complete(table, query, found), self._pool, deadline), missing
+            complete = self._complete(table, query, found)
+            return execute(query, complete, self._pool, deadline, consuming=consuming), missing
         except CorruptSegmentError as error:
             self._instance.recheck(table)
             raise QueryError(
                 ErrorCode.QUERY_EXECUTION, f"A segment of {table} is damaged, it is made again if possible: {error}"
             ) from error
 
-    def _complete(self, table: str, query: BoundQuery, segments: Sequence[ImmutableSegment]) -> Sequence[Segment]:
+    def _complete(self, table: str, query: BoundQuery, segments: Sequence[Segment]) -> Sequence[Segment]:
         """Give segments that are older than a column of the query its default value in every row."""
         if all(name in segment.column_names for segment in segments for name in query.fields):
             return segments

@@ -1,11 +1,12 @@
 """The loaded segments of one table, as an immutable snapshot that queries hold on to."""
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from gamay.segment.reader import ImmutableSegment
+from gamay.segment.spi import Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +24,35 @@ class LoadedSegment:
     size_bytes: int
 
 
+class ConsumingSegment:
+    """A segment that still grows: each query takes the rows that there are when it begins.
+
+    freshness_ms: when the last row was written to the stream or, where the stream does not say that, indexed; milliseconds.
+    """
+
+    def __init__(self, name: str, view: Callable[[], Segment], freshness_ms: Callable[[], int]) -> None:
+        self.name = name
+        self._view = view
+        self._freshness_ms = freshness_ms
+
+    def freeze(self) -> tuple[Segment, int]:
+        """Return the rows of this moment, for good, and how fresh they are at least."""
+        freshness_ms = self._freshness_ms()  # first: rows that come between the two only make them fresher
+        return self._view(), freshness_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The segments of a table at one moment, by name; no name is in both."""
+
+    loaded: Mapping[str, LoadedSegment]
+    consuming: Mapping[str, ConsumingSegment]
+
+
 class TableData:
     """What queries see of a table.
 
-    A query takes `snapshot` once and keeps it: the mapping never changes, and Python's reference counts keep the memory
+    A query takes `contents` once and keeps it: the mappings never change, and Python's reference counts keep the memory
     maps of segments alive that were swapped or dropped meanwhile (removing a mapped file frees it only when it is unmapped).
     So a query sees one consistent set of segments, and nothing is unmapped under its feet.
     """
@@ -34,16 +60,40 @@ class TableData:
     def __init__(self, name: str) -> None:
         self.name = name
         self._lock = threading.Lock()
-        self._snapshot: Mapping[str, LoadedSegment] = {}
+        self._contents = Contents({}, {})
+
+    def contents(self) -> Contents:
+        """Return all segments as they are at this moment, for good; those that consume are to be frozen."""
+        return self._contents
 
     def snapshot(self) -> Mapping[str, LoadedSegment]:
-        """Return the segments by name, as they are at this moment, for good."""
-        return self._snapshot
+        """Return the loaded segments by name, as they are at this moment, for good."""
+        return self._contents.loaded
 
     def swap(self, added: Mapping[str, LoadedSegment], removed: Iterable[str] = ()) -> list[LoadedSegment]:
-        """Add or replace segments and remove others, in one step; return those that are no longer visible."""
+        """Add or replace loaded segments and remove others, in one step; return those that are no longer visible.
+
+        A loaded segment takes the place of a consuming one of its name.
+        """
         with self._lock:
-            gone = [self._snapshot[name] for name in {*added, *removed} if name in self._snapshot]
-            kept = {name: loaded for name, loaded in self._snapshot.items() if name not in {*added, *removed}}
-            self._snapshot = {**kept, **added}
+            loaded, consuming = self._contents.loaded, self._contents.consuming
+            changed = {*added, *removed}
+            gone = [loaded[name] for name in changed if name in loaded]
+            kept = {name: segment for name, segment in loaded.items() if name not in changed}
+            still = {name: segment for name, segment in consuming.items() if name not in added}
+            self._contents = Contents({**kept, **added}, still)
         return gone
+
+    def add_consuming(self, segment: ConsumingSegment) -> None:
+        """Show a segment that consumes, unless there is a loaded one of its name already."""
+        with self._lock:
+            if segment.name not in self._contents.loaded:
+                consuming = {**self._contents.consuming, segment.name: segment}
+                self._contents = Contents(self._contents.loaded, consuming)
+
+    def remove_consuming(self, names: Iterable[str]) -> None:
+        """Show segments no longer that consumed."""
+        with self._lock:
+            gone = frozenset(names)
+            still = {name: segment for name, segment in self._contents.consuming.items() if name not in gone}
+            self._contents = Contents(self._contents.loaded, still)

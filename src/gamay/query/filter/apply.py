@@ -19,12 +19,14 @@ class FilterResult:
 
     docs: the rows, when indexes alone have answered (their number is known then), else None.
     entries: counts the values that scans have read; complete once all rows of `matches` have been walked.
+    of_consuming: whether the segment is still being consumed, for the counters.
     """
 
     docs: DocSet | None
     scan: Scan | None
     num_docs: int
     entries: EntryCounter
+    of_consuming: bool = False
     _found: EntryCounter = field(default_factory=EntryCounter)
 
     @property

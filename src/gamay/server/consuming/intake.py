@@ -1,0 +1,94 @@
+"""Messages in, conformed rows out: decoding and the ingestion pipeline, with every message accounted for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from gamay.base.clock import Clock
+from gamay.base.errors import GamayError
+from gamay.ingest.pipeline import Pipeline
+from gamay.ingest.stream.spi import MessageBatch, MessageDecoder, PermanentStreamError
+from gamay.server.consuming.dead_letters import DeadLetter, DeadLetterKind
+
+_ROW_ERRORS = (GamayError, pa.ArrowException, ArithmeticError, ValueError, TypeError)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of a batch of messages. num_filtered: rows that the table's filter dropped."""
+
+    rows: Sequence[pa.RecordBatch]
+    dead: Sequence[DeadLetter]
+    num_filtered: int
+    num_incomplete: int
+
+
+class Intake:
+    """Turns the messages of one partition into rows, for one segment; it belongs to the consumer's thread.
+
+    pipeline: one that drops rows that fail. stop_on_decode_error: whether a message that is no row ends consumption.
+    """
+
+    def __init__(
+        self,
+        segment: str,
+        partition: int,
+        decoder: MessageDecoder,
+        pipeline: Pipeline,
+        clock: Clock,
+        *,
+        stop_on_decode_error: bool = False,
+    ) -> None:
+        self._segment = segment
+        self._partition = partition
+        self._decoder = decoder
+        self._pipeline = pipeline
+        self._clock = clock
+        self._stop = stop_on_decode_error
+
+    def take(self, messages: MessageBatch) -> Taken:
+        """Return the rows of a batch. Raises PermanentStreamError for a message that is none, if that ends consumption."""
+        dead: list[DeadLetter] = []
+        if messages.gap is not None:
+            gap = messages.gap
+            dead.append(self._letter(DeadLetterKind.GAP, str(gap.first), str(gap), next_offset=str(gap.next)))
+        if not len(messages):
+            return Taken((), dead, 0, 0)
+        stats = self._pipeline.stats
+        filtered, incomplete = stats.rows_filtered, stats.rows_incomplete
+        decoded = self._decoder.decode(messages)
+        for bad in decoded.undecodable:
+            dead.append(self._bad_message(messages, bad.message, DeadLetterKind.UNDECODABLE, bad.reason))
+        failed: dict[int, str] = {}
+        rows = self._conformed(decoded.rows, 0, failed) if decoded.rows.num_rows else []
+        for row, reason in sorted(failed.items()):
+            message = int(decoded.message_of_row[row])
+            dead.append(self._bad_message(messages, message, DeadLetterKind.UNCONVERTIBLE, reason))
+        if self._stop and any(letter.kind is not DeadLetterKind.GAP for letter in dead):
+            first = next(letter for letter in dead if letter.kind is not DeadLetterKind.GAP)
+            raise PermanentStreamError(f"the message at offset {first.offset} is no row of the table: {first.reason}")
+        return Taken(rows, dead, stats.rows_filtered - filtered, stats.rows_incomplete - incomplete)
+
+    def _conformed(self, rows: pa.RecordBatch, first: int, failed: dict[int, str]) -> list[pa.RecordBatch]:
+        """Run the pipeline; halve the batch when it fails as a whole, until the row is found that does it."""
+        try:
+            batch = self._pipeline.apply(rows)
+        except _ROW_ERRORS as error:
+            if rows.num_rows == 1:
+                failed[first] = str(error)
+                return []
+            middle = rows.num_rows // 2
+            before = self._conformed(rows.slice(0, middle), first, failed)
+            return before + self._conformed(rows.slice(middle), first + middle, failed)
+        failed.update({first + row: reason for row, reason in self._pipeline.dropped.items()})
+        return [batch] if batch.num_rows else []
+
+    def _bad_message(self, messages: MessageBatch, message: int, kind: DeadLetterKind, reason: str) -> DeadLetter:
+        return self._letter(kind, str(messages.offset(message)), reason, messages.payloads[message].as_py())
+
+    def _letter(
+        self, kind: DeadLetterKind, offset: str, reason: str, payload: bytes | None = None, next_offset: str | None = None
+    ) -> DeadLetter:
+        now_ms = self._clock.now_ms()
+        return DeadLetter(self._segment, self._partition, offset, kind, reason, now_ms, payload, next_offset)
