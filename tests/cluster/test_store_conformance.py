@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError
-from gamay.cluster.store import MAX_VALUE_BYTES, MetadataStore, VersionConflictError, update
+from gamay.cluster.store import MAX_VALUE_BYTES, FencedError, MetadataStore, VersionConflictError, update
 
 
 class Recorder:
@@ -251,6 +251,75 @@ def test_update_can_delete_and_can_leave_alone(store: MetadataStore) -> None:
     update(store, "/a", lambda _: None)
     assert store.get("/a") is None
     assert update(store, "/a", lambda _: None) is None
+
+
+def test_many_nodes_at_once(store: MetadataStore) -> None:
+    names = [f"/many/{i}" for i in range(2500)]
+    for name in names[::2]:
+        store.create(name, name.encode())
+    found = store.get_many(names)
+    assert [None if node is None else node.value for node in found] == [
+        name.encode() if i % 2 == 0 else None for i, name in enumerate(names)
+    ]
+    assert found[0] == store.get(names[0])
+    assert store.get_many([]) == []
+    store.delete("/many", recursive=True)
+    assert store.get("/many") is None
+
+
+def test_the_clusters_own_names_come_back(store: MetadataStore) -> None:
+    recorder = Recorder()
+    store.watch("/PinotCluster", recorder)
+    for path in ("/PinotCluster/CONFIGS/CLUSTER/PinotCluster", "/PinotCluster/LIVEINSTANCES/a", "/PinotClusterX/b"):
+        assert store.create(path, path.encode()) == path
+        assert store.get(path) is not None
+    assert store.children("/PinotCluster/CONFIGS/CLUSTER") == ["PinotCluster"]
+    recorder.wait_for("/PinotCluster/LIVEINSTANCES/a")
+    recorder.wait_for("/PinotCluster/CONFIGS/CLUSTER/PinotCluster")
+
+
+def test_a_fenced_writer_writes_until_the_fence_changes(store: MetadataStore) -> None:
+    store.create("/epoch", b"me")
+    epoch = store.set("/epoch", b"me", None)
+    fenced = store.fenced("/epoch", epoch)
+    assert fenced.create("/new/deep/node", b"1") == "/new/deep/node"
+    assert fenced.create("/queue/item-", b"1", sequence=True) == "/queue/item-0000000000"
+    assert fenced.set("/new/deep/node", b"2", 0) == 1
+    with pytest.raises(VersionConflictError):
+        fenced.set("/new/deep/node", b"3", 0)
+    with pytest.raises(ConflictError):
+        fenced.create("/new/deep/node", b"")
+    with pytest.raises(NotFoundError):
+        fenced.set("/missing", b"", None)
+    fenced.delete("/queue", recursive=True)
+    fenced.delete("/missing")
+    update(fenced, "/new/deep/node", lambda value: (value or b"") + b"!")
+
+    store.new_session().set("/epoch", b"another", epoch)
+    for write in (
+        lambda: fenced.create("/other", b""),
+        lambda: fenced.create("/not/there/yet", b""),
+        lambda: fenced.set("/new/deep/node", b"4", None),
+        lambda: fenced.delete("/new/deep/node"),
+        lambda: fenced.delete("/new", recursive=True),
+        lambda: update(fenced, "/new/deep/node", lambda _: b"5"),
+    ):
+        with pytest.raises(FencedError):
+            write()
+    node = fenced.get("/new/deep/node")
+    assert node is not None
+    assert node.value == b"2!"
+    assert store.get("/not") is None
+    store.set("/new/deep/node", b"6", None)
+
+
+def test_a_fence_that_is_gone_lets_nothing_pass(store: MetadataStore) -> None:
+    store.create("/epoch", b"")
+    fenced = store.fenced("/epoch", 0)
+    store.delete("/epoch")
+    with pytest.raises(FencedError):
+        fenced.create("/a", b"")
+    assert store.get("/a") is None
 
 
 PATHS = st.sampled_from(["/a", "/b", "/a/b", "/a/c", "/a/b/c"])

@@ -5,19 +5,25 @@ the process and of the machine. Recursive deletions are atomic. Sessions live in
 the ephemeral nodes that an earlier process left behind.
 """
 
-import logging
-import queue
+import copy
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from gamay.base.clock import Clock
 from gamay.base.errors import ConflictError, DiskFullError, GamayError, NotFoundError
-from gamay.cluster.store import Node, VersionConflictError, Watcher, check_path, check_value, parent_of
-
-_log = logging.getLogger(__name__)
+from gamay.cluster.store import (
+    FencedError,
+    Node,
+    VersionConflictError,
+    Watcher,
+    check_path,
+    check_value,
+    parent_of,
+)
+from gamay.cluster.watches import Watches
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS node (
@@ -51,7 +57,8 @@ class EmbeddedStore:
     def __init__(self, file: "_File", session_id: int) -> None:
         self._file = file
         self._session_id = session_id
-        self._events = _Events(session_id)
+        self._events = Watches(f"store-watch-{session_id}")
+        self._fence: tuple[str, int] | None = None
         file.sessions[session_id] = self._events
 
     @classmethod
@@ -75,6 +82,9 @@ class EmbeddedStore:
             row = self._file.db.execute(_SELECT, (path,)).fetchone()
         return None if row is None else Node(*row)
 
+    def get_many(self, paths: Sequence[str]) -> list[Node | None]:
+        return [self.get(path) for path in paths]
+
     def children(self, path: str) -> list[str]:
         check_path(path)
         with self._file.lock:
@@ -84,7 +94,7 @@ class EmbeddedStore:
     def create(self, path: str, value: bytes, *, ephemeral: bool = False, sequence: bool = False) -> str:
         check_path(path)
         check_value(path, value)
-        with self._file.change() as changed:
+        with self._change() as changed:
             db, now = self._file.db, self._file.clock.now_ms()
             for missing in self._missing_parents(path):
                 db.execute(_INSERT, (missing, parent_of(missing), b"", now, now, 0))
@@ -101,7 +111,7 @@ class EmbeddedStore:
     def set(self, path: str, value: bytes, version: int | None) -> int:
         check_path(path)
         check_value(path, value)
-        with self._file.change() as changed:
+        with self._change() as changed:
             current = self._version(path)
             if current is None:
                 raise NotFoundError(f"'{path}' does not exist")
@@ -116,7 +126,7 @@ class EmbeddedStore:
 
     def delete(self, path: str, version: int | None = None, *, recursive: bool = False) -> None:
         check_path(path)
-        with self._file.change() as changed:
+        with self._change() as changed:
             current = self._version(path)
             if current is None:
                 return
@@ -132,6 +142,15 @@ class EmbeddedStore:
         check_path(path)
         return self._events.add(path, watcher)
 
+    def on_new_session(self, follow: Callable[[], None]) -> Callable[[], None]:
+        return lambda: None  # a session here ends with its process
+
+    def fenced(self, path: str, version: int) -> "EmbeddedStore":
+        check_path(path)
+        view = copy.copy(self)
+        view._fence = (path, version)
+        return view
+
     def new_session(self) -> "EmbeddedStore":
         return EmbeddedStore(self._file, self._file.new_session_id())
 
@@ -145,6 +164,13 @@ class EmbeddedStore:
             self._file.db.execute("DELETE FROM node WHERE owner = ?", (self._session_id,))
         if self._session_id == 1:
             self._file.close()
+
+    @contextmanager
+    def _change(self) -> Iterator[list[str]]:
+        with self._file.change() as changed:
+            if self._fence is not None and self._version(self._fence[0]) != self._fence[1]:
+                raise FencedError(f"'{self._fence[0]}' has another version than {self._fence[1]}: nothing is written")
+            yield changed
 
     def _version(self, path: str) -> int | None:
         row = self._file.db.execute("SELECT version FROM node WHERE path = ?", (path,)).fetchone()
@@ -178,7 +204,7 @@ class _File:
         self.path = path
         self.clock = clock
         self.lock = threading.RLock()
-        self.sessions: dict[int, _Events] = {}
+        self.sessions: dict[int, Watches] = {}
         self._last_session_id = 1
         self.db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         self.db.execute("PRAGMA journal_mode = WAL")
@@ -217,53 +243,3 @@ class _File:
     def close(self) -> None:
         with self.lock:
             self.db.close()
-
-
-class _Events:
-    """The watches of one session, called one after the other on a thread that starts with the first watch."""
-
-    def __init__(self, session_id: int) -> None:
-        self._name = f"store-watch-{session_id}"
-        self._lock = threading.Lock()
-        self._watches: dict[int, tuple[str, Watcher]] = {}
-        self._last_id = 0
-        self._queue: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-
-    def add(self, path: str, watcher: Watcher) -> Callable[[], None]:
-        with self._lock:
-            self._last_id += 1
-            watch_id = self._last_id
-            self._watches[watch_id] = (path, watcher)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
-
-        def cancel() -> None:
-            with self._lock:
-                self._watches.pop(watch_id, None)
-
-        return cancel
-
-    def notify(self, path: str) -> None:
-        if self._thread is not None:
-            self._queue.put(path)
-
-    def close(self) -> None:
-        with self._lock:
-            self._watches.clear()
-            thread, self._thread = self._thread, None
-        if thread is not None:
-            self._queue.put(None)
-            if thread is not threading.current_thread():
-                thread.join()
-
-    def _run(self) -> None:
-        while (path := self._queue.get()) is not None:
-            with self._lock:
-                watchers = [w for prefix, w in self._watches.values() if path == prefix or path.startswith(prefix + "/")]
-            for watcher in watchers:
-                try:
-                    watcher(path)
-                except Exception:  # noqa: BLE001 - one watcher's defect must not silence the others
-                    _log.exception("a watcher of '%s' failed", path)

@@ -5,11 +5,11 @@ children. Everything that is acknowledged is durable, except ephemeral nodes, wh
 created them. The conformance suite in `tests/cluster` is the definition of what an implementation has to do.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from gamay.base.errors import ConflictError, InvalidConfigError
+from gamay.base.errors import ConflictError, GamayError, InvalidConfigError
 
 MAX_VALUE_BYTES = 100_000
 _UPDATE_ATTEMPTS_MAX = 50
@@ -19,6 +19,18 @@ Watcher = Callable[[str], None]
 
 class VersionConflictError(ConflictError):
     """The node was changed by someone else since it was read: read it again and decide anew."""
+
+
+class FencedError(GamayError):
+    """The writer has lost the right to write, because the node that gives it was changed: it must stop what it does."""
+
+    http_status = 503
+
+
+class StoreUnavailableError(GamayError):
+    """The store does not answer. A change that was asked for may have been made all the same."""
+
+    http_status = 503
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +59,10 @@ class MetadataStore(Protocol):
 
     def get(self, path: str) -> Node | None:
         """Return the node, or None when it does not exist."""
+        ...
+
+    def get_many(self, paths: Sequence[str]) -> list[Node | None]:
+        """Return the nodes of many paths, in their order, in far less time than one by one; not as of one moment."""
         ...
 
     def children(self, path: str) -> list[str]:
@@ -81,8 +97,24 @@ class MetadataStore(Protocol):
         """Call `watcher(changed_path)` after changes of the node or of anything below it; return what ends the watch.
 
         A notification is a hint: the watcher reads what it needs. Several changes of one node may come as one
-        notification, but the last change is always notified. Watchers of a session run one at a time, in the order of
-        the changes, on a thread of the store; they must be quick and must not raise.
+        notification, but the last change is always notified. After a loss of connection the watcher is told `path`
+        itself, once: anything at or below it may have changed meanwhile. Watchers of a session run one at a time, in the
+        order of the changes, on a thread of the store; they must be quick and must not raise.
+        """
+        ...
+
+    def on_new_session(self, follow: Callable[[], None]) -> Callable[[], None]:
+        """Call `follow` whenever the store had to begin another session; return what ends that.
+
+        The ephemeral nodes of the old one are gone, and `session_id` is another: who owned some creates them again.
+        Watches go on. `follow` runs as watchers do, before they are told that anything may have changed.
+        """
+        ...
+
+    def fenced(self, path: str, version: int) -> "MetadataStore":
+        """Return this session with the right to write tied to a node: while it has `version`, checked with each write.
+
+        A write after that, even one that was under way, changes nothing and raises FencedError. Reads go on.
         """
         ...
 

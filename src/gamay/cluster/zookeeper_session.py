@@ -1,0 +1,219 @@
+"""One session with ZooKeeper after the other: connecting, asking until there is an answer, and resuming watches."""
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from gamay.base.clock import SYSTEM_CLOCK
+from gamay.base.errors import GamayError, InvalidConfigError
+from gamay.cluster.paths import CLUSTER_NAME
+from gamay.cluster.store import StoreUnavailableError, check_path
+from gamay.cluster.watches import Watches
+from gamay.cluster.zookeeper_wire import AddWatch, follow_events, send
+
+_log = logging.getLogger(__name__)
+
+_PAUSE_S = 0.1
+
+Send: TypeAlias = Callable[[], Any]
+"""Sends a request and returns its future result."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperAddress:
+    """Where ZooKeeper is, and how patient to be.
+
+    hosts: `HOST:PORT[,HOST:PORT…][/PATH]`, everything lies below the path. cluster: the name that the cluster has there.
+    session_timeout_s: after how long without a sign of life ZooKeeper takes a process for dead. patience_s: how long a call
+    waits for a lost connection to come back.
+    """
+
+    hosts: str
+    cluster: str = CLUSTER_NAME
+    session_timeout_s: float = 10
+    patience_s: float = 30
+
+
+class Names:
+    """Translates between paths of the store and paths in ZooKeeper."""
+
+    def __init__(self, chroot: str, cluster: str) -> None:
+        config = f"/{CLUSTER_NAME}/CONFIGS/CLUSTER/{CLUSTER_NAME}"
+        self._chroot = chroot
+        # the longer one first: in it the name stands twice
+        self._pairs = ((config, f"/{cluster}/CONFIGS/CLUSTER/{cluster}"), (f"/{CLUSTER_NAME}", f"/{cluster}"))
+
+    def there(self, path: str) -> str:
+        """Return the path in ZooKeeper of a path of the store; of the empty one, the chroot."""
+        for ours, theirs in self._pairs:
+            if path == ours or path.startswith(ours + "/"):
+                return f"{self._chroot}{theirs}{path[len(ours) :]}"
+        return self._chroot + path
+
+    def here(self, path: str) -> str:
+        """Return the path of the store of a path in ZooKeeper."""
+        path = path[len(self._chroot) :]
+        for ours, theirs in self._pairs:
+            if path == theirs or path.startswith(theirs + "/"):
+                return ours + path[len(theirs) :]
+        return path
+
+    def children_here(self, path: str, names: list[str]) -> list[str]:
+        """Return the names in the store of the children that a path of the store has in ZooKeeper."""
+        if path != self._pairs[0][0].rpartition("/")[0]:
+            return names
+        return [self.here(f"{self.there(path)}/{name}").rpartition("/")[2] for name in names]
+
+
+class LostError(Exception):
+    """The connection broke while a request was under way: nobody knows whether it got there."""
+
+
+class Session:
+    """What a store needs of a kazoo client; when ZooKeeper ends a session, the next is begun and the watches go on."""
+
+    def __init__(self, address: ZooKeeperAddress, client: Any, names: Names) -> None:
+        self.address = address
+        self.client = client
+        self.names = names
+        self.watches = Watches("store-watch")
+        self.followers: list[Callable[[], None]] = []
+        self.connected = threading.Event()
+        self.connected.set()
+        self._session_lost = False
+        self._connection_lost = False
+        self._closed = False
+        follow_events(client, lambda path: self.watches.notify(names.here(path)))
+        client.add_listener(self._on_state)
+
+    @classmethod
+    def open(cls, address: ZooKeeperAddress) -> "Session":
+        """Begin a session. Raises as `ZooKeeperStore.open`."""
+        try:
+            from kazoo.client import KazooClient
+        except ImportError as error:
+            raise InvalidConfigError(
+                "a cluster on ZooKeeper needs the package 'kazoo': install it with pip install 'gamay[zookeeper]'"
+            ) from error
+        hosts, slash, chroot = address.hosts.partition("/")
+        if not hosts or (slash and not chroot) or chroot.strip("/") != chroot or "//" in chroot:
+            raise InvalidConfigError(
+                f"'{address.hosts}' is not an address of ZooKeeper: it must look like HOST:PORT or HOST:PORT,HOST:PORT/PATH"
+            )
+        check_path(f"/{address.cluster}")
+        try:
+            client = KazooClient(
+                hosts,
+                timeout=address.session_timeout_s,
+                connection_retry={"max_tries": -1, "delay": 0.1, "max_delay": 1, "backoff": 2},
+            )
+        except ValueError as error:
+            raise InvalidConfigError(f"'{address.hosts}' is not an address of ZooKeeper: {error}") from error
+        try:
+            client.start(address.patience_s)
+        except client.handler.timeout_exception as error:
+            raise StoreUnavailableError(
+                f"ZooKeeper at '{hosts}' gives no answer for {address.patience_s:g} s: is it running, and reachable?"
+            ) from error
+        return cls(address, client, Names(slash + chroot, address.cluster))
+
+    @property
+    def id(self) -> int:
+        """ZooKeeper's id of the session."""
+        self.wait_connected(self.deadline_s())
+        return int(self.client.client_id[0])
+
+    def close(self) -> None:
+        """End the session."""
+        if self._closed:
+            return
+        self._closed = True
+        self.watches.close()
+        self.client.stop()
+        self.client.close()
+
+    def deadline_s(self) -> float:
+        """Return until when a call that begins now may wait."""
+        return SYSTEM_CLOCK.monotonic_s() + self.address.patience_s
+
+    def wait_connected(self, deadline_s: float) -> None:
+        """Wait for the connection. Raises StoreUnavailableError."""
+        if self._closed:
+            raise StoreUnavailableError("the session with ZooKeeper is closed")
+        if not self.connected.wait(max(0.0, deadline_s - SYSTEM_CLOCK.monotonic_s())):
+            raise StoreUnavailableError(
+                f"ZooKeeper at '{self.address.hosts}' does not answer for {self.address.patience_s:g} s"
+            )
+
+    def read(self, ask: Send) -> Any:
+        """Ask until there is an answer, whatever happens to the connection; None when the node does not exist."""
+        from kazoo.exceptions import NoNodeError
+
+        deadline_s = self.deadline_s()
+        while True:
+            self.wait_connected(deadline_s)
+            try:
+                return self.answer(ask, deadline_s)
+            except NoNodeError:
+                return None
+            except LostError:
+                pause()
+
+    def answer(self, ask: Send, deadline_s: float) -> Any:
+        """Send once and return the answer. Raises LostError, StoreUnavailableError, and what ZooKeeper answers."""
+        from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, OperationTimeoutError, SessionExpiredError
+
+        result = ask()
+        try:
+            return result.get(timeout=max(0.1, deadline_s - SYSTEM_CLOCK.monotonic_s()))
+        except (ConnectionLoss, SessionExpiredError, ConnectionClosedError, OperationTimeoutError) as error:
+            raise LostError from error
+        except self.client.handler.timeout_exception as error:
+            raise StoreUnavailableError(f"ZooKeeper at '{self.address.hosts}' does not answer in time") from error
+
+    def add_watch(self, path: str) -> None:
+        """Have ZooKeeper tell changes at and below a path of the store."""
+        there = self.names.there(path)
+        self.read(lambda: send(self.client, AddWatch(there)))
+
+    def _on_state(self, state: str) -> None:
+        """Note what became of the connection; on kazoo's thread, which must not wait."""
+        if state == "CONNECTED":
+            self.connected.set()
+            if self._connection_lost or self._session_lost:
+                self.watches.run(self._resume)
+            return
+        self.connected.clear()
+        if state == "LOST":
+            self._session_lost = True
+        else:
+            self._connection_lost = True
+
+    def _resume(self) -> None:
+        """Set the watches again, tell owners of a new session, then everyone that anything may have changed."""
+        self._connection_lost = False
+        session_lost, self._session_lost = self._session_lost, False
+        try:
+            for path in self.watches.paths():
+                self.add_watch(path)
+            if session_lost:
+                _log.warning("ZooKeeper has ended the session; the next one is %x", self.id)
+        except GamayError:
+            # The connection is lost again; when it is back, so is this.
+            self._session_lost |= session_lost
+            if not self._closed:
+                _log.warning("watches are set again when ZooKeeper is back")
+            return
+        for follow in list(self.followers) if session_lost else ():
+            try:
+                follow()
+            except Exception:  # noqa: BLE001 - each owner has to be told
+                _log.exception("what belonged to the session that ended could not be made again")
+        self.watches.tell_each()
+
+
+def pause() -> None:
+    """Wait a moment before asking again."""
+    threading.Event().wait(_PAUSE_S)

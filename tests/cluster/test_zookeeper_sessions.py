@@ -1,0 +1,155 @@
+"""What only a store with a network can suffer: lost connections, sessions that end, a server that is away."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from gamay.base.errors import InvalidConfigError
+from gamay.cluster.store import MetadataStore, StoreUnavailableError, update
+from gamay.cluster.zookeeper_store import ZooKeeperAddress, ZooKeeperStore
+
+
+def _until(condition: Callable[[], object], timeout_s: float = 15) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "it does not happen"
+        time.sleep(0.02)
+
+
+def _open(hosts: str, patience_s: float = 15) -> ZooKeeperStore:
+    return ZooKeeperStore.open(ZooKeeperAddress(hosts, session_timeout_s=2, patience_s=patience_s))
+
+
+@pytest.fixture
+def store(zookeeper_hosts: str) -> Iterator[ZooKeeperStore]:
+    opened = _open(zookeeper_hosts)
+    yield opened
+    opened.close()
+
+
+def _expire(store: ZooKeeperStore) -> None:
+    """End the session on the server, as it does itself when a process is silent for too long."""
+    from kazoo.client import KazooClient
+
+    own = store._session.client
+    thief = KazooClient(",".join(f"{host}:{port}" for host, port in own.hosts), client_id=own.client_id)
+    thief.start()
+    thief.stop()
+    thief.close()
+
+
+def test_a_session_that_ended_is_followed_by_another(store: ZooKeeperStore, zookeeper_hosts: str) -> None:
+    other = _open(zookeeper_hosts)
+    told: list[str] = []
+    owners: list[int] = []
+
+    def announce() -> None:
+        owners.append(store.session_id)
+        store.create("/live/me", b"", ephemeral=True)
+
+    store.create("/tables/t", b"0")
+    store.watch("/tables", told.append)
+    store.on_new_session(announce)
+    announce()
+    before = store.session_id
+    _expire(store)
+    _until(lambda: len(owners) == 2)
+    assert store.session_id == owners[1] != before
+    _until(lambda: "/tables" in told)  # anything may have changed meanwhile
+    node = other.get("/live/me")
+    assert node is not None
+    assert node.ephemeral_owner == owners[1]
+    told.clear()
+    other.set("/tables/t", b"1", None)
+    _until(lambda: "/tables/t" in told)
+    assert len(owners) == 2
+    other.close()
+
+
+def test_changes_while_the_server_is_away_are_told_when_it_is_back(own_zookeeper: Any) -> None:
+    store, other = _open(own_zookeeper.hosts), _open(own_zookeeper.hosts)
+    told: list[str] = []
+    store.create("/a/b", b"0")
+    store.watch("/a", told.append)
+    own_zookeeper.stop()
+    _until(lambda: not store.connected)
+    answers: list[object] = []
+    writer = threading.Thread(target=lambda: answers.append(update(other, "/a/b", lambda value: (value or b"") + b"1")))
+    reader = threading.Thread(target=lambda: answers.append(store.get("/a/b")))
+    writer.start()
+    reader.start()
+    own_zookeeper.start()
+    writer.join()
+    reader.join()
+    assert len(answers) == 2
+    _until(lambda: "/a" in told)
+    node = store.get("/a/b")
+    assert node is not None
+    assert node.value in (b"01", b"011")  # at least once: a change may have been made before its answer was lost
+    store.close()
+    other.close()
+
+
+def test_calls_end_when_the_server_stays_away(own_zookeeper: Any) -> None:
+    store = _open(own_zookeeper.hosts, patience_s=1)
+    store.create("/a", b"")
+    os.kill(own_zookeeper.pid, signal.SIGSTOP)
+    for call in (lambda: store.get("/a"), lambda: store.set("/a", b"1", None), lambda: store.create("/b", b"")):
+        with pytest.raises(StoreUnavailableError, match="ZooKeeper at"):
+            call()
+    own_zookeeper.stop()
+    store.close()
+    with pytest.raises(StoreUnavailableError):
+        store.get("/a")
+
+
+def test_nobody_there() -> None:
+    with pytest.raises(StoreUnavailableError, match=r"'127.0.0.1:1' gives no answer for 0.3 s"):
+        _open("127.0.0.1:1/path", patience_s=0.3)
+
+
+@pytest.mark.parametrize("hosts", ["", "/only/a/path", "host:port", "host:2181/", "host:2181//a"])
+def test_addresses_that_are_none(hosts: str) -> None:
+    with pytest.raises(InvalidConfigError, match="is not an address of ZooKeeper"):
+        _open(hosts, patience_s=0.3)
+
+
+def test_a_storm_of_changes_ends_with_the_last(store: ZooKeeperStore, zookeeper_hosts: str) -> None:
+    """A slow watcher is told late, but it is told of the last change, and each change is told to each watcher."""
+    other: MetadataStore = _open(zookeeper_hosts)
+    seen: dict[str, bytes] = {}
+
+    def slow(path: str) -> None:
+        node = store.get(path)
+        if node is not None:
+            seen[path] = node.value
+
+    told: list[str] = []
+    store.watch("/storm", slow)
+    store.watch("/storm", told.append)
+    for i in range(300):
+        other.create(f"/storm/{i}", b"")
+    for i in range(300):
+        other.set(f"/storm/{i}", str(i).encode(), None)
+    _until(lambda: seen.get("/storm/299") == b"299")
+    assert all(seen[f"/storm/{i}"] == str(i).encode() for i in range(300))
+    assert len(told) >= 600
+    other.close()
+
+
+def test_two_clusters_at_one_place_do_not_meet(zookeeper_hosts: str) -> None:
+    one = ZooKeeperStore.open(ZooKeeperAddress(zookeeper_hosts, "One"))
+    two = ZooKeeperStore.open(ZooKeeperAddress(zookeeper_hosts, "Two"))
+    one.create("/PinotCluster/IDEALSTATES/t", b"1")
+    assert two.get("/PinotCluster/IDEALSTATES/t") is None
+    plain = ZooKeeperStore.open(ZooKeeperAddress(zookeeper_hosts))
+    node = plain.get("/One/IDEALSTATES/t")
+    assert node is not None
+    assert node.value == b"1"
+    for store in (one, two, plain):
+        store.close()
