@@ -25,6 +25,7 @@ from gamay.sql.row_limits import STANDARD_LIMITS, RowLimits
 _log = logging.getLogger(__name__)
 
 _NEW_SEGMENT_MS = 300_000
+_TABLE_RECORDS = (paths.IDEAL_STATES, paths.EXTERNAL_VIEWS, paths.LINEAGES, paths.TABLE_CONFIGS, paths.SCHEMAS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,7 @@ class RoutingTables:
         self._rebuilding = threading.Lock()
         self._dirty: set[str] = set()
         self._settings_changed = False
+        self._all_changed = False
         self._changed_segments: dict[str, set[str]] = {}
         self._stopping = False
         self._thread: threading.Thread | None = None
@@ -109,7 +111,7 @@ class RoutingTables:
     def start(self) -> None:
         """Build all routes, then follow changes."""
         store = self._registry.store
-        for path in (paths.IDEAL_STATES, paths.EXTERNAL_VIEWS, paths.LINEAGES, paths.TABLE_CONFIGS, paths.SCHEMAS):
+        for path in _TABLE_RECORDS:
             self._cancels.append(store.watch(path, self._on_table_change))
         self._cancels.append(store.watch(paths.SEGMENTS, self._on_segment_change))
         self._cancels.append(store.watch(paths.PARTICIPANT_CONFIGS, self._on_instance_change))
@@ -157,6 +159,9 @@ class RoutingTables:
     def _on_table_change(self, path: str) -> None:
         name = path.rpartition("/")[2]
         tables = _typed_names(name) if path.startswith(paths.SCHEMAS) else (name,)
+        if path in _TABLE_RECORDS:
+            self._on_any_change()
+            return
         with self._condition:
             self._dirty.update(tables)
             self._condition.notify_all()
@@ -183,7 +188,16 @@ class RoutingTables:
             self.row_limits = STANDARD_LIMITS if limits == STANDARD_LIMITS else limits
             self._condition.notify_all()
 
+    def _on_any_change(self) -> None:
+        """Look at everything again: the connection to the store was lost."""
+        with self._condition:
+            self._all_changed = self._settings_changed = True
+            self._condition.notify_all()
+
     def _on_segment_change(self, path: str) -> None:
+        if path == paths.SEGMENTS:
+            self._on_any_change()
+            return
         parent, _, segment = path.rpartition("/")
         table = parent.rpartition("/")[2]
         with self._condition:
@@ -200,11 +214,17 @@ class RoutingTables:
                 settings_changed, self._settings_changed = self._settings_changed, False
                 dirty, self._dirty = self._dirty, set()
                 changed, self._changed_segments = self._changed_segments, {}
-            if settings_changed:
-                self._read_settings()
+                all_changed, self._all_changed = self._all_changed, False
+            try:
+                if settings_changed:
+                    self._read_settings()
+                if all_changed:
+                    dirty |= {*self._snapshot.routes, *self._registry.table_names()}
+            except GamayError:
+                _log.exception("cannot read the cluster's settings or tables; the previous ones hold")
             for table in sorted(dirty):
                 try:
-                    self._rebuild(table, changed.get(table, set()))
+                    self._rebuild(table, None if all_changed else changed.get(table, set()))
                 except Exception:  # noqa: BLE001 - one table's broken record must not freeze the routes of the others
                     _log.exception("cannot rebuild the route of %s; queries use the previous one", table)
 

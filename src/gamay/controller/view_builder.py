@@ -7,6 +7,7 @@ from collections.abc import Callable
 from gamay.cluster import paths
 from gamay.cluster.records import Assignment
 from gamay.cluster.registry import Registry
+from gamay.cluster.store import FencedError, StoreUnavailableError
 from gamay.cluster.views import fold
 from gamay.cluster.znrecord import decode
 
@@ -20,6 +21,7 @@ class ViewBuilder:
         self._registry = registry
         self._changed = threading.Condition()
         self._pending: set[str] = set()
+        self._everything = False
         self._stopping = False
         self._thread: threading.Thread | None = None
         self._cancels: list[Callable[[], None]] = []
@@ -47,23 +49,36 @@ class ViewBuilder:
 
     def _on_change(self, path: str) -> None:
         resource = path.rpartition("/")[2]
-        everything = path.startswith(paths.LIVE_INSTANCES)
+        everything = path.startswith(paths.LIVE_INSTANCES) or path in (paths.INSTANCES, paths.IDEAL_STATES)
         if not everything and "/CURRENTSTATES/" not in path and not path.startswith(paths.IDEAL_STATES):
             return
         with self._changed:
-            self._pending |= set(self._registry.resources_with_state()) if everything else {resource}
+            if everything:
+                self._everything = True
+            else:
+                self._pending.add(resource)
             self._changed.notify_all()
 
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._pending or self._stopping)
+                self._changed.wait_for(lambda: self._pending or self._everything or self._stopping)
                 if self._stopping:
                     return
                 pending, self._pending = self._pending, set()
+                everything, self._everything = self._everything, False
+            try:
+                if everything:
+                    pending |= set(self._registry.resources_with_state())
+            except StoreUnavailableError:
+                # It tells, when it is back, that everything may have changed.
+                _log.warning("the external views stand still: the metadata store does not answer")
             for resource in sorted(pending):
                 try:
                     self._rebuild(resource)
+                except FencedError:
+                    _log.warning("another controller leads the cluster now; it builds the external views")
+                    return
                 except Exception:  # noqa: BLE001 - one table's broken record must not freeze the views of the others
                     _log.exception("cannot build the external view of %s", resource)
 

@@ -37,6 +37,8 @@ class Failure:
 class _Work:
     """What there is to do; guarded by the instance's condition."""
 
+    everything: bool = False  # the connection to the metadata store was lost
+    session: bool = False  # it has begun another session, without what this instance reported
     tables: set[str] = field(default_factory=set)
     changed: dict[str, set[str]] = field(default_factory=dict)  # segments whose record changed, by table
     messages: bool = False
@@ -108,13 +110,14 @@ class ServerInstance:
             store.watch(paths.IDEAL_STATES, self._on_ideal_state),
             store.watch(paths.SEGMENTS, self._on_segment_record),
             store.watch(paths.messages(self.id), self._on_message),
+            store.on_new_session(self._on_new_session),
         ]
         assigned = store.children(paths.IDEAL_STATES)
         for table in sorted({*assigned, *self._loader.tables_on_disk()}):
             self._reconcile(table, None)
             data = self._tables.get(table)
             self._loader.remove_strays(table, {s.folder for s in data.snapshot().values()} if data else set())
-        announce(store, self.id)
+        self._announce()
         with self._wake:
             self._work.messages = True
         self._thread = threading.Thread(target=self._run, name="server-segments", daemon=True)
@@ -133,9 +136,17 @@ class ServerInstance:
 
     # notifications: they only note what to look at
 
+    def _on_new_session(self) -> None:
+        with self._wake:
+            self._work.session = self._work.everything = True
+            self._wake.notify_all()
+
     def _on_ideal_state(self, path: str) -> None:
         with self._wake:
-            self._work.tables.add(path.rpartition("/")[2])
+            if path == paths.IDEAL_STATES:
+                self._work.everything = self._work.messages = True
+            else:
+                self._work.tables.add(path.rpartition("/")[2])
             self._wake.notify_all()
 
     def _on_segment_record(self, path: str) -> None:
@@ -154,12 +165,26 @@ class ServerInstance:
 
     def _run(self) -> None:
         while (work := self._next_work()) is not None:
+            if work.session:
+                self._reported.clear()
+                self._guarded("the announcement", self._announce)
+            if work.everything:
+                self._guarded("all tables", partial(self._look_again, work))
             for table in sorted({*work.tables, *work.changed}):
                 self._guarded(table, partial(self._reconcile, table, work.changed.get(table, set())))
             for table in sorted(work.suspects):
                 self._guarded(table, partial(self._recheck, table))
             if work.messages:
                 self._guarded("messages", self._handle_messages)
+
+    def _announce(self) -> None:
+        announce(self._registry.store, self.id)
+
+    def _look_again(self, work: _Work) -> None:
+        """Compare every record of every table with what is loaded."""
+        for table in {*self._registry.store.children(paths.IDEAL_STATES), *self._tables}:
+            work.tables.add(table)
+            work.changed.setdefault(table, set()).update(self._registry.segment_names(table))
 
     def _guarded(self, what: str, action: Callable[[], None]) -> None:
         try:
@@ -177,7 +202,8 @@ class ServerInstance:
                 while self._work.retries and self._work.retries[0][0] <= now:
                     _, table, segment = heapq.heappop(self._work.retries)
                     self._work.changed.setdefault(table, set()).add(segment)
-                if self._work.tables or self._work.changed or self._work.messages or self._work.suspects:
+                work = self._work
+                if work.tables or work.changed or work.messages or work.suspects or work.everything:
                     work, self._work = self._work, _Work(retries=self._work.retries)
                     return work
                 self._wake.wait(self._work.retries[0][0] - now if self._work.retries else None)
@@ -262,7 +288,12 @@ class ServerInstance:
         if self._reported.get(table) == states:
             return
         value = encode(Assignment(table, {segment: {self.id: state} for segment, state in states.items()}).to_record())
-        if store.get(path) is None:
+        node = store.get(path)
+        if node is not None and node.ephemeral_owner != store.session_id:
+            # of an earlier session, with which it is going to vanish
+            store.delete(path)
+            node = None
+        if node is None:
             store.create(path, value, ephemeral=True)
         else:
             store.set(path, value, None)
