@@ -1,1 +1,5 @@
-"""Length-prefixed frames between brokers and servers."""
+"""Calls between broker and server over persistent connections.
+
+`gamay.rpc.frames` is the format, `gamay.rpc.peer` one end of a connection, `gamay.rpc.client` calls and
+`gamay.rpc.server` answers. What the buffers of a call mean is the business of those who call.
+"""

@@ -1,0 +1,178 @@
+"""Calling a server: one persistent connection for many calls at once, made again when it breaks."""
+
+import asyncio
+import ssl
+from collections.abc import Sequence
+
+from gamay.rpc.errors import CallFailedError, CallTimeoutError, ConnectionLostError, NotSentError, ProtocolError, RpcError
+from gamay.rpc.frames import Buffer, Frame, Header, Kind
+from gamay.rpc.peer import Limits, Peer
+
+# looks without a sign of life before a server that was asked for one counts as gone
+_MISSED_MAX = 2
+
+
+class Channel:
+    """The way to one server. name: of this process. All of it belongs to one event loop.
+
+    tls: a context that checks the server's certificate; None is no encryption.
+    """
+
+    def __init__(
+        self, host: str, port: int, name: str, limits: Limits | None = None, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self.address = f"{host}:{port}"
+        self._host, self._port, self._name, self._tls = host, port, name, tls
+        self._limits = limits or Limits()
+        self._peer: Peer | None = None
+        self._connecting: asyncio.Task[Peer] | None = None
+        self._calls: dict[int, asyncio.Future[list[memoryview]]] = {}
+        self._next_id = 1
+        self._watch: asyncio.TimerHandle | None = None
+        self._pinged_s = 0.0
+        self._missed = 0
+        self.is_leaving = False
+
+    @property
+    def in_flight(self) -> int:
+        """How many calls wait for their answers."""
+        return len(self._calls)
+
+    async def connect(self) -> Peer:
+        """Return the connection, made now if need be. Raises NotSentError."""
+        peer = self._peer
+        if peer is not None and peer.is_open:
+            return peer
+        if self._connecting is None:
+            self._connecting = asyncio.ensure_future(self._open())
+            self._connecting.add_done_callback(self._opened)
+        return await asyncio.shield(self._connecting)
+
+    async def call(self, buffers: Sequence[Buffer], timeout_s: float) -> list[memoryview]:
+        """Send buffers; return those of the answer.
+
+        Raises NotSentError, ConnectionLostError, CallTimeoutError, ProtocolError (too large), CallFailedError.
+        """
+        loop = asyncio.get_running_loop()
+        expires_s = loop.time() + timeout_s
+        peer = self._peer
+        try:
+            if peer is None or not peer.is_open:
+                peer = await asyncio.wait_for(self.connect(), timeout_s)
+            if not peer.has_room:
+                await asyncio.wait_for(peer.room(), expires_s - loop.time())
+        except TimeoutError:
+            raise CallTimeoutError(f"{self.address} took no call within {timeout_s * 1000:.0f} ms") from None
+        if self.is_leaving:
+            raise NotSentError(f"{self.address} is about to end, and takes no more calls")
+        if peer.other is None or len(self._calls) >= peer.other.calls:
+            raise NotSentError(f"{len(self._calls)} calls to {self.address} are under way, and no more can be")
+        number, self._next_id = self._next_id, self._next_id + 1
+        left_ms = (expires_s - loop.time()) * 1000
+        try:
+            peer.send(Header(Kind.CALL, number, tuple(map(_size, buffers)), left_ms), buffers)
+        except ConnectionLostError as error:
+            raise NotSentError(str(error)) from error
+        answer: asyncio.Future[list[memoryview]] = loop.create_future()
+        self._calls[number] = answer
+        if self._watch is None:
+            self._watch = loop.call_later(self._limits.silence_s / 3, self._check_silence)
+        timer = loop.call_at(expires_s, self._expire, number)
+        try:
+            return await answer
+        finally:
+            timer.cancel()
+            if self._calls.pop(number, None) is not None and peer.is_open and not _came(answer):
+                peer.send(Header(Kind.CANCEL, number))
+
+    def close(self) -> None:
+        """End the connection; calls under way fail."""
+        if self._connecting is not None:
+            self._connecting.cancel()
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+        if self._peer is not None:
+            self._peer.close(ConnectionLostError("the connection was closed by this process"))
+
+    async def _open(self) -> Peer:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._limits.connect_s):
+                _, peer = await loop.create_connection(
+                    lambda: Peer(self._name, self._limits, self._on_frame, self._on_lost),
+                    self._host, self._port, ssl=self._tls,
+                )  # fmt: skip
+                try:
+                    await peer.greeted
+                except BaseException:
+                    peer.close(ConnectionLostError("no greeting"))
+                    raise
+        except TimeoutError:
+            raise NotSentError(f"{self.address} did not answer within {self._limits.connect_s:g} s") from None
+        except (OSError, RpcError) as error:
+            raise NotSentError(f"{self.address} cannot be reached: {error}") from error
+        self.is_leaving = False
+        return peer
+
+    def _opened(self, task: "asyncio.Task[Peer]") -> None:
+        self._connecting = None
+        if not task.cancelled() and task.exception() is None:
+            self._peer = task.result()
+
+    def _on_frame(self, peer: Peer, frame: Frame) -> None:
+        header = frame.header
+        if header.kind == Kind.LEAVE:
+            self.is_leaving = True
+        elif header.kind in (Kind.REPLY, Kind.FAIL):
+            answer = self._calls.get(header.id)
+            if answer is None or answer.done():  # nobody waits for it any more
+                return
+            if header.kind == Kind.REPLY:
+                answer.set_result(frame.buffers)
+            else:
+                answer.set_exception(CallFailedError(int(header.number), header.text))
+        elif header.kind != Kind.PONG:
+            raise ProtocolError(f"{self.address} sent a frame of the unknown kind {header.kind}")
+
+    def _on_lost(self, peer: Peer, reason: RpcError) -> None:
+        if self._peer is peer or self._peer is None:
+            self._peer = None
+            for answer in self._calls.values():
+                if not answer.done():
+                    answer.set_exception(ConnectionLostError(f"{self.address}: {reason}"))
+
+    def _expire(self, number: int) -> None:
+        answer = self._calls.get(number)
+        if answer is not None and not answer.done():
+            answer.set_exception(CallTimeoutError(f"{self.address} has not answered in time"))
+
+    def _check_silence(self) -> None:
+        """Ask a server that owes answers whether it is there; end the connection when it stays silent."""
+        loop, peer = asyncio.get_running_loop(), self._peer
+        self._watch = None
+        if not self._calls or peer is None or not peer.is_open:
+            return
+        if peer.heard_s > self._pinged_s:
+            self._missed = 0
+        if self._missed or loop.time() - peer.heard_s >= self._limits.silence_s / 3:
+            # Looks are counted, not seconds: when this process stood still, what came meanwhile is read after this.
+            self._missed += 1
+            if self._missed > _MISSED_MAX:
+                peer.close(ConnectionLostError(f"it has been silent for {loop.time() - peer.heard_s:.1f} s"))
+                return
+            if self._missed == 1:
+                self._pinged_s = loop.time()
+                peer.send(Header(Kind.PING))
+        self._watch = loop.call_later(self._limits.silence_s / 3, self._check_silence)
+
+
+def _size(buffer: Buffer) -> int:
+    return buffer.nbytes if isinstance(buffer, memoryview) else len(buffer)
+
+
+def _came(answer: "asyncio.Future[list[memoryview]]") -> bool:
+    """Whether the other side has ended the call itself."""
+    if not answer.done() or answer.cancelled():
+        return False
+    return not isinstance(answer.exception(), CallTimeoutError)

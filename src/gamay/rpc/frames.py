@@ -1,0 +1,180 @@
+"""The format of what travels: length-prefixed frames of a small header and raw buffers.
+
+    frame    = u32 content length, u32 header length, content             (both little endian)
+    content  = header, padding, (buffer, padding)*                        (padding: zeros up to a multiple of 16 bytes)
+    header   = MessagePack of `Header`: its fields as an array, in order
+
+Buffers begin at multiples of 16 in memory, too, so that arrays can lie over what was received without a copy.
+"""
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import TypeAlias
+
+import msgspec
+
+from gamay.rpc.errors import ProtocolError
+
+Buffer: TypeAlias = "bytes | bytearray | memoryview"
+
+VERSION = 1
+"""Of the frames and of what the calls carry; raised when either changes so that older peers would misread it."""
+
+ALIGNMENT = 16
+HEADER_BYTES_MAX = 1 << 20
+_PREFIX_BYTES = 8
+_SCRATCH_BYTES = 1 << 16
+_PADDING = bytes(ALIGNMENT)
+
+
+class Kind(IntEnum):
+    """What a frame is."""
+
+    HELLO = 1  # first frame of either side. versions it speaks, what it takes
+    CALL = 2  # number: milliseconds until nobody waits for the answer any more
+    REPLY = 3
+    FAIL = 4  # number: code; text: message
+    CANCEL = 5  # the answer to call `id` is no longer wanted
+    PING = 6
+    PONG = 7
+    LEAVE = 8  # this side takes no more calls, and finishes those under way
+
+
+class Header(msgspec.Struct, array_like=True, frozen=True):
+    """id: of the call that the frame belongs to, 0 for none. sizes: of the buffers, in bytes."""
+
+    kind: int
+    id: int = 0
+    sizes: tuple[int, ...] = ()
+    number: float = 0.0
+    text: str = ""
+
+
+class Hello(msgspec.Struct, array_like=True, frozen=True):
+    """name: of the process. frame_bytes, calls: what this side takes at most: content of a frame, calls under way."""
+
+    version_min: int
+    version_max: int
+    name: str
+    frame_bytes: int
+    calls: int
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_header = msgspec.msgpack.Decoder(Header).decode
+_decode_hello = msgspec.msgpack.Decoder(Hello).decode
+_LARGE_BYTES = 1 << 14
+
+
+def pack(header: Header, buffers: Sequence[Buffer] = ()) -> list[Buffer]:
+    """Return the pieces of a frame; small ones are one piece. `header.sizes` must be those of the buffers."""
+    head = _encode(header)
+    pieces: list[Buffer] = [b"", head, _pad(len(head))]
+    length = len(head) + len(pieces[2])
+    for buffer, size in zip(buffers, header.sizes, strict=True):
+        padding = _pad(size)
+        pieces += (buffer, padding)
+        length += size + len(padding)
+    if length >= 1 << 32:
+        raise ProtocolError(f"a frame holds less than 4 GiB, not {length} bytes")
+    pieces[0] = length.to_bytes(4, "little") + len(head).to_bytes(4, "little")
+    return [b"".join(pieces)] if length <= _LARGE_BYTES else pieces
+
+
+def pack_hello(hello: Hello) -> list[Buffer]:
+    """Return the frame that begins a connection."""
+    body = _encode(hello)
+    return pack(Header(Kind.HELLO, 0, (len(body),)), (body,))
+
+
+def unpack_hello(frame: "Frame") -> Hello:
+    """Return what the other side says of itself. Raises ProtocolError."""
+    if frame.header.kind != Kind.HELLO or len(frame.buffers) != 1:
+        raise ProtocolError("the other side does not begin with a hello; is it a query port of Gamay?")
+    try:
+        return _decode_hello(frame.buffers[0])
+    except msgspec.MsgspecError as error:
+        raise ProtocolError(f"the other side's hello cannot be read: {error}") from error
+
+
+def _pad(size: int) -> bytes:
+    return _PADDING[: -size % ALIGNMENT]
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """A frame that was received; the buffers are writable and belong to whoever gets the frame."""
+
+    header: Header
+    buffers: list[memoryview]
+
+
+class FrameReader:
+    """Cuts a stream of bytes into frames, wherever it was cut before.
+
+    The caller fills what `space` returns, and tells by `filled` how far. frame_bytes: the largest content that is taken.
+    """
+
+    def __init__(self, frame_bytes: int) -> None:
+        self.frame_bytes = frame_bytes
+        self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
+        self._held = 0
+        self._content: memoryview | None = None
+        self._content_held = 0
+        self._header_length = 0
+
+    def space(self) -> memoryview:
+        """Return where the next bytes go; never empty."""
+        return self._scratch[self._held :] if self._content is None else self._content[self._content_held :]
+
+    def filled(self, count: int) -> list[Frame]:
+        """Take note of bytes in the space, and return the frames that they complete. Raises ProtocolError."""
+        if self._content is not None:
+            self._content_held += count
+            if self._content_held < len(self._content):
+                return []
+            content, self._content = self._content, None
+            return [_frame(content, self._header_length)]
+        self._held += count
+        frames: list[Frame] = []
+        start = 0
+        while self._held - start >= _PREFIX_BYTES:
+            length = int.from_bytes(self._scratch[start : start + 4], "little")
+            self._header_length = int.from_bytes(self._scratch[start + 4 : start + 8], "little")
+            self._check(length)
+            begin = start + _PREFIX_BYTES
+            content = memoryview(bytearray(length))
+            have = min(length, self._held - begin)
+            content[:have] = self._scratch[begin : begin + have]
+            start = begin + have
+            if have < length:
+                self._content, self._content_held = content, have
+                break
+            frames.append(_frame(content, self._header_length))
+        rest = self._held - start
+        if start and rest:
+            self._scratch[:rest] = bytes(self._scratch[start : self._held])
+        self._held = rest
+        return frames
+
+    def _check(self, length: int) -> None:
+        if not 0 < self._header_length <= min(length, HEADER_BYTES_MAX):
+            raise ProtocolError("the other side sent what is no frame; is it a query port of Gamay?")
+        if length > self.frame_bytes:
+            raise ProtocolError(f"the other side sent a frame of {length} bytes, more than the {self.frame_bytes} allowed")
+
+
+def _frame(content: memoryview, header_length: int) -> Frame:
+    try:
+        header = _decode_header(content[:header_length])
+    except msgspec.MsgspecError as error:
+        raise ProtocolError(f"the other side sent a header that cannot be read: {error}") from error
+    buffers: list[memoryview] = []
+    start = header_length + (-header_length % ALIGNMENT)
+    for size in header.sizes:
+        if size < 0 or start + size > len(content):
+            raise ProtocolError("the other side sent buffers that do not fit into their frame")
+        buffers.append(content[start : start + size])
+        start += size + (-size % ALIGNMENT)
+    if start != len(content):
+        raise ProtocolError("the other side sent a frame with bytes that belong to no buffer")
+    return Frame(header, buffers)

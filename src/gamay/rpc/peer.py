@@ -1,0 +1,151 @@
+"""One end of a connection: the greeting, frames in and out, and telling when the other side cannot keep up."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gamay.rpc.errors import ConnectionLostError, ProtocolError, RpcError
+from gamay.rpc.frames import VERSION, Buffer, Frame, FrameReader, Header, Hello, Kind, pack, pack_hello, unpack_hello
+
+_WRITE_BYTES_HIGH = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one end of a connection takes and waits for.
+
+    frame_bytes: the largest frame. calls: under way at once on a connection. connect_s: until both sides have said hello.
+    silence_s: how long a side that has calls to answer may say nothing before it counts as gone; it is asked in between.
+    """
+
+    frame_bytes: int = 1 << 30
+    calls: int = 1024
+    connect_s: float = 2.0
+    silence_s: float = 3.0
+
+
+OnFrame: TypeAlias = Callable[["Peer", Frame], None]
+OnLost: TypeAlias = Callable[["Peer", RpcError], None]
+
+
+class Peer(asyncio.BufferedProtocol):
+    """name: of this process. on_frame: takes what comes after the greeting. on_lost: called once, when the connection ends.
+
+    All methods are to be called on the event loop of the connection. `greeted` is done when the other side has said hello;
+    `other` is what it said. `heard_s` is the loop's time when bytes came last.
+    """
+
+    def __init__(self, name: str, limits: Limits, on_frame: OnFrame, on_lost: OnLost) -> None:
+        self._hello = Hello(VERSION, VERSION, name, limits.frame_bytes, limits.calls)
+        self._reader = FrameReader(limits.frame_bytes)
+        self._on_frame = on_frame
+        self._on_lost = on_lost
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._reason: RpcError | None = None
+        self.other: Hello | None = None
+        self.heard_s = self._loop.time()
+        self.greeted: asyncio.Future[Hello] = self._loop.create_future()
+        self.ended = asyncio.Event()
+        self.on_room: Callable[[bool], None] = lambda _: None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether frames can be sent."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    def send(self, header: Header, buffers: Sequence[Buffer] = ()) -> None:
+        """Send a frame. Raises ConnectionLostError when there is no connection, ProtocolError when it is too large."""
+        if self._transport is None or self._transport.is_closing():
+            raise self._reason or ConnectionLostError("the connection is closed")
+        if self.other is not None and sum(header.sizes) > self.other.frame_bytes - (1 << 12):
+            raise ProtocolError(
+                f"the other side takes frames of {self.other.frame_bytes} bytes, this one has {sum(header.sizes)}"
+            )
+        self._transport.writelines(pack(header, buffers))
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the other side has read most of what it was sent."""
+        return self._writable.is_set()
+
+    async def room(self) -> None:
+        """Return when there is room, or the connection has ended."""
+        await self._writable.wait()
+
+    def pause(self, paused: bool) -> None:
+        """Stop reading what the other side sends, or go on."""
+        if self._transport is not None and not self._transport.is_closing():
+            if paused:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
+    def close(self, reason: RpcError | None = None) -> None:
+        """End the connection, once what was written has been sent; at once where there is a reason."""
+        if self._transport is None:
+            return
+        self._reason = self._reason or reason
+        if reason is None:
+            self._transport.close()
+        else:
+            self._transport.abort()
+
+    # what the event loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(high=_WRITE_BYTES_HIGH)
+        transport.writelines(pack_hello(self._hello))
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._reader.space()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.heard_s = self._loop.time()
+        try:
+            for frame in self._reader.filled(nbytes):
+                self._take(frame)
+        except RpcError as error:
+            self.close(error)
+
+    def _take(self, frame: Frame) -> None:
+        if self.other is None:
+            self._greet(unpack_hello(frame))
+        elif frame.header.kind == Kind.PING:
+            if self.is_open:
+                self.send(Header(Kind.PONG))
+        else:
+            self._on_frame(self, frame)
+
+    def _greet(self, hello: Hello) -> None:
+        if hello.version_max < VERSION or hello.version_min > VERSION:
+            raise ProtocolError(
+                f"'{hello.name}' speaks versions {hello.version_min} to {hello.version_max} of the query protocol, "
+                f"this process {VERSION}"
+            )
+        self.other = hello
+        if not self.greeted.done():
+            self.greeted.set_result(hello)
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+        self.on_room(False)
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+        self.on_room(True)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        reason = self._reason or ConnectionLostError(f"the connection broke: {exc or 'closed by the other side'}")
+        self._reason = reason
+        self._writable.set()
+        self.ended.set()
+        if not self.greeted.done():
+            self.greeted.set_exception(reason)
+            self.greeted.exception()  # whoever waits gets it; nobody has to
+        self._on_lost(self, reason)

@@ -1,0 +1,134 @@
+"""Answering calls."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from gamay.rpc.errors import ConnectionLostError, ProtocolError, RpcError
+from gamay.rpc.frames import Buffer, Frame, Header, Kind
+from gamay.rpc.peer import Limits, Peer
+
+OUT_OF_CAPACITY = 211
+INTERNAL = 450
+
+
+class Call:
+    """One call under way. timeout_ms: how long its answer is wanted. on_cancel: called when it is wanted no more.
+
+    All methods are to be called on the event loop.
+    """
+
+    __slots__ = ("_peer", "_under_way", "buffers", "id", "on_cancel", "timeout_ms")
+
+    def __init__(self, peer: Peer, frame: Frame, under_way: "dict[int, Call]") -> None:
+        self._peer = peer
+        self._under_way = under_way
+        self.id = frame.header.id
+        self.timeout_ms = frame.header.number
+        self.buffers = frame.buffers
+        self.on_cancel: Callable[[], object] | None = None
+        under_way[self.id] = self
+
+    def reply(self, buffers: Sequence[Buffer]) -> None:
+        """Answer; the answer to a call that was cancelled, or whose caller is gone, is dropped."""
+        if self._end():
+            sizes = tuple(b.nbytes if isinstance(b, memoryview) else len(b) for b in buffers)
+            try:
+                self._peer.send(Header(Kind.REPLY, self.id, sizes), buffers)
+            except ProtocolError as error:
+                self._peer.send(Header(Kind.FAIL, self.id, (), INTERNAL, str(error)))
+
+    def fail(self, code: int, message: str) -> None:
+        """Answer with an error."""
+        if self._end():
+            self._peer.send(Header(Kind.FAIL, self.id, (), code, message))
+
+    def _end(self) -> bool:
+        return self._under_way.pop(self.id, None) is not None and self._peer.is_open
+
+
+Handler: TypeAlias = Callable[[Call], None]
+"""Takes a call; it answers at once or later, and must be quick."""
+
+
+class Server:
+    """Takes connections, between `start` and `stop`, on the event loop that both are awaited on."""
+
+    def __init__(self, name: str, handler: Handler, limits: Limits | None = None) -> None:
+        self._name = name
+        self._handler = handler
+        self._limits = limits or Limits()
+        self._server: asyncio.Server | None = None
+        self._peers: dict[Peer, dict[int, Call]] = {}
+        self._is_leaving = False
+
+    @property
+    def in_flight(self) -> int:
+        """How many calls have not been answered yet."""
+        return sum(map(len, self._peers.values()))
+
+    async def start(self, listening: socket.socket, tls: ssl.SSLContext | None = None) -> None:
+        """Begin to take connections on a bound socket."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._peer, sock=listening, ssl=tls)
+
+    def leave(self) -> None:
+        """Tell all callers to send no more calls; those that come all the same are answered."""
+        self._is_leaving = True
+        for peer in self._peers:
+            if peer.is_open:
+                peer.send(Header(Kind.LEAVE))
+
+    async def stop(self) -> None:
+        """End all connections."""
+        if self._server is not None:
+            self._server.close()
+        for peer in list(self._peers):
+            peer.close()
+        for peer in list(self._peers):
+            try:
+                await asyncio.wait_for(peer.ended.wait(), 1)
+            except TimeoutError:  # the other side does not read what it was sent
+                peer.close(ConnectionLostError("this process ends"))
+
+    def _peer(self) -> Peer:
+        peer = Peer(self._name, self._limits, self._on_frame, self._on_lost)
+        # Whoever does not read answers asks no more questions.
+        peer.on_room = lambda has_room: peer.pause(not has_room)
+        peer.greeted.add_done_callback(lambda _: self._greeted(peer))
+        self._peers[peer] = {}
+        self._expect_greeting(peer)
+        return peer
+
+    def _expect_greeting(self, peer: Peer) -> None:
+        def check() -> None:
+            if peer.other is None:
+                peer.close(ProtocolError("no greeting came"))
+
+        asyncio.get_running_loop().call_later(self._limits.connect_s, check)
+
+    def _greeted(self, peer: Peer) -> None:
+        if self._is_leaving and peer.is_open:
+            peer.send(Header(Kind.LEAVE))
+
+    def _on_frame(self, peer: Peer, frame: Frame) -> None:
+        header, under_way = frame.header, self._peers[peer]
+        if header.kind == Kind.CANCEL:
+            call = under_way.pop(header.id, None)
+            if call is not None and call.on_cancel is not None:
+                call.on_cancel()
+        elif header.kind == Kind.CALL and header.id not in under_way:
+            if len(under_way) >= self._limits.calls:
+                text = f"{len(under_way)} calls of this connection are under way, and no more can be"
+                peer.send(Header(Kind.FAIL, header.id, (), OUT_OF_CAPACITY, text))
+            else:
+                self._handler(Call(peer, frame, under_way))
+        elif header.kind != Kind.PONG:
+            raise ProtocolError(f"a caller sent a frame of the kind {header.kind}, call {header.id}, out of turn")
+
+    def _on_lost(self, peer: Peer, reason: RpcError) -> None:
+        for call in list(self._peers.pop(peer, {}).values()):
+            if call.on_cancel is not None:
+                call.on_cancel()

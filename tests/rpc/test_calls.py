@@ -1,0 +1,291 @@
+"""Calls over real sockets: many at once, cancelled, late, refused, cut off."""
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from gamay.rpc.client import Channel
+from gamay.rpc.errors import CallFailedError, CallTimeoutError, ConnectionLostError, NotSentError, ProtocolError
+from gamay.rpc.frames import Header, Hello, pack, pack_hello
+from gamay.rpc.peer import Limits
+from gamay.rpc.server import Call, Server
+
+FAST = Limits(connect_s=0.5, silence_s=0.3)
+
+
+def free_socket(port: int = 0) -> socket.socket:
+    found = socket.socket()
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    found.bind(("127.0.0.1", port))
+    return found
+
+
+class World:
+    """A server whose calls do what their first buffer says."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.held: list[Call] = []
+        self.cancelled: list[int] = []
+        self.server = Server("server", self.handle, limits)
+        self.socket = free_socket()
+        self.port = self.socket.getsockname()[1]
+
+    def handle(self, call: Call) -> None:
+        call.on_cancel = lambda: self.cancelled.append(call.id)
+        what = bytes(call.buffers[0])
+        if what == b"echo":
+            call.reply(call.buffers[1:])
+        elif what == b"later":
+            asyncio.get_running_loop().call_later(0.01, call.reply, call.buffers[1:])
+        elif what == b"fail":
+            call.fail(250, "too late")
+        else:
+            self.held.append(call)
+
+
+@contextlib.asynccontextmanager
+async def world(limits: Limits = FAST) -> AsyncIterator[tuple[World, Channel]]:
+    made = World(limits)
+    await made.server.start(made.socket)
+    channel = Channel("127.0.0.1", made.port, "client", limits)
+    try:
+        yield made, channel
+    finally:
+        channel.close()
+        await made.server.stop()
+
+
+def run(test: Callable[[], Awaitable[Any]]) -> None:
+    async def limited() -> None:
+        await asyncio.wait_for(test(), 20)
+
+    asyncio.run(limited())
+
+
+def test_calls_are_answered_in_any_order() -> None:
+    async def test() -> None:
+        async with world() as (_, channel):
+            kinds = [b"echo", b"later"] * 100
+            answers = await asyncio.gather(
+                *(channel.call([kind, str(i).encode(), bytes(i)], 5) for i, kind in enumerate(kinds))
+            )
+            assert [(bytes(a), len(b)) for a, b in answers] == [(str(i).encode(), i) for i in range(200)]
+            assert channel.in_flight == 0
+
+    run(test)
+
+
+def test_large_answers_and_slow_readers() -> None:
+    async def test() -> None:
+        async with world() as (_, channel):
+            big = bytes(range(256)) * 40_000
+            answers = await asyncio.gather(*(channel.call([b"echo", big, b"x"], 10) for _ in range(6)))
+            assert all(bytes(answer[0]) == big and bytes(answer[1]) == b"x" for answer in answers)
+
+    run(test)
+
+
+def test_an_error_has_its_code_and_the_connection_goes_on() -> None:
+    async def test() -> None:
+        async with world() as (_, channel):
+            with pytest.raises(CallFailedError, match="too late") as failed:
+                await channel.call([b"fail"], 5)
+            assert failed.value.code == 250
+            assert await channel.call([b"echo"], 5) == []
+
+    run(test)
+
+
+def test_a_call_that_is_late_or_cancelled_is_cancelled_at_the_server() -> None:
+    async def test() -> None:
+        async with world() as (made, channel):
+            with pytest.raises(CallTimeoutError, match="has not answered in time"):
+                await channel.call([b"hold"], 0.05)
+            task = asyncio.ensure_future(channel.call([b"hold"], 5))
+            while len(made.held) < 2:
+                await asyncio.sleep(0.005)
+            task.cancel()
+            while len(made.cancelled) < 2:
+                await asyncio.sleep(0.005)
+            made.held[0].reply([b"nobody waits for this"])
+            assert await channel.call([b"echo"], 5) == []
+            assert made.server.in_flight == 0
+            assert 0 < made.held[0].timeout_ms <= 50
+
+    run(test)
+
+
+def test_a_server_that_nobody_runs() -> None:
+    async def test() -> None:
+        unused = free_socket()
+        port = unused.getsockname()[1]
+        unused.close()
+        with pytest.raises(NotSentError, match=f"127.0.0.1:{port} cannot be reached"):
+            await Channel("127.0.0.1", port, "client", FAST).call([b"echo"], 5)
+
+    run(test)
+
+
+def test_a_server_that_dies_and_comes_back() -> None:
+    async def test() -> None:
+        async with world() as (made, channel):
+            task = asyncio.ensure_future(channel.call([b"hold"], 5))
+            while not made.held:
+                await asyncio.sleep(0.005)
+            await made.server.stop()
+            with pytest.raises(ConnectionLostError, match=f"127.0.0.1:{made.port}: the connection broke"):
+                await task
+            with pytest.raises(NotSentError):
+                await channel.call([b"echo"], 5)
+            again = World(FAST)
+            again.socket.close()
+            again.socket = free_socket(made.port)
+            await again.server.start(again.socket)
+            assert await channel.call([b"echo"], 5) == []
+            await again.server.stop()
+
+    run(test)
+
+
+def test_a_server_that_stands_still_counts_as_gone() -> None:
+    async def test() -> None:
+        listening = free_socket()
+        listening.listen()
+        loop = asyncio.get_running_loop()
+        greeting = bytearray()
+
+        async def greet_and_stop() -> None:
+            listening.setblocking(False)
+            accepted, _ = await loop.sock_accept(listening)
+            greeting.extend(b"".join(pack_hello(Hello(1, 1, "stopped", 1 << 20, 10))))
+            await loop.sock_sendall(accepted, bytes(greeting))
+            await asyncio.sleep(10)
+
+        standing = asyncio.ensure_future(greet_and_stop())
+        channel = Channel("127.0.0.1", listening.getsockname()[1], "client", FAST)
+        began_s = time.monotonic()
+        with pytest.raises(ConnectionLostError, match="silent"):
+            await channel.call([b"x"], 8)
+        assert time.monotonic() - began_s < 4
+        standing.cancel()
+        listening.close()
+
+    run(test)
+
+
+def test_a_server_that_works_for_long_answers_pings() -> None:
+    async def test() -> None:
+        async with world() as (made, channel):
+            task = asyncio.ensure_future(channel.call([b"hold"], 5))
+            await asyncio.sleep(1.0)  # longer than a silent server has
+            made.held[0].reply([b"done"])
+            assert [bytes(b) for b in await task] == [b"done"]
+
+    run(test)
+
+
+def test_no_greeting_and_a_foreign_one() -> None:
+    async def test() -> None:
+        listening = free_socket()
+        listening.listen()
+        port = listening.getsockname()[1]
+        with pytest.raises(NotSentError, match=r"did not answer within 0\.5 s"):
+            await Channel("127.0.0.1", port, "client", FAST).call([b"x"], 5)
+        listening.close()
+
+        async def http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        server = await asyncio.start_server(http, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(NotSentError, match="is it a query port"):
+            await Channel("127.0.0.1", port, "client", FAST).call([b"x"], 5)
+        server.close()
+
+    run(test)
+
+
+def test_versions_that_do_not_meet() -> None:
+    async def test() -> None:
+        async def newer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.writelines(pack_hello(Hello(5, 6, "Server_new_1", 1 << 20, 10)))
+
+        server = await asyncio.start_server(newer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(
+            NotSentError, match="'Server_new_1' speaks versions 5 to 6 of the query protocol"
+        ):
+            await Channel("127.0.0.1", port, "client", FAST).call([b"x"], 5)
+        server.close()
+
+    run(test)
+
+
+def test_what_is_too_large_is_not_sent() -> None:
+    async def test() -> None:
+        async with world(Limits(frame_bytes=50_000, connect_s=0.5)) as (_, channel):
+            with pytest.raises(ProtocolError, match="takes frames of 50000 bytes"):
+                await channel.call([b"echo", bytes(60_000)], 5)
+            assert await channel.call([b"echo"], 5) == []
+
+    run(test)
+
+
+def test_no_more_calls_than_the_other_side_takes() -> None:
+    async def test() -> None:
+        async with world(Limits(calls=2, connect_s=0.5)) as (made, channel):
+            held = [asyncio.ensure_future(channel.call([b"hold"], 5)) for _ in range(2)]
+            while len(made.held) < 2:
+                await asyncio.sleep(0.005)
+            with pytest.raises(NotSentError, match="2 calls to"):
+                await channel.call([b"echo"], 5)
+            for call in made.held:
+                call.reply([])
+            await asyncio.gather(*held)
+
+    run(test)
+
+
+def test_a_server_that_leaves_finishes_what_is_under_way() -> None:
+    async def test() -> None:
+        async with world() as (made, channel):
+            task = asyncio.ensure_future(channel.call([b"hold"], 5))
+            while not made.held:
+                await asyncio.sleep(0.005)
+            made.server.leave()
+            while not channel.is_leaving:
+                await asyncio.sleep(0.005)
+            with pytest.raises(NotSentError, match="takes no more calls"):
+                await channel.call([b"echo"], 5)
+            made.held[0].reply([b"done"])
+            assert [bytes(b) for b in await task] == [b"done"]
+
+    run(test)
+
+
+def test_a_caller_that_goes_or_talks_nonsense_harms_nobody() -> None:
+    async def test() -> None:
+        async with world() as (made, channel):
+            _, writer = await asyncio.open_connection("127.0.0.1", made.port)
+            writer.write(b"GET / HTTP/1.1\r\n\r\n")
+            lost = Channel("127.0.0.1", made.port, "lost", FAST)
+            task = asyncio.ensure_future(lost.call([b"hold"], 5))
+            while not made.held:
+                await asyncio.sleep(0.005)
+            lost.close()
+            with pytest.raises(ConnectionLostError):
+                await task
+            while not made.cancelled:
+                await asyncio.sleep(0.005)
+            peer = await channel.connect()
+            peer._transport.writelines(pack(Header(99)))  # type: ignore[union-attr]
+            await asyncio.wait_for(peer.ended.wait(), 5)
+            assert await channel.call([b"echo"], 5) == []
+            writer.close()
+
+    run(test)
