@@ -5,10 +5,10 @@ the GROUP BY expressions and `agg:0`, `agg:1`, … for the aggregates; both are 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from operator import attrgetter
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import result_type
@@ -28,6 +28,8 @@ from gamay.sql.option_values import flag
 from gamay.sql.query import OrderBy, Query, SelectItem
 
 _GROUPING_ARGS_MAX = 31
+NO_SCHEMA = Schema("", ())
+"""Of queries without a table."""
 
 
 class QueryKind(Enum):
@@ -64,6 +66,8 @@ class BoundQuery:
     `grouping:i`.
     filters: of FILTER clauses: the flags of number i are the column `filter_column(i)`.
     null_handling: whether nulls are nulls (three-valued logic, skipped by aggregates), not the columns' default values.
+    schema: that the query was bound to. shared: what was made of everything but WHERE's literals and is worth keeping for
+    the next query of the shape, by whoever made it.
     """
 
     query: Query
@@ -84,6 +88,8 @@ class BoundQuery:
     filters: tuple[Filter, ...] = ()
     grouping_sets: tuple[tuple[int, ...], ...] = ()
     groupings: tuple[tuple[int, ...], ...] = ()
+    schema: Schema = NO_SCHEMA
+    shared: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def limit_with_offset(self) -> int:
@@ -96,7 +102,7 @@ class BoundQuery:
 
 
 # half the time of `dataclasses.replace`, which matters when a query takes 100 µs
-_BEHIND_FILTER = attrgetter(*(field.name for field in fields(BoundQuery)[3:]))
+_BEHIND_FILTER = attrgetter(*(part.name for part in fields(BoundQuery)[3:]))
 
 
 def bind(query: Query, schema: Schema) -> BoundQuery:
@@ -148,6 +154,7 @@ def grouping_column(index: int) -> Column:
 class _Binder:
     def __init__(self, query: Query, schema: Schema) -> None:
         self._query = query
+        self._schema = schema
         self._scope = Scope(schema, query.table)
         self.null_handling = flag(query.options, "enableNullHandling")
         self._keys: list[Expression] = []
@@ -319,6 +326,7 @@ class _Binder:
             filters,
             self._sets,
             tuple(self._groupings),
+            self._schema,
         )
 
     # -- grouping

@@ -47,7 +47,11 @@ class Trace:
             segment, begun_s = begun
             self.span(operator, begun_s, rows, Segment=segment, **more)
 
+    def spans(self) -> list[dict[str, Any]]:
+        """Return the operators in the order in which they ended."""
+        with self._lock:
+            return list(self._spans)
+
     def to_json(self) -> str:
         """Return the operators as the JSON text of `traceInfo`: a list in the order in which they ended."""
-        with self._lock:
-            return orjson.dumps(self._spans).decode()
+        return orjson.dumps(self.spans()).decode()

@@ -1,0 +1,216 @@
+"""A query on its way to a server: what is the same for all queries of its shape, and the literals of WHERE.
+
+The broker sends what it bound, not the text: `now()` is computed already, subqueries are answered, the half of a hybrid
+table has its time boundary, and the columns are those of the broker's schema. The server binds that again; what it
+bound for a *template* (everything but WHERE's literals, LIMIT and OFFSET) it keeps, by the template's bytes.
+
+    template = MessagePack of [table, schema's name, columns, select, distinct, where, group by, having, order by, options,
+               explain, grouping sets]
+    values   = MessagePack of [limit, offset, types of the literals, literals]
+
+    expression = name of a column | [function, argument, …] | {type: literal} | true for `*` | nil: WHERE's next literal
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+import msgspec
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.expression import Call, Column, Expression, Literal, LiteralValue, Star, column_names
+from gamay.model.default_null import null_value_from_json, null_value_to_json
+from gamay.model.field_spec import FieldSpec
+from gamay.model.schema import Schema
+from gamay.model.types import DataType, FieldRole
+from gamay.query.bind import BoundQuery
+from gamay.query.plans import SHAPES_MAX, BoundPlans, Plan
+from gamay.query.scope import Scope
+from gamay.sql.query import OrderBy, Query, SelectItem
+
+Json: TypeAlias = Any  # what MessagePack can hold
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder().decode
+_TYPES = tuple(DataType)
+_TYPE_NUMBERS = {data_type: number for number, data_type in enumerate(_TYPES)}
+_TEMPLATE = "template"  # where `BoundQuery.shared` keeps it
+_TEMPLATE_BYTES_MAX = 100_000  # larger ones are not kept
+_WHOLE = range(-(1 << 63), 1 << 63)
+
+
+def encode_query(bound: BoundQuery) -> tuple[bytes, bytes]:
+    """Return the template and the values of a query."""
+    query = bound.query
+    literals: list[Literal] = []
+    where = None if query.where is None else _lifted(query.where, literals)
+    template = bound.shared.get(_TEMPLATE)
+    if template is None:
+        template = bound.shared[_TEMPLATE] = _template(bound, where)
+    types = bytes([_TYPE_NUMBERS[literal.type] for literal in literals])
+    values = (query.limit, query.offset, types, [_sendable(literal.value) for literal in literals])
+    return template, _encode(values)
+
+
+def _template(bound: BoundQuery, where: Json) -> bytes:
+    query = bound.query
+    return _encode(
+        (
+            query.table,
+            bound.schema.name,
+            [_column(field) for field in _columns(bound)],
+            [(_plain(item.expression), item.name) for item in query.select],
+            query.distinct,
+            (where,) if query.where is not None else (),
+            [_plain(key) for key in query.group_by],
+            () if query.having is None else (_plain(query.having),),
+            [(_plain(key.expression), key.descending, key.nulls_last) for key in query.order_by],
+            dict(query.options),
+            query.explain,
+            query.grouping_sets,
+        )
+    )
+
+
+def _columns(bound: BoundQuery) -> list[FieldSpec]:
+    """Return the columns that the query reads, and those that it only names (`COUNT(x)` without null handling)."""
+    query, scope = bound.query, Scope(bound.schema, bound.query.table)
+    written = [
+        *(item.expression for item in query.select),
+        *(() if query.where is None else (query.where,)),
+        *query.group_by,
+        *(() if query.having is None else (query.having,)),
+        *(key.expression for key in query.order_by),
+    ]
+    named = []
+    for name in (name for expression in written for name in column_names(expression)):
+        with contextlib.suppress(QueryError):  # a name in a text that is no condition after all
+            named.append(scope.resolve(name))
+    if any(isinstance(item.expression, Star) for item in query.select):
+        named += scope.star()
+    return list({**bound.fields, **scope.fields(named)}.values())
+
+
+def _column(field: FieldSpec) -> Json:
+    """Return what binding and executing a query need to know of a column."""
+    default = null_value_to_json(field.default_null_value, field.data_type)
+    return field.name, field.data_type.value, field.role.value, field.single_value, default
+
+
+def _field(name: str, type_name: str, role: str, single_value: bool, default: Any) -> FieldSpec:
+    data_type = DataType(type_name)
+    return FieldSpec(name, data_type, FieldRole(role), single_value, null_value_from_json(default, data_type))
+
+
+def _plain(expression: Expression) -> Json:
+    """Return an expression with its literals."""
+    if isinstance(expression, Column):
+        return expression.name
+    if isinstance(expression, Call):
+        return [expression.name, *map(_plain, expression.args)]
+    if isinstance(expression, Star):
+        return True
+    return {expression.type.value: _sendable(expression.value)}
+
+
+def _lifted(expression: Expression, literals: list[Literal]) -> Json:
+    """Return an expression with nothing in place of its literals, which are appended to `literals`."""
+    if isinstance(expression, Column):
+        return expression.name
+    if isinstance(expression, Literal):
+        literals.append(expression)
+        return None
+    if isinstance(expression, Call):
+        return [expression.name, *[_lifted(arg, literals) for arg in expression.args]]
+    return True
+
+
+def _sendable(value: LiteralValue) -> LiteralValue:
+    if isinstance(value, Decimal) or (type(value) is int and value not in _WHOLE):
+        return str(value)
+    return value
+
+
+def _literal(data_type: DataType, value: Any) -> Literal:
+    if isinstance(value, str) and not data_type.is_text:
+        if data_type is DataType.BIG_DECIMAL:
+            return Literal(Decimal(value), data_type)
+        if data_type in (DataType.INT, DataType.LONG):
+            return Literal(int(value), data_type)
+    return Literal(value, data_type)
+
+
+_Fill: TypeAlias = Callable[[Iterator[Literal]], Expression]
+
+
+def _filler(node: Json) -> _Fill:
+    """Return what makes an expression of the next literals."""
+    if node is None:
+        return next
+    if isinstance(node, list):
+        name, parts = node[0], [_filler(part) for part in node[1:]]
+        return lambda literals: Call(name, tuple([part(literals) for part in parts]))
+    expression = _expression(node)
+    return lambda _: expression
+
+
+def _expression(node: Json) -> Expression:
+    if isinstance(node, str):
+        return Column(node)
+    if isinstance(node, list):
+        return Call(node[0], tuple(map(_expression, node[1:])))
+    if isinstance(node, dict):
+        ((name, value),) = node.items()
+        return _literal(DataType(name), value)
+    return Star()
+
+
+class _Template:
+    """A template that was read: what queries of it have in common, and their plans."""
+
+    def __init__(self, data: bytes) -> None:
+        (table, name, columns, select, distinct, where, group_by, having, order_by, options, explain, sets) = _decode(data)
+        self.plans = BoundPlans(Schema(name, tuple(_field(*column) for column in columns)))
+        self._where = _filler(where[0]) if where else None
+        self._fixed: dict[str, Any] = {
+            "table": table,
+            "select": tuple(SelectItem(_expression(node), name) for node, name in select),
+            "distinct": distinct,
+            "group_by": tuple(map(_expression, group_by)),
+            "having": _expression(having[0]) if having else None,
+            "order_by": tuple(OrderBy(_expression(node), down, last) for node, down, last in order_by),
+            "options": options,
+            "explain": explain,
+            "grouping_sets": tuple(map(tuple, sets)),
+            "shape": self,
+            "varies_only_in_where": True,
+        }
+
+    def query(self, data: bytes) -> Query:
+        limit, offset, types, values = _decode(data)
+        literals = iter([_literal(_TYPES[number], value) for number, value in zip(types, values, strict=True)])
+        where = None if self._where is None else self._where(literals)
+        return Query(where=where, limit=limit, offset=offset, **self._fixed)
+
+
+class ReceivedPlans:
+    """The plans of the queries that a server was sent; safe to share between threads, as a lost entry is only made again."""
+
+    def __init__(self) -> None:
+        self._templates: dict[bytes, _Template] = {}
+
+    def plan(self, template: bytes, values: bytes) -> Plan:
+        """Return the plan of a query; raises QueryError: 450 for what is none, else what `gamay.query.bind.bind` raises."""
+        try:
+            known = self._templates.get(template)
+            if known is None:
+                known = _Template(template)
+                if len(template) <= _TEMPLATE_BYTES_MAX:
+                    if len(self._templates) >= SHAPES_MAX:
+                        self._templates.clear()
+                    self._templates[template] = known
+            query = known.query(values)
+        except (msgspec.MsgspecError, ValueError, TypeError, KeyError, IndexError, StopIteration) as error:
+            raise QueryError(ErrorCode.INTERNAL, f"The broker sent what is no query: {error!r}") from error
+        return known.plans.plan(query)

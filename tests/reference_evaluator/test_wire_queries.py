@@ -1,0 +1,83 @@
+"""Random queries sent to servers as buffers: the same answers and counters as in one process."""
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.reference_evaluator.conftest import Engine
+from tests.reference_evaluator.generator import generate
+from tests.reference_evaluator.tables import TABLES, VARIANTS
+
+from gamay.base.clock import SYSTEM_CLOCK
+from gamay.base.errors import QueryError
+from gamay.query.bind import BoundQuery, bind
+from gamay.query.deadline import Deadline
+from gamay.query.execute import ServerResult, execute
+from gamay.query.reduce import Answer, reduce
+from gamay.query.values import json_values
+from gamay.query.wire.request import ReceivedPlans, encode_query
+from gamay.query.wire.result import decode_result, encode_result
+from gamay.segment.spi import Segment
+from gamay.sql.parser import parse_query
+
+QUERIES = int(os.environ.get("GAMAY_GENERATED_QUERIES", "240"))
+CHUNK = 40
+
+
+def deadline() -> Deadline:
+    return Deadline.after_ms(120_000, SYSTEM_CLOCK)
+
+
+def over_the_wire(
+    engine: Engine, plans: ReceivedPlans, bound: BoundQuery, segments: "list[Segment]"
+) -> tuple[ServerResult, BoundQuery]:
+    """Execute on the other side of buffers that were copied, as a socket copies them."""
+    template, values = encode_query(bound)
+    received = plans.plan(template, values).bound
+    result = execute(received, segments, engine.pools[0], deadline(), "host-1")
+    sent = [memoryview(bytearray(buffer)) for buffer in encode_result(received, result, ["lost"])]
+    again, missing = decode_result(bound, sent, SYSTEM_CLOCK)
+    assert tuple(missing) == ("lost",)
+    return again, received
+
+
+def comparable(answer: Answer) -> Any:
+    table = answer.table
+    assert table is not None
+    stats = {name: getattr(answer.stats, name) for name in answer.stats.__slots__ if "cpu_time" not in name}
+    return table.names, table.types, [repr(json_values(column)) for column in table.columns], stats
+
+
+def check(engine: Engine, plans: ReceivedPlans, sql: str, table: Any, variant: str) -> None:
+    segments = table.variants[variant]
+    bound = bind(parse_query(sql, plans=engine.plans), table.schema)
+    parts = (segments[:2], segments[2:])
+    here = reduce(bound, [execute(bound, part, engine.pools[0], deadline(), "host-1") for part in parts])
+    received = [over_the_wire(engine, plans, bound, part) for part in parts]
+    there = reduce(bound, [result for result, _ in received])
+    assert comparable(there) == comparable(here), sql
+    for _, again in received:
+        for name in ("kind", "filter", "rows", "row_types", "outputs", "order_by", "having", "limit", "offset"):
+            assert getattr(again, name) == getattr(bound, name), (sql, name)
+        assert list(again.fields) == list(bound.fields)
+
+
+@pytest.mark.parametrize("first", range(0, QUERIES, CHUNK))
+def test_queries_travel(engine: Engine, first: int) -> None:
+    plans = ReceivedPlans()
+    names = sorted(TABLES)
+    for seed in range(first, first + CHUNK):
+        table = engine.table(names[seed % len(names)])
+        nulls = seed % 3 == 0
+        sql = generate(table, seed, nulls).text(table.name)
+        variant = VARIANTS[seed % len(VARIANTS)]
+        if nulls and "enableNullHandling" not in sql:
+            sql = f"SET enableNullHandling=true; {sql}"
+        try:
+            bind(parse_query(sql, plans=engine.plans), table.schema)
+        except QueryError:
+            continue
+        check(engine, plans, sql, table, variant)
+        check(engine, plans, sql, table, variant)  # the template is known now
+    assert np.isfinite(first)
