@@ -13,7 +13,6 @@ from starlette.testclient import TestClient
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.broker.app import BrokerApp
-from gamay.broker.queue import QueryQueue
 from gamay.broker.routing import RoutingTables
 from gamay.broker.runner import QueryRunner
 from gamay.cluster.column_stats import ColumnSummary, encode_columns
@@ -26,6 +25,7 @@ from gamay.query.bind import BoundQuery
 from gamay.query.deadline import Deadline
 from gamay.query.execute import ServerResult, execute
 from gamay.query.pool import WorkPool
+from gamay.query.queue import QueryQueue
 from gamay.query.stats import QueryStats
 
 SCHEMA = {"schemaName": "t", "dimensionFieldSpecs": [{"name": "n", "dataType": "INT"}]}

@@ -11,9 +11,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from gamay.broker.app import BrokerApp
-from gamay.broker.queue import QueryQueue
 from gamay.embedded.core import LocalCluster
 from gamay.embedded.database import connect
+from gamay.query.queue import QueryQueue
 
 _FIRST_MEMBERS = ["traceInfo", "numDocsScanned", "aggregationResults", "timeUsedMs", "segmentStatistics", "exceptions"]
 _ROWS = 4000

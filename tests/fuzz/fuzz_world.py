@@ -12,8 +12,8 @@ import pyarrow as pa
 
 import gamay
 from gamay.broker.app import BrokerApp
-from gamay.broker.queue import QueryQueue
 from gamay.model.types import DataType as D
+from gamay.query.queue import QueryQueue
 
 TYPES = {
     "i": D.INT,

@@ -16,9 +16,9 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.broker.legacy import answer_pql, pql_text, refused_pql
 from gamay.broker.query_checks import fingerprint, syntax_report
 from gamay.broker.query_endpoint import ERROR_CODE_HEADER, HTTP_STATUS_HEADER, AsgiApp, QueryAnswers, QueryEndpoint
-from gamay.broker.queue import QueryQueue
 from gamay.broker.routing import describe
 from gamay.broker.runner import QueryRunner
+from gamay.query.queue import QueryQueue
 
 
 class BrokerApp:

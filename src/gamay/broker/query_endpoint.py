@@ -12,8 +12,8 @@ import orjson
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.broker.options import request_options
-from gamay.broker.queue import QueryQueue
 from gamay.broker.runner import PendingQuery, QueryRunner
+from gamay.query.queue import QueryQueue
 from gamay.query.response import BrokerResponse, encode, encode_short
 
 Message: TypeAlias = MutableMapping[str, Any]

@@ -18,12 +18,13 @@ from gamay.broker.options import DEFAULT_TIMEOUT_MS, is_on, timeout_ms
 from gamay.broker.query_log import QueryLog
 from gamay.broker.quota import Quotas
 from gamay.broker.routing import RoutingTables, TableRoute
-from gamay.broker.running import CancellableDeadline, RunningQueries, RunningQuery
+from gamay.broker.running import RunningQueries, RunningQuery
 from gamay.functions.expression import Call, Expression
 from gamay.model.schema import Schema
 from gamay.model.table_name import raw_table_name
 from gamay.query.bind import BoundQuery, bind
 from gamay.query.budget import ProcessBudget
+from gamay.query.deadline import CancellableDeadline
 from gamay.query.execute import ServerResult
 from gamay.query.held import held_bytes
 from gamay.query.plans import Plan

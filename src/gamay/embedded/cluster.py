@@ -9,7 +9,6 @@ from types import TracebackType
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.ids import RANDOM_IDS, Ids
 from gamay.broker.app import BrokerApp
-from gamay.broker.queue import QueryQueue
 from gamay.controller.api.app import create_app
 from gamay.controller.api.services import Services
 from gamay.controller.instances import InstanceManager
@@ -21,6 +20,7 @@ from gamay.controller.writer import TableWriter
 from gamay.embedded.core import HOST, LocalCluster
 from gamay.embedded.http import HttpServer
 from gamay.embedded.memory import release
+from gamay.query.queue import QueryQueue
 from gamay.server.app import ServerApp
 
 # Queries that run at once: more would neither be done sooner nor leave the processors to those who only ask for a little.

@@ -8,8 +8,8 @@ import pytest
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.broker.queue import QueryQueue
-from gamay.broker.running import CancellableDeadline
+from gamay.query.deadline import CancellableDeadline
+from gamay.query.queue import QueryQueue
 
 
 def deadline(timeout_ms: float = 60_000) -> CancellableDeadline:

@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.broker.running import CancellableDeadline
+from gamay.query.deadline import CancellableDeadline
 
 T = TypeVar("T")
 
@@ -21,11 +21,17 @@ WAITING_BYTES_MAX = 64 << 20
 class QueryQueue:
     """Runs work on `threads` threads, first come first served."""
 
-    def __init__(self, threads: int, waiting_max: int = WAITING_MAX, waiting_bytes_max: int = WAITING_BYTES_MAX) -> None:
+    def __init__(
+        self,
+        threads: int,
+        waiting_max: int = WAITING_MAX,
+        waiting_bytes_max: int = WAITING_BYTES_MAX,
+        thread_name: str = "broker-query",
+    ) -> None:
         self.threads = threads
         self._waiting_max = waiting_max
         self._waiting_bytes_max = waiting_bytes_max
-        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="broker-query")
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix=thread_name)
         self._lock = threading.Lock()
         self._inside = 0
         self._bytes = 0
