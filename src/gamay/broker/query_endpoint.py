@@ -20,9 +20,14 @@ Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 AsgiApp: TypeAlias = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+# first error code or -1, HTTP status for it, response JSON
+Answered: TypeAlias = tuple[int, int, bytes]
 
 ERROR_CODE_HEADER = "X-Pinot-Error-Code"
 HTTP_STATUS_HEADER = "Pinot-Use-Http-Status-For-Errors"
+
+# where a connection leaves, in the scope, the query of a request that it began to answer
+BEGUN = "gamay.begun"
 
 _PATHS = ("/query/sql", "/query")
 _ERROR_CODE = ERROR_CODE_HEADER.lower().encode()
@@ -39,24 +44,36 @@ class QueryAnswers:
         self._runner = runner
         self._queue = queue
 
-    async def answer(self, sql: str, body: Mapping[str, Any], database: str | None) -> tuple[int, int, bytes]:
-        """Return (first error code or -1, HTTP status for it, response JSON); `body` holds the request's other fields."""
+    def begin(self, body: Mapping[str, Any], database: str | None) -> Answered | PendingQuery | None:
+        """Answer the query of a request's body if that takes hardly longer than to read it.
+
+        Otherwise return the query, compiled, for `finish`; None when even compiling it is too long for a coroutine.
+        """
+        sql = body["sql"]
+        if len(sql) > _SHORT_TEXT_MAX:
+            return None
         try:
             options = request_options(body)
         except QueryError as error:
             return self._failed(error)
-        if len(sql) <= _SHORT_TEXT_MAX:
-            pending = self._runner.begin(sql, options, database)
-            if pending.is_light:
-                return self._finish(pending)
-        else:
+        pending = self._runner.begin(sql, options, database)
+        return self._finish(pending) if pending.is_light else pending
+
+    async def answer(self, body: Mapping[str, Any], database: str | None) -> Answered:
+        """Answer the query `sql` of a request's body."""
+        begun = self.begin(body, database)
+        if isinstance(begun, tuple):
+            return begun
+        if begun is None:
+            sql = body["sql"]
             try:
-                pending = await self._queue.turn(partial(self._runner.begin, sql, options, database), len(sql))
+                options = request_options(body)
+                begun = await self._queue.turn(partial(self._runner.begin, sql, options, database), len(sql))
             except QueryError as error:
                 return self._failed(error)
-        return await self._queued(pending)
+        return await self.finish(begun)
 
-    async def _queued(self, pending: PendingQuery) -> tuple[int, int, bytes]:
+    async def finish(self, pending: PendingQuery) -> Answered:
         """Answer a query when its turn comes; it is listed, and can be cancelled, from now on."""
         if pending.failure is None:
             try:
@@ -66,23 +83,23 @@ class QueryAnswers:
                 pending.failure = BrokerResponse.of_error(error)
         return self._finish(pending)
 
-    def _failed(self, error: QueryError) -> tuple[int, int, bytes]:
+    def _failed(self, error: QueryError) -> Answered:
         failure = BrokerResponse.of_error(error)
         failure.broker_id = self._runner.broker_id
         return _encoded(failure)
 
-    def _finish(self, pending: PendingQuery) -> tuple[int, int, bytes]:
+    def _finish(self, pending: PendingQuery) -> Answered:
         response = self._runner.finish(pending)
         if not response.is_long:
             return _encoded(response)
         return _told(*self._runner.render(pending, response, encode))
 
 
-def _encoded(response: BrokerResponse) -> tuple[int, int, bytes]:
+def _encoded(response: BrokerResponse) -> Answered:
     return _told(response, encode_short(response))
 
 
-def _told(response: BrokerResponse, content: bytes) -> tuple[int, int, bytes]:
+def _told(response: BrokerResponse, content: bytes) -> Answered:
     if not response.exceptions:
         return -1, 200, content
     code = response.exceptions[0][0]
@@ -109,14 +126,17 @@ class QueryEndpoint:
             messages.append(message)
             more = message.get("more_body", False)
         raw = messages[0].get("body", b"") if len(messages) == 1 else b"".join(m.get("body", b"") for m in messages)
-        body = _query_of(raw)
-        if body is None or b"origin" in headers:
-            await self._behind(scope, _replay(messages, receive), send)
-            return
-        database = headers.get(b"database")
-        code, status, content = await self._answers.answer(
-            body["sql"], body, None if database is None else database.decode("latin-1")
-        )
+        begun: PendingQuery | None = scope.get(BEGUN)
+        if begun is not None:
+            answered = await self._answers.finish(begun)
+        else:
+            body = query_of(raw)
+            if body is None or b"origin" in headers:
+                await self._behind(scope, _replay(messages, receive), send)
+                return
+            database = headers.get(b"database")
+            answered = await self._answers.answer(body, None if database is None else database.decode("latin-1"))
+        code, status, content = answered
         if headers.get(_HTTP_STATUS, b"").lower() != b"true":
             status = 200
         head = [
@@ -128,7 +148,7 @@ class QueryEndpoint:
         await send({"type": "http.response.body", "body": content})
 
 
-def _query_of(raw: bytes) -> dict[str, Any] | None:
+def query_of(raw: bytes) -> dict[str, Any] | None:
     """Return the JSON object of a body that asks an SQL query, else None."""
     try:
         body = orjson.loads(raw)

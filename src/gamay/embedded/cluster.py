@@ -5,6 +5,7 @@ import os
 import threading
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.ids import RANDOM_IDS, Ids
@@ -116,14 +117,15 @@ class EmbeddedCluster:
             is_ready=lambda: self.ready,
             sleep=self._stopped.wait,
         )
-        apps = (
-            create_app(services),
-            BrokerApp(core.runner, self._queries, lambda: self.ready).asgi(),
-            ServerApp(core.server, lambda: self.ready).asgi(),
+        broker = BrokerApp(core.runner, self._queries, lambda: self.ready)
+        apps: tuple[tuple[Any, ...], ...] = (
+            (create_app(services),),
+            (broker.asgi(), broker.protocol()),
+            (ServerApp(core.server, lambda: self.ready).asgi(),),
         )
         core.prepare()
         for http, app in zip(self._http, apps, strict=True):
-            http.start(app)
+            http.start(*app)
         core.start()
         self._periodic.start()
         if self._warm_up:

@@ -28,10 +28,11 @@ class HttpServer:
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
 
-    def start(self, app: Any) -> None:
-        """Begin to answer."""
+    def start(self, app: Any, protocol: Any = "auto") -> None:
+        """Begin to answer; `protocol` makes what serves a connection."""
         config = uvicorn.Config(
             app,
+            http=protocol,
             log_level="warning",
             access_log=False,
             lifespan="off",

@@ -1,0 +1,197 @@
+"""Requests that are answered from the bytes that were read get the same answers as those that take the usual way."""
+
+import json
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+
+import gamay
+from gamay.broker.query_protocol import QueryProtocol
+from gamay.embedded import EmbeddedCluster
+
+QUERY = "SELECT count(*) FROM trips WHERE n < 2"
+COUNT = "SELECT count(*) FROM nowhere"
+BODY = json.dumps({"sql": QUERY}).encode()
+VARYING = ("requestId", "timeUsedMs", "brokerReduceTimeMs")
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    folder = tmp_path_factory.mktemp("protocol") / "data"
+    with gamay.connect(folder) as db:
+        db.create_table("trips", pa.table({"n": [0, 1, 2]}))
+    with EmbeddedCluster(folder, 0, 0, 0, threads=1, warm_up=False) as cluster:
+        port = int(cluster.broker_url.rpartition(":")[2])
+        for _ in range(3):  # how long a query takes is known only from the second time on
+            httpx.post(f"{cluster.broker_url}/query/sql", json={"sql": QUERY})
+        yield port
+
+
+@pytest.fixture
+def short_way(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """What was answered the short way."""
+    answered: list[bytes] = []
+    send = QueryProtocol._send
+
+    def noted(self: QueryProtocol, code: int, status: int, content: bytes) -> None:
+        answered.append(content)
+        send(self, code, status, content)
+
+    monkeypatch.setattr(QueryProtocol, "_send", noted)
+    return answered
+
+
+class Connection:
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._file = self._socket.makefile("rb")
+
+    def __enter__(self) -> "Connection":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+        self._socket.close()
+
+    def send(self, *parts: bytes) -> None:
+        for part in parts:
+            self._socket.sendall(part)
+
+    def answer(self) -> tuple[int, dict[str, str], Any]:
+        """Return status, headers and the JSON (or text) of the next answer; status 0 when the connection was closed."""
+        line = self._file.readline()
+        if not line:
+            return 0, {}, None
+        headers = {}
+        while (header := self._file.readline().strip()) != b"":
+            name, _, value = header.decode().partition(":")
+            headers[name.lower()] = value.strip()
+        content = self._file.read(int(headers.get("content-length", "0")))
+        return int(line.split()[1]), headers, content
+
+
+def request(
+    body: bytes = BODY, *more: str, path: str = "/query/sql", length: int | None = None, version: str = "1.1"
+) -> bytes:
+    lines = [f"POST {path} HTTP/{version}", "Host: here", "Content-Type: application/json", *more]
+    if length != -1:
+        lines.append(f"Content-Length: {len(body) if length is None else length}")
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def steady(content: bytes) -> Any:
+    found = json.loads(content)
+    return {name: value for name, value in found.items() if name not in VARYING and not name.endswith("CpuTimeNs")}
+
+
+def test_a_whole_query_takes_the_short_way(port: int, short_way: list[bytes]) -> None:
+    with Connection(port) as connection:
+        for path in ("/query/sql", "/query"):
+            connection.send(request(path=path))
+            status, headers, content = connection.answer()
+            assert (status, headers["content-type"], headers["x-pinot-error-code"]) == (200, "application/json", "-1")
+            assert "date" in headers
+            assert steady(content)["resultTable"]["rows"] == [[2]]
+    assert len(short_way) == 2, "the query should be light"
+
+
+@pytest.mark.parametrize("sql", [QUERY, COUNT, "SELECT nothing FROM", "SELECT sleep(5)"])
+def test_cut_anywhere_the_answer_is_the_same(port: int, short_way: list[bytes], sql: str) -> None:
+    whole = request(json.dumps({"sql": sql}).encode())
+    with Connection(port) as connection:
+        connection.send(whole)
+        expected = connection.answer()
+        for cut in range(1, len(whole), 7):
+            connection.send(whole[:cut], whole[cut:])
+            status, headers, content = connection.answer()
+            assert (status, headers["x-pinot-error-code"]) == (expected[0], expected[1]["x-pinot-error-code"])
+            assert steady(content) == steady(expected[2])
+
+
+def test_requests_in_one_packet_are_answered_in_order(port: int) -> None:
+    texts = [f"SELECT count(*) + {n} AS n FROM trips" if n % 3 else f"SELECT sleep({n})" for n in range(12)]
+    with Connection(port) as connection:
+        connection.send(b"".join(request(json.dumps({"sql": text}).encode()) for text in texts))
+        rows = [json.loads(connection.answer()[2])["resultTable"]["rows"][0][0] for _ in texts]
+        connection.send(request())
+        rows.append(json.loads(connection.answer()[2])["resultTable"]["rows"][0][0])
+    assert rows == [n + 3 if n % 3 else n for n in range(12)] + [2]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Database: default",
+        "Origin: http://else.where",
+        "Pinot-Use-Http-Status-For-Errors: true",
+        "Authorization: Basic eDp5",
+        "TE: x",
+    ],
+)
+def test_what_headers_ask_for_is_left_to_the_usual_way(port: int, short_way: list[bytes], header: str) -> None:
+    with Connection(port) as connection:
+        connection.send(request(BODY, header))
+        assert steady(connection.answer()[2])["resultTable"]["rows"] == [[2]]
+        connection.send(request(BODY, header.lower()))
+        assert steady(connection.answer()[2])["resultTable"]["rows"] == [[2]]
+    assert not short_way
+
+
+def test_an_error_has_the_status_that_was_asked_for(port: int) -> None:
+    wrong = json.dumps({"sql": COUNT}).encode()
+    with Connection(port) as connection:
+        connection.send(request(wrong))
+        assert (found := connection.answer())[0] == 200
+        connection.send(request(wrong, "Pinot-Use-Http-Status-For-Errors: true"))
+        assert connection.answer()[0] == 404
+    assert found[1]["x-pinot-error-code"] == "190"
+
+
+def test_a_client_that_closes_is_answered_first(port: int) -> None:
+    for ends in (request(BODY, "Connection: close"), request(version="1.0")):
+        with Connection(port) as connection:
+            connection.send(ends)
+            assert connection.answer()[0] == 200
+            assert connection.answer()[0] == 0
+
+
+def test_requests_that_are_framed_in_two_ways_are_refused(port: int, short_way: list[bytes]) -> None:
+    chunked = b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY)
+    with Connection(port) as connection:
+        connection.send(request(chunked, "Transfer-Encoding: chunked", length=-1))
+        assert connection.answer()[0] == 200
+    for twice in (
+        request(BODY, "Content-Length: 3"),
+        request(BODY, "Transfer-Encoding: chunked"),
+        request(BODY, "X: y\nContent-Length: 3"),
+        request(BODY, "a b: c"),
+    ):
+        with Connection(port) as connection:
+            connection.send(twice)
+            assert connection.answer()[0] == 400
+    assert not short_way
+
+
+def test_a_body_that_looks_like_a_request_is_none(port: int, short_way: list[bytes]) -> None:
+    inner = request()
+    with Connection(port) as connection:
+        connection.send(request(b"", length=len(inner), path="/nothing"))
+        assert connection.answer()[0] == 404
+        connection.send(inner)
+        connection.send(request(json.dumps({"sql": "SELECT 7 AS n"}).encode()))
+        status, _, content = connection.answer()
+    assert (status, json.loads(content)["resultTable"]["rows"]) == (200, [[7]])
+    assert len(short_way) <= 1
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'{"sql": 5}', b'{"pql": "select 1"}', b"\xff\xfe"])
+def test_a_body_that_is_no_query_is_told(port: int, short_way: list[bytes], body: bytes) -> None:
+    with Connection(port) as connection:
+        connection.send(request(body))
+        assert connection.answer()[0] == 400
+    assert not short_way
