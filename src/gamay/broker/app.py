@@ -17,3 +17,179 @@ from gamay.broker.legacy import answer_pql, pql_text, refused_pql
 from gamay.broker.query_checks import fingerprint, syntax_report
 from gamay.broker.query_endpoint import ERROR_CODE_HEADER, HTTP_STATUS_HEADER, AsgiApp, QueryAnswers, QueryEndpoint
 from gamay.broker.query_protocol import QueryProtocol
+from gamay.broker.routing import describe
+from gamay.broker.runner import QueryRunner
+from gamay.query.queue import QueryQueue
+
+
+class BrokerApp:
+    """The handlers. Queries that take long wait in `queue` for a thread, so that they do not hold up other requests."""
+
+    def __init__(self, runner: QueryRunner, queue: QueryQueue, is_ready: Callable[[], bool]) -> None:
+        self._runner = runner
+        self._queue = queue
+        self._answers = QueryAnswers(runner, queue)
+        self._is_ready = is_ready
+
+    def protocol(self) -> Callable[..., QueryProtocol]:
+        """Return what serves a connection: the shortest way for queries, in front of `asgi`."""
+        return partial(QueryProtocol, self._answers)
+
+    def asgi(self) -> AsgiApp:
+        """Return the application: the short way for queries, in front of everything else."""
+        return QueryEndpoint(self._answers, self._others())
+
+    def _others(self) -> Starlette:
+        routes = [
+            Route("/query/sql", self.query, methods=["GET", "POST"]),
+            Route("/query", self.query, methods=["GET", "POST"]),
+            Route("/query/sql/validateSyntax", self.validate_syntax, methods=["POST"]),
+            Route("/query/sql/queryFingerprint", self.query_fingerprint, methods=["POST"]),
+            Route("/query/{query_id}", self.cancel, methods=["DELETE"]),
+            Route("/queries", self.queries),
+            Route("/health", self.health),
+            Route("/debug/routingTable/sql", self.routing_table_of_query),
+            Route("/debug/routingTable/{table}", self.routing_table),
+            Route("/routing/{table}", self.rebuild_routing, methods=["PUT"]),
+            Route("/routing/refresh/{table}/{segment}", self.rebuild_routing, methods=["PUT"]),
+            Route("/debug/timeBoundary/{table}", self.time_boundary),
+            Route("/debug/tables/queryQuota/{table}", self.query_quota),
+        ]
+        cors = Middleware(CORSMiddleware, allow_origins=["*"], allow_methods=["*"], allow_headers=["*"])
+        return Starlette(routes=routes, middleware=[cors], exception_handlers={404: _not_found, 405: _not_allowed})
+
+    async def query(self, request: Request) -> Response:
+        """Answer `sql` from the URL (GET) or from a JSON body (POST); at /query also `pql`, and `bql` in the URL."""
+        if request.method == "POST":
+            try:
+                body = orjson.loads(await request.body())
+            except orjson.JSONDecodeError as error:
+                return _failure(400, f"Invalid JSON: {error}")
+            if not isinstance(body, dict):
+                return _failure(400, 'Invalid JSON: the body must be an object like {"sql": "SELECT 1"}')
+        else:
+            body = dict(request.query_params)
+        sql = body.get("sql")
+        pql = pql_text(body)
+        if sql is None and pql is not None and request.url.path == "/query":
+            work = partial(answer_pql, self._runner, pql, body, request.headers.get("database"))
+            try:
+                answer = await self._queue.turn(work, len(pql))
+            except QueryError as error:
+                return _answered(
+                    request, error.code.code, error.code.http_status, refused_pql(error, self._runner.broker_id)
+                )
+            return _answered(request, *answer)
+        if not isinstance(sql, str):
+            return _failure(400, "Payload is missing the query string field 'sql'")
+        return _answered(request, *await self._answers.answer(body, request.headers.get("database")))
+
+    async def validate_syntax(self, request: Request) -> Response:
+        """Tell whether the `sql` of a JSON body is a query."""
+        sql = _text(await request.body())
+        return sql if isinstance(sql, Response) else JSONResponse(syntax_report(sql))
+
+    async def query_fingerprint(self, request: Request) -> Response:
+        """Tell what the `sql` of a JSON body has in common with queries that have other constants."""
+        sql = _text(await request.body())
+        if isinstance(sql, Response):
+            return sql
+        try:
+            return JSONResponse(fingerprint(sql))
+        except QueryError as error:
+            return _failure(400, error.client_message())
+
+    async def cancel(self, request: Request) -> Response:
+        """Cancel a running query by its request id, or with `client=true` by the client's id."""
+        query_id = request.path_params["query_id"]
+        by_client = request.query_params.get("client", "false").lower() == "true"
+        if not by_client and not query_id.isdigit():
+            return _failure(400, f"Invalid query id: {query_id}, it must be a number")
+        if not self._runner.running.cancel(query_id, by_client_id=by_client):
+            what = "Client query" if by_client else "Query"
+            return _failure(404, f"{what}: {query_id} not found on the broker")
+        return PlainTextResponse(f"Cancelled {'client query' if by_client else 'query'}: {query_id}")
+
+    async def queries(self, request: Request) -> Response:
+        """List the running queries."""
+        return JSONResponse(self._runner.running.snapshot())
+
+    async def health(self, request: Request) -> Response:
+        """Say whether queries are answered."""
+        if self._is_ready():
+            return PlainTextResponse("OK")
+        return PlainTextResponse("Broker is not ready, status: STARTING", status_code=503)
+
+    async def routing_table(self, request: Request) -> Response:
+        """Show which server would be asked for which segments."""
+        table = request.path_params["table"]
+        routes = self._runner.routing.find(table)
+        if not routes:
+            return _failure(404, f"Cannot find routing for table: {table}")
+        return JSONResponse(describe(routes))
+
+    async def routing_table_of_query(self, request: Request) -> Response:
+        """Show which server would be asked for which segments by a query, after pruning."""
+        sql = request.query_params.get("query")
+        if not sql:
+            return _failure(400, "The parameter 'query' is missing")
+        try:
+            found = self._runner.segments_of(sql)
+        except QueryError as error:
+            missing = error.code is ErrorCode.TABLE_DOES_NOT_EXIST
+            return _failure(404 if missing else 400, error.client_message())
+        return JSONResponse(found)
+
+    async def rebuild_routing(self, request: Request) -> Response:
+        """Work out anew which servers are asked for a table's segments; this happens by itself when they change."""
+        table = request.path_params["table"]
+        routes = self._runner.routing.find(table)
+        if not routes:
+            return _failure(404, f"Cannot find routing for table: {table}")
+        for route in routes:
+            await run_in_threadpool(self._runner.routing.refresh, route.table)
+        return PlainTextResponse("Success")
+
+    async def query_quota(self, request: Request) -> Response:
+        """Tell how many queries a second this broker lets pass for a table; 0 where there is no quota."""
+        table = request.path_params["table"]
+        routes = self._runner.routing.find(table)
+        if not routes:
+            return _failure(404, f"Table {table} not found")
+        return PlainTextResponse(f"{routes[0].queries_per_s or 0.0}")
+
+    async def time_boundary(self, request: Request) -> Response:
+        """Show where a hybrid table's offline half ends; there is no such table without streams."""
+        return _failure(404, f"Cannot find time boundary for table: {request.path_params['table']}")
+
+
+def _answered(request: Request, code: int, http_status: int, content: bytes) -> Response:
+    wants_status = request.headers.get(HTTP_STATUS_HEADER, "false").lower() == "true"
+    return Response(
+        content,
+        status_code=http_status if wants_status else 200,
+        media_type="application/json",
+        headers={ERROR_CODE_HEADER: str(code)},
+    )
+
+
+def _text(body: bytes) -> "str | Response":
+    """Return the `sql` of a JSON body, or the answer to a body without."""
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        return _failure(400, f"Invalid JSON: {error}")
+    sql = found.get("sql") if isinstance(found, dict) else None
+    return sql if isinstance(sql, str) else _failure(400, "Payload is missing the query string field 'sql'")
+
+
+def _failure(status: int, text: str) -> Response:
+    return JSONResponse({"code": status, "error": text}, status_code=status)
+
+
+async def _not_found(request: Request, _: Exception) -> Response:
+    return _failure(404, f"HTTP 404 Not Found: {request.url.path}")
+
+
+async def _not_allowed(request: Request, _: Exception) -> Response:
+    return _failure(405, f"HTTP 405 Method Not Allowed: {request.method} {request.url.path}")
