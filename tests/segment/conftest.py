@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import strategies as st
 
 from gamay.base.clock import ManualClock
 from gamay.functions.arrow import arrow_type
@@ -17,6 +18,28 @@ from gamay.segment.builder import SegmentBuilder
 from gamay.segment.reader import open_segment
 
 STORED_TYPES = [t for t in DataType if t not in (DataType.UNKNOWN, DataType.OBJECT)]
+
+
+VALUES = {
+    DataType.INT: st.integers(-(2**31), 2**31 - 1),
+    DataType.LONG: st.integers(-(2**63), 2**63 - 1),
+    DataType.TIMESTAMP: st.integers(-(2**50), 2**50),
+    DataType.FLOAT: st.floats(width=32),
+    DataType.DOUBLE: st.floats(),
+    DataType.BOOLEAN: st.booleans(),
+    DataType.STRING: st.text(),
+    DataType.JSON: st.text(),
+    DataType.BYTES: st.binary(),
+    DataType.UUID: st.binary(min_size=16, max_size=16),
+    DataType.BIG_DECIMAL: st.decimals(allow_nan=False, allow_infinity=False, places=3, min_value=-(10**30)).map(
+        lambda d: format(d, "f")
+    ),
+}
+
+
+def few(data_type):
+    """Few distinct values: repeats, sorted runs."""
+    return st.lists(VALUES[data_type], min_size=1, max_size=4).flatmap(st.sampled_from)
 
 
 def make_field(name, data_type, single_value=True, role=FieldRole.DIMENSION, **more):
@@ -76,10 +99,19 @@ def sort_key(value):
     return value.encode() if isinstance(value, str) else value
 
 
+def is_missing(row):
+    if isinstance(row, list):
+        return all(map(is_missing, row))
+    return row is None or (isinstance(row, float) and math.isnan(row))
+
+
 class Kit:
     """Everything above in one object, since test modules do not import each other."""
 
     STORED_TYPES = STORED_TYPES
+    VALUES = VALUES
+    few = staticmethod(few)
+    is_missing = staticmethod(is_missing)
     field = staticmethod(make_field)
     schema = staticmethod(make_schema)
     config = staticmethod(make_config)

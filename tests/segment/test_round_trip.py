@@ -16,28 +16,6 @@ from gamay.segment.builder import SegmentBuilder
 from gamay.segment.metadata import Encoding, read_metadata
 from gamay.segment.reader import open_segment
 
-VALUES = {
-    DataType.INT: st.integers(-(2**31), 2**31 - 1),
-    DataType.LONG: st.integers(-(2**63), 2**63 - 1),
-    DataType.TIMESTAMP: st.integers(-(2**50), 2**50),
-    DataType.FLOAT: st.floats(width=32),
-    DataType.DOUBLE: st.floats(),
-    DataType.BOOLEAN: st.booleans(),
-    DataType.STRING: st.text(),
-    DataType.JSON: st.text(),
-    DataType.BYTES: st.binary(),
-    DataType.UUID: st.binary(min_size=16, max_size=16),
-    DataType.BIG_DECIMAL: st.decimals(allow_nan=False, allow_infinity=False, places=3, min_value=-(10**30)).map(
-        lambda d: format(d, "f")
-    ),
-}
-
-
-def few(data_type):
-    """Few distinct values: repeats, sorted runs."""
-    return st.lists(VALUES[data_type], min_size=1, max_size=4).flatmap(st.sampled_from)
-
-
 ENCODINGS = {
     "dictionary": {},
     "packed": {"properties": {"forwardIndexBitPacked": "true"}},
@@ -111,7 +89,7 @@ def test_round_trip(kit, encoding, single_value, data):
     n = data.draw(st.integers(0, 12))
     columns = {}
     for spec in fields:
-        value = st.none() | few(spec.data_type) | VALUES[spec.data_type]
+        value = st.none() | kit.few(spec.data_type) | kit.VALUES[spec.data_type]
         row = value if single_value else st.none() | st.lists(value, max_size=4)
         columns[spec.name] = data.draw(st.lists(row, min_size=n, max_size=n))
     schema = kit.schema(*fields)
@@ -125,16 +103,10 @@ def test_round_trip(kit, encoding, single_value, data):
         assert column.meta.encoding is expected_encoding
         rows = [kit.stored_row(row, spec) for row in columns[spec.name]]
         check_column(kit, column, spec, rows)
-        missing = [i for i, row in enumerate(columns[spec.name]) if is_missing(row)]
+        missing = [i for i, row in enumerate(columns[spec.name]) if kit.is_missing(row)]
         assert list(column.null_docs or []) == missing
         assert column.stats.num_nulls == len(missing)
     segment.close()
-
-
-def is_missing(row):
-    if isinstance(row, list):
-        return all(map(is_missing, row))
-    return row is None or (isinstance(row, float) and math.isnan(row))
 
 
 @pytest.mark.parametrize("cardinality", [1, 2, 255, 256, 257, 65_536, 65_537])

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from gamay.model.schema import Schema
 from gamay.model.types import DataType
 
 _ARROW_TYPES: dict[DataType, pa.DataType] = {
@@ -44,6 +45,11 @@ def arrow_type(data_type: DataType, single_value: bool = True) -> pa.DataType:
     """Return the Arrow type that a column of this type has in a conformed batch."""
     element = _ARROW_TYPES[data_type]
     return element if single_value else pa.list_(element)
+
+
+def conformed_schema(schema: Schema) -> pa.Schema:
+    """Return the Arrow schema of a table's conformed batches."""
+    return pa.schema([(spec.name, arrow_type(spec.data_type, spec.single_value)) for spec in schema.stored_fields])
 
 
 def binary_buffers(

@@ -59,10 +59,8 @@ class ColumnAccumulator:
     def append(self, array: pa.Array) -> None:
         """Take the next rows: an array of the conformed type, nulls included."""
         num_docs = len(array)
-        if self._single_value:
-            values, nulls = _fill_nulls(_normalise(array), self._default)
-        else:
-            values, lengths, nulls = _flatten(array, self._default)
+        values, lengths, nulls = without_nulls(array, self._single_value, self._default)
+        if lengths is not None:
             self._lengths.append(lengths)
         if nulls is not None:
             self._null_docs.append(np.flatnonzero(nulls) + self._num_docs)
@@ -116,6 +114,18 @@ def arrow_scalar(value: LiteralValue, data_type: DataType) -> pa.Scalar:
     if data_type is DataType.BIG_DECIMAL:
         value = format(value, "f")
     return pa.scalar(value, arrow_type(data_type))
+
+
+def without_nulls(array: pa.Array, single_value: bool, default: pa.Scalar) -> "tuple[pa.Array, Ids | None, Ids | None]":
+    """Return what is stored of rows of a conformed type: (values, lengths, nulls).
+
+    values: without nulls, NaN and -0.0; lengths: int32, how many values each row has, None for a single-value column; nulls:
+    bool, the rows that had no value and hold the default, or None when there are none.
+    """
+    if not single_value:
+        return _flatten(array, default)
+    values, nulls = _fill_nulls(_normalise(array), default)
+    return values, None, nulls
 
 
 def _normalise(array: pa.Array) -> pa.Array:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -89,11 +90,18 @@ class ColumnPlan:
         return raw_bytes > self.indexing.no_dictionary_size_ratio_threshold * encoded_bytes
 
 
-def write_column(writer: BufferWriter, plan: ColumnPlan, accumulator: ColumnAccumulator) -> ColumnMeta:
+class FinishedColumn(Protocol):
+    """All rows of a column, in either form; which one is asked for is the plan's choice, and it is asked for once."""
+
+    def finish_encoded(self) -> EncodedColumn: ...
+    def finish_raw(self) -> RawColumn: ...
+
+
+def write_column(writer: BufferWriter, plan: ColumnPlan, finished: FinishedColumn) -> ColumnMeta:
     """Write all buffers of a column and return its description."""
     if not plan.config.dictionary:
-        return _write_raw(writer, plan, accumulator.finish_raw(), None)
-    column = accumulator.finish_encoded()
+        return _write_raw(writer, plan, finished.finish_raw(), None)
+    column = finished.finish_encoded()
     cardinality = len(column.dictionary)
     if plan.dictionary_pays(len(column.ids), cardinality):
         return _write_encoded(writer, plan, column)

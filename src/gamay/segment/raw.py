@@ -56,7 +56,8 @@ def write_raw(writer: BufferWriter, stored: Stored, codec: str, target_docs: int
             return [writer.add("forward.values", [stored])]
         offsets, data = binary_buffers(stored)
         return [writer.add("forward.value_offsets", [offsets.astype(np.int64)]), writer.add("forward.data", [data])]
-    stored_bytes = stored.nbytes
+    # not the arrays' own sizes, which depend on what they were made of: equal rows give equal bytes
+    stored_bytes = stored.nbytes if fixed else sum(buffer.nbytes for buffer in binary_buffers(stored))
     per_chunk = values_per_chunk(stored_bytes, len(stored), target_docs, max_chunk_bytes)
     compressor = pa.Codec(_ARROW_CODECS[codec])
     chunks: list[bytes] = []

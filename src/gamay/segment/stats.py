@@ -45,7 +45,7 @@ def encoded_stats(column: EncodedColumn, data_type: DataType, counts: Ids, parti
 def raw_stats(column: RawColumn, data_type: DataType, partition: PartitionInfo | None) -> ColumnStats:
     """Return the statistics of a raw column; its cardinality is not known."""
     values = column.values
-    minimum, maximum = _bounds(values, data_type)
+    minimum, maximum = value_bounds(values, data_type)
     return ColumnStats(
         cardinality=None,
         minimum=minimum,
@@ -65,7 +65,8 @@ def _max_values_per_row(offsets: "Ids | None", num_values: int) -> int:
     return 1 if offsets is None else int(np.diff(offsets).max())
 
 
-def _bounds(values: Stored, data_type: DataType) -> tuple[LiteralValue, LiteralValue]:
+def value_bounds(values: Stored, data_type: DataType) -> tuple[LiteralValue, LiteralValue]:
+    """Return the least and the greatest value; None without any."""
     if len(values) == 0:
         return None, None
     if data_type is DataType.BIG_DECIMAL:
@@ -94,8 +95,11 @@ def _total(values: Stored, counts: "Ids | None", data_type: DataType) -> int | f
         weighted = values.astype(np.float64)
         with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs add up to NaN, as they should
             return float(weighted.sum() if counts is None else (weighted * counts).sum())
-    if data_type not in _INTEGERS:
-        return None
+    return integer_total(values, counts) if data_type in _INTEGERS else None
+
+
+def integer_total(values: Ids, counts: "Ids | None" = None) -> int:
+    """Return the exact sum of integers, each taken `counts` times (or once)."""
     # Halves of 32 bits times at most 2**31 rows stay within 64 bits.
     wide = values.astype(np.int64)
     high, low = wide >> 32, wide & 0xFFFFFFFF

@@ -1,0 +1,143 @@
+"""Arrays that grow in place: mapped files, off the Python heap, for one writer and any number of readers.
+
+Growing extends the file and maps it again: both mappings show the same pages, so nothing is copied, and arrays that readers
+hold keep the older mapping alive. Blocks of the file are reserved before they are written: a full disk is an error of the
+append that needs more, never a signal that ends the process. No file is held open.
+"""
+
+import ctypes
+import mmap
+import os
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gamay.segment.spi import Ids
+from gamay.storage.files import full_disk_explained
+
+# Room is reserved in steps of an eighth of what there is, and of so many bytes at least.
+_STEP_MIN = 32 << 10
+_PAGE = mmap.PAGESIZE
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
+_libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+_FAILED = ctypes.c_void_p(-1).value
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Bytes of a buffer, or of several: those that hold something, and those reserved for them on disk and in memory."""
+
+    used: int
+    reserved: int
+
+    def __add__(self, other: "MemoryUse") -> "MemoryUse":
+        return MemoryUse(self.used + other.used, self.reserved + other.reserved)
+
+
+class _Mapping:
+    """A whole file, mapped shared and writable until nothing refers to it. (The `mmap` module keeps the file open.)"""
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        address = _libc.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, descriptor, 0)
+        if address == _FAILED:
+            code = ctypes.get_errno()
+            raise OSError(code, f"cannot map {size:,} bytes: {os.strerror(code)}")
+        weakref.finalize(self, _libc.munmap, address, size)
+        self.__array_interface__ = {"version": 3, "data": (address, False), "shape": (size,), "typestr": "|u1"}
+
+
+class GrowingArray:
+    """A one-dimensional array in a file of its own.
+
+    array: what the writer writes to; readable: the same elements, read-only, for readers. Both are replaced when the array
+    grows; elements that were never written are zero.
+    """
+
+    def __init__(self, path: Path, dtype: "np.dtype[Any]", expected: int = 0) -> None:
+        """Make the file; addresses for `expected` elements are taken at once, room for them as they come."""
+        self._path = path
+        self.dtype = dtype
+        self._reserved_bytes = 0
+        self.used = 0
+        path.touch(exist_ok=False)
+        self._map(max(1, expected))
+        self.reserve(1)
+
+    def _map(self, elements: int) -> None:
+        size = -(-elements * self.dtype.itemsize // _PAGE) * _PAGE
+        descriptor = os.open(self._path, os.O_RDWR)
+        try:
+            os.ftruncate(descriptor, size)
+            mapping = np.asarray(_Mapping(descriptor, size)).view(self.dtype)
+        finally:
+            os.close(descriptor)
+        readable = mapping.view()
+        readable.flags.writeable = False
+        self.array: Ids = mapping
+        self.readable: Ids = readable
+
+    def reserve(self, elements: int) -> None:
+        """Make room for so many elements in all; raises DiskFullError when there is none."""
+        needed = elements * self.dtype.itemsize
+        if needed <= self._reserved_bytes:
+            return
+        reserved = needed + max(_STEP_MIN, self._reserved_bytes >> 3)
+        reserved = -(-reserved // _PAGE) * _PAGE
+        if reserved > self.array.nbytes:
+            if needed > self.array.nbytes:
+                self._map(reserved // self.dtype.itemsize)
+            reserved = self.array.nbytes
+        descriptor = os.open(self._path, os.O_RDWR)
+        try:
+            with full_disk_explained(f"reserving {reserved:,} bytes for a consuming segment", self._path.parent):
+                os.posix_fallocate(descriptor, 0, reserved)
+        finally:
+            os.close(descriptor)
+        self._reserved_bytes = reserved
+
+    def append(self, values: Ids) -> None:
+        """Put values behind those that are in use."""
+        end = self.used + len(values)
+        self.reserve(end)
+        self.array[self.used : end] = values
+        self.used = end
+
+    @property
+    def room(self) -> int:
+        """How many elements may be written without reserving more."""
+        return self._reserved_bytes // self.dtype.itemsize
+
+    @property
+    def memory(self) -> MemoryUse:
+        """What the array takes."""
+        return MemoryUse(self.used * self.dtype.itemsize, self._reserved_bytes)
+
+    def remove(self) -> None:
+        """Remove the file; its pages live for as long as arrays point into them."""
+        self._path.unlink(missing_ok=True)
+
+
+class BufferFolder:
+    """Makes the arrays of one segment, each in a file of a folder that is the segment's own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._names = self._numbers()
+
+    @staticmethod
+    def _numbers() -> Iterator[str]:
+        number = 0
+        while True:
+            yield str(number)
+            number += 1
+
+    def array(self, dtype: Any, expected: int = 0) -> GrowingArray:
+        """Return a new array for about so many elements."""
+        return GrowingArray(self._folder / next(self._names), np.dtype(dtype), expected)

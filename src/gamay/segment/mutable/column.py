@@ -1,0 +1,230 @@
+"""One column of a consuming segment, as its writer sees it; what readers see is a `ColumnState`."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from gamay.base.errors import InvalidConfigError
+from gamay.model.types import DataType
+from gamay.segment.accumulate import arrow_scalar, without_nulls
+from gamay.segment.column_writer import ColumnPlan
+from gamay.segment.forward import id_dtype
+from gamay.segment.mutable.buffers import BufferFolder, MemoryUse
+from gamay.segment.mutable.dictionary import ArrivalDictionary, make_dictionary
+from gamay.segment.mutable.nulls import NullBits
+from gamay.segment.mutable.running import Running
+from gamay.segment.mutable.sizing import ColumnSizing
+from gamay.segment.spi import Ids
+from gamay.segment.storage_form import Stored, binary_array, binary_buffers, fixed_dtype, from_arrow
+
+_VALUES_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnState:
+    """The first `num_docs` rows of a column, for readers; nothing in it is changed later.
+
+    dictionary, ids: of a dictionary column; ids may be longer than num_values. values: of a raw column, exactly num_values.
+    offsets: int32, at least num_docs + 1, of a multi-value column.
+    """
+
+    plan: ColumnPlan
+    num_docs: int
+    num_values: int
+    dictionary: ArrivalDictionary | None
+    ids: "Ids | None"
+    values: Stored
+    offsets: "Ids | None"
+    nulls: NullBits
+    num_nulls: int
+    running: Running
+
+
+class _Forward(Protocol):
+    """Values of a column end to end, encoded or raw."""
+
+    @property
+    def num_values(self) -> int: ...
+    @property
+    def width(self) -> float: ...
+    def append(self, values: Stored) -> None: ...
+    def frozen(self) -> "tuple[ArrivalDictionary | None, Ids | None, Stored]": ...
+    def memory(self) -> dict[str, MemoryUse]: ...
+
+
+class MutableColumn:
+    """Takes the rows of one column, batch by batch."""
+
+    def __init__(self, plan: ColumnPlan, buffers: BufferFolder, rows: int, sizing: ColumnSizing) -> None:
+        """Make the buffers for about `rows` rows of the average size that `sizing` tells."""
+        spec = plan.spec
+        self.plan = plan
+        self._default = arrow_scalar(plan.default, spec.data_type)
+        num_values = int(rows * sizing.values_per_row)
+        self._forward: _Forward
+        if plan.config.dictionary:
+            self._forward = _EncodedForward(spec.data_type, buffers, num_values, sizing)
+        elif fixed_dtype(spec.data_type) is not None:
+            self._forward = _FixedForward(spec.data_type, buffers, num_values)
+        else:
+            self._forward = _TextForward(buffers, num_values, sizing.width)
+        self._offsets = None if spec.single_value else buffers.array(np.int32, rows + 1)
+        if self._offsets is not None:
+            self._offsets.used = 1
+        self._nulls = NullBits(buffers)
+        self._running = Running.empty(spec.data_type, spec.single_value)
+        self._num_docs = 0
+
+    def append(self, array: pa.Array) -> None:
+        """Take the next rows: an array of the conformed type, nulls included.
+
+        Raises InvalidConfigError when the column would exceed what offsets of 32 bits reach, and DiskFullError.
+        """
+        spec = self.plan.spec
+        if len(array) == 0:
+            return
+        present, lengths, nulls = without_nulls(array, spec.single_value, self._default)
+        values = from_arrow(present, spec.data_type)
+        if self._forward.num_values + len(values) > _VALUES_MAX:
+            raise InvalidConfigError(
+                f"column '{spec.name}' would have more than {_VALUES_MAX:,} values in one segment: make segments smaller"
+            )
+        first_value = self._forward.num_values
+        self._forward.append(values)
+        if self._offsets is not None and lengths is not None:
+            self._offsets.append((np.cumsum(lengths, dtype=np.int64) + first_value).astype(np.int32))
+        self._nulls.mark(nulls, self._num_docs)
+        self._running = self._running.after(values, lengths, spec.data_type)
+        self._num_docs += len(array)
+
+    def state(self) -> ColumnState:
+        """Return the rows so far, for readers."""
+        dictionary, ids, values = self._forward.frozen()
+        return ColumnState(
+            plan=self.plan,
+            num_docs=self._num_docs,
+            num_values=self._forward.num_values,
+            dictionary=dictionary,
+            ids=ids,
+            values=values,
+            offsets=None if self._offsets is None else self._offsets.readable,
+            nulls=self._nulls,
+            num_nulls=self._nulls.count,
+            running=self._running,
+        )
+
+    @property
+    def width(self) -> float:
+        """Bytes of a stored value on average: of a dictionary entry, or of a raw value."""
+        return self._forward.width
+
+    def memory(self) -> dict[str, MemoryUse]:
+        """Return what each part of the column takes: `dictionary`, `forward`, `null`."""
+        parts = self._forward.memory()
+        if self._offsets is not None:
+            parts["forward"] = parts["forward"] + self._offsets.memory
+        parts["null"] = self._nulls.memory()
+        return {part: use for part, use in parts.items() if use.reserved}
+
+
+class _EncodedForward:
+    """Ids in the narrowest width for the dictionary; when it outgrows the width they are copied to the next."""
+
+    def __init__(self, data_type: DataType, buffers: BufferFolder, num_values: int, sizing: ColumnSizing) -> None:
+        self._buffers = buffers
+        self._expected = num_values
+        self._dictionary = make_dictionary(data_type, buffers, sizing.cardinality, sizing.width)
+        self._ids = buffers.array(np.uint8, num_values)
+
+    @property
+    def num_values(self) -> int:
+        return self._ids.used
+
+    @property
+    def width(self) -> float:
+        return self._dictionary.width
+
+    def append(self, values: Stored) -> None:
+        first, total = self.num_values, self.num_values + len(values)
+        self._ids.reserve(total)
+        position = 0
+        while True:
+            limit = 1 << min(31, 8 * self._ids.dtype.itemsize)
+            position = self._dictionary.encode(values, position, limit, self._ids.array[first:total])
+            if position == len(values):
+                break
+            self._widen(first + position, total)
+        self._ids.used = total
+
+    def _widen(self, used: int, needed: int) -> None:
+        old = self._ids
+        self._ids = self._buffers.array(id_dtype(len(self._dictionary) + 1), max(self._expected, needed))
+        self._ids.reserve(needed)
+        self._ids.array[:used] = old.array[:used]
+        old.remove()
+
+    def frozen(self) -> tuple[ArrivalDictionary, Ids, Stored]:
+        return self._dictionary.frozen(), self._ids.readable, None
+
+    def memory(self) -> dict[str, MemoryUse]:
+        return {"dictionary": self._dictionary.memory(), "forward": self._ids.memory}
+
+
+class _FixedForward:
+    """Raw values of fixed width."""
+
+    def __init__(self, data_type: DataType, buffers: BufferFolder, num_values: int) -> None:
+        self._values = buffers.array(fixed_dtype(data_type), num_values)
+
+    @property
+    def num_values(self) -> int:
+        return self._values.used
+
+    @property
+    def width(self) -> float:
+        return float(self._values.dtype.itemsize)
+
+    def append(self, values: Stored) -> None:
+        self._values.append(values)
+
+    def frozen(self) -> tuple[None, None, Stored]:
+        return None, None, self._values.readable[: self._values.used]
+
+    def memory(self) -> dict[str, MemoryUse]:
+        return {"forward": self._values.memory}
+
+
+class _TextForward:
+    """Raw values of any width."""
+
+    def __init__(self, buffers: BufferFolder, num_values: int, width: float) -> None:
+        self._offsets = buffers.array(np.int32, num_values + 1)
+        self._offsets.used = 1
+        self._data = buffers.array(np.uint8, int(num_values * width))
+
+    @property
+    def num_values(self) -> int:
+        return self._offsets.used - 1
+
+    @property
+    def width(self) -> float:
+        return self._data.used / max(1, self.num_values)
+
+    def append(self, values: Stored) -> None:
+        offsets, data = binary_buffers(values)
+        base = self._data.used
+        if base + len(data) > _VALUES_MAX:
+            raise InvalidConfigError(
+                f"a column would have more than {_VALUES_MAX:,} bytes of values in one segment: make segments smaller"
+            )
+        self._data.append(data)
+        self._offsets.append(offsets[1:] + np.int32(base))
+
+    def frozen(self) -> tuple[None, None, Stored]:
+        offsets = self._offsets.readable[: self._offsets.used]
+        return None, None, binary_array(offsets, self._data.readable[: self._data.used])
+
+    def memory(self) -> dict[str, MemoryUse]:
+        return {"forward": self._offsets.memory + self._data.memory}

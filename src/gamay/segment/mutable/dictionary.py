@@ -1,0 +1,344 @@
+"""Dictionaries in order of arrival: what the writer adds to, and what readers see of it.
+
+BIG_DECIMAL has two: of the forms as they came (1.0, 1.00), and of the values, whose ids the rows hold.
+"""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from gamay.base.errors import InvalidConfigError
+from gamay.functions.expression import LiteralValue
+from gamay.functions.vector import Vector, take
+from gamay.kernels import arrival
+from gamay.model.types import DataType
+from gamay.segment.mutable.buffers import BufferFolder, MemoryUse
+from gamay.segment.mutable.running import greatest, least
+from gamay.segment.spi import Ids
+from gamay.segment.stats import value_bounds
+from gamay.segment.storage_form import Stored, binary_array, binary_buffers, fixed_dtype, from_python, to_values
+
+_TEXT_BYTES_MAX = 2**31 - 1
+# A table has at least so many slots for each entry, or probing gets long.
+_SLOTS_PER_ENTRY = 1.4
+_SLOTS_MIN = 512
+
+
+class Found(Protocol):
+    """Looks one value in stored form up among the entries that a reader knows; -1 when it is not there."""
+
+    def __call__(self, value: Any, /) -> int: ...
+
+
+class Bounds:
+    """Least and greatest of the first entries, kept between readers so that each looks at new entries only."""
+
+    def __init__(self, data_type: DataType) -> None:
+        self._data_type = data_type
+        self._known: tuple[int, LiteralValue, LiteralValue] = (0, None, None)
+
+    def of(self, stored: Stored) -> tuple[LiteralValue, LiteralValue]:
+        """Return the bounds of all entries in `stored`; None of none."""
+        known, low, high = self._known
+        if known > len(stored):
+            known, low, high = 0, None, None
+        if known < len(stored):
+            new_low, new_high = value_bounds(stored[known:], self._data_type)
+            low, high = least(low, new_low), greatest(high, new_high)
+            self._known = (len(stored), low, high)
+        return low, high
+
+
+class ArrivalDictionary:
+    """The first `count` entries of a dictionary, for readers; implements `segment.spi.Dictionary`."""
+
+    is_sorted = False
+
+    def __init__(self, data_type: DataType, stored: Stored, find: Found, bounds: Bounds) -> None:
+        self.data_type = data_type
+        self.stored = stored
+        self._find = find
+        self._bounds = bounds
+
+    def __len__(self) -> int:
+        return len(self.stored)
+
+    @cached_property
+    def values(self) -> Vector:
+        """All values, by id."""
+        return Vector(self.data_type, to_values(self.stored, self.data_type), derived={})
+
+    @cached_property
+    def bounds(self) -> tuple[LiteralValue, LiteralValue]:
+        """The least and the greatest value; None without any."""
+        return self._bounds.of(self.stored)
+
+    def id_of(self, value: LiteralValue) -> int:
+        """Return the id of a value of the column's type, or -1 when it does not occur."""
+        return self._find(from_python(value, self.data_type))
+
+    def ids_of(self, values: Sequence[LiteralValue]) -> Ids:
+        """Return the ids of those values that occur, ascending, each once: int32 [k]."""
+        found = {self.id_of(value) for value in values}
+        return np.array(sorted(found - {-1}), np.int32)
+
+    def id_range(
+        self, lower: LiteralValue, upper: LiteralValue, lower_inclusive: bool, upper_inclusive: bool
+    ) -> tuple[int, int]:
+        """Raise TypeError: ids in order of arrival have no ranges of values."""
+        raise TypeError("the dictionary is in order of arrival, so a range of values is not a range of ids")
+
+
+class MutableDictionary(Protocol):
+    """Entries with ids from 0; one writer."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def width(self) -> float:
+        """Bytes of an entry on average."""
+        ...
+
+    def encode(self, values: Stored, start: int, limit: int, ids: Ids) -> int:
+        """Write the ids of values[start:] into ids[start:], adding what is new.
+
+        Returns where it ended: before the value that would be entry number `limit`, else behind the last.
+        """
+        ...
+
+    def frozen(self) -> ArrivalDictionary:
+        """Return the present entries; the same object for as long as there are no others."""
+        ...
+
+    def memory(self) -> MemoryUse:
+        """Return what entries and hash table take."""
+        ...
+
+
+class _Table:
+    """The hash table: replaced by a larger one, with all entries put in again, when it has filled up."""
+
+    def __init__(self, buffers: BufferFolder, expected: int) -> None:
+        self._buffers = buffers
+        self._make(expected)
+
+    def _make(self, entries: int) -> None:
+        slots = max(_SLOTS_MIN, 1 << (int(entries * _SLOTS_PER_ENTRY) - 1).bit_length())
+        self._file = self._buffers.array(np.uint32, slots)
+        self._file.reserve(slots)
+        self._file.used = slots
+        self.slots: Ids = self._file.array[:slots]
+        self.entries_max = int(slots / _SLOTS_PER_ENTRY)
+
+    def grow(self) -> None:
+        """Make a table of twice the size, empty; readers keep the one they have."""
+        old = self._file
+        self._make(self.entries_max * 2)
+        old.remove()
+
+    @property
+    def memory(self) -> MemoryUse:
+        return self._file.memory
+
+
+class NumberDictionary:
+    """Entries of fixed width, compared by their bits."""
+
+    def __init__(self, data_type: DataType, buffers: BufferFolder, expected: int) -> None:
+        dtype = fixed_dtype(data_type)
+        assert dtype is not None
+        self._data_type = data_type
+        self._bounds = Bounds(data_type)
+        self._bits = np.dtype(f"i{dtype.itemsize}")
+        self._entries = buffers.array(dtype, expected)
+        self._table = _Table(buffers, expected)
+        self._frozen: ArrivalDictionary | None = None
+
+    def __len__(self) -> int:
+        return self._entries.used
+
+    @property
+    def width(self) -> float:
+        return float(self._entries.dtype.itemsize)
+
+    def encode(self, values: Stored, start: int, limit: int, ids: Ids) -> int:
+        bits, entries = values.view(self._bits), self._entries
+        while True:
+            stop = min(limit, self._table.entries_max, entries.room)
+            start, count = arrival.encode_numbers(
+                bits, start, self._table.slots, entries.array.view(self._bits), entries.used, stop, ids
+            )
+            entries.used = count
+            if start == len(bits) or count == limit:
+                return int(start)
+            if count == entries.room:
+                entries.reserve(count + 1)
+            if count == self._table.entries_max:
+                self._table.grow()
+                arrival.index_numbers(entries.array.view(self._bits), count, self._table.slots)
+
+    def frozen(self) -> ArrivalDictionary:
+        count = len(self)
+        if self._frozen is None or len(self._frozen) != count:
+            slots, entries = self._table.slots, self._entries.readable[:count]
+            bits = entries.view(self._bits)
+
+            def find(value: Any) -> int:
+                wanted = np.array([value], entries.dtype)
+                # a FLOAT is rounded as the column's values were; -0.0 is stored as 0.0
+                wanted = (wanted + 0 if wanted.dtype.kind == "f" else wanted).view(self._bits)
+                return int(arrival.find_number(wanted[0], slots, bits, count))
+
+            self._frozen = ArrivalDictionary(self._data_type, entries, find, self._bounds)
+        return self._frozen
+
+    def memory(self) -> MemoryUse:
+        return self._entries.memory + self._table.memory
+
+
+class TextDictionary:
+    """Entries of any width, compared byte by byte."""
+
+    def __init__(self, data_type: DataType, buffers: BufferFolder, expected: int, width: float) -> None:
+        self._data_type = data_type
+        self._bounds = Bounds(data_type)
+        self._offsets = buffers.array(np.int32, expected + 1)
+        self._offsets.used = 1
+        self._data = buffers.array(np.uint8, int(expected * width))
+        self._table = _Table(buffers, expected)
+        self._frozen: ArrivalDictionary | None = None
+
+    def __len__(self) -> int:
+        return self._offsets.used - 1
+
+    @property
+    def width(self) -> float:
+        return self._data.used / max(1, len(self))
+
+    def encode(self, values: Stored, start: int, limit: int, ids: Ids) -> int:
+        offsets, data = binary_buffers(values)
+        while True:
+            stop = min(limit, self._table.entries_max, self._offsets.room - 1)
+            room = self._data.array[: self._data.room]
+            start, count = arrival.encode_texts(
+                data, offsets, start, self._table.slots, room, self._offsets.array, len(self), stop, ids
+            )
+            self._offsets.used = count + 1
+            self._data.used = int(self._offsets.array[count])
+            if start == len(offsets) - 1 or count == limit:
+                return int(start)
+            self._grow(int(offsets[start + 1] - offsets[start]))
+
+    def _grow(self, size: int) -> None:
+        """Make room for one more entry of `size` bytes, wherever it is lacking."""
+        count, end = len(self), self._data.used + size
+        if end > _TEXT_BYTES_MAX:
+            raise InvalidConfigError(
+                f"a column's distinct values have more than {_TEXT_BYTES_MAX:,} bytes in one segment: make segments smaller"
+            )
+        self._offsets.reserve(count + 2)
+        self._data.reserve(end)
+        if count == self._table.entries_max:
+            self._table.grow()
+            arrival.index_texts(self._data.array, self._offsets.array, count, self._table.slots)
+
+    def frozen(self) -> ArrivalDictionary:
+        count = len(self)
+        if self._frozen is None or len(self._frozen) != count:
+            slots, offsets, data = self._table.slots, self._offsets.readable[: count + 1], self._data.readable
+
+            def find(value: Any) -> int:
+                return int(arrival.find_text(np.frombuffer(value, np.uint8), slots, data, offsets, count))
+
+            stored = binary_array(offsets, data[: self._data.used])
+            self._frozen = ArrivalDictionary(self._data_type, stored, find, self._bounds)
+        return self._frozen
+
+    def memory(self) -> MemoryUse:
+        return self._offsets.memory + self._data.memory + self._table.memory
+
+
+class DecimalDictionary:
+    """Entries are numbers, whatever their form; of the forms of a number the one with the fewest digits is shown."""
+
+    def __init__(self, buffers: BufferFolder, expected: int, width: float) -> None:
+        self._forms = TextDictionary(DataType.BIG_DECIMAL, buffers, expected, width)
+        self._numbers = TextDictionary(DataType.BIG_DECIMAL, buffers, expected, width)
+        self._number_of_form = buffers.array(np.uint32, expected)
+        # replaced, not changed, when a number is met in a shorter form: readers keep the one they have
+        self._best_form = np.empty(0, np.int64)
+        self._bounds = Bounds(DataType.BIG_DECIMAL)
+        self._frozen: ArrivalDictionary | None = None
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @property
+    def width(self) -> float:
+        return self._forms.width
+
+    def encode(self, values: Stored, start: int, limit: int, ids: Ids) -> int:
+        forms = np.empty(len(values), np.uint32)
+        self._forms.encode(values, 0, len(self._forms) + len(values), forms)
+        known = self._number_of_form.used
+        if len(self._forms) > known:
+            self._add_forms(self._forms.frozen().stored[known:])
+        numbers = self._number_of_form.array[forms]
+        beyond = np.flatnonzero(numbers[start:] >= limit)
+        stop = start + int(beyond[0]) if len(beyond) else len(values)
+        ids[start:stop] = numbers[start:stop]
+        return stop
+
+    def _add_forms(self, new_forms: pa.BinaryArray) -> None:
+        first_form, known = self._number_of_form.used, len(self._numbers)
+        texts = [form.decode() for form in new_forms.to_pylist()]
+        plain = pa.array([plain_form(text).encode() for text in texts], pa.binary())
+        numbers = np.empty(len(texts), np.uint32)
+        self._numbers.encode(plain, 0, known + len(texts), numbers)
+        self._number_of_form.append(numbers)
+        best = np.concatenate((self._best_form, np.full(len(self._numbers) - known, -1)))
+        shown = self._forms.frozen().stored
+        for form, number in enumerate(numbers.tolist(), first_form):
+            if best[number] < 0 or _rank(shown[form]) < _rank(shown[int(best[number])]):
+                best[number] = form
+        self._best_form = best
+        self._frozen = None
+
+    def frozen(self) -> ArrivalDictionary:
+        if self._frozen is None:
+            numbers = self._numbers.frozen()
+
+            def find(value: Any) -> int:
+                return numbers.id_of(Decimal(plain_form(value.decode())))
+
+            stored = take(self._forms.frozen().stored, self._best_form)
+            self._frozen = ArrivalDictionary(DataType.BIG_DECIMAL, stored, find, self._bounds)
+        return self._frozen
+
+    def memory(self) -> MemoryUse:
+        return self._forms.memory() + self._numbers.memory() + self._number_of_form.memory
+
+
+def plain_form(text: str) -> str:
+    """Return the one plain form of a number: no zeros at the end of its fraction, and no negative zero."""
+    plain = format(Decimal(text), "f")
+    plain = plain.rstrip("0").rstrip(".") if "." in plain else plain
+    return "0" if plain == "-0" else plain
+
+
+def _rank(form: Any) -> tuple[int, bytes]:
+    raw: bytes = form.as_py()
+    return len(raw), raw
+
+
+def make_dictionary(data_type: DataType, buffers: BufferFolder, expected: int, width: float) -> MutableDictionary:
+    """Return an empty dictionary for about `expected` entries of `width` bytes on average."""
+    if data_type is DataType.BIG_DECIMAL:
+        return DecimalDictionary(buffers, expected, width)
+    if fixed_dtype(data_type) is None:
+        return TextDictionary(data_type, buffers, expected, width)
+    return NumberDictionary(data_type, buffers, expected)

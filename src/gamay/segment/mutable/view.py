@@ -1,0 +1,124 @@
+"""A consuming segment at one moment: the same columns and rows for as long as anybody holds it."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from pyroaring import BitMap
+
+from gamay.base.errors import nearest
+from gamay.functions.vector import take
+from gamay.segment.forward import AlignedIds, IdReader
+from gamay.segment.mutable.column import ColumnState
+from gamay.segment.mutable.dictionary import ArrivalDictionary
+from gamay.segment.raw import PlainFixed, RawReader
+from gamay.segment.rows import ColumnRows
+from gamay.segment.spi import BloomFilter, ColumnStats, Ids, InvertedIndex, RangeIndex, SortedIndex
+from gamay.segment.storage_form import Stored, fixed_dtype
+
+
+class ViewColumn(ColumnRows):
+    """Implements `segment.spi.Column`."""
+
+    sorted_index: SortedIndex | None = None
+    bloom_filter: BloomFilter | None = None
+    inverted_index: InvertedIndex | None = None
+    range_index: RangeIndex | None = None
+
+    def __init__(self, state: ColumnState) -> None:
+        spec = state.plan.spec
+        self.name = spec.name
+        self.data_type = spec.data_type
+        self.single_value = spec.single_value
+        self.num_docs = state.num_docs
+        self.state = state
+
+    @property
+    def dictionary(self) -> ArrivalDictionary | None:
+        return self.state.dictionary
+
+    @cached_property
+    def null_docs(self) -> BitMap | None:
+        return self.state.nulls.docs(self.num_docs) if self.state.plan.keep_nulls and self.state.num_nulls else None
+
+    @cached_property
+    def stats(self) -> ColumnStats:
+        state, running, dictionary = self.state, self.state.running, self.dictionary
+        minimum, maximum = (running.minimum, running.maximum) if dictionary is None else dictionary.bounds
+        return ColumnStats(
+            cardinality=None if dictionary is None else len(dictionary),
+            minimum=minimum,
+            maximum=maximum,
+            total=running.total,
+            is_sorted=running.is_sorted,
+            num_values=state.num_values,
+            max_values_per_row=running.max_values_per_row,
+            num_nulls=state.num_nulls,
+            partition=None,
+        )
+
+    @cached_property
+    def sorted_values(self) -> PlainFixed | None:
+        """The values themselves, where they ascend and all have one width."""
+        raw = self._raw if self.dictionary is None and self.stats.is_sorted else None
+        return raw if isinstance(raw, PlainFixed) else None
+
+    @cached_property
+    def _ids(self) -> IdReader:
+        if self.state.ids is None:
+            raise ValueError(f"column '{self.name}' has no dictionary, so it has no ids")
+        return AlignedIds(self.state.ids[: self.state.num_values])
+
+    @cached_property
+    def _raw(self) -> RawReader:
+        if fixed_dtype(self.data_type) is not None:
+            return PlainFixed(self.state.values)
+        return _Texts(self.state.values)
+
+    @cached_property
+    def _offsets(self) -> Ids:
+        if self.state.offsets is None:
+            raise ValueError(f"column '{self.name}' is single-value, so it has no offsets")
+        return self.state.offsets[: self.num_docs + 1]
+
+
+class _Texts:
+    """Raw values of any width; implements `segment.raw.RawReader`."""
+
+    def __init__(self, values: Stored) -> None:
+        self._values = values
+
+    def range(self, start: int, stop: int) -> Stored:
+        return self._values[start:stop]
+
+    def at(self, positions: Ids) -> Stored:
+        return take(self._values, positions)
+
+
+class SegmentView:
+    """Implements `segment.spi.Segment`. Its metadata holds the names that virtual columns ask for."""
+
+    def __init__(self, name: str, states: Sequence[ColumnState], num_docs: int, created_ms: int) -> None:
+        self.name = name
+        self.num_docs = num_docs
+        self.states = states
+        self._created_ms = created_ms
+        self._columns: dict[str, ViewColumn] = {}
+
+    @cached_property
+    def column_names(self) -> tuple[str, ...]:
+        return tuple(state.plan.spec.name for state in self.states)
+
+    @cached_property
+    def metadata(self) -> Mapping[str, Any]:
+        return {"name": self.name, "numDocs": self.num_docs, "creationTimeMs": self._created_ms}
+
+    def column(self, name: str) -> ViewColumn:
+        """Return a column; raises KeyError when the segment does not have it."""
+        column = self._columns.get(name)
+        if column is None:
+            state = next((state for state in self.states if state.plan.spec.name == name), None)
+            if state is None:
+                raise KeyError(f"segment '{self.name}' has no column '{name}'.{nearest(name, self.column_names)}")
+            column = self._columns.setdefault(name, ViewColumn(state))
+        return column
