@@ -11,7 +11,7 @@ from gamay.broker.limits import TableLimits
 from gamay.broker.quota import rate_of
 from gamay.broker.segment_stats import stats_of
 from gamay.cluster import paths
-from gamay.cluster.records import ERROR, Assignment, Role
+from gamay.cluster.records import ERROR, Assignment, Role, SegmentRecord
 from gamay.cluster.registry import Registry
 from gamay.cluster.views import servers_of
 from gamay.model.cluster_settings import NULL_HANDLING
@@ -258,12 +258,12 @@ class RoutingTables:
         view = registry.get_external_view(table)
         hidden = registry.get_lineage(table).hidden_segments()
         segments, servers, unready = _split(ideal, view, hidden, self._not_asked())
-        for segment in list(segments):
-            if segment not in cache:
-                record = registry.get_segment(table, segment)
-                if record is None:
-                    raise GamayError(f"segment '{segment}' of table '{table}' has no record")
-                cache[segment] = stats_of(record)
+        unknown = [segment for segment in segments if segment not in cache]
+        records = registry.get_segments(table, [*unknown, *unready])
+        for segment in unknown:
+            if segment not in records:
+                raise GamayError(f"segment '{segment}' of table '{table}' has no record")
+            cache[segment] = stats_of(records[segment])
         parsed_schema = Schema.from_json(schema).value
         parsed = TableConfig.from_json(config).value
         return TableRoute(
@@ -273,7 +273,7 @@ class RoutingTables:
             parsed,
             tuple(segments),
             tuple(servers),
-            tuple((segment, self._missed_from(table, segment, view)) for segment in unready),
+            tuple((segment, _missed_from(segment, records.get(segment), view)) for segment in unready),
             PruningTable.build([cache[segment] for segment in segments]),
             BoundPlans(parsed_schema),
             TableLimits.of(parsed.query),
@@ -294,12 +294,12 @@ class RoutingTables:
         """Return the instances that are switched off, wholly or for queries."""
         return frozenset(i.id for i in self._registry.instances() if not i.enabled or i.queries_disabled)
 
-    def _missed_from(self, table: str, segment: str, view: Assignment | None) -> int:
-        """Return when the absence of a segment begins to be a failure: milliseconds, 0 for at once."""
-        if view is not None and ERROR in view.states.get(segment, {}).values():
-            return 0
-        record = self._registry.get_segment(table, segment)
-        return 0 if record is None else record.push_time_ms + _NEW_SEGMENT_MS
+
+def _missed_from(segment: str, record: SegmentRecord | None, view: Assignment | None) -> int:
+    """Return when the absence of a segment begins to be a failure: milliseconds, 0 for at once."""
+    if view is not None and ERROR in view.states.get(segment, {}).values():
+        return 0
+    return 0 if record is None else record.push_time_ms + _NEW_SEGMENT_MS
 
 
 def _split(

@@ -1,12 +1,12 @@
 """Typed access to the records in the metadata store; every read and every write checks the invariants."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from gamay.base.errors import ConflictError, NotFoundError
-from gamay.cluster import invariants, paths
+from gamay.cluster import buckets, invariants, paths
 from gamay.cluster.records import Assignment, Instance, Lineage, SegmentRecord
 from gamay.cluster.store import MetadataStore, update
 from gamay.cluster.znrecord import ZNRecord, decode, encode
@@ -81,7 +81,7 @@ class Registry:
 
     def get_ideal_state(self, resource: str) -> Assignment | None:
         """Return where a resource's segments should be."""
-        return self._get(paths.ideal_state(resource), Assignment.from_record, invariants.ASSIGNMENT)
+        return self._get_assignment(paths.ideal_state(resource), invariants.ASSIGNMENT)
 
     def must_get_ideal_state(self, resource: str) -> Assignment:
         """Return where a resource's segments should be. Raises NotFoundError."""
@@ -92,37 +92,50 @@ class Registry:
 
     def create_ideal_state(self, ideal: Assignment) -> None:
         """Create an ideal state. Raises ConflictError when there is one."""
-        self.store.create(
-            paths.ideal_state(ideal.resource), encode(invariants.check(ideal, invariants.ASSIGNMENT).to_record())
-        )
+        record = invariants.check(ideal, invariants.ASSIGNMENT).to_record()
+        buckets.create(self.store, paths.ideal_state(ideal.resource), record)
 
     def update_ideal_state(self, resource: str, change: Callable[[Assignment], Assignment]) -> None:
         """Change an ideal state atomically. Raises NotFoundError when there is none."""
 
-        def apply(value: bytes | None) -> bytes:
-            if value is None:
+        def apply(record: ZNRecord | None) -> ZNRecord:
+            if record is None:
                 raise NotFoundError(f"table '{resource}' does not exist")
-            changed = change(Assignment.from_record(decode(value)))
-            return encode(invariants.check(changed, invariants.ASSIGNMENT).to_record())
+            changed = change(Assignment.from_record(record))
+            return invariants.check(changed, invariants.ASSIGNMENT).to_record()
 
-        update(self.store, paths.ideal_state(resource), apply)
+        buckets.update(self.store, paths.ideal_state(resource), apply)
 
     def delete_ideal_state(self, resource: str) -> None:
         """Delete an ideal state; nothing happens when there is none."""
-        self.store.delete(paths.ideal_state(resource))
+        buckets.delete(self.store, paths.ideal_state(resource))
 
     def get_external_view(self, resource: str) -> Assignment | None:
         """Return where a resource's segments are."""
-        return self._get(paths.external_view(resource), Assignment.from_record, ())
+        return self._get_assignment(paths.external_view(resource), ())
 
     def put_external_view(self, view: Assignment) -> None:
         """Create or replace an external view."""
-        value = encode(view.to_record())
-        update(self.store, paths.external_view(view.resource), lambda _: value)
+        record = view.to_record()
+        buckets.update(self.store, paths.external_view(view.resource), lambda _: record)
 
     def delete_external_view(self, resource: str) -> None:
         """Delete an external view; nothing happens when there is none."""
-        self.store.delete(paths.external_view(resource))
+        buckets.delete(self.store, paths.external_view(resource))
+
+    def get_current_state(self, instance: str, resource: str) -> Mapping[str, str]:
+        """Return what an instance reports about a resource, segment -> state; empty when it reports nothing."""
+        found = self._get_assignment(paths.current_state(instance, resource), ())
+        return {} if found is None else {segment: states[instance] for segment, states in found.states.items()}
+
+    def put_current_state(self, instance: str, resource: str, states: Mapping[str, str]) -> None:
+        """Report what an instance has of a resource, for as long as the store's session lives."""
+        record = Assignment(resource, {segment: {instance: state} for segment, state in states.items()}).to_record()
+        buckets.update(self.store, paths.current_state(instance, resource), lambda _: record, ephemeral=True)
+
+    def delete_current_state(self, instance: str, resource: str) -> None:
+        """Report nothing about a resource."""
+        buckets.delete(self.store, paths.current_state(instance, resource))
 
     # segments
 
@@ -136,10 +149,16 @@ class Registry:
 
     def segments(self, table: str) -> Iterator[SegmentRecord]:
         """Yield all segment records of a typed table, by name."""
-        for name in self.segment_names(table):
-            record = self.get_segment(table, name)
-            if record is not None:
-                yield record
+        yield from self.get_segments(table, self.segment_names(table)).values()
+
+    def get_segments(self, table: str, names: Sequence[str]) -> dict[str, SegmentRecord]:
+        """Return the records of the named segments that have one, read together."""
+        nodes = self.store.get_many([paths.segment(table, name) for name in names])
+        return {
+            name: invariants.check(SegmentRecord.from_record(decode(node.value)), invariants.SEGMENT)
+            for name, node in zip(names, nodes, strict=True)
+            if node is not None
+        }
 
     def create_segment(self, table: str, record: SegmentRecord) -> None:
         """Create a segment's record. Raises ConflictError when there is one."""
@@ -192,7 +211,9 @@ class Registry:
 
     def instances(self) -> list[Instance]:
         """Return the configurations of all known instances, by id."""
-        return [found for name in self.instance_ids() if (found := self.get_instance(name)) is not None]
+        nodes = self.store.get_many([paths.participant_config(name) for name in self.instance_ids()])
+        found = [Instance.from_record(decode(node.value)) for node in nodes if node is not None]
+        return [invariants.check(instance, invariants.INSTANCE) for instance in found]
 
     def live_instance_ids(self) -> list[str]:
         """Return the ids of the instances that are alive."""
@@ -233,6 +254,10 @@ class Registry:
             return encode(ZNRecord(paths.CLUSTER_NAME, after))
 
         update(self.store, paths.CLUSTER_CONFIG, apply)
+
+    def _get_assignment(self, path: str, predicates: tuple[invariants.Predicate[Assignment], ...]) -> Assignment | None:
+        record = buckets.get(self.store, path)
+        return None if record is None else invariants.check(Assignment.from_record(record), predicates)
 
     def _get(
         self,

@@ -121,9 +121,9 @@ class SegmentManager:
     ) -> list[str]:
         """Return the segments with rows in [start_ms, end_ms); with `exclude_overlapping` those wholly inside."""
         chosen = []
-        for name in self.names(table, exclude_replaced=exclude_replaced):
-            record = self.context.registry.get_segment(table, name)
-            if record is None or record.total_docs == 0 or record.start_time_ms < 0:
+        names = self.names(table, exclude_replaced=exclude_replaced)
+        for name, record in self.context.registry.get_segments(table, names).items():
+            if record.total_docs == 0 or record.start_time_ms < 0:
                 continue
             inside = start_ms <= record.start_time_ms and record.end_time_ms < end_ms
             overlaps = record.start_time_ms < end_ms and record.end_time_ms >= start_ms
@@ -148,7 +148,7 @@ class SegmentManager:
         """Delete segments without asking whether a replacement needs them."""
         registry = self.context.registry
         with self._lock:
-            records = [record for name in names if (record := registry.get_segment(table, name)) is not None]
+            records = registry.get_segments(table, names).values()
             registry.update_ideal_state(table, lambda ideal: ideal.with_segments({}, frozenset(names)))
             for name in names:
                 registry.delete_segment(table, name)

@@ -5,11 +5,9 @@ import threading
 from collections.abc import Callable
 
 from gamay.cluster import paths
-from gamay.cluster.records import Assignment
 from gamay.cluster.registry import Registry
 from gamay.cluster.store import FencedError, StoreUnavailableError
 from gamay.cluster.views import fold
-from gamay.cluster.znrecord import decode
 
 _log = logging.getLogger(__name__)
 
@@ -90,10 +88,6 @@ class ViewBuilder:
         if self._registry.get_ideal_state(resource) is None:
             self._registry.delete_external_view(resource)
             return
-        reports: dict[str, dict[str, str]] = {}
-        for instance in self._registry.live_instance_ids():
-            node = self._registry.store.get(paths.current_state(instance, resource))
-            if node is not None:
-                states = Assignment.from_record(decode(node.value)).states
-                reports[instance] = {segment: state[instance] for segment, state in states.items()}
+        live = self._registry.live_instance_ids()
+        reports = {instance: self._registry.get_current_state(instance, resource) for instance in live}
         self._registry.put_external_view(fold(resource, reports))

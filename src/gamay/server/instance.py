@@ -11,9 +11,9 @@ from functools import partial
 from gamay.base.clock import Clock
 from gamay.base.errors import CorruptSegmentError, GamayError
 from gamay.cluster import paths
-from gamay.cluster.records import CONSUMING, ERROR, ONLINE, Assignment, SegmentRecord
+from gamay.cluster.records import CONSUMING, ERROR, ONLINE, SegmentRecord
 from gamay.cluster.registry import Registry, announce
-from gamay.cluster.znrecord import ZNRecord, decode, encode
+from gamay.cluster.znrecord import ZNRecord, decode
 from gamay.server.loader import SegmentLoader
 from gamay.server.rebuild import TableLayout
 from gamay.server.table import LoadedSegment, TableData
@@ -217,9 +217,9 @@ class ServerInstance:
         loaded = data.snapshot()
         suspects = wanted if changed is None else wanted & changed
         records: dict[str, SegmentRecord] = {}
-        for segment in sorted((wanted - loaded.keys()) | suspects):
-            record = self._registry.get_segment(table, segment)
-            if record is None or (segment in loaded and loaded[segment].crc == record.crc):
+        looked_at = sorted((wanted - loaded.keys()) | suspects)
+        for segment, record in self._registry.get_segments(table, looked_at).items():
+            if segment in loaded and loaded[segment].crc == record.crc:
                 continue
             if (
                 segment not in loaded
@@ -280,24 +280,13 @@ class ServerInstance:
         data = self._tables[table]
         states = dict.fromkeys(sorted(data.snapshot().keys() & wanted), ONLINE)
         states.update({s: ERROR for s in wanted if s not in states and (table, s) in self._failures})
-        path, store = paths.current_state(self.id, table), self._registry.store
         if not exists:
             self._reported.pop(table, None)
-            store.delete(path)
+            self._registry.delete_current_state(self.id, table)
             return
-        if self._reported.get(table) == states:
-            return
-        value = encode(Assignment(table, {segment: {self.id: state} for segment, state in states.items()}).to_record())
-        node = store.get(path)
-        if node is not None and node.ephemeral_owner != store.session_id:
-            # of an earlier session, with which it is going to vanish
-            store.delete(path)
-            node = None
-        if node is None:
-            store.create(path, value, ephemeral=True)
-        else:
-            store.set(path, value, None)
-        self._reported[table] = states
+        if self._reported.get(table) != states:
+            self._registry.put_current_state(self.id, table, states)
+            self._reported[table] = states
 
     # messages
 
@@ -347,8 +336,7 @@ class ServerInstance:
             self._report(table, set(ideal.segments_of(self.id)), exists=True)
 
     def _records(self, table: str, names: Sequence[str]) -> list[SegmentRecord]:
-        found = [self._registry.get_segment(table, name) for name in names]
-        return [record for record in found if record is not None]
+        return list(self._registry.get_segments(table, names).values())
 
     def _swap(self, data: TableData, fresh: Mapping[str, LoadedSegment], dropped: Iterable[str] = ()) -> None:
         gone = data.swap(fresh, dropped)

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Query
 from starlette.responses import PlainTextResponse, Response
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
-from gamay.cluster import paths
+from gamay.cluster import buckets, paths
 from gamay.cluster.records import Instance, Role
 from gamay.cluster.registry import Registry
 from gamay.cluster.store import Node
@@ -209,8 +209,8 @@ def _zk_routes(router: APIRouter, registry: Registry) -> None:
 
     @router.get("/zk/get", tags=["Zookeeper"], summary="Show a node of the metadata store")
     def get(path: PathParam) -> dict[str, Any] | None:
-        node = must_get(path)
-        return decode(node.value).to_json() if node.value else None
+        record = buckets.get(store, path) if must_get(path).value else None
+        return None if record is None else record.to_json()
 
     @router.get("/zk/ls", tags=["Zookeeper"], summary="List the children of a node")
     def ls(path: PathParam) -> list[str]:
