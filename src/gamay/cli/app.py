@@ -12,15 +12,21 @@ app = typer.Typer(
 )
 start_app = typer.Typer(help="Start a cluster or one of its roles.", no_args_is_help=True)
 segment_app = typer.Typer(help="Look into segments.", no_args_is_help=True)
+topic_app = typer.Typer(help="Make and change topics of the embedded stream.", no_args_is_help=True)
 quickstart_app = typer.Typer(help="See Gamay at work on real data.", no_args_is_help=True)
 app.add_typer(start_app, name="start")
 app.add_typer(segment_app, name="segment")
+app.add_typer(topic_app, name="topic")
 app.add_typer(quickstart_app, name="quickstart")
 app.add_typer(admin.app, name="admin")
 
 DataDir = Annotated[Path, typer.Option("--data-dir", help="The folder that holds everything; made when missing.")]
 ControllerPort = Annotated[int, typer.Option(help="Port of the controller's REST interface.")]
 BrokerPort = Annotated[int, typer.Option(help="Port of the broker's query interface.")]
+TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
+Retention = Annotated[Optional[str], typer.Option(help="Remove messages older than this, as 7d.")]  # noqa: UP045
+RetentionSize = Annotated[Optional[str], typer.Option(help="Most that a partition keeps, as 10G.")]  # noqa: UP045
+SegmentSize = Annotated[Optional[str], typer.Option(help="Size of a partition's files, as 128M.")]  # noqa: UP045
 ServerPort = Annotated[int, typer.Option(help="Port of the server's admin interface.")]
 
 
@@ -90,6 +96,62 @@ def segment_show(path: Annotated[Path, typer.Argument(help="A segment's folder o
     from gamay.cli.run import show_segment
 
     show_segment(path)
+
+
+@topic_app.command("create")
+def topic_create(
+    topic: TopicName,
+    data_dir: DataDir,
+    partitions: Annotated[int, typer.Option(help="How many partitions it has.")] = 1,
+    retention: Retention = None,
+    retention_size: RetentionSize = None,
+    segment_size: SegmentSize = None,
+) -> None:
+    """Make a topic."""
+    from gamay.cli.streams import create_topic
+
+    settings = {"retention": retention, "retention_size": retention_size, "segment_size": segment_size}
+    create_topic(data_dir, topic, partitions, settings)
+
+
+@topic_app.command("alter")
+def topic_alter(
+    topic: TopicName,
+    data_dir: DataDir,
+    partitions: Annotated[Optional[int], typer.Option(help="The new number of partitions; it can only grow.")] = None,  # noqa: UP045
+    retention: Retention = None,
+    retention_size: RetentionSize = None,
+    segment_size: SegmentSize = None,
+) -> None:
+    """Give a topic more partitions, or change what it keeps."""
+    from gamay.cli.streams import alter_topic
+
+    settings = {"retention": retention, "retention_size": retention_size, "segment_size": segment_size}
+    alter_topic(data_dir, topic, partitions, settings)
+
+
+@topic_app.command("list")
+def topic_list(data_dir: DataDir) -> None:
+    """Print the topics: name, number of partitions, first and next offset of each partition."""
+    from gamay.cli.streams import list_topics
+
+    list_topics(data_dir)
+
+
+@app.command("produce")
+def produce(
+    topic: TopicName,
+    data_dir: DataDir,
+    partition: Annotated[Optional[int], typer.Option(help="Append to this partition, else to each in turn.")] = None,  # noqa: UP045
+    key: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="COLUMN", help="Choose the partition by this column's value, as Kafka does."),
+    ] = None,
+) -> None:
+    """Append JSON lines from standard input to a topic, and return when they are durable."""
+    from gamay.cli.streams import produce
+
+    produce(data_dir, topic, partition, key)
 
 
 @quickstart_app.command("batch")

@@ -21,6 +21,11 @@ class Layout:
         return self.root / "deepstore"
 
     @property
+    def streams(self) -> Path:
+        """The topics of the embedded stream."""
+        return self.root / "streams"
+
+    @property
     def server(self) -> Path:
         """The server's unpacked copies; they can be made again from the deep store."""
         return self.root / "server"

@@ -15,7 +15,10 @@ from gamay.ingest.stream.spi import ALL_FIELDS, InputFields, MessageDecoder, Str
 STREAMS = "gamay.streams"
 DECODERS = "gamay.decoders"
 
-_BUILT_IN: Mapping[str, Mapping[str, str]] = {STREAMS: {}, DECODERS: {}}
+_BUILT_IN: Mapping[str, Mapping[str, str]] = {
+    STREAMS: {"log": "gamay.ingest.stream.log.plugin:LogStream"},
+    DECODERS: {},
+}
 _PINOT_CLASSES: Mapping[str, Mapping[str, str]] = {STREAMS: {}, DECODERS: {}}
 
 

@@ -1,0 +1,197 @@
+"""The stream type `log`: consumers and metadata of embedded topics."""
+
+import fcntl
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import ClassVar
+
+from gamay.base.clock import Clock
+from gamay.base.errors import InvalidConfigError, NotFoundError
+from gamay.ingest.stream.config import StreamConfig
+from gamay.ingest.stream.log import files
+from gamay.ingest.stream.log.reader import PartitionReader, earliest, offset_at_time
+from gamay.ingest.stream.log.topic import Topic, open_topic
+from gamay.ingest.stream.log.writer import ensure_recovered
+from gamay.ingest.stream.offsets import IntegerOffset, Offset, OffsetCriteria, OffsetKind, parse_integer_offset
+from gamay.ingest.stream.spi import MessageBatch, PermanentStreamError, StreamContext
+from gamay.storage.files import atomic_write
+
+_FETCH_BYTES = 16 << 20
+_FOLDER_KEY = "folder"
+
+
+class LogStream:
+    """A topic of the embedded log as `StreamConsumerFactory`."""
+
+    properties: ClassVar[frozenset[str]] = frozenset({_FOLDER_KEY})
+    takes_client_properties: ClassVar[bool] = False
+
+    def __init__(self, config: StreamConfig, context: StreamContext) -> None:
+        folder = Path(config.properties[_FOLDER_KEY]) if _FOLDER_KEY in config.properties else context.folder
+        if folder is None:
+            raise InvalidConfigError(
+                f"{config.property_key(_FOLDER_KEY)} is required here: without a data folder, nothing tells where topics lie"
+            )
+        self._config = config
+        self._context = context
+        self._folder = folder
+
+    def parse_offset(self, text: str) -> Offset:
+        """Read an offset of the log, a whole number."""
+        return parse_integer_offset(text)
+
+    def partition_consumer(self, partition: int) -> PartitionReader:
+        """Return a consumer of a partition; raises PermanentStreamError when there is no such topic or partition."""
+        topic = self._topic()
+        try:
+            return PartitionReader(topic, partition, self._context.clock)
+        except NotFoundError as error:
+            raise PermanentStreamError(str(error)) from error
+
+    def stream_consumer(self, group: str) -> "LogGroupConsumer":
+        """Return a member of a consumer group."""
+        return LogGroupConsumer(self, group)
+
+    def metadata(self) -> "LogMetadata":
+        """Return the topic's metadata; raises PermanentStreamError when there is no such topic."""
+        return LogMetadata(self._topic(), self._context.clock)
+
+    @property
+    def criteria(self) -> OffsetCriteria:
+        """Where a group without a checkpoint begins."""
+        return self._config.offset_criteria
+
+    @property
+    def group_root(self) -> Path:
+        """Where the checkpoints of groups lie."""
+        return self._topic().folder / "groups"
+
+    def _topic(self) -> Topic:
+        try:
+            return open_topic(self._folder, self._config.topic)
+        except NotFoundError as error:
+            raise PermanentStreamError(str(error)) from error
+
+
+class LogMetadata:
+    """A `StreamMetadataProvider`; it holds nothing open."""
+
+    def __init__(self, topic: Topic, clock: Clock) -> None:
+        self._topic = topic
+        self._clock = clock
+
+    def partition_ids(self) -> tuple[int, ...]:
+        """Return the ids, 0 to the number of partitions less one."""
+        return tuple(range(self._topic.config().partitions))
+
+    def offset(self, partition: int, criteria: OffsetCriteria) -> Offset:
+        """Return the offset that a criterion asks for. Times are those of whole blocks: a block's first message is meant."""
+        folder = self._folder(partition)
+        if criteria.kind is OffsetKind.SMALLEST:
+            return IntegerOffset(earliest(folder))
+        end = self._end(partition)
+        time = criteria.timestamp_ms(self._clock.now_ms())
+        return IntegerOffset(end if time is None else offset_at_time(folder, time, end))
+
+    def latest_offset(self, partition: int) -> Offset:
+        """Return the offset behind the last durable message."""
+        return IntegerOffset(self._end(partition))
+
+    def close(self) -> None:
+        """Do nothing: there is nothing open."""
+
+    def _end(self, partition: int) -> int:
+        folder = self._folder(partition)
+        ensure_recovered(self._topic, partition, self._clock)
+        state = files.SharedState(folder)
+        try:
+            return state.durable
+        finally:
+            state.close()
+
+    def _folder(self, partition: int) -> Path:
+        try:
+            return self._topic.partition_folder(partition)
+        except NotFoundError as error:
+            raise PermanentStreamError(str(error)) from error
+
+
+class LogGroupConsumer:
+    """A `StreamLevelConsumer`: each partition belongs to one member of the group, for as long as its process lives.
+
+    A member takes every partition that no other member has. Checkpoints are files, one for each partition.
+    """
+
+    def __init__(self, stream: LogStream, group: str) -> None:
+        """Join the group; raises InvalidConfigError for a name that cannot be that of a folder."""
+        if not group or not set(group) <= set(_GROUP_LETTERS) or group.startswith("."):
+            raise InvalidConfigError(
+                f"'{group}' cannot be the name of a consumer group; use letters, digits, '.', '_' and '-'"
+            )
+        self._stream = stream
+        self._folder = stream.group_root / group
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._metadata = stream.metadata()
+        self._owned: dict[int, tuple[int, PartitionReader]] = {}
+        self._position: dict[int, Offset] = {}
+        self._turn = 0
+
+    def fetch(self, max_messages: int, timeout_ms: int) -> Mapping[int, MessageBatch]:
+        """Return the next messages of one partition after the other; see `StreamLevelConsumer.fetch`."""
+        self._take_free_partitions()
+        found: dict[int, MessageBatch] = {}
+        left = max_messages
+        partitions = sorted(self._owned)
+        for step in range(len(partitions)):
+            partition = partitions[(self._turn + step) % len(partitions)]
+            wait = timeout_ms // len(partitions) if not found else 0
+            batch = self._owned[partition][1].fetch(self._position[partition], left, _FETCH_BYTES, wait)
+            self._position[partition] = batch.next_offset
+            if len(batch) or batch.gap is not None:
+                found[partition] = batch
+                left -= len(batch)
+            if left <= 0:
+                break
+        self._turn += 1
+        return found
+
+    def position(self) -> Mapping[int, Offset]:
+        """Return the position of each partition that this member owns."""
+        return dict(self._position)
+
+    def commit(self) -> Mapping[int, Offset]:
+        """Write the checkpoints."""
+        for partition, offset in self._position.items():
+            atomic_write(self._folder / f"{partition}.offset", str(offset).encode())
+        return dict(self._position)
+
+    def close(self) -> None:
+        """Let others have the partitions."""
+        for descriptor, reader in self._owned.values():
+            reader.close()
+            os.close(descriptor)
+        self._owned.clear()
+        self._position.clear()
+        self._metadata.close()
+
+    def _take_free_partitions(self) -> None:
+        for partition in self._metadata.partition_ids():
+            if partition not in self._owned:
+                descriptor = os.open(self._folder / f"{partition}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    os.close(descriptor)
+                    continue
+                self._owned[partition] = (descriptor, self._stream.partition_consumer(partition))
+                self._position[partition] = self._begin(partition)
+
+    def _begin(self, partition: int) -> Offset:
+        with suppress(FileNotFoundError):
+            return parse_integer_offset((self._folder / f"{partition}.offset").read_text())
+        return self._metadata.offset(partition, self._stream.criteria)
+
+
+_GROUP_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
