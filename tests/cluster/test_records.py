@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError
 from gamay.cluster import paths
-from gamay.cluster.assignment import assign_balanced, servers_tagged
+from gamay.cluster.assignment import servers_tagged
 from gamay.cluster.column_stats import (
     TEXT_BYTES_MAX,
     ColumnSummary,
@@ -14,7 +14,9 @@ from gamay.cluster.column_stats import (
     decode_columns,
     encode_columns,
 )
+from gamay.cluster.instance_partitions import InstancePartitions
 from gamay.cluster.invariants import InvariantError, name_problem
+from gamay.cluster.placement import Strategy, place_new
 from gamay.cluster.records import (
     ONLINE,
     Assignment,
@@ -208,26 +210,24 @@ def test_column_summaries_that_do_not_fit_lose_the_largest_columns() -> None:
 
 
 def test_segments_go_to_the_least_loaded_servers() -> None:
-    placed = assign_balanced(["a", "b", "c"], ["s1", "s2", "s3"], 2, {"old": {"s1": ONLINE}})
-    assert placed == {
-        "a": {"s2": ONLINE, "s3": ONLINE},
-        "b": {"s1": ONLINE, "s2": ONLINE},
-        "c": {"s1": ONLINE, "s3": ONLINE},
-    }
-    with pytest.raises(InvalidConfigError, match="2 replicas"):
-        assign_balanced(["a"], ["s1"], 2, {})
+    servers = InstancePartitions("p", ((("s1", "s2", "s3"),),))
+    placed = place_new(["a", "b", "c"], Strategy.BALANCED, servers, 2, {"old": {"s1": ONLINE}}, len)
+    assert placed == {"a": ("s2", "s3"), "b": ("s1", "s2"), "c": ("s3", "s1")}
+    with pytest.raises(InvalidConfigError, match="4 replicas"):
+        place_new(["a"], Strategy.BALANCED, servers, 4, {}, len)
 
 
 @given(st.integers(1, 5), st.integers(1, 40), st.data())
 def test_balanced_assignment_never_differs_by_more_than_one(
     num_servers: int, num_segments: int, data: st.DataObject
 ) -> None:
-    servers = [f"s{i}" for i in range(num_servers)]
+    servers = tuple(f"s{i}" for i in range(num_servers))
     replication = data.draw(st.integers(1, num_servers))
-    placed = assign_balanced([f"seg{i}" for i in range(num_segments)], servers, replication, {})
-    load = [sum(server in states for states in placed.values()) for server in servers]
+    segments = [f"seg{i}" for i in range(num_segments)]
+    placed = place_new(segments, Strategy.BALANCED, InstancePartitions("p", ((servers,),)), replication, {}, len)
+    load = [sum(server in chosen for chosen in placed.values()) for server in servers]
     assert max(load) - min(load) <= 1
-    assert {len(states) for states in placed.values()} == {replication}
+    assert {len(chosen) for chosen in placed.values()} == {replication}
 
 
 def test_tagged_servers() -> None:

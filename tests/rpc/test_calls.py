@@ -217,9 +217,7 @@ def test_versions_that_do_not_meet() -> None:
 
         server = await asyncio.start_server(newer, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        with pytest.raises(
-            NotSentError, match="'Server_new_1' speaks versions 5 to 6 of the query protocol"
-        ):
+        with pytest.raises(NotSentError, match="'Server_new_1' speaks versions 5 to 6 of the query protocol"):
             await Channel("127.0.0.1", port, "client", FAST).call([b"x"], 5)
         server.close()
 

@@ -15,6 +15,7 @@ TABLE_CONFIGS = f"{_ROOT}/PROPERTYSTORE/CONFIGS/TABLE"
 SEGMENTS = f"{_ROOT}/PROPERTYSTORE/SEGMENTS"
 BUCKETS = f"{_ROOT}/PROPERTYSTORE/BUCKETS"
 LINEAGES = f"{_ROOT}/PROPERTYSTORE/SEGMENT_LINEAGE"
+INSTANCE_PARTITIONS = f"{_ROOT}/PROPERTYSTORE/INSTANCE_PARTITIONS"
 
 
 def participant_config(instance: str) -> str:
@@ -75,3 +76,8 @@ def segment(table: str, name: str) -> str:
 def lineage(table: str) -> str:
     """Return the path of a typed table's lineage of replaced segments."""
     return f"{LINEAGES}/{table}"
+
+
+def instance_partitions(name: str) -> str:
+    """Return the path of stored instance partitions, `<raw table>_<kind>` or a name that tables share."""
+    return f"{INSTANCE_PARTITIONS}/{name}"

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gamay.base.errors import ConflictError, GamayError, InvalidConfigError, NotFoundError
-from gamay.cluster.assignment import assign_balanced, servers_tagged
 from gamay.cluster.records import LineageState, SegmentRecord
 from gamay.controller.context import ControllerContext
 from gamay.controller.deep_store import size_of
-from gamay.controller.tables import TableManager, server_tag
+from gamay.controller.placement import PlacementManager
+from gamay.controller.tables import TableManager
 from gamay.controller.verify import VerifiedSegment, check_matches, check_times, record_of
 from gamay.model.datetime_format import DateTimeFormat, DateTimeKind
 from gamay.segment.metadata import SegmentMetadata
@@ -229,16 +229,9 @@ class SegmentManager:
             raise PreconditionError(f"Expected CRC: {options.if_match} does not match the stored CRC: {existing.crc}")
 
     def _assign(self, table: str, names: Sequence[str]) -> None:
-        config = self.tables.get(table)
-        registry = self.context.registry
-        servers = servers_tagged(registry.instances(), server_tag(config))
-        registry.update_ideal_state(
-            table,
-            lambda ideal: ideal.with_segments(
-                assign_balanced(
-                    [name for name in names if name not in ideal.states], servers, config.replication, ideal.states
-                )
-            ),
+        placement = PlacementManager(self.context, self.tables)
+        self.context.registry.update_ideal_state(
+            table, lambda ideal: ideal.with_segments(placement.assigned(table, names, ideal))
         )
 
     def _check_not_locked(self, table: str, names: Sequence[str]) -> None:

@@ -1,0 +1,153 @@
+"""Which servers the segments of tables go to: instance partitions, as stored or as they follow from tags, and placements."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gamay.base.errors import InvalidConfigError
+from gamay.cluster import paths
+from gamay.cluster.instance_partitions import (
+    InstancePartitions,
+    choose_partitions,
+    default_partitions,
+    partitions_by_pair,
+    tagged_instances,
+)
+from gamay.cluster.llc_name import partition_of
+from gamay.cluster.placement import Strategy, place_new
+from gamay.cluster.records import ONLINE, Assignment
+from gamay.cluster.store import update
+from gamay.cluster.table_target import COMPLETED_KIND, CONSUMING_KIND, OFFLINE_KIND, TablePlan
+from gamay.cluster.znrecord import decode, encode
+from gamay.controller.context import ControllerContext
+from gamay.controller.tables import TableManager
+from gamay.model.table_config import TableConfig
+from gamay.model.table_name import TableType, raw_table_name
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementManager:
+    """Instance partitions and placements of all tables."""
+
+    context: ControllerContext
+    tables: TableManager
+
+    def stored(self, name: str) -> InstancePartitions | None:
+        """Return the instance partitions that are stored under a name."""
+        node = self.context.registry.store.get(paths.instance_partitions(name))
+        return None if node is None else InstancePartitions.from_record(decode(node.value))
+
+    def store(self, partitions: InstancePartitions) -> None:
+        """Store instance partitions under their name."""
+        value = encode(partitions.to_record())
+        update(self.context.registry.store, paths.instance_partitions(partitions.name), lambda _: value)
+
+    def remove(self, table: str, kinds: Sequence[str]) -> None:
+        """Forget the stored instance partitions of some kinds of a table."""
+        config = self.tables.get(table)
+        for kind in kinds:
+            self.context.registry.store.delete(paths.instance_partitions(partitions_name(config, kind)))
+
+    def parse(self, document: Mapping[str, object]) -> InstancePartitions:
+        """Return the instance partitions that a document describes; every instance must exist. Raises InvalidConfigError."""
+        name, groups = document.get("instancePartitionsName"), document.get("partitionToInstancesMap")
+        if not isinstance(name, str) or not isinstance(groups, dict):
+            raise InvalidConfigError("instance partitions need 'instancePartitionsName' and 'partitionToInstancesMap'")
+        found = partitions_by_pair(groups, name)
+        known = set(self.context.registry.instance_ids())
+        if missing := [instance for instance in found.instances if instance not in known]:
+            raise InvalidConfigError(f"instance partitions {name} name instances that do not exist: {', '.join(missing)}")
+        return found
+
+    def kinds(self, config: TableConfig) -> list[str]:
+        """Return the kinds of instance partitions that a table uses, without tiers."""
+        if config.table_type is TableType.OFFLINE:
+            return [OFFLINE_KIND]
+        override = config.tenants.tag_override
+        moves = COMPLETED_KIND in config.instance_assignment or COMPLETED_KIND in config.instance_partitions
+        moves = moves or (override is not None and override.realtime_completed is not None)
+        return [CONSUMING_KIND, COMPLETED_KIND] if moves else [CONSUMING_KIND]
+
+    def partitions(self, config: TableConfig, kind: str) -> InstancePartitions:
+        """Return the instance partitions of a kind (or a tier): those that are stored, else those that follow from tags.
+
+        Raises InvalidConfigError when there are too few servers.
+        """
+        found = self.stored(partitions_name(config, kind))
+        return self.computed(config, kind) if found is None else found
+
+    def computed(self, config: TableConfig, kind: str, *, existing: InstancePartitions | None = None) -> InstancePartitions:
+        """Work out instance partitions anew; with `existing`, as many instances as possible keep their places.
+
+        Raises InvalidConfigError.
+        """
+        name, table = partitions_name(config, kind), config.typed_name
+        instances = self.context.registry.instances()
+        wanted = config.instance_assignment.get(kind)
+        if wanted is None:
+            return default_partitions(name, table, tagged_instances(instances, tag_of(config, kind)))
+        streams = self._num_stream_partitions(config)
+        return choose_partitions(name, table, wanted, instances, existing=existing, num_stream_partitions=streams)
+
+    def settle(self, config: TableConfig) -> None:
+        """Store the instance partitions that a new table's config asks for, so that servers which join change nothing."""
+        for kind in [*self.kinds(config), *(tier.name for tier in config.tiers)]:
+            if kind in config.instance_assignment and self.stored(partitions_name(config, kind)) is None:
+                self.store(self.computed(config, kind))
+
+    def plan(self, table: str, changed: Iterable[InstancePartitions] = ()) -> TablePlan:
+        """Return all that decides where a table's segments lie. changed: instance partitions to use in place of others."""
+        config = self.tables.get(table)
+        own = {partitions.name: partitions for partitions in changed}
+        kinds = [*self.kinds(config), *(tier.name for tier in config.tiers)]
+        partitions = {kind: own.get(partitions_name(config, kind)) or self.partitions(config, kind) for kind in kinds}
+        records = {record.name: record for record in self.context.registry.segments(table)}
+        return TablePlan(config, partitions, records, self.context.clock.now_ms())
+
+    def assigned(self, table: str, names: Sequence[str], ideal: Assignment) -> dict[str, dict[str, str]]:
+        """Return the states of those segments that the ideal state lacks. Raises InvalidConfigError."""
+        new = [name for name in names if name not in ideal.states]
+        config = self.tables.get(table)
+        kind = OFFLINE_KIND if config.table_type is TableType.OFFLINE else self.kinds(config)[-1]
+        partitions = self.partitions(config, kind)
+        records = {name: r for name in new if (r := self.context.registry.get_segment(table, name)) is not None}
+        plan = TablePlan(config, {kind: partitions}, records, self.context.clock.now_ms())
+        strategy = plan.strategy(kind)
+        if strategy is Strategy.BALANCED:
+            partitions = self._enabled(partitions)
+        placed = place_new(new, strategy, partitions, config.replication, ideal.states, plan.partition_of)
+        return {segment: dict.fromkeys(sorted(instances), ONLINE) for segment, instances in placed.items()}
+
+    def _enabled(self, partitions: InstancePartitions) -> InstancePartitions:
+        """Leave out servers that are switched off: a new segment there would be seen by nobody."""
+        off = {i.id for i in self.context.registry.instances() if not i.enabled}
+        kept = tuple(instance for instance in partitions.groups[0][0] if instance not in off)
+        return InstancePartitions(partitions.name, ((kept,),))
+
+    def _num_stream_partitions(self, config: TableConfig) -> int:
+        ideal = self.context.registry.get_ideal_state(config.typed_name)
+        found = [p for name in ([] if ideal is None else ideal.states) if (p := partition_of(name)) is not None]
+        return 1 + max(found, default=0)
+
+
+def partitions_name(config: TableConfig, kind: str) -> str:
+    """Return the name under which instance partitions of a table are stored; tables may share those of another name."""
+    shared = config.instance_partitions.get(kind)
+    if shared is not None:
+        return shared
+    raw = raw_table_name(config.typed_name)
+    return f"{raw}_{kind}" if kind in (OFFLINE_KIND, CONSUMING_KIND, COMPLETED_KIND) else f"{raw}__TIER__{kind}"
+
+
+def tag_of(config: TableConfig, kind: str) -> str:
+    """Return the tag of the servers that hold segments of a kind."""
+    tier = next((tier for tier in config.tiers if tier.name == kind), None)
+    if tier is not None:
+        if tier.server_tag is None:
+            raise InvalidConfigError(f"tier '{kind}' of table {config.typed_name} has no serverTag")
+        return tier.server_tag
+    override, tenant = config.tenants.tag_override, config.tenants.server
+    if kind == CONSUMING_KIND and override is not None and override.realtime_consuming:
+        return override.realtime_consuming
+    if kind == COMPLETED_KIND and override is not None and override.realtime_completed:
+        return override.realtime_completed
+    return f"{tenant}_OFFLINE" if kind == OFFLINE_KIND else f"{tenant}_REALTIME"
