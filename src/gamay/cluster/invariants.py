@@ -4,6 +4,7 @@ A predicate returns None when it holds and otherwise what is wrong. A record tha
 refusing it at the write keeps the rest of the cluster from acting on it.
 """
 
+import re
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -21,7 +22,8 @@ from gamay.cluster.records import (
     SegmentRecord,
 )
 
-_ILLEGAL_IN_NAMES = frozenset('\\/:*?"<>|\0')
+_ILLEGAL_IN_NAMES = re.compile(r'[\\/:*?"<>|\x00]')
+_CONTROL = re.compile(r"[\x00-\x1f]")
 NAME_BYTES_MAX = 200
 
 Record = TypeVar("Record", SegmentRecord, Assignment, Instance, Lineage)
@@ -39,9 +41,9 @@ def name_problem(name: str) -> str | None:
     """
     if not name or name in (".", ".."):
         return f"'{name}' is not a name"
-    if illegal := sorted(set(name) & _ILLEGAL_IN_NAMES):
+    if illegal := sorted(set(_ILLEGAL_IN_NAMES.findall(name))):
         return f"'{name}' contains {' '.join(repr(c) for c in illegal)}, which no name may contain"
-    if any(ord(c) < 32 for c in name) or name != name.strip():
+    if _CONTROL.search(name) or name != name.strip():
         return f"'{name}' contains control characters, or begins or ends with blanks"
     if len(name.encode()) > NAME_BYTES_MAX:
         return f"the name '{name[:40]}…' has more than {NAME_BYTES_MAX} bytes"

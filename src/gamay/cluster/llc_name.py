@@ -4,11 +4,13 @@ Sequences of a partition begin at 0 and have no holes that anybody may rely on; 
 the time, which has only minutes.
 """
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 _SEPARATOR = "__"
 _TIME_FORMAT = "%Y%m%dT%H%MZ"
+_TIME = re.compile(r"\d{4}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3])[0-5]\dZ", re.ASCII)
 PARTITIONS_PER_TOPIC = 10_000
 
 
@@ -38,9 +40,7 @@ class LlcName:
         parts = name.split(_SEPARATOR)
         if len(parts) != 4 or not parts[0] or not _is_number(parts[1]) or not _is_number(parts[2]):
             return None
-        try:
-            datetime.strptime(parts[3], _TIME_FORMAT)
-        except ValueError:
+        if _TIME.fullmatch(parts[3]) is None:
             return None
         return cls(parts[0], int(parts[1]), int(parts[2]), parts[3])
 

@@ -33,6 +33,8 @@ _ZK_INT = {
     "segment.size.in.bytes": "size_bytes",
     "segment.realtime.numReplicas": "num_replicas",
     "segment.flush.threshold.size": "flush_threshold_rows",
+    "gamay.segment.end.time": "end_decided_ms",
+    "gamay.segment.abandoned.time": "abandoned_ms",
 }
 _ZK_TEXT = {
     "segment.start.time.raw": "start_time_raw",
@@ -47,6 +49,7 @@ _ZK_TEXT = {
     "segment.realtime.startOffset": "start_offset",
     "segment.realtime.endOffset": "end_offset",
     "gamay.segment.lost.offsets": "lost_offsets",
+    "gamay.segment.stop.reason": "stop_reason",
     "gamay.segment.columns": "column_stats",
 }
 _CUSTOM_MAP = "custom.map"
@@ -61,8 +64,10 @@ class SegmentRecord:
 
     Segments made from a stream also have: status IN_PROGRESS, COMMITTING or DONE; the offsets of their rows, from
     start_offset to before end_offset (empty until it is decided); num_replicas that consume, flush_threshold_rows at which
-    they stop. lost_offsets: `<from>,<to>` when the stream no longer had the rows before start_offset, from the end of
-    the segment before. A download_url may be empty with DONE: the servers that have the segment are its only copies.
+    they stop. end_decided_ms: when end_offset was decided, and
+    stop_reason why. abandoned_ms: since when no server may commit it, because
+    another segment took its place. lost_offsets: `<from>,<to>` when the stream no longer had the rows before start_offset,
+    from the end of the segment before. A download_url may be empty with DONE: the servers have the only copies.
     """
 
     name: str
@@ -76,6 +81,8 @@ class SegmentRecord:
     size_bytes: int = -1
     num_replicas: int = -1
     flush_threshold_rows: int = -1
+    end_decided_ms: int = -1
+    abandoned_ms: int = -1
     start_time_raw: str = ""
     end_time_raw: str = ""
     time_unit: str = ""
@@ -88,6 +95,7 @@ class SegmentRecord:
     start_offset: str = ""
     end_offset: str = ""
     lost_offsets: str = ""
+    stop_reason: str = ""
     column_stats: str = ""
     custom: Mapping[str, str] = field(default_factory=dict)
     extra: Mapping[str, str] = field(default_factory=dict)

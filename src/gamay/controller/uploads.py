@@ -42,7 +42,7 @@ class UploadManager:
 
     def archive(self, table: str, archive: Path, scratch: Path, options: PushOptions) -> SegmentRecord:
         """Add the segment in an archive, which must lie in `scratch`. Raises CorruptSegmentError and as a push does."""
-        named = _with_suffix(archive)
+        named = with_archive_suffix(archive)
         segment = verify_archive(named, scratch / "unpacked")
         return self.segments.push(table, segment, named, options)
 
@@ -58,7 +58,7 @@ class UploadManager:
             fetch(uri, archive)
             if not keep_url:
                 return self.archive(table, archive, scratch, options)
-            archive = _with_suffix(archive)
+            archive = with_archive_suffix(archive)
             segment = verify_archive(archive, scratch / "unpacked")
             return self.segments.push_metadata(table, segment.info, uri, archive.stat().st_size, options)
 
@@ -69,7 +69,7 @@ class UploadManager:
 
         Raises CorruptSegmentError, InvalidConfigError, NotFoundError.
         """
-        info = read_metadata_archive(_with_suffix(metadata_archive), scratch / "metadata")
+        info = read_metadata_archive(with_archive_suffix(metadata_archive), scratch / "metadata")
         if not copy:
             return self.segments.push_metadata(table, info, uri, -1, options)
         segment, archive = _fetched(info, uri, scratch)
@@ -84,7 +84,7 @@ class UploadManager:
         to be added stay. Raises CorruptSegmentError, InvalidConfigError, NotFoundError.
         """
         folder = scratch / "batch"
-        unpack(_with_suffix(archive), folder)
+        unpack(with_archive_suffix(archive), folder)
         lists = sorted(folder.rglob(_BATCH_LIST))
         if len(lists) != 1:
             raise CorruptSegmentError(f"the archive has {len(lists)} files '{_BATCH_LIST}', it must have one")
@@ -115,7 +115,7 @@ def _fetched(info: SegmentMetadata, uri: str, folder: Path) -> tuple[VerifiedSeg
     """Fetch the data of a segment into `folder`, and check that it is what the metadata says."""
     archive = folder / _file_name(uri)
     fetch(uri, archive)
-    archive = _with_suffix(archive)
+    archive = with_archive_suffix(archive)
     segment = verify_archive(archive, folder / "unpacked")
     if (segment.info.name, segment.info.crc) != (info.name, info.crc):
         raise CorruptSegmentError(
@@ -135,7 +135,7 @@ def _file_name(uri: str) -> str:
     return "fetched.tar.zst" if uri.partition("?")[0].endswith(".tar.zst") else "fetched.tar.gz"
 
 
-def _with_suffix(archive: Path) -> Path:
+def with_archive_suffix(archive: Path) -> Path:
     """Rename an archive so that its name says what its first bytes say."""
     with archive.open("rb") as file:
         suffix = ".tar.zst" if file.read(4) == b"\x28\xb5\x2f\xfd" else ".tar.gz"

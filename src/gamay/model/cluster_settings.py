@@ -80,12 +80,37 @@ DELETED_SEGMENTS_RETENTION = ClusterSetting(
     "how long copies of deleted segments are kept; 0 or less: not at all",
     _is_whole,
 )
+SEGMENT_COMMIT_TIMEOUT = ClusterSetting(
+    "controller.realtime.segment.commit.timeoutSeconds",
+    "a whole number greater than 0",
+    "120",
+    "seconds a server has to build and upload a consumed segment, unless it asks for more or the table's config says",
+    _is_positive,
+)
+SEGMENT_COMPLETION_TIME = ClusterSetting(
+    "max.segment.completion.time.millis",
+    "a whole number greater than 0",
+    "300000",
+    "how long a controller may take to write the records of a completed segment; after that the periodic repair does it",
+    _is_positive,
+)
+CONSUMING_SEGMENT_CONSISTENCY = ClusterSetting(
+    "pinot.server.consuming.segment.consistency.mode",
+    "RESTRICTED, PROTECTED or UNSAFE",
+    "RESTRICTED",
+    "RESTRICTED: no force commit and no pause of tables whose rows depend on rows before them (partial upsert and the like)",
+    lambda text: text.strip().upper() in ("RESTRICTED", "PROTECTED", "UNSAFE"),
+)
+
 CLUSTER_SETTINGS = (
     DEFAULT_QUERY_LIMIT,
     QUERY_RESPONSE_LIMIT,
     QUERY_LIMIT_OVERRIDE,
     NULL_HANDLING,
     DELETED_SEGMENTS_RETENTION,
+    SEGMENT_COMMIT_TIMEOUT,
+    SEGMENT_COMPLETION_TIME,
+    CONSUMING_SEGMENT_CONSISTENCY,
 )
 _BY_NAME = {setting.name: setting for setting in CLUSTER_SETTINGS}
 

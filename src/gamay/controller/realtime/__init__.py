@@ -1,0 +1,1 @@
+"""The controller's side of stream ingestion: consuming segments, their completion, and the repair of what was cut short."""

@@ -1,0 +1,148 @@
+"""How the ideal state of a table changes while its segments consume and complete. Pure functions.
+
+Every one may be applied twice, or by two controllers, with the effect of once: that, and the compare-and-set around them,
+is why an interrupted completion can be finished by anybody at any time.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+
+from gamay.cluster.llc_name import LlcName
+from gamay.cluster.records import CONSUMING, OFFLINE, ONLINE, Assignment
+
+_PAUSE_STATE = "pauseState"
+_OLD_PAUSE_FLAG = "isTablePaused"
+
+ADMINISTRATIVE = "ADMINISTRATIVE"
+
+
+@dataclass(frozen=True, slots=True)
+class PauseState:
+    """Whether consumption rests. at_ms: since when it is as it is. inactive_topics: indexes of topics that rest alone."""
+
+    paused: bool = False
+    reason: str | None = None
+    comment: str | None = None
+    at_ms: int = 0
+    inactive_topics: tuple[int, ...] = ()
+
+    def pauses(self, name: LlcName) -> bool:
+        """Whether the partition of a segment rests."""
+        return self.paused or name.topic_index in self.inactive_topics
+
+
+def pause_state(ideal: Assignment) -> PauseState:
+    """Return what an ideal state says about pausing."""
+    text = ideal.simple.get(_PAUSE_STATE)
+    if text is None:
+        return PauseState(paused=ideal.simple.get(_OLD_PAUSE_FLAG) == "true")
+    document: dict[str, Any] = orjson.loads(text)
+    return PauseState(
+        bool(document.get("paused")),
+        document.get("reasonCode"),
+        document.get("comment"),
+        int(document.get("timeInMillis") or 0),
+        tuple(document.get("indexOfInactiveTopics") or ()),
+    )
+
+
+def with_pause_state(ideal: Assignment, state: PauseState) -> Assignment:
+    """Return the ideal state with another pause state."""
+    document = {
+        "paused": state.paused,
+        "reasonCode": state.reason,
+        "comment": state.comment,
+        "timeInMillis": state.at_ms,
+        "indexOfInactiveTopics": list(state.inactive_topics),
+    }
+    simple = {key: value for key, value in ideal.simple.items() if key != _OLD_PAUSE_FLAG}
+    return replace(ideal, simple={**simple, _PAUSE_STATE: orjson.dumps(document).decode()})
+
+
+def consuming_segments(ideal: Assignment) -> dict[str, tuple[str, ...]]:
+    """Return the segments that some server consumes, with these servers."""
+    found = {
+        segment: tuple(sorted(server for server, state in states.items() if state == CONSUMING))
+        for segment, states in ideal.states.items()
+    }
+    return {segment: servers for segment, servers in sorted(found.items()) if servers}
+
+
+def is_online(states: Mapping[str, str]) -> bool:
+    """Whether a segment, instance -> state, is ONLINE on all its servers."""
+    return set(states.values()) == {ONLINE}
+
+
+def latest_segments(ideal: Assignment) -> dict[int, LlcName]:
+    """Return the segment with the highest sequence of each partition."""
+    latest: dict[int, LlcName] = {}
+    for segment in ideal.states:
+        name = LlcName.parse(segment)
+        if name is not None and (name.partition not in latest or latest[name.partition].sequence < name.sequence):
+            latest[name.partition] = name
+    return latest
+
+
+def advanced(ideal: Assignment, done: LlcName, successor: LlcName | None, servers: Sequence[str]) -> Assignment:
+    """Return the ideal state in which a segment whose end is decided is ONLINE, and its successor consumes on `servers`.
+
+    Nothing changes when the segment is ONLINE everywhere: it was advanced already. There is no successor when it is None,
+    the partition rests, or has a later segment already.
+    """
+    states = ideal.states.get(str(done))
+    if states is None or is_online(states):
+        return ideal
+    # Replicas that had stopped consuming come back by downloading.
+    changed: dict[str, dict[str, str]] = {str(done): dict.fromkeys(states, ONLINE)}
+    if successor is not None and servers and not pause_state(ideal).pauses(done):
+        latest = latest_segments(ideal)[done.partition]
+        if latest.sequence < successor.sequence:
+            changed[str(successor)] = dict.fromkeys(sorted(servers), CONSUMING)
+    return ideal.with_segments(changed)
+
+
+def continued(ideal: Assignment, last: LlcName | None, successor: LlcName, servers: Sequence[str]) -> Assignment:
+    """Return the ideal state in which a partition that nobody consumes goes on with `successor` on `servers`.
+
+    last: the segment that was the partition's latest when that was decided, None when it had none. Nothing changes when
+    it no longer is, when somebody consumes it, or when the partition rests.
+    """
+    latest = latest_segments(ideal).get(successor.partition)
+    if latest != last or pause_state(ideal).pauses(successor):
+        return ideal
+    if last is not None and CONSUMING in ideal.states[str(last)].values():
+        return ideal
+    return ideal.with_segments({str(successor): dict.fromkeys(sorted(servers), CONSUMING)})
+
+
+def replaced(ideal: Assignment, last: LlcName, successor: LlcName) -> Assignment:
+    """Return the ideal state in which the servers that consume a segment let go of it and consume `successor` instead.
+
+    Nothing changes when nobody consumes it, or it no longer is the latest of its partition.
+    """
+    states = ideal.states.get(str(last), {})
+    servers = sorted(server for server, state in states.items() if state == CONSUMING)
+    if not servers or latest_segments(ideal)[last.partition] != last:
+        return ideal
+    return ideal.with_segments(
+        {str(last): dict.fromkeys(states, OFFLINE), str(successor): dict.fromkeys(servers, CONSUMING)}
+    )
+
+
+def marked_offline(ideal: Assignment, segment: str, server: str) -> Assignment:
+    """Return the ideal state in which a server no longer consumes a segment; nothing changes if it does not."""
+    states = ideal.states.get(segment)
+    if states is None or states.get(server) != CONSUMING:
+        return ideal
+    return ideal.with_segments({segment: {**states, server: OFFLINE}})
+
+
+def revived(ideal: Assignment, segment: str) -> Assignment:
+    """Return the ideal state in which all replicas of a segment consume, if at least one does."""
+    states = ideal.states.get(segment)
+    if states is None or CONSUMING not in states.values() or OFFLINE not in states.values():
+        return ideal
+    return ideal.with_segments({segment: {s: CONSUMING if state == OFFLINE else state for s, state in states.items()}})

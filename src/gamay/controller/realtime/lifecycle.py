@@ -1,0 +1,350 @@
+"""Segments made from a stream, from the first of a partition to the next, as records and ideal states.
+
+A commit is three writes, each a compare-and-set, in this order:
+
+1. the record of the segment: IN_PROGRESS becomes DONE (pauseless tables: COMMITTING first, when the end is decided);
+2. the record of its successor, IN_PROGRESS, from the end offset on;
+3. the ideal state: the segment ONLINE, the successor CONSUMING.
+
+Only one server's commit passes 1. From then on the rest is determined: the successor's name is made from the time that 1
+wrote, so 2 and 3 can be done by anybody, again, and at once with others, with the same result. `advance` does them, for the
+controller that commits, for the one that takes over after a crash, and for the periodic repair.
+
+A segment that no server can complete any more is abandoned: a mark in its record, also a compare-and-set from IN_PROGRESS,
+makes sure that no late commit passes 1; only then another segment takes its place, from the same start offset.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from gamay.base.errors import ConflictError, GamayError, InvalidConfigError
+from gamay.cluster.completion import StopReason
+from gamay.cluster.llc_name import LlcName
+from gamay.cluster.records import COMMITTING, CONSUMING, DONE, IN_PROGRESS, Assignment, SegmentRecord
+from gamay.controller.realtime.context import RealtimeContext
+from gamay.controller.realtime.ideal_steps import advanced, continued, is_online, latest_segments, pause_state, replaced
+from gamay.controller.realtime.placement import partitions_per_server_max
+from gamay.controller.realtime.streams import TableStreams
+from gamay.controller.realtime.thresholds import CommittedSize, row_limit
+from gamay.ingest.stream.config import StreamConfig, stream_configs
+from gamay.model.table_config import TableConfig
+from gamay.model.table_name import raw_table_name
+
+_log = logging.getLogger(__name__)
+
+_MINUTE_MS = 60_000
+_NAME_ATTEMPTS_MAX = 1_000
+
+
+class CommitRefusedError(GamayError):
+    """A commit that came too late, or twice, or for a segment that another one replaces."""
+
+    http_status = 409
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a server says of the segment that it built. rows: consumed, before any compaction; size_bytes: built.
+
+    reason: value of StopReason, empty when unknown.
+    """
+
+    end_offset: str
+    rows: int
+    size_bytes: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentLifecycle:
+    """Creates, ends and succeeds consuming segments. Any thread, any number of controllers."""
+
+    context: RealtimeContext
+
+    # the first segments of a table
+
+    def first_segments(self, config: TableConfig, streams: TableStreams) -> tuple[list[SegmentRecord], Assignment]:
+        """Return the records of a new table's first segments, and its ideal state with them; nothing is written.
+
+        Raises InvalidConfigError when there are too few servers, and the errors of the stream.
+        """
+        table = config.typed_name
+        ideal = Assignment.new_table(table, config.replication)
+        partitions = streams.partitions()
+        now_ms = self.context.clock.now_ms()
+        records: list[SegmentRecord] = []
+        for partition in partitions:
+            topic = _topic(streams.configs, partition)
+            name = LlcName.new(raw_table_name(table), partition, 0, now_ms)
+            servers = self.context.servers_of(config, ideal, partition)
+            start = streams.offset(partition, topic.offset_criteria)
+            records.append(self.new_record(config, name, start, len(servers), len(partitions)))
+            ideal = ideal.with_segments({str(name): dict.fromkeys(sorted(servers), CONSUMING)})
+        return records, ideal
+
+    def new_record(
+        self,
+        config: TableConfig,
+        name: LlcName,
+        start_offset: str,
+        replicas: int,
+        num_partitions: int,
+        lost_offsets: str = "",
+    ) -> SegmentRecord:
+        """Return the record of a new consuming segment. num_partitions: of the whole table."""
+        table = config.typed_name
+        context = self.context
+        topic = _topic(stream_configs(config), name.partition)
+        servers = len(context.tagged_servers(config))
+        rows = row_limit(
+            topic.flush,
+            context.tuner(table, name.topic_index),
+            partitions_per_server_max(num_partitions, replicas, servers),
+            context.uniform,
+        )
+        return SegmentRecord(
+            str(name),
+            status=IN_PROGRESS,
+            creation_time_ms=context.clock.now_ms(),
+            start_offset=start_offset,
+            num_replicas=replicas,
+            flush_threshold_rows=rows,
+            partition_metadata=_partition_metadata(config, name, num_partitions),
+            lost_offsets=lost_offsets,
+        )
+
+    # completing
+
+    def decide_end(self, table: str, segment: str, end_offset: str, reason: str) -> SegmentRecord:
+        """Write the end of a pauseless table's segment, unless it is written already, and return the record.
+
+        reason: value of StopReason.
+
+        Raises CommitRefusedError when it has another end, or may not be committed.
+        """
+        now_ms = self.context.clock.now_ms()
+
+        def decide(record: SegmentRecord) -> SegmentRecord:
+            if record.status == COMMITTING and record.end_offset == end_offset:
+                return record
+            _check_in_progress(record)
+            return record.with_changes(status=COMMITTING, end_offset=end_offset, end_decided_ms=now_ms, stop_reason=reason)
+
+        return self._change(table, segment, decide)
+
+    def complete(self, table: str, built: SegmentRecord, committed: Committed) -> SegmentRecord:
+        """Make a segment DONE with what was built, learn from it, and return its record.
+
+        built: the record that describes the verified segment, with its download URL.
+        Raises CommitRefusedError when it is complete already, has another end, or may not be committed.
+        """
+        now_ms = self.context.clock.now_ms()
+
+        def finish(record: SegmentRecord) -> SegmentRecord:
+            if record.status == COMMITTING:
+                if record.end_offset != committed.end_offset:
+                    raise CommitRefusedError(
+                        f"segment '{record.name}' ends at offset {record.end_offset}, not at {committed.end_offset}"
+                    )
+            else:
+                _check_in_progress(record)
+            return built.with_changes(
+                status=DONE,
+                creation_time_ms=record.creation_time_ms,
+                start_offset=record.start_offset,
+                end_offset=committed.end_offset,
+                end_decided_ms=record.end_decided_ms if record.status == COMMITTING else now_ms,
+                stop_reason=record.stop_reason or committed.reason,
+                num_replicas=record.num_replicas,
+                flush_threshold_rows=record.flush_threshold_rows,
+                lost_offsets=record.lost_offsets,
+                push_time_ms=now_ms,
+                custom=record.custom,
+                extra=record.extra,
+            )
+
+        record = self._change(table, built.name, finish)
+        self._learn(table, record, committed, now_ms)
+        return record
+
+    def advance(self, table: str, segment: str, *, by_committer: bool = False) -> None:
+        """Do what is left to do once a segment's end is decided: its successor, then the ideal state. Safe at any time.
+
+        by_committer: leave it to the periodic repair when too much time has passed since the end was decided.
+        Raises NotFoundError when the table is gone, CommitRefusedError for `by_committer`.
+        """
+        context, registry = self.context, self.context.registry
+        record, ideal = registry.get_segment(table, segment), registry.must_get_ideal_state(table)
+        states = ideal.states.get(segment)
+        if record is None or record.end_decided_ms < 0 or states is None or is_online(states):
+            return
+        done = LlcName.must_parse(segment)
+        config = context.config_of(table)
+        successor: LlcName | None = None
+        servers: Sequence[str] = ()
+        if not (pause_state(ideal).pauses(done) or has_ended(record) or done.topic_index >= len(stream_configs(config))):
+            successor = done.next(record.end_decided_ms)
+            servers = self._create_successor(config, ideal, done, successor, record.end_offset)
+        if by_committer and context.clock.now_ms() - record.end_decided_ms > context.completion_time_max_ms():
+            raise CommitRefusedError(f"the completion of segment '{segment}' took too long; the repair will finish it")
+        registry.update_ideal_state(table, lambda now: advanced(now, done, successor, servers))
+        if successor is not None:
+            self._drop_unless_assigned(table, successor)
+
+    # going on where nobody consumes
+
+    def abandon(self, table: str, segment: str) -> bool:
+        """Make sure that a segment is never committed; return False when it is too late for that."""
+        now_ms = self.context.clock.now_ms()
+
+        def mark(record: SegmentRecord) -> SegmentRecord:
+            if record.status != IN_PROGRESS:
+                raise CommitRefusedError(f"segment '{segment}' is {record.status}")
+            return record if record.abandoned_ms >= 0 else record.with_changes(abandoned_ms=now_ms)
+
+        try:
+            self._change(table, segment, mark)
+        except CommitRefusedError:
+            return False
+        return True
+
+    def continue_partition(
+        self, config: TableConfig, last: LlcName | None, partition: int, start_offset: str, lost_offsets: str = ""
+    ) -> LlcName | None:
+        """Begin a new segment of a partition that nobody consumes, behind `last`; return it.
+
+        None when by the time it was to be named in the ideal state somebody else had done it, or the partition rested.
+        Raises InvalidConfigError when there are too few servers.
+        """
+        registry, table = self.context.registry, config.typed_name
+        ideal = registry.must_get_ideal_state(table)
+        servers = self.context.servers_of(config, ideal, partition)
+        num_partitions = len(latest_segments(ideal).keys() | {partition})
+        name = LlcName(raw_table_name(table), partition, 0 if last is None else last.sequence + 1, "")
+        name = self._create_anew(config, name, start_offset, len(servers), num_partitions, lost_offsets)
+        registry.update_ideal_state(table, lambda now: continued(now, last, name, servers))
+        return None if self._drop_unless_assigned(table, name) else name
+
+    def restart(self, table: str, segment: str, rows_max: int) -> LlcName | None:
+        """Let another segment with a lower row limit take the place of one that cannot be built; return it.
+
+        None when the segment is committed, or nobody consumes it any more.
+        """
+        registry, config = self.context.registry, self.context.config_of(table)
+        record, last = registry.get_segment(table, segment), LlcName.must_parse(segment)
+        if record is None or not self.abandon(table, segment):
+            return None
+        wanted = LlcName(last.table, last.partition, last.sequence + 1, "")
+        ideal = registry.must_get_ideal_state(table)
+        servers = sorted(ideal.states.get(segment, {}))
+        partitions = len(latest_segments(ideal))
+        name = self._create_anew(
+            config, wanted, record.start_offset, len(servers), partitions, record.lost_offsets, rows_max
+        )
+        registry.update_ideal_state(table, lambda now: replaced(now, last, name))
+        return None if self._drop_unless_assigned(table, name) else name
+
+    # parts
+
+    def _create_successor(
+        self, config: TableConfig, ideal: Assignment, done: LlcName, successor: LlcName, start_offset: str
+    ) -> Sequence[str]:
+        """Create the successor's record unless it is there, and return its servers."""
+        try:
+            servers: Sequence[str] = self.context.servers_of(config, ideal, done.partition)
+        except InvalidConfigError as error:
+            # Rows come in nevertheless: better fewer replicas, or untagged ones, than none.
+            _log.warning("%s; segment %s stays where %s was", error, successor, done)
+            servers = sorted(ideal.states[str(done)])
+        record = self.new_record(config, successor, start_offset, len(servers), len(latest_segments(ideal)))
+        try:
+            self.context.registry.create_segment(config.typed_name, record)
+        except ConflictError:
+            _log.info("segment %s was created by an earlier attempt", successor)
+        return servers
+
+    def _create_anew(
+        self, config: TableConfig, wanted: LlcName, start_offset: str, replicas: int, num_partitions: int,
+        lost: str, rows_max: int | None = None,
+    ) -> LlcName:  # fmt: skip
+        """Create a record under a name that no other has: names have minutes, so a taken one moves to the next minute."""
+        now_ms = self.context.clock.now_ms()
+        for attempt in range(_NAME_ATTEMPTS_MAX):
+            name = LlcName.new(wanted.table, wanted.partition, wanted.sequence, now_ms + attempt * _MINUTE_MS)
+            record = self.new_record(config, name, start_offset, replicas, num_partitions, lost)
+            if rows_max is not None:
+                record = record.with_changes(flush_threshold_rows=min(rows_max, record.flush_threshold_rows))
+            try:
+                self.context.registry.create_segment(config.typed_name, record)
+            except ConflictError:
+                continue
+            return name
+        raise ConflictError(f"no free name for segment {wanted.sequence} of partition {wanted.partition}")
+
+    def _drop_unless_assigned(self, table: str, name: LlcName) -> bool:
+        """Remove the record of a segment that did not make it into the ideal state; return whether that was so."""
+        registry = self.context.registry
+        if str(name) in registry.must_get_ideal_state(table).states:
+            return False
+        registry.delete_segment(table, str(name))
+        return True
+
+    def _change(self, table: str, segment: str, change: Callable[[SegmentRecord], SegmentRecord]) -> SegmentRecord:
+        changed: list[SegmentRecord] = []
+
+        def apply(record: SegmentRecord | None) -> SegmentRecord:
+            if record is None:
+                raise CommitRefusedError(f"table '{table}' has no segment '{segment}'")
+            changed[:] = [change(record)]
+            return changed[0]
+
+        self.context.registry.update_segment(table, segment, apply)
+        return changed[0]
+
+    def _learn(self, table: str, record: SegmentRecord, committed: Committed, now_ms: int) -> None:
+        self.context.tuner(table, LlcName.must_parse(record.name).topic_index).committed(
+            CommittedSize(
+                rows=committed.rows,
+                size_bytes=committed.size_bytes,
+                elapsed_ms=now_ms - record.creation_time_ms,
+                limit=record.flush_threshold_rows,
+                forced=committed.reason == StopReason.FORCE_COMMIT.value,
+            )
+        )
+
+
+def has_ended(record: SegmentRecord) -> bool:
+    """Whether the stream has nothing behind a segment and never will have."""
+    return record.stop_reason == StopReason.END_OF_PARTITION_GROUP.value
+
+
+def _check_in_progress(record: SegmentRecord) -> None:
+    if record.status != IN_PROGRESS:
+        raise CommitRefusedError(f"segment '{record.name}' is {record.status} already")
+    if record.abandoned_ms >= 0:
+        raise CommitRefusedError(f"segment '{record.name}' was given up, another one took its place")
+
+
+def _topic(topics: Sequence[StreamConfig], partition: int) -> StreamConfig:
+    index = LlcName("", partition, 0, "").topic_index
+    if index >= len(topics):
+        raise InvalidConfigError(f"partition {partition} is of a topic that the table no longer has")
+    return topics[index]
+
+
+def _partition_metadata(config: TableConfig, name: LlcName, num_partitions: int) -> str:
+    """Return what the partition of the stream says about the rows, where exactly one column is partitioned."""
+    columns = config.indexing.segment_partition.columns if config.indexing.segment_partition else {}
+    if len(columns) != 1:
+        return ""
+    ((column, partitioning),) = columns.items()
+    entry = {
+        "functionName": partitioning.function_name,
+        "numPartitions": num_partitions,
+        "partitions": [name.stream_partition],
+        "functionConfig": dict(partitioning.function_config) or None,
+    }
+    return orjson.dumps({"columnPartitionMap": {column: entry}}).decode()
