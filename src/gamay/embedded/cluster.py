@@ -11,13 +11,7 @@ from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.ids import RANDOM_IDS, Ids
 from gamay.broker.app import BrokerApp
 from gamay.controller.api.app import create_app
-from gamay.controller.api.services import Services
-from gamay.controller.instances import InstanceManager
-from gamay.controller.periodic import PeriodicTask, PeriodicTasks
-from gamay.controller.reload import ReloadManager
-from gamay.controller.table_documents import TableDocuments
-from gamay.controller.uploads import UploadManager
-from gamay.controller.writer import TableWriter
+from gamay.controller.periodic import PeriodicTask
 from gamay.embedded.core import HOST, LocalCluster
 from gamay.embedded.http import HttpServer
 from gamay.embedded.memory import release
@@ -26,7 +20,6 @@ from gamay.server.app import ServerApp
 
 # Queries that run at once: more would neither be done sooner nor leave the processors to those who only ask for a little.
 _QUERY_THREADS = max(4, 2 * (os.cpu_count() or 1))
-_PURGE_S = 3600  # between removals of deleted segments whose retention is over
 _RELEASE_S = 600  # between returns of memory that a burst of queries or loads has left behind
 _log = logging.getLogger(__name__)
 
@@ -75,9 +68,7 @@ class EmbeddedCluster:
             for http in self._http:
                 http.stop()
             raise
-        context = self._core.context
-        purge = PeriodicTask("RetentionManager", _PURGE_S, lambda: context.deep_store.purge(context.clock.now_ms()))
-        self._periodic = PeriodicTasks([purge, PeriodicTask("MemoryRelease", _RELEASE_S, release)], clock)
+        self._periodic = self._core.controller.periodic_tasks([PeriodicTask("MemoryRelease", _RELEASE_S, release)])
         self.controller_url = f"http://{HOST}:{controller}"
         self.broker_url = f"http://{HOST}:{broker}"
         self.server_url = f"http://{HOST}:{server}"
@@ -102,21 +93,7 @@ class EmbeddedCluster:
             return self
         self._started = True
         core = self._core
-        services = Services(
-            context=core.context,
-            schemas=core.schemas,
-            tables=core.tables,
-            documents=TableDocuments(core.context, core.schemas, core.tables),
-            segments=core.segments,
-            uploads=UploadManager(core.context, core.segments),
-            replacements=core.replacements,
-            reloads=ReloadManager(core.context),
-            writer=TableWriter(core.context, core.tables, core.segments),
-            instances=InstanceManager(core.context, core.tables),
-            periodic=self._periodic,
-            is_ready=lambda: self.ready,
-            sleep=self._stopped.wait,
-        )
+        services = core.controller.services(self._periodic, lambda: self.ready, self._stopped.wait)
         broker = BrokerApp(core.runner, self._queries, lambda: self.ready)
         apps: tuple[tuple[Any, ...], ...] = (
             (create_app(services),),

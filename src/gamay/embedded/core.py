@@ -1,6 +1,5 @@
 """All roles in one process, without HTTP: what `gamay.connect` uses, and what an embedded cluster is built around."""
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,25 +12,15 @@ from gamay.broker.runner import QueryRunner
 from gamay.cluster.embedded_store import EmbeddedStore
 from gamay.cluster.records import Instance, Role
 from gamay.cluster.registry import Registry, announce
-from gamay.controller.context import ControllerContext
 from gamay.controller.deep_store import DeepStore
-from gamay.controller.lineage import ReplaceManager
-from gamay.controller.repair import repair
-from gamay.controller.schemas import SchemaManager
-from gamay.controller.segments import SegmentManager
-from gamay.controller.tables import DEFAULT_TENANT, TableManager
-from gamay.controller.view_builder import ViewBuilder
+from gamay.controller.tables import DEFAULT_TENANT
+from gamay.embedded.controller_role import ControllerRole
 from gamay.embedded.layout import Layout
 from gamay.embedded.lock import FolderLock
 from gamay.embedded.pandas_import import keep_arrow_from_importing_pandas
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.model.table_name import raw_table_name
+from gamay.embedded.server_role import ServerRole
 from gamay.server.describe import describe_segment
-from gamay.server.executor import QueryExecutor
 from gamay.server.instance import ServerInstance
-from gamay.server.loader import SegmentLoader
-from gamay.server.rebuild import TableLayout
 
 HOST = "localhost"
 # queries over HTTP that take longer are logged
@@ -76,23 +65,30 @@ class LocalCluster:
         server = self._register_server(server_port)
         self._register(Role.CONTROLLER, controller_port, ())
         broker_id = self._register(Role.BROKER, broker_port, (f"{DEFAULT_TENANT}_BROKER",))
-        self.context = ControllerContext(
+        self.controller = ControllerRole(
+            self.registry,
             self.registry,
             DeepStore(self.layout.deep_store),
             self.layout.work,
-            clock,
-            ids,
             _LocalServers(self),
             Instance.make_id(Role.CONTROLLER, HOST, controller_port or 0),
             f"http://{HOST}:{controller_port or 0}",
+            clock,
+            ids,
         )
-        self.schemas = SchemaManager(self.registry)
-        self.tables = TableManager(self.context, self.schemas)
-        self.segments = SegmentManager(self.context, self.tables)
-        self.replacements = ReplaceManager(self.context, self.segments)
-        loader = SegmentLoader(self.layout.server, self._locate, self._layout_of, clock, ids, verify_on_use)
-        self.server = ServerInstance(server, Registry(self._server_session), loader, clock)
-        self._executor = QueryExecutor(self.server, threads or os.cpu_count() or 1)
+        self.context, self.schemas, self.tables = self.controller.context, self.controller.schemas, self.controller.tables
+        self.segments, self.replacements = self.controller.segments, self.controller.replacements
+        role = ServerRole(
+            server,
+            Registry(self._server_session),
+            self.layout.server,
+            self._locate,
+            clock,
+            ids,
+            threads=threads,
+            verify_on_use=verify_on_use,
+        )
+        self.server, self._executor = role.instance, role.executor
         self.routing = RoutingTables(self.registry)
         self.runner = QueryRunner(
             broker_id,
@@ -102,7 +98,6 @@ class LocalCluster:
             request_base=clock.now_ms() % 1_000_000,
             slow_ms=None if broker_port is None else SLOW_QUERY_MS,
         )
-        self._views = ViewBuilder(self.registry)
 
     @property
     def ready(self) -> bool:
@@ -111,12 +106,12 @@ class LocalCluster:
 
     def prepare(self) -> None:
         """Finish or undo what a crash interrupted; must come before any request."""
-        repair(self.context, self.tables, self.segments)
+        self.controller.prepare()
 
     def start(self) -> None:
         """Load the segments, and follow changes; after `prepare`."""
         self.server.start()
-        self._views.start()
+        self.controller.lead()
         self.routing.start()
         self._ready = True
 
@@ -128,7 +123,7 @@ class LocalCluster:
         self._ready = False
         self.runner.close()
         self.routing.stop()
-        self._views.stop()
+        self.controller.resign()
         self.server.stop()
         self._server_session.close()
         self._store.close()
@@ -162,13 +157,6 @@ class LocalCluster:
     def _locate(self, url: str) -> str:
         deep_store = self.context.deep_store
         return str(deep_store.path_of(url)) if deep_store.owns(url) else url
-
-    def _layout_of(self, table: str) -> TableLayout | None:
-        config = self.registry.get_table_config(table)
-        schema = self.registry.get_schema(raw_table_name(table))
-        if config is None or schema is None:
-            return None
-        return TableLayout(Schema.from_json(schema).value, TableConfig.from_json(config).value)
 
     def _register_server(self, port: int | None) -> str:
         """Return the id of this folder's server: it stays the same whatever its port is, for ideal states name it."""

@@ -1,0 +1,98 @@
+"""A controller: the managers behind its REST interface, and what it does when it leads the cluster."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from gamay.base.clock import Clock
+from gamay.base.ids import Ids
+from gamay.cluster.registry import Registry
+from gamay.controller.context import ControllerContext, Servers
+from gamay.controller.deep_store import DeepStore
+from gamay.controller.lineage import ReplaceManager
+from gamay.controller.periodic import PeriodicTask, PeriodicTasks
+from gamay.controller.repair import repair
+from gamay.controller.schemas import SchemaManager
+from gamay.controller.segments import SegmentManager
+from gamay.controller.tables import TableManager
+from gamay.controller.view_builder import ViewBuilder
+
+if TYPE_CHECKING:
+    from gamay.controller.api.services import Services
+
+Sleep: TypeAlias = Callable[[float], object]
+
+_PURGE_S = 3600  # between removals of deleted segments whose retention is over
+
+
+class ControllerRole:
+    """The parts of a controller, wired together.
+
+    registry: with what users ask for, every controller changes records by compare-and-set. lead_registry: with what only the
+    lead controller does; of a cluster with several, its store refuses to write for one that leads no more.
+    instance_id, url: of this controller.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        lead_registry: Registry,
+        deep_store: DeepStore,
+        work_dir: Path,
+        servers: Servers,
+        instance_id: str,
+        url: str,
+        clock: Clock,
+        ids: Ids,
+    ) -> None:
+        self.context = ControllerContext(registry, deep_store, work_dir, clock, ids, servers, instance_id, url)
+        self.schemas = SchemaManager(registry)
+        self.tables = TableManager(self.context, self.schemas)
+        self.segments = SegmentManager(self.context, self.tables)
+        self.replacements = ReplaceManager(self.context, self.segments)
+        self._views = ViewBuilder(lead_registry)
+
+    def prepare(self) -> None:
+        """Finish or undo what a crash interrupted; must come before any request, and while no other controller runs."""
+        repair(self.context, self.tables, self.segments)
+
+    def lead(self) -> None:
+        """Begin to do what one controller of a cluster does for all."""
+        self._views.start()
+
+    def resign(self) -> None:
+        """Let another controller do that."""
+        self._views.stop()
+
+    def periodic_tasks(self, more: Sequence[PeriodicTask] = ()) -> PeriodicTasks:
+        """Return what the lead controller does from time to time, and more that this process does."""
+        context = self.context
+        purge = PeriodicTask("RetentionManager", _PURGE_S, lambda: context.deep_store.purge(context.clock.now_ms()))
+        return PeriodicTasks([purge, *more], context.clock)
+
+    def services(
+        self, periodic: PeriodicTasks, is_ready: Callable[[], bool], sleep: Callable[[float], object]
+    ) -> "Services":
+        """Return what the REST interface calls; imported here, for `gamay.connect` has none."""
+        from gamay.controller.api.services import Services
+        from gamay.controller.instances import InstanceManager
+        from gamay.controller.reload import ReloadManager
+        from gamay.controller.table_documents import TableDocuments
+        from gamay.controller.uploads import UploadManager
+        from gamay.controller.writer import TableWriter
+
+        return Services(
+            context=self.context,
+            schemas=self.schemas,
+            tables=self.tables,
+            documents=TableDocuments(self.context, self.schemas, self.tables),
+            segments=self.segments,
+            uploads=UploadManager(self.context, self.segments),
+            replacements=self.replacements,
+            reloads=ReloadManager(self.context),
+            writer=TableWriter(self.context, self.tables, self.segments),
+            instances=InstanceManager(self.context, self.tables),
+            periodic=periodic,
+            is_ready=is_ready,
+            sleep=sleep,
+        )

@@ -1,0 +1,48 @@
+"""A server: what it has loaded, and the executor of queries on that."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from gamay.base.clock import Clock
+from gamay.base.ids import Ids
+from gamay.cluster.registry import Registry
+from gamay.model.schema import Schema
+from gamay.model.table_config import TableConfig
+from gamay.model.table_name import raw_table_name
+from gamay.server.executor import QueryExecutor
+from gamay.server.instance import ServerInstance
+from gamay.server.loader import SegmentLoader
+from gamay.server.rebuild import TableLayout
+
+
+class ServerRole:
+    """The parts of a server, wired together.
+
+    folder: for its copies of segments. locate: turns the download URL of a record into one that this process can read.
+    threads: how many work on one query; None is one for each processor.
+    """
+
+    def __init__(
+        self,
+        instance_id: str,
+        registry: Registry,
+        folder: Path,
+        locate: Callable[[str], str],
+        clock: Clock,
+        ids: Ids,
+        *,
+        threads: int | None = None,
+        verify_on_use: bool = False,
+    ) -> None:
+        self._registry = registry
+        loader = SegmentLoader(folder, locate, self._layout_of, clock, ids, verify_on_use)
+        self.instance = ServerInstance(instance_id, registry, loader, clock)
+        self.executor = QueryExecutor(self.instance, threads or os.cpu_count() or 1)
+
+    def _layout_of(self, table: str) -> TableLayout | None:
+        config = self._registry.get_table_config(table)
+        schema = self._registry.get_schema(raw_table_name(table))
+        if config is None or schema is None:
+            return None
+        return TableLayout(Schema.from_json(schema).value, TableConfig.from_json(config).value)
