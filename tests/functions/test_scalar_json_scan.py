@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gamay.base.errors import QueryError
 from gamay.functions.expression import Call, Column, Literal
@@ -109,6 +111,50 @@ def test_what_is_found_is_what_a_parser_finds(path: str) -> None:
         assert FITS[kind](value, raw), (text, kind, value, raw)
         sure += kind != kinds.UNSURE
     assert sure > len(DOCUMENTS) // 2
+
+
+@pytest.mark.parametrize("path", [*PATHS, "$.c.a", "$.b.a[0]", "$.a.b.c.a", "$['']"])
+def test_documents_known_to_be_json_hold_the_same(path: str) -> None:
+    steps = path_steps(path)
+    known = [text for text in DOCUMENTS if parse_document(text) is not MISSING]
+    known += ['{"a" : 1, "b":{"a":{"a":2},"a" :3}}', '{"":{"":1},"a":""}', '{"b":1,"a":"b:\\"","a":"{"}']
+    # of several lengths, so that blocks of 64 bytes are cut at any place
+    known += [
+        f'{{"{"n" * size}":[{"1," * (size % 7)}{{"a":{{"b":0}}}}],"a":{{"b":{size},"c":["a:","{{"]}}}}'
+        for size in range(140)
+    ]
+    texts = pa.array([*known, "x" * 70])[:-1]  # none is too near to the end of its buffer
+    found, plain = scan(texts, steps, is_json=True), scan(texts, steps)
+    assert found is not None
+    assert plain is not None
+    differ = np.flatnonzero((found.kinds != plain.kinds) & (plain.kinds != kinds.UNSURE))
+    assert not len(differ), known[differ[0]]
+    rows = np.flatnonzero(~found.is_one_of(kinds.MISSING, kinds.NESTED, kinds.UNSURE))
+    assert found.texts(rows).equals(plain.texts(rows))
+
+
+@pytest.mark.parametrize("text", DOCUMENTS[-60:])
+def test_what_is_no_json_is_read_to_its_end_and_no_further(text: str) -> None:
+    for path in PATHS:
+        found = scan(pa.array(["x" * 70, text, "x" * 70]), path_steps(path), is_json=True)
+        assert found is not None
+        assert 70 <= found.begins[1] <= 70 + len(text.encode())
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1), st.sampled_from(["{!r}", "{:.3f}", "{:.12e}"])
+)
+def test_numbers_are_read_as_python_reads_them(numbers: list[float], form: str) -> None:
+    texts = pa.array([f"[{form.format(number)}]" for number in numbers])
+    found = scan(texts, path_steps("$[0]"))
+    assert found is not None
+    rows, read = found.reals()
+    assert read.tolist() == [float(form.format(numbers[row])) for row in rows]
+    whole = scan(pa.array([f"[{int(max(min(number, 1e17), -1e17))}]" for number in numbers]), path_steps("$[0]"))
+    assert whole is not None
+    rows, integers = whole.wholes()
+    assert integers.tolist() == [int(max(min(numbers[row], 1e17), -1e17)) for row in rows]
 
 
 def test_which_paths_are_not_plain() -> None:

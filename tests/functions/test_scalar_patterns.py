@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import gamay
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import evaluate, result_type
-from gamay.functions.scalar.patterns import like, like_parts, like_pattern
+from gamay.functions.scalar.patterns import find, like, like_parts, like_pattern, needed_parts
 from gamay.functions.vector import Operand, Scalar, Vector
 from gamay.model.types import DataType
 from gamay.sql.parser import parse_expression
@@ -127,3 +127,31 @@ def test_which_patterns_have_parts() -> None:
     parts = like_parts("A%b%")
     assert parts is not None
     assert (bytes(parts.parts), parts.is_begin_fixed, parts.is_end_fixed) == (b"ab", True, False)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "needed"),
+    [
+        ("user [0-9]*7 took .*timeout$", b"user 7 took timeout"),
+        ("abc|abd", b"ab"),
+        ("abc|xyz", None),
+        ("x(abc)y?", b"x"),
+        ("(?i)abc", None),
+        ("[[:alpha:]]x", None),
+        ("a.*", b"a"),
+        ("ab{2,3}cd", b"acd"),
+        (r"\.html", b".html"),
+        (r"a\z", None),
+    ],
+)
+def test_what_a_pattern_needs(pattern: str, needed: bytes | None) -> None:
+    parts = needed_parts(pattern)
+    assert (None if parts is None else bytes(parts.parts)) == needed
+
+
+def test_texts_without_what_a_pattern_needs_do_not_match() -> None:
+    rng = random.Random(3)
+    texts = ["".join(rng.choices("abcAé0 ", k=rng.randint(0, 90))) for _ in range(2000)]
+    for pattern in ("abc", "a[bc]+c0", "^ab", "0 a|b", "(ab)+c", "A.*é", "[^a]b$", "ba{2}", "a?bc+0"):
+        expected = [re.search(pattern, text) is not None for text in texts]
+        assert find(pa.array(["left out", *texts])[1:], pattern).tolist() == expected, pattern

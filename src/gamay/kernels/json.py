@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gamay.kernels.jit import inlined, kernel
+from gamay.kernels.jit import kernel
+from gamay.kernels.lanes import byte_at, put_word, word_at
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
@@ -18,29 +19,28 @@ Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 MISSING, NULL, TRUE, FALSE, WHOLE, REAL, TEXT, ESCAPED, NESTED, LARGE, UNSURE = range(11)
 
 _BEFORE_VALUE, _BEHIND_OPENING, _BEHIND_VALUE = range(3)
-_DEPTH_MAX = 64
+DEPTH_MAX = 64
 _WHOLE_DIGITS_MAX = 18
 _NUMBER_BYTES_MAX = 40
 
 _QUOTE, _BACKSLASH, _SPACE = 34, 92, 32
-_WORDS = np.frombuffer(b"truefalsenull", np.uint8)
 
 
-@inlined
-def _skip_blanks(data: Array, position: Any, stop: Any) -> Any:
-    while position < stop and data[np.uint64(position)] <= _SPACE:
-        if data[np.uint64(position)] not in (32, 10, 13, 9):
+@kernel
+def skip_blanks(data: Any, position: Any, stop: Any) -> Any:
+    while position < stop and byte_at(data, position) <= _SPACE:
+        if byte_at(data, position) not in (32, 10, 13, 9):
             return position
         position += 1
     return position
 
 
-@inlined
-def _read_text(data: Array, position: Any, stop: Any) -> tuple[Any, Any]:
+@kernel
+def _read_text(data: Any, position: Any, stop: Any) -> tuple[Any, Any]:
     """Read a string from behind its opening quote; return (position of the closing one, kind), MISSING for what is none."""
     kind = TEXT
     while position < stop:
-        byte = data[np.uint64(position)]
+        byte = byte_at(data, position)
         if byte == _QUOTE:
             return position, kind
         if byte < _SPACE:
@@ -49,7 +49,7 @@ def _read_text(data: Array, position: Any, stop: Any) -> tuple[Any, Any]:
             position += 1
             if position >= stop:
                 return position, MISSING
-            escaped = data[np.uint64(position)]
+            escaped = byte_at(data, position)
             if escaped == 117:  # u: whether surrogates come in pairs is for the other reader
                 return position, UNSURE
             if escaped not in (_QUOTE, _BACKSLASH, 47, 98, 102, 110, 114, 116):
@@ -59,34 +59,34 @@ def _read_text(data: Array, position: Any, stop: Any) -> tuple[Any, Any]:
     return position, MISSING
 
 
-@inlined
-def _read_digits(data: Array, position: Any, stop: Any) -> Any:
-    while position < stop and 48 <= data[np.uint64(position)] <= 57:
+@kernel
+def _read_digits(data: Any, position: Any, stop: Any) -> Any:
+    while position < stop and 48 <= byte_at(data, position) <= 57:
         position += 1
     return position
 
 
 @kernel
-def _read_number(data: Array, position: Any, stop: Any) -> tuple[Any, Any]:
+def read_number(data: Any, position: Any, stop: Any) -> tuple[Any, Any]:
     """Read a number; return (position behind it, WHOLE or REAL), MISSING for what is none."""
     first = position
-    if data[np.uint64(position)] == 45:
+    if byte_at(data, position) == 45:
         position += 1
     digits = position
     position = _read_digits(data, position, stop)
-    if position == digits or (data[np.uint64(digits)] == 48 and position > digits + 1):
+    if position == digits or (byte_at(data, digits) == 48 and position > digits + 1):
         return position, MISSING
-    is_minus_zero = digits > first and data[np.uint64(digits)] == 48
+    is_minus_zero = digits > first and byte_at(data, digits) == 48
     kind = LARGE if is_minus_zero or position - digits > _WHOLE_DIGITS_MAX else WHOLE
-    if position < stop and data[np.uint64(position)] == 46:
+    if position < stop and byte_at(data, position) == 46:
         fraction = position + 1
         position = _read_digits(data, fraction, stop)
         if position == fraction:
             return position, MISSING
         kind = REAL
-    if position < stop and (data[np.uint64(position)] == 101 or data[np.uint64(position)] == 69):
+    if position < stop and (byte_at(data, position) == 101 or byte_at(data, position) == 69):
         position += 1
-        if position < stop and (data[np.uint64(position)] == 43 or data[np.uint64(position)] == 45):
+        if position < stop and (byte_at(data, position) == 43 or byte_at(data, position) == 45):
             position += 1
         power = position
         position = _read_digits(data, power, stop)
@@ -96,61 +96,75 @@ def _read_number(data: Array, position: Any, stop: Any) -> tuple[Any, Any]:
     return position, kind if position - first <= _NUMBER_BYTES_MAX else UNSURE
 
 
-@inlined
-def _is_name(data: Array, first: Any, last: Any, keys: Array, begin: Any, end: Any) -> Any:
+@kernel
+def is_name(data: Any, first: Any, last: Any, keys: Any, begin: Any, end: Any) -> Any:
     if last - first != end - begin:
         return False
     for i in range(last - first):  # noqa: SIM110 (a compiled loop)
-        if data[np.uint64(first + i)] != keys[np.uint64(begin + i)]:
+        if byte_at(data, first + i) != byte_at(keys, begin + i):
             return False
     return True
 
 
-@inlined
-def _read_word(data: Array, position: Any, stop: Any) -> tuple[Any, Any]:
+@kernel
+def _has_bytes(data: Any, position: Any, first: Any, second: Any, third: Any) -> Any:
+    found = byte_at(data, position) == first and byte_at(data, position + 1) == second
+    return found and byte_at(data, position + 2) == third
+
+
+@kernel
+def _read_word(data: Any, position: Any, stop: Any) -> tuple[Any, Any]:
     """Read true, false or null; return (position behind it, kind), MISSING for what is none."""
-    if stop - position >= 4 and _is_name(data, position, position + 4, _WORDS, 0, 4):
-        return position + 4, TRUE
-    if stop - position >= 5 and _is_name(data, position, position + 5, _WORDS, 4, 9):
+    byte = byte_at(data, position)
+    if (
+        byte == 102
+        and stop - position >= 5
+        and _has_bytes(data, position + 1, 97, 108, 115)
+        and byte_at(data, position + 4) == 101
+    ):
         return position + 5, FALSE
-    if stop - position >= 4 and _is_name(data, position, position + 4, _WORDS, 9, 13):
+    if byte == 116 and stop - position >= 4 and _has_bytes(data, position + 1, 114, 117, 101):
+        return position + 4, TRUE
+    if byte == 110 and stop - position >= 4 and _has_bytes(data, position + 1, 117, 108, 108):
         return position + 4, NULL
     return position, MISSING
 
 
-@inlined
-def _read_plain(data: Array, position: Any, stop: Any) -> tuple[Any, Any]:
+@kernel
+def _read_plain(data: Any, position: Any, stop: Any) -> tuple[Any, Any]:
     """Read what is not in quotes; return (position behind it, kind), MISSING for what is none."""
-    if data[np.uint64(position)] == 45 or 48 <= data[np.uint64(position)] <= 57:
-        return _read_number(data, position, stop)
+    if byte_at(data, position) == 45 or 48 <= byte_at(data, position) <= 57:
+        return read_number(data, position, stop)
     return _read_word(data, position, stop)
 
 
 @kernel
-def _locate_one(
-    data: Array, position: Any, stop: Any, keys: Array, bounds: Array, places: Array, counts: Array, is_list: Array
+def locate_one(
+    data: Any, position: Any, stop: Any, keys: Any, bounds: Any, places: Any, steps: Any, counts: Any, is_list: Any
 ) -> tuple[Any, Any, Any]:
-    """Return (kind, begin, end) of what the path leads to in one text; counts, is_list: [_DEPTH_MAX + 1], to work with."""
-    steps = len(places)
-    kind, begin, end = MISSING, position, position
+    """Return (kind, begin, end) of what the path leads to in one text.
+
+    data, keys: the addresses of bytes; bounds, places and, to work with, counts and is_list [DEPTH_MAX + 1]: of int64.
+    """
+    kind, begin, end = np.int64(MISSING), position, position
     depth = followed = 0  # how many containers are around, and how many of them, from the outermost, lie on the path
     wanted = True  # whether the value that comes next lies on the path
     state = _BEFORE_VALUE
-    position = _skip_blanks(data, position, stop)
+    position = skip_blanks(data, position, stop)
     while position < stop and (depth > 0 or state == _BEFORE_VALUE):
-        byte = data[np.uint64(position)]
+        byte = byte_at(data, position)
         if state == _BEFORE_VALUE:
             is_target = wanted and depth == steps
-            kind = MISSING if wanted else kind  # of equal names the last one counts
+            kind = np.int64(MISSING) if wanted else kind  # of equal names the last one counts
             if byte == 123 or byte == 91:
-                if depth == _DEPTH_MAX:
+                if depth == DEPTH_MAX:
                     return UNSURE, begin, end
-                kind = NESTED if is_target else kind
+                kind = np.int64(NESTED) if is_target else kind
                 depth += 1
                 followed = depth if wanted and not is_target else followed
-                is_list[depth] = byte == 91
-                counts[depth] = 0
-                position = _skip_blanks(data, position + 1, stop)
+                put_word(is_list, depth, byte == 91)
+                put_word(counts, depth, 0)
+                position = skip_blanks(data, position + 1, stop)
                 state = _BEHIND_OPENING
                 continue
             first = position
@@ -165,36 +179,38 @@ def _locate_one(
                 return found, begin, end
             if is_target:
                 kind, begin, end = found, first, last
-            position = _skip_blanks(data, position, stop)
+            position = skip_blanks(data, position, stop)
             state = _BEHIND_VALUE
             continue
-        if byte == (93 if is_list[depth] else 125):
+        if byte == (93 if word_at(is_list, depth) else 125):
             depth -= 1
             followed = min(followed, depth)
-            position = _skip_blanks(data, position + 1, stop)
+            position = skip_blanks(data, position + 1, stop)
             state = _BEHIND_VALUE
             continue
         if state == _BEHIND_VALUE:
-            position = _skip_blanks(data, position + 1, stop)
+            position = skip_blanks(data, position + 1, stop)
             if byte != 44 or position >= stop:
                 return MISSING, begin, end
         state = _BEFORE_VALUE
         wanted = followed == depth
-        if is_list[depth]:
-            wanted = wanted and places[depth - 1] == counts[depth]
-            counts[depth] += 1
+        if word_at(is_list, depth):
+            wanted = wanted and word_at(places, depth - 1) == word_at(counts, depth)
+            put_word(counts, depth, word_at(counts, depth) + 1)
             continue
         last, found = _read_text(data, position + 1, stop)
-        if data[np.uint64(position)] != _QUOTE or found == MISSING:
+        if byte_at(data, position) != _QUOTE or found == MISSING:
             return MISSING, begin, end
         if found == UNSURE or (found == ESCAPED and wanted):
             return UNSURE, begin, end
         if wanted:
-            wanted = places[depth - 1] < 0 and _is_name(data, position + 1, last, keys, bounds[depth - 1], bounds[depth])
-        position = _skip_blanks(data, last + 1, stop)
-        if position >= stop or data[np.uint64(position)] != 58:
+            wanted = word_at(places, depth - 1) < 0 and is_name(
+                data, position + 1, last, keys, word_at(bounds, depth - 1), word_at(bounds, depth)
+            )
+        position = skip_blanks(data, last + 1, stop)
+        if position >= stop or byte_at(data, position) != 58:
             return MISSING, begin, end
-        position = _skip_blanks(data, position + 1, stop)
+        position = skip_blanks(data, position + 1, stop)
     is_whole = depth == 0 and state == _BEHIND_VALUE and position == stop
     return (kind if is_whole else MISSING), begin, end
 
@@ -207,13 +223,21 @@ def locate_values(
 
     kinds: uint8; begins, ends: int64.
     """
-    counts = np.zeros(_DEPTH_MAX + 1, np.int64)  # how many elements the arrays around have had
-    is_list = np.zeros(_DEPTH_MAX + 1, np.bool_)
+    counts = np.zeros(DEPTH_MAX + 1, np.int64)  # how many elements the arrays around have had
+    is_list = np.zeros(DEPTH_MAX + 1, np.int64)
+    steps = len(places)
     for i in range(len(kinds)):
-        kind, begin, end = _locate_one(
-            data, np.int64(offsets[i]), np.int64(offsets[i + 1]), keys, bounds, places, counts, is_list
+        kinds[i], begins[i], ends[i] = locate_one(
+            data.ctypes.data,
+            np.int64(offsets[i]),
+            np.int64(offsets[i + 1]),
+            keys.ctypes.data,
+            bounds.ctypes.data,
+            places.ctypes.data,
+            steps,
+            counts.ctypes.data,
+            is_list.ctypes.data,
         )
-        kinds[i], begins[i], ends[i] = kind, begin, end
 
 
 @kernel

@@ -1,55 +1,111 @@
-"""Tests of texts that lie end to end: `data` uint8, text i is data[offsets[i]:offsets[i + 1]]."""
+"""Tests of texts that lie end to end: `data` uint8, text i is data[offsets[i]:offsets[i + 1]].
+
+A part is looked for 64 places at a time, by its first and its last byte (Wojciech Muła: SIMD-friendly algorithms for
+substring searching). Each byte of a part comes with bits that are ignored: 32 for a letter in any case, else 0.
+"""
 
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from gamay.kernels.jit import kernel
+from gamay.kernels.lanes import LANES, bits_equal, byte_at, trailing_zeros, word_at
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
-# lower-case letters of ASCII; all bytes beyond ASCII become 255, which no part of a pattern has
-_FOLDED = np.array([b + 32 if 65 <= b <= 90 else b if b < 128 else 255 for b in range(256)], np.uint8)
+
+@kernel
+def _is_part(data: Any, position: Any, part: Any, ignored: Any, size: Any) -> Any:
+    for k in range(size):  # noqa: SIM110 (a compiled loop)
+        if byte_at(data, position + k) | byte_at(ignored, k) != byte_at(part, k):
+            return False
+    return True
 
 
 @kernel
-def _find_part(data: Array, position: Any, latest: Any, part: Array) -> Any:
-    """Return the position behind the first occurrence of a part that begins at `latest` at the latest; -1 without any."""
-    size = len(part)
-    first = part[0]
+def _find_part(data: Any, length: Any, position: Any, latest: Any, part: Any, ignored: Any, size: Any) -> Any:
+    """Return the position behind the first occurrence of a part that begins at `latest` at the latest; -1 without any.
+
+    data, part, ignored: addresses; length: of the data.
+    """
+    first, first_ignored = np.uint8(byte_at(part, 0)), np.uint8(byte_at(ignored, 0))
+    last, last_ignored = np.uint8(byte_at(part, size - 1)), np.uint8(byte_at(ignored, size - 1))
+    while position <= latest and position + size - 1 + LANES <= length:
+        begins = bits_equal(data, position, first, first_ignored)
+        begins &= bits_equal(data, position + size - 1, last, last_ignored)
+        if latest - position < LANES - 1:
+            begins &= (np.uint64(1) << np.uint64(latest - position + 1)) - np.uint64(1)
+        while begins != 0:
+            place = position + trailing_zeros(begins)
+            if _is_part(data, place + 1, part + 1, ignored + 1, size - 2):
+                return place + size
+            begins &= begins - np.uint64(1)
+        position += LANES
     while position <= latest:
-        if _FOLDED[data[np.uint64(position)]] == first:
-            k = np.int64(1)
-            while k < size and _FOLDED[data[np.uint64(position + k)]] == part[np.uint64(k)]:
-                k += 1
-            if k == size:
-                return position + size
+        if _is_part(data, position, part, ignored, size):
+            return position + size
         position += 1
     return np.int64(-1)
 
 
 @kernel
-def match_parts(
-    data: Array, offsets: Array, parts: Array, bounds: Array, is_begin_fixed: bool, is_end_fixed: bool, out: Array
-) -> None:
-    """Set out[i] (bool) where a text holds all parts one after the other, in any case of its ASCII letters.
+def _match_one(
+    data: Any,
+    length: Any,
+    position: Any,
+    stop: Any,
+    parts: Any,
+    ignored: Any,
+    bounds: Any,
+    between: Any,
+    is_begin_fixed: Any,
+    is_end_fixed: Any,
+) -> Any:
+    if is_end_fixed:  # the end is looked at first, and cut off
+        begin = word_at(bounds, between)
+        size = word_at(bounds, between + 1) - begin
+        stop -= size
+        if stop < position or not _is_part(data, stop, parts + begin, ignored + begin, size):
+            return False
+    for k in range(between):
+        begin = word_at(bounds, k)
+        size = word_at(bounds, k + 1) - begin
+        latest = stop - size
+        if k == 0 and is_begin_fixed:
+            latest = min(latest, position)
+        position = _find_part(data, length, position, latest, parts + begin, ignored + begin, size)
+        if position < 0:
+            return False
+    return True
 
-    parts: lower-case ASCII (uint8), part k is parts[bounds[k]:bounds[k + 1]], none is empty. is_begin_fixed: the first one
-    is the beginning of the text; is_end_fixed: the last one is its end.
+
+@kernel
+def match_parts(
+    data: Array,
+    offsets: Array,
+    parts: Array,
+    ignored: Array,
+    bounds: Array,
+    is_begin_fixed: bool,
+    is_end_fixed: bool,
+    out: Array,
+) -> None:
+    """Set out[i] (bool) where a text holds all parts one after the other.
+
+    parts, ignored: uint8, part k is parts[bounds[k]:bounds[k + 1]], int64, none is empty. is_begin_fixed: the first one is
+    the beginning of the text; is_end_fixed: the last one is its end.
     """
-    between = len(bounds) - 2 if is_end_fixed else len(bounds) - 1
+    between = np.int64(len(bounds) - 2 if is_end_fixed else len(bounds) - 1)
     for i in range(len(out)):
-        position, stop = np.int64(offsets[i]), np.int64(offsets[i + 1])
-        if is_end_fixed:  # the end is looked at first, and cut off
-            size = bounds[between + 1] - bounds[between]
-            stop -= size
-            if stop < position or _find_part(data, stop, stop, parts[bounds[between] : bounds[between + 1]]) < 0:
-                out[i] = False
-                continue
-        for k in range(between):
-            part = parts[bounds[k] : bounds[k + 1]]
-            latest = position if k == 0 and is_begin_fixed else stop
-            position = _find_part(data, position, min(latest, stop - len(part)), part)
-            if position < 0:
-                break
-        out[i] = position >= 0
+        out[i] = _match_one(
+            data.ctypes.data,
+            np.int64(len(data)),
+            np.int64(offsets[i]),
+            np.int64(offsets[i + 1]),
+            parts.ctypes.data,
+            ignored.ctypes.data,
+            bounds.ctypes.data,
+            between,
+            is_begin_fixed,
+            is_end_fixed,
+        )

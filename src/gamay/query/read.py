@@ -24,6 +24,11 @@ def read_column(column: Column, block: Block) -> Operand:
     return read_values(column, block)
 
 
+def is_raw_text(column: Column) -> bool:
+    """Tell whether a column's values are of variable width without a dictionary, to be read in small blocks."""
+    return column.dictionary is None and not column.data_type.is_fixed_width
+
+
 def read_values(column: Column, block: Block) -> Vector:
     """Return the column's values at the rows of a block, decoded."""
     if isinstance(block, AllDocs):

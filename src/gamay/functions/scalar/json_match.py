@@ -18,16 +18,16 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.conditions import parse_condition
 from gamay.functions.expression import Call, Column, Expression, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
-from gamay.functions.scalar.convert import to_vector
-from gamay.functions.scalar.define import check_count, each, fixed, scalar, wrong
+from gamay.functions.scalar.convert import convert, to_vector
+from gamay.functions.scalar.define import check_count, wrong
 from gamay.functions.scalar.json_conditions import Compare, Condition, Joined, Leaf, Path, Record, fitting
-from gamay.functions.scalar.json_path import Extraction, json_text
+from gamay.functions.scalar.json_path import Extraction, holds_json, json_text
 from gamay.functions.scalar.json_scan import scan
 from gamay.functions.scalar.json_steps import MISSING, parse_document, path_steps
 from gamay.functions.scalar.patterns import compiled, like
 from gamay.functions.scalar.values import of_distinct
 from gamay.functions.text import literal_text
-from gamay.functions.vector import Operand, Vector
+from gamay.functions.vector import Operand, Scalar, Vector
 from gamay.model.types import DataType
 
 STRING, BOOLEAN = DataType.STRING, DataType.BOOLEAN
@@ -82,11 +82,14 @@ class JsonFilter:
             return False
         return any(map(self.test, flatten(node, self.paths))) != self.absent
 
-    def matches_all(self, documents: pa.StringArray) -> Any:
-        """Tell which documents fit: bool [n]; None where paths are not names alone, which lead to one place."""
+    def matches_all(self, documents: pa.StringArray, *, is_json: bool = False) -> Any:
+        """Tell which documents fit: bool [n]; None where paths are not names alone, which lead to one place.
+
+        is_json: whether every document is known to be JSON.
+        """
         if self.absent or not all(kind == "key" for path in self.paths for kind, _ in path):
             return None
-        columns = {path: found for path in self.paths if (found := scan(documents, path)) is not None}
+        columns = {path: found for path in self.paths if (found := scan(documents, path, is_json=is_json)) is not None}
         return fitting(self.test, columns, self.matches, documents)
 
 
@@ -202,20 +205,37 @@ _MAKERS: dict[str, Callable[[list[str]], Callable[[str], bool]]] = {
 
 
 def _match_type(call: Call, types: Sequence[ValueType]) -> ValueType:
-    text = call.args[1]
-    if isinstance(text, Literal):
-        json_filter("jsonMatch", str(text.value))
+    check_count("jsonMatch", len(types), 2, 3)
+    if types[0][1]:
+        raise wrong("jsonMatch", "argument 1 must be single-value")
+    for position, argument in enumerate(call.args[1:], 2):
+        if not isinstance(argument, Literal):
+            raise wrong("jsonMatch", f"argument {position} must be a constant")
+    if (text := _condition(call)) is not None:
+        json_filter("jsonMatch", text)
     return BOOLEAN, False
 
 
-@scalar("jsonMatch", params=(each(STRING), fixed(STRING), fixed(STRING)), returns=_match_type, optional=1)
-def json_match(document: Any, filter_: str, options: str = "") -> Vector:
+def _condition(call: Call) -> str | None:
+    condition = call.args[1]
+    return str(condition.value) if isinstance(condition, Literal) and condition.value is not None else None
+
+
+def _match(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
     """Whether a document fits a condition such as `'"$.items[*].kind" = ''x'' AND "$.items[*].price" > 3'`."""
-    condition = json_filter("jsonMatch", filter_)
-    flags = condition.matches_all(document)
-    if flags is not None:
-        return Vector(BOOLEAN, flags)
-    return of_distinct("jsonMatch", Vector(STRING, document), condition.matches, BOOLEAN)
+    text = _condition(call)
+    if text is None or any(isinstance(arg, Scalar) and arg.value is None for arg in args):
+        return Scalar(None, BOOLEAN)
+    condition = json_filter("jsonMatch", text)
+    constant = isinstance(args[0], Scalar)
+    documents = to_vector(convert(args[0], STRING), 1 if constant else num_rows)
+    flags = condition.matches_all(documents.values, is_json=holds_json(call, args[0]))
+    if flags is None:
+        flags = of_distinct("jsonMatch", Vector(STRING, documents.values), condition.matches, BOOLEAN).values
+    return Scalar(bool(flags[0]), BOOLEAN) if constant else Vector(BOOLEAN, flags, None, documents.nulls)
+
+
+register_scalar(["jsonMatch"], ScalarFunction("jsonMatch", 2, 3, _match_type, _match))
 
 
 # -- jsonExtractIndex

@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.expression import Call, Literal
+from gamay.functions.expression import Call, Column, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.casting import type_named
 from gamay.functions.scalar.convert import (
@@ -119,12 +119,15 @@ class Extraction:
             nulls = missing[codes] if nulls is None else nulls | missing[codes]
         return Vector(self.type, take(array_of(filled, self.type), codes), None, nulls)
 
-    def plain_results(self, documents: Vector, steps: Sequence[Step], find: Callable[[str], Any]) -> Vector | None:
+    def plain_results(
+        self, documents: Vector, steps: Sequence[Step], find: Callable[[str], Any], *, is_json: bool = False
+    ) -> Vector | None:
         """Return what `results` returns, for a plain path and type; None where either is not.
 
+        is_json: whether every document is known to be JSON.
         Documents that hold something rare at the path, or anything rare elsewhere, are left to `find`.
         """
-        found = None if self.multi_value or self.type not in _SCANNED else scan(documents.values, steps)
+        found = None if self.multi_value or self.type not in _SCANNED else scan(documents.values, steps, is_json=is_json)
         if found is None:
             return None
         values, is_read = _scanned(found, self.type)
@@ -184,6 +187,11 @@ def _scanned(found: Found, to: DataType) -> tuple[Any, Any]:
     return values[is_read], is_read
 
 
+def holds_json(call: Call, document: Operand) -> bool:
+    """Tell whether the first argument of a call is a column of JSON: its texts were read when they were taken in."""
+    return isinstance(call.args[0], Column) and document.type is DataType.JSON
+
+
 def _default(name: str, value: Any, result: DataType, multi_value: bool) -> Any:
     if value is None:
         return None
@@ -215,7 +223,8 @@ def _extract(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
     parse = _parse_exactly if extraction.type is DataType.BIG_DECIMAL else parse_document
     steps = path_steps(extraction.path)
     find = lambda text: read_path(parse(text), steps)  # noqa: E731
-    results = extraction.plain_results(documents, steps, find) or extraction.results(documents, find)
+    is_json = holds_json(call, document)
+    results = extraction.plain_results(documents, steps, find, is_json=is_json) or extraction.results(documents, find)
     if not constant:
         return results
     missing = results.nulls is not None and bool(results.nulls[0])

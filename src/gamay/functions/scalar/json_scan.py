@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 from gamay.functions.arrow import binary_buffers
 from gamay.functions.scalar.json_steps import Step
 from gamay.kernels.json import ESCAPED, LARGE, MISSING, NULL, REAL, UNSURE, WHOLE, copy_slices, locate_values
+from gamay.kernels.json_columns import locate_in_documents
+from gamay.kernels.numbers import parse_reals, parse_wholes
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
@@ -61,16 +63,24 @@ class Found:
     def wholes(self) -> tuple[Array, Array]:
         """Return the rows with whole numbers, and these: int64."""
         rows = self.rows(WHOLE)
-        return rows, pc.cast(self.texts(rows), pa.int64()).to_numpy()
+        numbers = np.empty(len(rows), np.int64)
+        parse_wholes(self.data, self.begins[rows], self.ends[rows], numbers)
+        return rows, numbers
 
     def reals(self) -> tuple[Array, Array]:
         """Return the rows with other numbers, and these: float64."""
         rows = self.rows(REAL)
-        return rows, pc.cast(self.texts(rows), pa.float64()).to_numpy()
+        numbers, is_left = np.empty(len(rows)), np.empty(len(rows), np.bool_)
+        if parse_reals(self.data, self.begins[rows], self.ends[rows], numbers, is_left):
+            numbers[is_left] = pc.cast(self.texts(rows[is_left]), pa.float64()).to_numpy()
+        return rows, numbers
 
 
-def scan(documents: pa.StringArray, steps: Sequence[Step]) -> Found | None:
-    """Look for a path in each document; None where it is not made of names and positions from the front only."""
+def scan(documents: pa.StringArray, steps: Sequence[Step], *, is_json: bool = False) -> Found | None:
+    """Look for a path in each document; None where it is not made of names and positions from the front only.
+
+    is_json: whether every document is known to be JSON, as those of a column of that type are.
+    """
     if not all(kind == "key" or (kind == "index" and argument >= 0) for kind, argument in steps):
         return None
     names = [argument.encode() if kind == "key" else b"" for kind, argument in steps]
@@ -81,5 +91,6 @@ def scan(documents: pa.StringArray, steps: Sequence[Step]) -> Found | None:
     offsets, data = binary_buffers(documents)
     count = len(documents)
     kinds, begins, ends = np.empty(count, np.uint8), np.empty(count, np.int64), np.empty(count, np.int64)
-    locate_values(data, offsets, keys, bounds, places, kinds, begins, ends)
+    locate = locate_in_documents if is_json and steps else locate_values
+    locate(data, offsets, keys, bounds, places, kinds, begins, ends)
     return Found(kinds, begins, ends, data)

@@ -5,6 +5,7 @@ Python once for each distinct value. `\\d`, `\\w`, `\\s` and case mean ASCII, as
 """
 
 import re
+import re._parser as _parser  # type: ignore[import-not-found]
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -29,6 +30,11 @@ from gamay.model.types import DataType
 
 STRING, INT, BOOLEAN = DataType.STRING, DataType.INT, DataType.BOOLEAN
 _ASCII_MAX = 127
+_CASE_BIT = 32
+# fewer texts are matched at once
+_FEW = 16
+# texts for each one that contains what a pattern needs, from which it pays to take these out
+_RARE = 3
 
 _CLASSES = {
     "Lower": "a-z",
@@ -118,9 +124,40 @@ def _re2(pattern: str, ignore_case: bool) -> str | None:
     return translated
 
 
+@lru_cache(maxsize=512)
+def needed_parts(pattern: str) -> "LikeParts | None":
+    """Return what every match of a pattern (of Python and RE2) contains as it is, one after the other; None without any.
+
+    To look for that is much cheaper than to match the pattern, and most texts lack it.
+    """
+    if re.search(r"\[[^\]]*\[", pattern):
+        return None  # a class within a class is read in two ways
+    try:
+        tree = _parser.parse(pattern, re.ASCII)
+    except re.error:
+        return None
+    if tree.state.flags & (re.IGNORECASE | re.VERBOSE):
+        return None
+    runs = [""]
+    for operator, argument in tree:
+        if operator is _parser.LITERAL:
+            runs[-1] += chr(argument)
+        else:
+            runs.append("")
+    parts = [run for run in runs if run]
+    return LikeParts.of(parts, False, False, ignore_case=False) if parts else None
+
+
 def find(values: Values, pattern: str, ignore_case: bool = False) -> Any:
     """Tell which texts contain a match: bool [n]."""
     translated = _re2(pattern, ignore_case)
+    needed = None if ignore_case or translated is None else needed_parts(translated)
+    if translated is not None and needed is not None and len(values) > _FEW:
+        found = needed.holds(values)
+        rows = np.flatnonzero(found)
+        if len(rows) * _RARE < len(values):
+            found[rows] = np.asarray(pc.match_substring_regex(take(values, rows), translated))
+            return found
     if translated is not None:
         return np.asarray(pc.match_substring_regex(values, translated, ignore_case=ignore_case))
     search = compiled(pattern, ignore_case).search
@@ -168,10 +205,8 @@ def like(values: Values, pattern: str) -> Any:
     plain = like_parts(pattern)
     if plain is None or len(values) == 0:
         return np.asarray(pc.match_substring_regex(values, like_pattern(pattern)))
-    offsets, data = binary_buffers(values)
-    found = np.empty(len(values), np.bool_)
-    match_parts(data, offsets, plain.parts, plain.bounds, plain.is_begin_fixed, plain.is_end_fixed, found)
-    if data.max(initial=0) > _ASCII_MAX:
+    found = plain.holds(values)
+    if binary_buffers(values)[1].max(initial=0) > _ASCII_MAX:
         # beyond ASCII there are other letters that are k or s in another case
         rest = np.flatnonzero(~found)
         found[rest] = np.asarray(pc.match_substring_regex(take(values, rest), like_pattern(pattern)))
@@ -183,9 +218,28 @@ class LikeParts:
     """What stands between the % of a LIKE pattern, as `gamay.kernels.texts.match_parts` takes it."""
 
     parts: Any
+    ignored: Any
     bounds: Any
     is_begin_fixed: bool
     is_end_fixed: bool
+
+    @staticmethod
+    def of(texts: Sequence[str], is_begin_fixed: bool, is_end_fixed: bool, *, ignore_case: bool) -> "LikeParts":
+        """Return parts, none of them empty, in the form of the kernel; in lower case, if case is to be ignored."""
+        parts = [text.encode() for text in texts]
+        bounds = np.zeros(len(parts) + 1, np.int64)
+        np.cumsum([len(part) for part in parts], out=bounds[1:])
+        joined = np.frombuffer(b"".join(parts), np.uint8)
+        is_letter = (joined >= ord("a")) & (joined <= ord("z"))
+        ignored = np.where(is_letter & ignore_case, _CASE_BIT, 0).astype(np.uint8)
+        return LikeParts(joined, ignored, bounds, is_begin_fixed, is_end_fixed)
+
+    def holds(self, values: Values) -> Any:
+        """Tell which texts hold the parts one after the other: bool [n]."""
+        offsets, data = binary_buffers(values)
+        found = np.empty(len(values), np.bool_)
+        match_parts(data, offsets, self.parts, self.ignored, self.bounds, self.is_begin_fixed, self.is_end_fixed, found)
+        return found
 
 
 @lru_cache(maxsize=512)
@@ -194,12 +248,8 @@ def like_parts(pattern: str) -> LikeParts | None:
     if not pattern.isascii() or "_" in pattern or "\\" in pattern or "%" not in pattern:
         return None
     texts = pattern.lower().split("%")
-    parts = [text.encode() for text in texts if text]
-    if not parts:
-        return None
-    bounds = np.zeros(len(parts) + 1, np.int64)
-    np.cumsum([len(part) for part in parts], out=bounds[1:])
-    return LikeParts(np.frombuffer(b"".join(parts), np.uint8), bounds, texts[0] != "", texts[-1] != "")
+    parts = [text for text in texts if text]
+    return LikeParts.of(parts, texts[0] != "", texts[-1] != "", ignore_case=True) if parts else None
 
 
 # -- conditions

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.arrow import binary_buffers
 from gamay.functions.scalar.convert import array_of, by_distinct, convert_values
 from gamay.functions.scalar.define import ANY, by_value, const, each, scalar
 from gamay.functions.scalar.distinct import distinct
@@ -84,9 +85,10 @@ def bit_length(text: Any) -> Any:
 
 @scalar("length", params=(_TEXT,), returns=INT)
 def length(text: Any) -> Any:
+    offsets, data = binary_buffers(text)
+    if data.max(initial=0) < 128:
+        return np.diff(offsets)
     points = np.asarray(pc.utf8_length(text))
-    if np.array_equal(points, np.asarray(pc.binary_length(text))):
-        return points
     return points + np.asarray(pc.count_substring_regex(text, r"[\x{10000}-\x{10FFFF}]"))
 
 

@@ -140,7 +140,7 @@ class Resolver:
     def leaf(self, leaf: Leaf, survivors: int) -> Resolved:
         """Return how to answer one predicate."""
         if isinstance(leaf, Test):
-            return ExpressionScan(self._segment, leaf.expression, len(leaf.columns), self._counter)
+            return ExpressionScan(self._segment, leaf.expression, self._counter)
         column = self._segment.column(leaf.column)
         if isinstance(leaf, IsNull):
             return self.nothing() if column.null_docs is None else Indexed(column.null_docs, "bitmap")
@@ -204,7 +204,7 @@ class Resolver:
         segment = self._segment
         if column.single_value and isinstance(segment, QuerySegment) and segment.null_flags(leaf.column) is not None:
             # what stands at the place of a null need not be a value that the expression takes
-            return ExpressionScan(segment, leaf.expression, 1, self._counter)
+            return ExpressionScan(segment, leaf.expression, self._counter)
         return ValueScan(column, lambda vector: _matching(leaf, vector), self._counter)
 
 

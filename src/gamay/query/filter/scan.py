@@ -11,13 +11,14 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from gamay.functions.evaluate import evaluate
-from gamay.functions.expression import Expression
+from gamay.functions.expression import Expression, column_names
 from gamay.functions.vector import EncodedVector, Scalar, Vector
 from gamay.kernels.filter import mark_id_range, mark_id_set, mark_rows_of_id_set, mark_rows_of_values
+from gamay.kernels.tuning import RAW_TEXT_BLOCK_ROWS
 from gamay.model.types import DataType
 from gamay.query.filter.docset import SPARSE, DocSet, doc_mask
 from gamay.query.matches import AllDocs, Block, DocIds, DocList
-from gamay.query.read import column_reader, read_values
+from gamay.query.read import column_reader, is_raw_text, read_values
 from gamay.segment.spi import Column, Ids, Segment
 
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
@@ -101,6 +102,12 @@ class IdScan:
         return out
 
 
+def _in_blocks(marks: Callable[[Block], Mask], block: AllDocs | DocList) -> Mask:
+    """Return the marks of a block, found in parts that fit the cache."""
+    parts = [marks(part) for part in block.blocks(RAW_TEXT_BLOCK_ROWS)]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.zeros(0, np.bool_)
+
+
 class ValueScan:
     """Tests the values of a column: `test` gets single values and answers with one flag for each."""
 
@@ -109,12 +116,16 @@ class ValueScan:
         self._test = test
         self._counter = counter
         self.cost = (4.0 if column.data_type.is_fixed_width else 30.0) * (1 if column.single_value else 3)
+        self._is_raw_text = is_raw_text(column)
 
     def mask(self, first: int, last: int) -> Mask:
-        return self._marks(AllDocs(first, last))
+        return self._all_marks(AllDocs(first, last))
 
     def mask_at(self, docs: DocIds) -> Mask:
-        return self._marks(DocList(docs))
+        return self._all_marks(DocList(docs))
+
+    def _all_marks(self, block: AllDocs | DocList) -> Mask:
+        return _in_blocks(self._marks, block) if self._is_raw_text else self._marks(block)
 
     def _marks(self, block: Block) -> Mask:
         vector = read_values(self._column, block)
@@ -132,20 +143,25 @@ class ExpressionScan:
 
     cost = 100.0
 
-    def __init__(self, segment: Segment, expression: Expression, num_columns: int, counter: EntryCounter) -> None:
+    def __init__(self, segment: Segment, expression: Expression, counter: EntryCounter) -> None:
         self._segment = segment
         self._expression = expression
-        self._num_columns = num_columns
+        self._columns = column_names(expression)
         self._counter = counter
+        self._reads_raw_text = any(is_raw_text(segment.column(name)) for name in self._columns)
 
     def mask(self, first: int, last: int) -> Mask:
-        return self._marks(AllDocs(first, last), last - first)
+        return self._all_marks(AllDocs(first, last))
 
     def mask_at(self, docs: DocIds) -> Mask:
-        return self._marks(DocList(docs), len(docs))
+        return self._all_marks(DocList(docs))
 
-    def _marks(self, block: Block, num_rows: int) -> Mask:
-        self._counter.add(num_rows * self._num_columns)
+    def _all_marks(self, block: AllDocs | DocList) -> Mask:
+        return _in_blocks(self._marks, block) if self._reads_raw_text else self._marks(block)
+
+    def _marks(self, block: Block) -> Mask:
+        num_rows = len(block)
+        self._counter.add(num_rows * len(self._columns))
         return truth(evaluate(self._expression, column_reader(self._segment, block), num_rows), num_rows)
 
 

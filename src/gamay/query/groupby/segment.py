@@ -18,13 +18,14 @@ import numpy as np
 from gamay.base import guard
 from gamay.functions.aggregate.coding import CODES_MAX
 from gamay.functions.aggregate.spi import Partial
-from gamay.functions.expression import Column, Expression
-from gamay.kernels.tuning import SCAN_BLOCK_ROWS, ZERO_COPY_BLOCK_ROWS
+from gamay.functions.expression import Column, Expression, column_names
+from gamay.functions.vector import Operand, Vector
+from gamay.kernels.tuning import RAW_TEXT_BLOCK_ROWS, SCAN_BLOCK_ROWS, ZERO_COPY_BLOCK_ROWS
 from gamay.query.groupby.direct import DirectGroups, plan_direct
 from gamay.query.groupby.growing import GrowingGroups
 from gamay.query.groupby.merge import merge_group_tables
 from gamay.query.groupby.nullable import nullable_partials, plain_calls
-from gamay.query.groupby.states import WIDE, Reader, States, plan_states
+from gamay.query.groupby.states import WIDE, Evaluate, Reader, States, plan_states
 from gamay.query.groupby.table import AggregateCall, GroupTable, select_groups
 from gamay.query.matches import BLOCK_ROWS, AllDocs, DocList, DocMask, DocScan, Matches
 from gamay.query.pool import WorkPool
@@ -61,9 +62,10 @@ def aggregate_segment(
     options: GroupOptions = DEFAULT_OPTIONS,
 ) -> tuple[Partial, ...]:
     """Return the partial of each aggregate over all matching rows, as of one group."""
-    plain = plain_calls(aggregates, reader(AllDocs(0, 0)))
+    probe = reader(AllDocs(0, 0))
+    plain = plain_calls(aggregates, probe)
     plan = plan_states(plain, count_rows=plain is not aggregates)
-    rows = _block_rows(matches, plan.arguments)
+    rows = _block_rows(matches, plan.arguments, probe)
     only_adds, is_narrow = plan.only_adds, plan.is_narrow
 
     holders: list[guard.Holder] = []
@@ -119,7 +121,7 @@ def _grouped(
     probe = reader(AllDocs(0, 0))
     direct = plan_direct(keys, probe, aggregates, matches)
     if direct is not None:
-        rows = _block_rows(matches, direct.columns)
+        rows = _block_rows(matches, direct.columns, probe)
 
         def add_direct(piece: Matches) -> DirectGroups:
             groups = DirectGroups(direct)
@@ -136,7 +138,7 @@ def _grouped(
         return combined
     samples = [probe(key) for key in keys]
     plan = plan_states(aggregates, count_rows=False)
-    rows = _block_rows(matches, (*keys, *plan.arguments))
+    rows = _block_rows(matches, (*keys, *plan.arguments), probe)
 
     holders: list[guard.Holder] = []
 
@@ -176,11 +178,17 @@ def _first(table: GroupTable, aggregates: Sequence[AggregateCall], limit: int) -
     return GroupTable(first.keys, first.partials, limit, True)
 
 
-def _block_rows(matches: Matches, expressions: Sequence[Expression]) -> int:
+def _block_rows(matches: Matches, expressions: Sequence[Expression], probe: Evaluate) -> int:
     """Blocks are large where columns are used as they lie in the segment, and fit the cache where something is computed."""
+    if any(_is_raw_text(probe(Column(name))) for expression in expressions for name in column_names(expression)):
+        return RAW_TEXT_BLOCK_ROWS
     if not all(isinstance(expression, Column) for expression in expressions) or isinstance(matches, DocList):
         return BLOCK_ROWS
     return ZERO_COPY_BLOCK_ROWS if isinstance(matches, AllDocs) else SCAN_BLOCK_ROWS
+
+
+def _is_raw_text(operand: Operand) -> bool:
+    return isinstance(operand, Vector) and not operand.type.is_fixed_width
 
 
 def _in_threads(work: Callable[[Matches], T], matches: Matches, pool: WorkPool) -> list[T]:

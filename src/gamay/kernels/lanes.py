@@ -1,0 +1,103 @@
+"""Memory by address: bytes, words, and 64 bytes at a time, of which the wanted ones come as the bits of a number.
+
+A call of a compiled function counts references to each array that it is given, and so does one that is inlined: 5 ns each.
+A kernel that looks at a text byte by byte through helpers takes the addresses of its arrays instead (`array.ctypes.data`),
+keeps the arrays, and sees to it itself that a position is inside. The vector types of LLVM are named here, as Numba has
+none; where a processor has narrower ones, LLVM makes several of one.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import types
+from numba.extending import intrinsic
+
+LANES = 64
+
+_BYTE, _WORD = ir.IntType(8), ir.IntType(64)
+_BYTES = ir.VectorType(_BYTE, LANES)
+
+
+def _instruction(build: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function of kernels of one that returns its signature and builds its code."""
+    made: Callable[..., Any] = intrinsic(build)
+    return made
+
+
+def _place(builder: Any, address: Any, offset: Any, to: Any) -> Any:
+    return builder.inttoptr(builder.add(address, offset), to.as_pointer())
+
+
+def _splat(builder: Any, byte: Any) -> Any:
+    one = builder.insert_element(ir.Constant(_BYTES, ir.Undefined), byte, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
+
+
+def _loaded(builder: Any, address: Any, position: Any) -> Any:
+    return builder.load(_place(builder, address, position, _BYTES), align=1)
+
+
+@_instruction
+def byte_at(typingctx: Any, address: Any, position: Any) -> Any:
+    """The byte at a position behind an address: int64."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.zext(builder.load(_place(builder, args[0], args[1], _BYTE), align=1), _WORD)
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@_instruction
+def word_at(typingctx: Any, address: Any, index: Any) -> Any:
+    """The int64 at an index behind an address."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        offset = builder.shl(args[1], ir.Constant(_WORD, 3))
+        return builder.load(_place(builder, args[0], offset, _WORD), align=8)
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@_instruction
+def put_word(typingctx: Any, address: Any, index: Any, value: Any) -> Any:
+    """Write an int64 at an index behind an address."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        offset = builder.shl(args[1], ir.Constant(_WORD, 3))
+        builder.store(args[2], _place(builder, args[0], offset, _WORD), align=8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@_instruction
+def bits_equal(typingctx: Any, address: Any, position: Any, byte: Any, ignored: Any) -> Any:
+    """Bit i is set where (the byte at position + i) | ignored == byte, for 64 bytes: uint64; byte, ignored: uint8."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        found = builder.or_(_loaded(builder, *args[:2]), _splat(builder, args[3]))
+        return builder.bitcast(builder.icmp_unsigned("==", found, _splat(builder, args[2])), _WORD)
+
+    return types.uint64(types.int64, types.int64, types.uint8, types.uint8), codegen
+
+
+@_instruction
+def bits_at_most(typingctx: Any, address: Any, position: Any, byte: Any) -> Any:
+    """Bit i is set where the byte at position + i <= byte, for 64 bytes: uint64; byte: uint8."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        found = _loaded(builder, *args[:2])
+        return builder.bitcast(builder.icmp_unsigned("<=", found, _splat(builder, args[2])), _WORD)
+
+    return types.uint64(types.int64, types.int64, types.uint8), codegen
+
+
+@_instruction
+def trailing_zeros(typingctx: Any, bits: Any) -> Any:
+    """The place of the lowest bit that is set, 64 for none: int64; bits: uint64."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(types.uint64), codegen
