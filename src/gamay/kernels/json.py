@@ -139,13 +139,25 @@ def _read_plain(data: Any, position: Any, stop: Any) -> tuple[Any, Any]:
 
 
 @kernel
-def locate_one(
-    data: Any, position: Any, stop: Any, keys: Any, bounds: Any, places: Any, steps: Any, counts: Any, is_list: Any
-) -> tuple[Any, Any, Any]:
-    """Return (kind, begin, end) of what the path leads to in one text.
+def _read_name(data: Any, position: Any, stop: Any) -> tuple[Any, Any, Any]:
+    """Read a name and the colon behind it; return (position of the closing quote, of what comes next, kind of text)."""
+    last, found = _read_text(data, position + 1, stop)
+    if byte_at(data, position) != _QUOTE or found in (MISSING, UNSURE):
+        return last, last, np.int64(UNSURE if found == UNSURE else MISSING)
+    position = skip_blanks(data, last + 1, stop)
+    if position >= stop or byte_at(data, position) != 58:
+        return last, position, np.int64(MISSING)
+    return last, skip_blanks(data, position + 1, stop), np.int64(found)
 
-    data, keys: the addresses of bytes; bounds, places and, to work with, counts and is_list [DEPTH_MAX + 1]: of int64.
+
+@kernel
+def locate_one(data: Any, position: Any, stop: Any, path: Any, scratch: Any) -> tuple[Any, Any, Any]:
+    """Return (kind, begin, end) of what the path leads to in one text; what is an array elsewhere comes as its address.
+
+    path: keys, bounds, places, and how many steps there are. scratch: two arrays of int64 [DEPTH_MAX + 1] to work with.
     """
+    keys, bounds, places, steps = path
+    counts, is_list = scratch
     kind, begin, end = np.int64(MISSING), position, position
     depth = followed = 0  # how many containers are around, and how many of them, from the outermost, lie on the path
     wanted = True  # whether the value that comes next lies on the path
@@ -198,19 +210,14 @@ def locate_one(
             wanted = wanted and word_at(places, depth - 1) == word_at(counts, depth)
             put_word(counts, depth, word_at(counts, depth) + 1)
             continue
-        last, found = _read_text(data, position + 1, stop)
-        if byte_at(data, position) != _QUOTE or found == MISSING:
-            return MISSING, begin, end
-        if found == UNSURE or (found == ESCAPED and wanted):
-            return UNSURE, begin, end
+        name = position + 1
+        last, position, found = _read_name(data, position, stop)
+        if found in (MISSING, UNSURE) or (found == ESCAPED and wanted):
+            return (MISSING if found == MISSING else UNSURE), begin, end
         if wanted:
             wanted = word_at(places, depth - 1) < 0 and is_name(
-                data, position + 1, last, keys, word_at(bounds, depth - 1), word_at(bounds, depth)
+                data, name, last, keys, word_at(bounds, depth - 1), word_at(bounds, depth)
             )
-        position = skip_blanks(data, last + 1, stop)
-        if position >= stop or byte_at(data, position) != 58:
-            return MISSING, begin, end
-        position = skip_blanks(data, position + 1, stop)
     is_whole = depth == 0 and state == _BEHIND_VALUE and position == stop
     return (kind if is_whole else MISSING), begin, end
 
@@ -225,19 +232,11 @@ def locate_values(
     """
     counts = np.zeros(DEPTH_MAX + 1, np.int64)  # how many elements the arrays around have had
     is_list = np.zeros(DEPTH_MAX + 1, np.int64)
-    steps = len(places)
+    path = keys.ctypes.data, bounds.ctypes.data, places.ctypes.data, len(places)
+    scratch = counts.ctypes.data, is_list.ctypes.data
     for i in range(len(kinds)):
-        kinds[i], begins[i], ends[i] = locate_one(
-            data.ctypes.data,
-            np.int64(offsets[i]),
-            np.int64(offsets[i + 1]),
-            keys.ctypes.data,
-            bounds.ctypes.data,
-            places.ctypes.data,
-            steps,
-            counts.ctypes.data,
-            is_list.ctypes.data,
-        )
+        begin, end = np.int64(offsets[i]), np.int64(offsets[i + 1])
+        kinds[i], begins[i], ends[i] = locate_one(data.ctypes.data, begin, end, path, scratch)
 
 
 @kernel

@@ -108,36 +108,40 @@ def _may_repeat(data: Any, position: Any, stop: Any, keys: Any, bounds: Any, las
 
 
 @kernel
-def _follow_one(
-    data: Any,
-    start: Any,
-    stop: Any,
-    keys: Any,
-    bounds: Any,
-    places: Any,
-    steps: Any,
-    last_bytes: Any,
-    counts: Any,
-    is_list: Any,
-) -> tuple[Any, Any, Any]:
+def _signs(
+    data: Any, block: Any, stop: Any, carried: Any, last_bytes: Any, steps: Any
+) -> tuple[Any, Any, Any, Any, Any, Any]:
+    """Return the bits, outside of texts, of opening brackets, all brackets, colons that matter and commas in a block.
+
+    carried: all bits where the block begins inside of a text; it comes back for the next one. Last, the bits of backslashes.
+    """
+    inside = _inside_quotes(bits_equal(data, block, np.uint8(_QUOTE), np.uint8(0))) ^ carried
+    carried = np.uint64(0) - (inside >> np.uint64(63))
+    within = ~np.uint64(0) >> np.uint64(LANES - min(stop - block, LANES))
+    outside = within & ~inside
+    opening = bits_equal(data, block, np.uint8(_OPENING), np.uint8(_LOWER)) & outside
+    brackets = opening | (bits_equal(data, block, np.uint8(_CLOSING), np.uint8(_LOWER)) & outside)
+    colons = _named_colons(data, block, last_bytes, steps) & outside
+    commas = bits_equal(data, block, np.uint8(_COMMA), np.uint8(0)) & outside
+    escapes = bits_equal(data, block, np.uint8(_BACKSLASH), np.uint8(0)) & within
+    return opening, brackets, colons, commas, carried, escapes
+
+
+@kernel
+def _follow_one(data: Any, start: Any, stop: Any, path: Any, last_bytes: Any, scratch: Any) -> tuple[Any, Any, Any]:
     """Return (kind, begin, end) of what the path, of one step at least, leads to; kind -1 where a backslash is met."""
+    keys, bounds, places, steps = path
+    counts, is_list = scratch
     kind, begin, end = np.int64(MISSING), start, start
     depth = followed = np.int64(0)  # how many containers are around, and how many of them, from the outermost, on the path
     in_list = False  # whether the innermost of those is an array
     enters = True  # whether the next bracket opens a container on the path
-    carried = np.uint64(0)  # all bits where the block begins inside of a text
+    carried = np.uint64(0)
     is_found = False
     for block in range(start, stop, LANES):
-        inside = _inside_quotes(bits_equal(data, block, np.uint8(_QUOTE), np.uint8(0))) ^ carried
-        carried = np.uint64(0) - (inside >> np.uint64(63))
-        within = ~np.uint64(0) >> np.uint64(LANES - min(stop - block, LANES))
-        if bits_equal(data, block, np.uint8(_BACKSLASH), np.uint8(0)) & within != 0:
+        opening, brackets, colons, commas, carried, escapes = _signs(data, block, stop, carried, last_bytes, steps)
+        if escapes != 0:
             return -1, begin, end
-        outside = within & ~inside
-        opening = bits_equal(data, block, np.uint8(_OPENING), np.uint8(_LOWER)) & outside
-        brackets = opening | (bits_equal(data, block, np.uint8(_CLOSING), np.uint8(_LOWER)) & outside)
-        colons = _named_colons(data, block, last_bytes, steps) & outside
-        commas = bits_equal(data, block, np.uint8(_COMMA), np.uint8(0)) & outside
         ahead = ~np.uint64(0)  # the bits that have not been looked at
         while True:
             bit = brackets if enters else commas if in_list else colons
@@ -182,8 +186,7 @@ def _follow_one(
                 is_wanted = word_at(places, depth - 1) < 0 and _is_named(
                     data, position, start, keys, word_at(bounds, depth - 1), word_at(bounds, depth)
                 )
-                if is_wanted:
-                    kind = np.int64(MISSING)  # of equal names the last one counts
+                kind = np.int64(MISSING) if is_wanted else kind  # of equal names the last one counts
             enters = False
             if is_wanted:
                 if depth == steps:
@@ -217,15 +220,13 @@ def locate_in_documents(
     is_list = np.zeros(size, np.int64)
     last_bytes = _last_bytes(keys, bounds, places)
     steps = len(places)
-    addresses = keys.ctypes.data, bounds.ctypes.data, places.ctypes.data
+    path = keys.ctypes.data, bounds.ctypes.data, places.ctypes.data, steps
     scratch = counts.ctypes.data, is_list.ctypes.data
     for i in range(len(kinds)):
         start, stop = np.int64(offsets[i]), np.int64(offsets[i + 1])
         kind, begin, end = np.int64(-1), start, start
         if start >= 2 and stop + LANES <= len(data):
-            kind, begin, end = _follow_one(
-                data.ctypes.data, start, stop, *addresses, steps, last_bytes.ctypes.data, *scratch
-            )
+            kind, begin, end = _follow_one(data.ctypes.data, start, stop, path, last_bytes.ctypes.data, scratch)
         if kind < 0:
-            kind, begin, end = locate_one(data.ctypes.data, start, stop, *addresses, steps, *scratch)
+            kind, begin, end = locate_one(data.ctypes.data, start, stop, path, scratch)
         kinds[i], begins[i], ends[i] = kind, begin, end

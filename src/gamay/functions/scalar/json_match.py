@@ -221,21 +221,27 @@ def _condition(call: Call) -> str | None:
     return str(condition.value) if isinstance(condition, Literal) and condition.value is not None else None
 
 
-def _match(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
+def json_match(document: pa.StringArray, filter_: str, options: str = "", *, is_json: bool = False) -> Any:
     """Whether a document fits a condition such as `'"$.items[*].kind" = ''x'' AND "$.items[*].price" > 3'`."""
-    text = _condition(call)
-    if text is None or any(isinstance(arg, Scalar) and arg.value is None for arg in args):
-        return Scalar(None, BOOLEAN)
-    condition = json_filter("jsonMatch", text)
-    constant = isinstance(args[0], Scalar)
-    documents = to_vector(convert(args[0], STRING), 1 if constant else num_rows)
-    flags = condition.matches_all(documents.values, is_json=holds_json(call, args[0]))
-    if flags is None:
-        flags = of_distinct("jsonMatch", Vector(STRING, documents.values), condition.matches, BOOLEAN).values
-    return Scalar(bool(flags[0]), BOOLEAN) if constant else Vector(BOOLEAN, flags, None, documents.nulls)
+    condition = json_filter("jsonMatch", filter_)
+    flags = condition.matches_all(document, is_json=is_json)
+    return of_distinct("jsonMatch", Vector(STRING, document), condition.matches, BOOLEAN).values if flags is None else flags
 
 
-register_scalar(["jsonMatch"], ScalarFunction("jsonMatch", 2, 3, _match_type, _match))
+def _register_match(body: Callable[..., Any]) -> None:
+    def compute(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
+        text = _condition(call)
+        if text is None or any(isinstance(arg, Scalar) and arg.value is None for arg in args):
+            return Scalar(None, BOOLEAN)
+        constant = isinstance(args[0], Scalar)
+        documents = to_vector(convert(args[0], STRING), 1 if constant else num_rows)
+        flags = body(documents.values, text, is_json=holds_json(call, args[0]))
+        return Scalar(bool(flags[0]), BOOLEAN) if constant else Vector(BOOLEAN, flags, None, documents.nulls)
+
+    register_scalar(["jsonMatch"], ScalarFunction("jsonMatch", 2, 3, _match_type, compute))
+
+
+_register_match(json_match)
 
 
 # -- jsonExtractIndex
