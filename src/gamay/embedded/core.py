@@ -19,6 +19,7 @@ from gamay.embedded.layout import Layout
 from gamay.embedded.lock import FolderLock
 from gamay.embedded.pandas_import import keep_arrow_from_importing_pandas
 from gamay.embedded.server_role import ServerRole
+from gamay.server.consuming.manager import ConsumerManager
 from gamay.server.describe import describe_segment
 from gamay.server.instance import ServerInstance
 
@@ -222,6 +223,21 @@ class _LocalServers:
 
     def segment_errors(self, instance: str, table: str) -> Mapping[str, str]:
         return {name: failure.reason for name, failure in self._check(instance).failures(table).items()}
+
+    def consuming_segments(self, instance: str, table: str) -> Sequence[Mapping[str, Any]]:
+        return self._consumers(instance).consuming_info(table)
+
+    def consumption(self, instance: str, table: str) -> Mapping[str, Any]:
+        return self._consumers(instance).status(table)
+
+    def dead_letters(self, instance: str, table: str, limit: int) -> Sequence[Mapping[str, Any]]:
+        return self._consumers(instance).dead_letters(table).entries(limit)
+
+    def _consumers(self, instance: str) -> ConsumerManager:
+        consumers = self._check(instance).consumers
+        if consumers is None:
+            raise NotFoundError(f"server '{instance}' does not consume streams")
+        return consumers
 
 
 def _moved(instance: Instance, port: int) -> Instance:

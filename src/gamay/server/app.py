@@ -3,12 +3,15 @@
 from collections.abc import Callable
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from gamay.server.describe import describe_segment
 from gamay.server.instance import ServerInstance
+
+DEAD_LETTERS_SHOWN = 100
 
 
 class ServerApp:
@@ -28,6 +31,9 @@ class ServerApp:
             Route("/tables/{table}/segments", self.segments),
             Route("/tables/{table}/segments/crc", self.crcs),
             Route("/tables/{table}/segments/{segment}/metadata", self.metadata),
+            Route("/tables/{table}/consumingSegmentsInfo", self.consuming_segments),
+            Route("/tables/{table}/realtimeStatus", self.realtime_status),
+            Route("/tables/{table}/deadLetters", self.dead_letters),
             Route("/tables/{table}/size", self.size),
             Route("/table/{table}/size", self.size),
         ]
@@ -66,6 +72,30 @@ class ServerApp:
         if loaded is None:
             return _no_table(request)
         return JSONResponse(describe_segment(loaded, request.query_params.getlist("columns")))
+
+    async def consuming_segments(self, request: Request) -> Response:
+        """List the consuming segments of a table with their offsets."""
+        consumers, table = self._instance.consumers, request.path_params["table"]
+        if consumers is None or self._instance.table(table) is None:
+            return _no_table(request)
+        return JSONResponse(await run_in_threadpool(consumers.consuming_info, table))
+
+    async def realtime_status(self, request: Request) -> Response:
+        """Show offsets, lag, rates, memory, builds and errors of a table's consumers."""
+        consumers, table = self._instance.consumers, request.path_params["table"]
+        if consumers is None or self._instance.table(table) is None:
+            return _no_table(request)
+        return JSONResponse(await run_in_threadpool(consumers.status, table))
+
+    async def dead_letters(self, request: Request) -> Response:
+        """List the last messages of a table's stream that are no rows."""
+        consumers, table = self._instance.consumers, request.path_params["table"]
+        limit = request.query_params.get("limit", str(DEAD_LETTERS_SHOWN))
+        if consumers is None or self._instance.table(table) is None:
+            return _no_table(request)
+        if not limit.isascii() or not limit.isdecimal():
+            return JSONResponse({"code": 400, "error": f"limit must be a number, not '{limit}'"}, status_code=400)
+        return JSONResponse(await run_in_threadpool(consumers.dead_letters(table).entries, int(limit)))
 
     async def size(self, request: Request) -> Response:
         """Tell how many bytes a table's loaded segments have on disk."""

@@ -7,16 +7,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 from gamay.base.clock import Clock
 from gamay.base.errors import CorruptSegmentError, GamayError
 from gamay.cluster import paths
+from gamay.cluster.completion import FORCE_COMMIT_MESSAGE
 from gamay.cluster.records import CONSUMING, ERROR, ONLINE, SegmentRecord
 from gamay.cluster.registry import Registry, announce
 from gamay.cluster.znrecord import ZNRecord, decode
+from gamay.server.consuming.consumer import Resources
+from gamay.server.consuming.manager import ConsumerManager
 from gamay.server.loader import SegmentLoader
 from gamay.server.rebuild import TableLayout
 from gamay.server.table import LoadedSegment, TableData
+from gamay.server.transitions import ConsumingTransitions
 
 _log = logging.getLogger(__name__)
 
@@ -47,9 +52,20 @@ class _Work:
 
 
 class ServerInstance:
-    """Loads, swaps and drops segments between `start` and `stop`, on a thread of its own."""
+    """Loads, swaps and drops segments between `start` and `stop`, on a thread of its own, and consumes streams.
 
-    def __init__(self, instance_id: str, registry: Registry, loader: SegmentLoader, clock: Clock, threads: int = 2) -> None:
+    consuming: what consumers need; a server without it leaves consuming segments alone.
+    """
+
+    def __init__(
+        self,
+        instance_id: str,
+        registry: Registry,
+        loader: SegmentLoader,
+        clock: Clock,
+        threads: int = 2,
+        consuming: Resources | None = None,
+    ) -> None:
         self.id = instance_id
         self._registry = registry
         self._loader = loader
@@ -58,12 +74,21 @@ class ServerInstance:
         self._tables: dict[str, TableData] = {}
         self._failures: dict[tuple[str, str], Failure] = {}
         self._reported: dict[str, dict[str, str]] = {}
+        self._reporting = threading.Lock()
         self._work = _Work()
         self._wake = threading.Condition()
         self._stopping = False
         self._ready = False
         self._thread: threading.Thread | None = None
         self._cancels: list[Callable[[], None]] = []
+        self._consumers: ConsumerManager | None = None
+        self._transitions: ConsumingTransitions | None = None
+        if consuming is not None:
+            self._consumers = ConsumerManager(consuming, self._serve, self._on_consumed)
+            self._transitions = ConsumingTransitions(
+                instance_id, registry, self._consumers, loader.layout_of, self._data_of, self._report,
+                self._note_failure, self._forget_failure,
+            )  # fmt: skip
 
     # what others ask
 
@@ -73,8 +98,14 @@ class ServerInstance:
         return self._ready and not self._stopping
 
     def tables(self) -> list[str]:
-        """Return the typed names of the tables with loaded segments."""
-        return sorted(name for name, data in list(self._tables.items()) if data.snapshot())
+        """Return the typed names of the tables with loaded or consuming segments."""
+        contents = {name: data.contents() for name, data in list(self._tables.items())}
+        return sorted(name for name, has in contents.items() if has.loaded or has.consuming)
+
+    @property
+    def consumers(self) -> ConsumerManager | None:
+        """What consumes on this server."""
+        return self._consumers
 
     def table(self, table: str) -> TableData | None:
         """Return the loaded segments of a typed table."""
@@ -117,11 +148,15 @@ class ServerInstance:
             self._reconcile(table, None)
             data = self._tables.get(table)
             self._loader.remove_strays(table, {s.folder for s in data.snapshot().values()} if data else set())
+            if self._transitions is not None:
+                self._transitions.apply(table)
         self._announce()
         with self._wake:
             self._work.messages = True
         self._thread = threading.Thread(target=self._run, name="server-segments", daemon=True)
         self._thread.start()
+        if self._transitions is not None:
+            self._transitions.start()
         self._ready = True
 
     def stop(self) -> None:
@@ -133,6 +168,8 @@ class ServerInstance:
             self._wake.notify_all()
         if self._thread is not None:
             self._thread.join()
+        if self._transitions is not None:
+            self._transitions.stop()
 
     # notifications: they only note what to look at
 
@@ -148,10 +185,20 @@ class ServerInstance:
             else:
                 self._work.tables.add(path.rpartition("/")[2])
             self._wake.notify_all()
+        if self._transitions is not None and path != paths.IDEAL_STATES:
+            self._transitions.note(path.rpartition("/")[2])
 
     def _on_segment_record(self, path: str) -> None:
         parent, _, segment = path.rpartition("/")
         table = parent.rpartition("/")[2]
+        with self._wake:
+            self._work.changed.setdefault(table, set()).add(segment)
+            self._wake.notify_all()
+        if self._transitions is not None:
+            self._transitions.note(table)
+
+    def _on_consumed(self, table: str, segment: str) -> None:
+        """A consumer has left: the segment is now loaded like any other, unless what it built is there already."""
         with self._wake:
             self._work.changed.setdefault(table, set()).add(segment)
             self._wake.notify_all()
@@ -172,6 +219,8 @@ class ServerInstance:
                 self._guarded("all tables", partial(self._look_again, work))
             for table in sorted({*work.tables, *work.changed}):
                 self._guarded(table, partial(self._reconcile, table, work.changed.get(table, set())))
+                if self._transitions is not None:
+                    self._transitions.note(table)  # consumers that could not start are tried again with the rest
             for table in sorted(work.suspects):
                 self._guarded(table, partial(self._recheck, table))
             if work.messages:
@@ -213,14 +262,17 @@ class ServerInstance:
         ideal = self._registry.get_ideal_state(table)
         states = ideal.segments_of(self.id) if ideal is not None and ideal.enabled else {}
         wanted = {segment for segment, state in states.items() if state in (ONLINE, CONSUMING)}
-        data = self._tables.setdefault(table, TableData(table))
+        data = self._data_of(table)
         loaded = data.snapshot()
+        consumed = {} if self._consumers is None else self._consumers.consumers(table)
         suspects = wanted if changed is None else wanted & changed
         records: dict[str, SegmentRecord] = {}
         looked_at = sorted((wanted - loaded.keys()) | suspects)
         for segment, record in self._registry.get_segments(table, looked_at).items():
-            if segment in loaded and loaded[segment].crc == record.crc:
+            if not record.complete or (segment in loaded and loaded[segment].crc == record.crc):
                 continue
+            if segment in consumed:
+                continue  # its consumer keeps its rows, or leaves
             if (
                 segment not in loaded
                 and (table, segment) in self._failures
@@ -234,9 +286,17 @@ class ServerInstance:
         for segment in [s for (t, s) in list(self._failures) if t == table and s not in wanted]:
             self._failures.pop((table, segment), None)
         self._swap(data, fresh, dropped)
-        self._report(table, wanted, ideal is not None)
-        if ideal is None and not data.snapshot():
+        self._report(table)
+        if ideal is None and not data.snapshot() and not data.contents().consuming:
             self._tables.pop(table, None)
+
+    def _data_of(self, table: str) -> TableData:
+        return self._tables.setdefault(table, TableData(table))
+
+    def _serve(self, table: str, segment: str, folder: Path) -> None:
+        """Let queries see a segment that was built here, in place of the consuming one."""
+        self._swap(self._data_of(table), {segment: self._loader.adopt(table, segment, folder)})
+        self._report(table)
 
     def _load_all(
         self,
@@ -254,7 +314,7 @@ class ServerInstance:
             except (GamayError, OSError, ValueError) as error:
                 self._note_failure(table, record.name, error)
                 return None
-            self._failures.pop((table, record.name), None)
+            self._forget_failure(table, record.name)
             return loaded
 
         if len(records) <= 1:
@@ -275,18 +335,39 @@ class ServerInstance:
             heapq.heappush(self._work.retries, (self._clock.monotonic_s() + delay, table, segment))
             self._wake.notify_all()
 
-    def _report(self, table: str, wanted: set[str], exists: bool) -> None:
+    def _report(self, table: str) -> None:
         """Write the table's current state, if it is another than before."""
-        data = self._tables[table]
-        states = dict.fromkeys(sorted(data.snapshot().keys() & wanted), ONLINE)
-        states.update({s: ERROR for s in wanted if s not in states and (table, s) in self._failures})
-        if not exists:
+        with self._reporting:
+            self._report_alone(table)
+
+    def _report_alone(self, table: str) -> None:
+        ideal = self._registry.get_ideal_state(table)
+        if ideal is None:
             self._reported.pop(table, None)
             self._registry.delete_current_state(self.id, table)
             return
+        states = self._states(table, ideal.segments_of(self.id) if ideal.enabled else {})
         if self._reported.get(table) != states:
             self._registry.put_current_state(self.id, table, states)
             self._reported[table] = states
+
+    def _forget_failure(self, table: str, segment: str) -> None:
+        self._failures.pop((table, segment), None)
+
+    def _states(self, table: str, wanted: Mapping[str, str]) -> dict[str, str]:
+        """Return the states of the segments that are here; a committed one is CONSUMING until it should be ONLINE."""
+        contents = self._data_of(table).contents()
+        states: dict[str, str] = {}
+        for segment, state in sorted(wanted.items()):
+            if state not in (ONLINE, CONSUMING):
+                continue
+            if segment in contents.loaded:
+                states[segment] = state
+            elif (table, segment) in self._failures:
+                states[segment] = ERROR
+            elif segment in contents.consuming:
+                states[segment] = CONSUMING
+        return states
 
     # messages
 
@@ -302,7 +383,11 @@ class ServerInstance:
             store.delete(path)
 
     def _handle_message(self, message: ZNRecord) -> None:
-        if message.simple.get("MSG_SUBTYPE") != "RELOAD_SEGMENT":
+        subtype = message.simple.get("MSG_SUBTYPE")
+        if subtype == FORCE_COMMIT_MESSAGE and self._consumers is not None:
+            self._consumers.force_commit(message.simple["tableName"], message.lists.get("segments", []))
+            return
+        if subtype != "RELOAD_SEGMENT":
             _log.warning("%s: message %s of an unknown kind is ignored", self.id, message.simple)
             return
         self.reload(
@@ -322,7 +407,7 @@ class ServerInstance:
         known = {*data.snapshot(), *self.failures(table)}
         records = self._records(table, [name for name in (segments or sorted(known)) if name in known])
         self._swap(data, self._load_all(table, records, force_download=force_download))
-        self._report(table, set(ideal.segments_of(self.id)), exists=True)
+        self._report(table)
 
     def _recheck(self, table: str) -> None:
         data = self._tables.get(table)
@@ -331,9 +416,7 @@ class ServerInstance:
         records = self._records(table, sorted(data.snapshot()))
         sound = self._load_all(table, records, verify_on_use=False)
         self._swap(data, sound, {record.name for record in records} - sound.keys())
-        ideal = self._registry.get_ideal_state(table)
-        if ideal is not None:
-            self._report(table, set(ideal.segments_of(self.id)), exists=True)
+        self._report(table)
 
     def _records(self, table: str, names: Sequence[str]) -> list[SegmentRecord]:
         return list(self._registry.get_segments(table, names).values())

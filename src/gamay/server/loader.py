@@ -11,6 +11,7 @@ from gamay.base.clock import Clock
 from gamay.base.errors import CorruptSegmentError, DiskFullError, InvalidConfigError
 from gamay.base.ids import Ids
 from gamay.cluster.records import SegmentRecord
+from gamay.segment.metadata import read_metadata
 from gamay.segment.reader import open_segment
 from gamay.server.rebuild import TableLayout, rebuild
 from gamay.server.table import LoadedSegment
@@ -76,6 +77,17 @@ class SegmentLoader:
                 _log.warning("the copy of segment %s of %s is damaged, it is fetched again: %s", record.name, table, error)
         self._download(source, folder, record)
         return self._open(folder, record, owned=True, lazy=True)  # compared in `_download`
+
+    def adopt(self, table: str, name: str, folder: Path) -> LoadedSegment:
+        """Return a segment that was built on this server, having moved its folder among the copies.
+
+        Raises CorruptSegmentError, OSError.
+        """
+        record = SegmentRecord(name, crc=read_metadata(folder).crc)
+        final = self._folder(table, record)
+        final.parent.mkdir(parents=True, exist_ok=True)
+        _replace(final, folder)
+        return self._open(final, record, owned=True)
 
     def remove(self, loaded: LoadedSegment) -> None:
         """Remove this server's copy of a segment that is no longer visible."""

@@ -16,6 +16,7 @@ from gamay.controller.api.loggers import logger_router
 from gamay.controller.api.periodic import periodic_router
 from gamay.controller.api.process import process_router
 from gamay.controller.api.queries import query_router
+from gamay.controller.api.realtime_status import realtime_status_router
 from gamay.controller.api.schemas import schema_router
 from gamay.controller.api.segment_changes import segment_change_router
 from gamay.controller.api.segment_checks import segment_check_router
@@ -43,6 +44,7 @@ def create_app(services: Services) -> FastAPI:
         live_broker_router(services),
         schema_router(services),
         view_router(services),
+        realtime_status_router(services),
         table_router(services),
         table_documents_router(services),
         upload_router(services),

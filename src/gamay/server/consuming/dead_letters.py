@@ -72,10 +72,10 @@ class DeadLetters:
         self._known: set[tuple[int, str]] = set()
         self._counts: Counter[str] = Counter()
         self._size = 0
+        if path.exists():
+            self._size = _cut_to_whole_lines(path)
         for entry in self._lines():
             self._count(entry)
-        if path.exists():
-            self._size = path.stat().st_size
 
     def add(self, letters: Sequence[DeadLetter]) -> int:
         """Append entries, durably; return how many were not there before. Raises OSError."""
@@ -136,5 +136,14 @@ class DeadLetters:
             return
         with self._path.open("rb") as file:
             for line in file:
-                if line.endswith(b"\n"):  # a crash may have cut the last one; its message is consumed again
-                    yield orjson.loads(line)
+                yield orjson.loads(line)
+
+
+def _cut_to_whole_lines(path: Path) -> int:
+    """Remove the end of a file that a crash cut short, whose messages are consumed again; return the file's size."""
+    with path.open("rb+") as file:
+        content = file.read()
+        size = content.rfind(b"\n") + 1
+        if size < len(content):
+            file.truncate(size)
+        return size

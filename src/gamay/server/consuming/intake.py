@@ -16,9 +16,9 @@ _ROW_ERRORS = (GamayError, pa.ArrowException, ArithmeticError, ValueError, TypeE
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What became of a batch of messages. num_filtered: rows that the table's filter dropped."""
+    """What became of a batch of messages. rows: None when none is left; num_filtered: rows that the filter dropped."""
 
-    rows: Sequence[pa.RecordBatch]
+    rows: pa.RecordBatch | None
     dead: Sequence[DeadLetter]
     num_filtered: int
     num_incomplete: int
@@ -54,14 +54,15 @@ class Intake:
             gap = messages.gap
             dead.append(self._letter(DeadLetterKind.GAP, str(gap.first), str(gap), next_offset=str(gap.next)))
         if not len(messages):
-            return Taken((), dead, 0, 0)
+            return Taken(None, dead, 0, 0)
         stats = self._pipeline.stats
         filtered, incomplete = stats.rows_filtered, stats.rows_incomplete
         decoded = self._decoder.decode(messages)
         for bad in decoded.undecodable:
             dead.append(self._bad_message(messages, bad.message, DeadLetterKind.UNDECODABLE, bad.reason))
         failed: dict[int, str] = {}
-        rows = self._conformed(decoded.rows, 0, failed) if decoded.rows.num_rows else []
+        parts = self._conformed(decoded.rows, 0, failed) if decoded.rows.num_rows else []
+        rows = pa.concat_batches(parts) if len(parts) > 1 else parts[0] if parts else None
         for row, reason in sorted(failed.items()):
             message = int(decoded.message_of_row[row])
             dead.append(self._bad_message(messages, message, DeadLetterKind.UNCONVERTIBLE, reason))

@@ -75,7 +75,7 @@ class StartCommit:
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """Seal the rows into a segment that ends at the present offset. Answered by `built` or `build_failed`.
+    """Seal the rows into a segment that ends at the present offset. Answered by `built` or `failed`.
 
     lease_s: how long the controller waits for it without an extension; None when nobody waits.
     """
@@ -304,8 +304,8 @@ class ConsumerMachine:
         """Tell that a segment of all rows up to the present offset is there."""
         self._built_at = self.offset
 
-    def build_failed(self, reason: str, now_ms: int) -> None:
-        """Tell that no segment can be built from the rows."""
+    def failed(self, reason: str, now_ms: int) -> None:
+        """Tell that something went wrong that trying again does not help, as that no segment can be built."""
         self._fail(reason, now_ms)
 
     def commit_started(self, status: Status, now_ms: int) -> None:
@@ -382,5 +382,7 @@ class ConsumerMachine:
 
     def _fail(self, reason: str, now_ms: int) -> None:
         self.failure = reason
-        self.state = ConsumerState.DISCARDED if self.online else ConsumerState.ERROR
+        # what is committed already can be fetched; nobody has to know that the rows here are no use
+        is_committed = self.online or self.state in (ConsumerState.COMMITTED, ConsumerState.RETAINED)
+        self.state = ConsumerState.DISCARDED if is_committed else ConsumerState.ERROR
         self._next_ms = now_ms

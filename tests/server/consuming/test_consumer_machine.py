@@ -233,7 +233,7 @@ def test_random_conversations(data: st.DataObject, pauseless: bool) -> None:
                 built_at = consumer.offset
                 consumer.built()
             else:
-                consumer.build_failed("full disk", now_ms)
+                consumer.failed("full disk", now_ms)
         elif isinstance(action, m.StartCommit):
             assert pauseless or built_at == consumer.offset
             consumer.commit_started(status, now_ms)

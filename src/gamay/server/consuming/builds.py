@@ -1,0 +1,74 @@
+"""Building segments: how many at a time on a server, and telling the controller that a build goes on."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gamay.cluster.completion import DEFAULT_EXTRA_TIME_S, EXTENSION_INTERVAL_S, FIRST_EXTENSION_FRACTION, Status
+
+_log = logging.getLogger(__name__)
+SEND_ATTEMPTS = 3
+PARALLEL_BUILDS = 4
+"""`realtime.max.parallel.segment.builds` unless it is set."""
+
+
+class BuildPermits:
+    """Lets at most `parallel` segments be built at a time; 0 is no bound."""
+
+    def __init__(self, parallel: int = PARALLEL_BUILDS) -> None:
+        self._semaphore = threading.Semaphore(parallel) if parallel > 0 else None
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Wait for a permit, and keep it for a while."""
+        if self._semaphore is None:
+            yield
+            return
+        with self._semaphore:
+            yield
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A segment that was built of a consumer's rows, and may be committed: its folder, and how it came about."""
+
+    folder: Path
+    num_rows: int
+    size_bytes: int
+    build_ms: int
+    wait_ms: int
+
+
+@contextmanager
+def lease(seconds: float | None, extend: Callable[[int], Status]) -> Iterator[None]:
+    """Ask for more time while the body runs: after 90 % of `seconds`, then regularly; None asks never.
+
+    extend: sends extendBuildTime for so many seconds. A refusal is only logged: what is built may still be kept.
+    """
+    if seconds is None:
+        yield
+        return
+    done = threading.Event()
+
+    def run() -> None:
+        wait_s = seconds * FIRST_EXTENSION_FRACTION
+        while not done.wait(wait_s):
+            for _ in range(SEND_ATTEMPTS):
+                status = extend(DEFAULT_EXTRA_TIME_S)
+                if status is not Status.NOT_SENT:
+                    break
+            if status is not Status.PROCESSED:
+                _log.warning("the controller gives no more time to build the segment: %s", status.value)
+                return
+            wait_s = EXTENSION_INTERVAL_S
+
+    thread = threading.Thread(target=run, name="build-lease", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()

@@ -1,0 +1,482 @@
+"""The thread of one consuming segment: does what the state machine says, and tells it what came of it."""
+
+import logging
+import shutil
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from gamay.base.clock import Clock, ManualClock
+from gamay.base.errors import GamayError
+from gamay.base.ids import Ids
+from gamay.cluster.completion import Call, CompletionRequest, CompletionResponse, Status
+from gamay.cluster.llc_name import LlcName
+from gamay.cluster.records import SegmentRecord
+from gamay.ingest.pipeline import Pipeline
+from gamay.ingest.stream.config import DEFAULT_FLUSH_ROWS, StreamConfig
+from gamay.ingest.stream.offsets import IntegerOffset, Offset
+from gamay.ingest.stream.plugins import open_decoder, open_stream
+from gamay.ingest.stream.spi import (
+    MessageBatch,
+    PartitionConsumer,
+    PermanentStreamError,
+    StreamContext,
+    TransientStreamError,
+)
+from gamay.model.table_config import TableConfig
+from gamay.segment.mutable.segment import MutableSegment
+from gamay.segment.mutable.sizing import SizingHistory
+from gamay.segment.spi import Segment
+from gamay.server.consuming import machine as m
+from gamay.server.consuming.builds import Build, BuildPermits, lease
+from gamay.server.consuming.completion_client import CompletionClient
+from gamay.server.consuming.dead_letters import DeadLetters
+from gamay.server.consuming.intake import Intake
+from gamay.server.consuming.machine import ConsumerMachine, ConsumerState
+from gamay.server.consuming.status import BuiltSegment, ConsumerStatus, RateMeter, StreamError
+from gamay.server.rebuild import TableLayout
+from gamay.storage.archive import pack
+
+_log = logging.getLogger(__name__)
+
+FETCH_MESSAGES = 1 << 15
+FETCH_BYTES = 8 << 20
+POLL_MS = 100
+"""The longest that a fetch waits for messages, so that whoever wants something of the consumer need not wait longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What the consumers of a server share.
+
+    folder: for buffers and builds, emptied at every start. kept: what outlives a restart: a table's dead letters, and the
+    sizes of its last segments.
+    """
+
+    server: str
+    folder: Path
+    kept: Path
+    streams: StreamContext
+    completion: CompletionClient
+    permits: BuildPermits
+    clock: Clock
+    ids: Ids
+
+
+class Owner(Protocol):
+    """Who started a consumer; its methods are called on the consumer's thread."""
+
+    def serve(self, table: str, segment: str, folder: Path) -> None:
+        """Let queries see the segment in `folder`, which is given away, instead of the consuming one."""
+        ...
+
+    def leave(self, table: str, segment: str) -> None:
+        """The consumer's work is done: what is served now stays, or the committed copy is to be fetched."""
+        ...
+
+    def note_error(self, table: str, error: StreamError) -> None:
+        """Remember an error."""
+        ...
+
+    def note_build(self, table: str, built: BuiltSegment) -> None:
+        """Remember a build."""
+        ...
+
+
+class SegmentConsumer:
+    """Consumes one segment between `start` and `stop`.
+
+    record: of the segment, IN_PROGRESS or COMMITTING. stream: the topic's config. letters, history: of the table.
+    Raises GamayError and OSError when the stream or the rows cannot be set up.
+    """
+
+    def __init__(
+        self,
+        resources: Resources,
+        owner: Owner,
+        table: str,
+        record: SegmentRecord,
+        layout: TableLayout,
+        stream: StreamConfig,
+        letters: DeadLetters,
+        history: SizingHistory,
+    ) -> None:
+        self.segment = record.name
+        self.table = table
+        self._resources = resources
+        self._owner = owner
+        self._record = record
+        self._config = stream
+        self._letters = letters
+        self._history = history
+        self._clock = resources.clock
+        self._name = LlcName.must_parse(record.name)
+        self._factory = open_stream(stream, resources.streams)
+        limits = _limits(record, stream)
+        self._machine = ConsumerMachine(
+            self._factory.parse_offset(record.start_offset),
+            limits,
+            self._clock.now_ms(),
+            pauseless=_is_pauseless(layout.config),
+            downloads_completed=_downloads_completed(layout.config),
+        )
+        pipeline = Pipeline(layout.schema, layout.config, drop_failed=True)
+        self._intake = Intake(
+            record.name, self._name.partition, open_decoder(stream), pipeline, self._clock,
+            stop_on_decode_error=stream.stop_on_decode_error,
+        )  # fmt: skip
+        self._row_limit = limits.rows
+        # all replicas take the same time for "now", so that they build the same segment
+        created = ManualClock(record.creation_time_ms)
+        folder = resources.folder / table
+        expected = history.expected(limits.rows)
+        self._rows = MutableSegment(record.name, layout.schema, layout.config, folder, expected, created)
+        self._reader: PartitionConsumer | None = None
+        self._wake = threading.Condition()
+        self._commands: list[Callable[[], None]] = []
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name=f"consume-{record.name}", daemon=True)
+        self._build: Build | None = None
+        self._controller_url: str | None = None
+        self._rate = RateMeter()
+        self._throttle = _Throttle(stream.partition_rate_limit)
+        self._end: Offset | None = None
+        self._last_consumed_ms = record.creation_time_ms
+        self._last_message_ms = -1
+        self._busy_ms = self._clock.now_ms()
+        self._filtered = self._incomplete = self._dropped = 0
+
+    # what others ask, from any thread
+
+    def view(self) -> Segment:
+        """Return the rows indexed so far."""
+        return self._rows.view()
+
+    def freshness_ms(self) -> int:
+        """Return when the last row was written to the stream, or, if the stream does not say, indexed."""
+        return self._last_message_ms if self._last_message_ms >= 0 else self._last_consumed_ms
+
+    @property
+    def state(self) -> ConsumerState:
+        """Where the consumer is."""
+        return self._machine.state
+
+    def status(self) -> ConsumerStatus:
+        """Return what is known of the consumer."""
+        machine, memory = self._machine, self._rows.memory()
+        by_column = {name: {part: use.used for part, use in parts.items()} for name, parts in memory.items()}
+        message_ms = self._last_message_ms
+        return ConsumerStatus(
+            segment=self.segment,
+            partition=self._name.partition,
+            state=machine.state.value,
+            failure=machine.failure,
+            start_offset=self._record.start_offset,
+            current_offset=str(machine.offset),
+            end_offset=None if self._end is None else str(self._end),
+            lag=_lag(machine.offset, self._end),
+            num_rows=machine.num_rows,
+            row_limit=self._row_limit,
+            rows_filtered=self._filtered,
+            rows_incomplete=self._incomplete,
+            messages_dropped=self._dropped,
+            rows_per_s=self._rate.rows_per_s(self._clock.now_ms()),
+            created_ms=self._record.creation_time_ms,
+            last_consumed_ms=self._last_consumed_ms,
+            last_message_ms=message_ms,
+            availability_lag_ms=None if message_ms < 0 else max(0, self._last_consumed_ms - message_ms),
+            memory_bytes=sum(sum(parts.values()) for parts in by_column.values()),
+            memory=by_column,
+        )
+
+    # what others want, from any thread
+
+    def start(self) -> None:
+        """Begin to consume."""
+        self._thread.start()
+
+    def force_commit(self) -> None:
+        """Commit soon what there is."""
+        self._command(self._machine.force_commit)
+
+    def go_online(self, end_offset: str) -> bool:
+        """The segment was committed with the rows before this offset; return whether this consumer has others, too."""
+        end = self._factory.parse_offset(end_offset)
+        self._command(lambda: self._machine.go_online(end, self._clock.now_ms()))
+        return end < self._machine.offset
+
+    def stop(self) -> None:
+        """Give up, soon; rows that were not committed are consumed again by whoever hosts the segment next."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify_all()
+
+    def join(self, timeout_s: float | None = None) -> None:
+        """Wait until the thread has ended after `stop` or `Leave`."""
+        self._thread.join(timeout_s)
+
+    def _command(self, command: Callable[[], None]) -> None:
+        with self._wake:
+            self._commands.append(command)
+            self._wake.notify_all()
+
+    # the thread
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                with self._wake:
+                    commands, self._commands = self._commands, []
+                for command in commands:
+                    command()
+                action = self._machine.next(self._clock.now_ms())
+                if isinstance(action, m.Leave):
+                    self._owner.leave(self.table, self.segment)
+                    return
+                self._guarded(action)
+        finally:
+            self._close_reader()
+            self._discard_build()
+            self._rows.close()
+
+    def _guarded(self, action: m.Action) -> None:
+        try:
+            self._do(action)
+        except Exception as error:  # noqa: BLE001 - a dead thread tells nobody; a consumer that stopped is reported
+            _log.exception("%s: %s failed", self.segment, type(action).__name__)
+            self._error(f"{type(action).__name__} failed: {error!r}", permanent=True)
+            self._machine.failed(f"{type(action).__name__} failed: {error!r}", self._clock.now_ms())
+            self._wait(self._clock.now_ms() + m.RETRY_MS)
+
+    def _do(self, action: m.Action) -> None:
+        match action:
+            case m.Consume():
+                self._consume(action)
+            case m.Wait():
+                self._wait(action.until_ms)
+            case m.ReportConsumed():
+                self._ask_what_to_do(action)
+            case m.Build():
+                self._build_segment(action)
+            case m.StartCommit():
+                self._machine.commit_started(self._ask(Call.COMMIT_START).status, self._clock.now_ms())
+            case m.Upload():
+                self._machine.uploaded(self._upload(), self._clock.now_ms())
+            case m.EndCommit():
+                self._machine.commit_ended(self._end_commit(action.location), self._clock.now_ms())
+            case m.CommitWhole():
+                self._machine.commit_ended(self._send_archive(Call.COMMIT).status, self._clock.now_ms())
+            case m.ReportStopped():
+                status = self._ask(Call.STOPPED_CONSUMING, reason=action.reason).status
+                self._machine.stop_reported(status is Status.PROCESSED, self._clock.now_ms())
+            case m.Serve():
+                self._serve()
+
+    def _wait(self, until_ms: int | None) -> None:
+        with self._wake:
+            left_s = None if until_ms is None else max(0, until_ms - self._clock.now_ms()) / 1000
+            if not self._commands and not self._stopping:
+                self._wake.wait(left_s)
+
+    # consuming
+
+    def _consume(self, action: m.Consume) -> None:
+        """Fetch, index and publish one batch."""
+        now_ms = self._clock.now_ms()
+        messages = FETCH_MESSAGES if action.rows_max is None else min(FETCH_MESSAGES, action.rows_max)
+        wait_ms = min(POLL_MS, self._config.fetch_timeout_ms)
+        if action.deadline_ms is not None:
+            wait_ms = max(0, min(wait_ms, action.deadline_ms - now_ms))
+        try:
+            if self._reader is None:
+                self._reader = self._factory.partition_consumer(self._name.stream_partition)
+            batch = self._reader.fetch(self._machine.offset, messages, FETCH_BYTES, wait_ms)
+            if action.until is not None:
+                batch = batch.before(action.until)
+            full = self._index(batch)
+        except (TransientStreamError, PermanentStreamError, GamayError, OSError) as error:
+            permanent = not isinstance(error, TransientStreamError)
+            self._close_reader()
+            self._error(str(error), permanent=permanent)
+            self._machine.fetch_failed(str(error), self._clock.now_ms(), permanent=permanent)
+            return
+        if full:
+            self._machine.consumed(self._machine.offset, 0, self._clock.now_ms(), full=True)
+            return
+        self._passed(batch)
+        if delay_s := self._throttle.delay_s(len(batch), self._clock.monotonic_s()):
+            self._wait(self._clock.now_ms() + round(delay_s * 1000))
+
+    def _index(self, batch: MessageBatch) -> bool:
+        """Take the rows of a batch in; return whether the segment is full, which leaves the batch to the next one."""
+        taken = self._intake.take(batch)
+        if taken.dead:
+            self._dropped += self._letters.add(taken.dead)
+        if taken.rows is not None:
+            try:
+                self._rows.append(taken.rows)
+            except GamayError as error:
+                if not self._rows.num_docs:
+                    raise
+                self._error(f"the segment takes no more rows: {error}", permanent=False)
+                return True
+        self._filtered += taken.num_filtered
+        self._incomplete += taken.num_incomplete
+        return False
+
+    def _passed(self, batch: MessageBatch) -> None:
+        now_ms = self._clock.now_ms()
+        self._end = batch.end_offset
+        rows = self._rows.num_docs - self._machine.num_rows
+        if len(batch):
+            self._last_consumed_ms = self._busy_ms = now_ms
+            self._last_message_ms = int(batch.timestamps_ms.max())
+            self._rate.add(rows, now_ms)
+        elif self._config.idle_timeout_ms is not None and now_ms - self._busy_ms > self._config.idle_timeout_ms:
+            self._busy_ms = now_ms
+            self._close_reader()
+        ended = batch.is_end_of_partition and not len(batch)
+        self._machine.consumed(batch.next_offset, rows, now_ms, partition_ended=ended)
+
+    def _close_reader(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
+
+    # completing
+
+    def _ask_what_to_do(self, action: m.ReportConsumed) -> None:
+        answer = self._ask(Call.CONSUMED, reason="" if action.reason is None else action.reason.value)
+        offset = None if answer.offset is None else self._factory.parse_offset(answer.offset)
+        self._controller_url = answer.controller_url
+        self._machine.answered(
+            answer.status, offset, answer.build_time_s, self._clock.now_ms(), split_commit=answer.split_commit
+        )
+
+    def _build_segment(self, action: m.Build) -> None:
+        self._discard_build()
+        begun_s = self._clock.monotonic_s()
+        out = self._resources.folder / self.table / f"build-{self._resources.ids.new()}"
+        try:
+            with lease(action.lease_s, self._extend), self._resources.permits.taken():
+                building_s = self._clock.monotonic_s()
+                folder = self._rows.seal(out)
+        except (GamayError, OSError, MemoryError) as error:
+            shutil.rmtree(out, ignore_errors=True)
+            self._error(f"the segment cannot be built: {error}", permanent=True)
+            self._machine.failed(f"the segment cannot be built: {error}", self._clock.now_ms())
+            return
+        size = sum(path.stat().st_size for path in folder.iterdir())
+        took_ms = round((self._clock.monotonic_s() - building_s) * 1000)
+        self._build = Build(folder, self._rows.num_docs, size, took_ms, round((building_s - begun_s) * 1000))
+        now_ms = self._clock.now_ms()
+        self._owner.note_build(
+            self.table, BuiltSegment(self.segment, self._build.num_rows, size, took_ms, self._build.wait_ms, now_ms)
+        )
+        self._history.record(self._rows.sizing(), now_ms)
+        self._machine.built()
+
+    def _extend(self, seconds: int) -> Status:
+        return self._ask(Call.EXTEND_BUILD_TIME, extra_time_s=seconds).status
+
+    def _upload(self) -> str | None:
+        answer = self._send_archive(Call.UPLOAD)
+        return answer.segment_location if answer.status is Status.UPLOAD_SUCCESS else None
+
+    def _send_archive(self, call: Call) -> CompletionResponse:
+        folder = self._built_segment.folder
+        archive = folder.parent / f"{self.segment}.tar.zst"
+        if not archive.exists():
+            pack(folder, archive)
+        return self._ask(call, file=archive, controller_url=self._controller_url if call is Call.UPLOAD else None)
+
+    def _end_commit(self, location: str) -> Status:
+        metadata = self._built_segment.folder / "metadata.json"
+        return self._ask(Call.COMMIT_END_WITH_METADATA, file=metadata, location=location).status
+
+    def _serve(self) -> None:
+        built = self._built_segment
+        self._owner.serve(self.table, self.segment, built.folder)
+        self._discard_build()
+        self._close_reader()
+
+    @property
+    def _built_segment(self) -> Build:
+        if self._build is None:
+            raise RuntimeError(f"no segment was built for {self.segment}")
+        return self._build
+
+    def _discard_build(self) -> None:
+        built, self._build = self._build, None
+        if built is not None:
+            shutil.rmtree(built.folder.parent, ignore_errors=True)
+
+    def _ask(
+        self,
+        call: Call,
+        *,
+        reason: str = "",
+        location: str = "",
+        extra_time_s: int = 0,
+        file: Path | None = None,
+        controller_url: str | None = None,
+    ) -> CompletionResponse:
+        built = self._build
+        request = CompletionRequest(
+            instance=self._resources.server,
+            segment=self.segment,
+            offset=str(self._machine.offset),
+            reason=reason or ("" if self._machine.stop_reason is None else self._machine.stop_reason.value),
+            row_count=self._rows.num_docs,
+            segment_size_bytes=0 if built is None else built.size_bytes,
+            build_time_ms=0 if built is None else built.build_ms,
+            wait_time_ms=0 if built is None else built.wait_ms,
+            extra_time_s=extra_time_s,
+            location=location,
+        )
+        return self._resources.completion.ask(call, request, file, controller_url)
+
+    def _error(self, reason: str, *, permanent: bool) -> None:
+        log = _log.error if permanent else _log.warning
+        log("%s, at offset %s: %s", self.segment, self._machine.offset, reason)
+        self._owner.note_error(
+            self.table, StreamError(self.segment, self._name.partition, permanent, reason, self._clock.now_ms())
+        )
+
+
+class _Throttle:
+    """Keeps a partition below so many messages a second; None is no limit."""
+
+    def __init__(self, per_s: float | None) -> None:
+        self._per_s = per_s
+        self._free_s = 0.0
+
+    def delay_s(self, messages: int, now_s: float) -> float:
+        """Count messages; return how long to wait before the next ones."""
+        if self._per_s is None or not messages:
+            return 0.0
+        self._free_s = max(self._free_s, now_s) + messages / self._per_s
+        return max(0.0, self._free_s - now_s)
+
+
+def _limits(record: SegmentRecord, stream: StreamConfig) -> m.Limits:
+    rows = record.flush_threshold_rows if record.flush_threshold_rows > 0 else stream.flush.segment_rows
+    return m.Limits(rows or DEFAULT_FLUSH_ROWS, record.creation_time_ms, stream.flush.time_ms)
+
+
+def _is_pauseless(config: TableConfig) -> bool:
+    stream = config.ingestion.stream
+    return stream is not None and stream.pauseless_consumption_enabled
+
+
+def _downloads_completed(config: TableConfig) -> bool:
+    completion = config.segments.completion_config
+    return completion is not None and completion.completion_mode == "DOWNLOAD"
+
+
+def _lag(offset: Offset, end: Offset | None) -> int | None:
+    if isinstance(offset, IntegerOffset) and isinstance(end, IntegerOffset):
+        return max(0, end.value - offset.value)
+    return None

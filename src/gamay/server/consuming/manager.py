@@ -1,0 +1,188 @@
+"""The consumers of a server, by table and segment, and what is remembered of each table."""
+
+import logging
+import shutil
+import threading
+from collections import deque
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gamay.base.errors import InvalidConfigError
+from gamay.cluster.llc_name import LlcName
+from gamay.cluster.records import SegmentRecord
+from gamay.ingest.stream.config import stream_configs
+from gamay.segment.mutable.sizing import SizingHistory
+from gamay.server.consuming.consumer import Resources, SegmentConsumer
+from gamay.server.consuming.dead_letters import DeadLetters
+from gamay.server.consuming.status import BuiltSegment, StreamError
+from gamay.server.rebuild import TableLayout
+from gamay.server.table import ConsumingSegment, TableData
+
+_log = logging.getLogger(__name__)
+_REMEMBERED = 100
+_STOP_S = 10
+_DEAD_LETTERS_FILE = "dead-letters.jsonl"
+
+
+@dataclass
+class _Table:
+    """What is remembered of a table."""
+
+    letters: DeadLetters
+    history: SizingHistory
+    errors: deque[StreamError] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    builds: deque[BuiltSegment] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    permanent_errors: int = 0
+
+
+class ConsumerManager:
+    """Starts and stops consumers; its methods may be called from any thread.
+
+    serve: gives a built segment to queries: (typed table, segment, folder). left: a consumer's work is done, its segment
+    is to be as the ideal state says.
+    """
+
+    def __init__(
+        self,
+        resources: Resources,
+        serve: Callable[[str, str, Path], None],
+        left: Callable[[str, str], None],
+    ) -> None:
+        self._resources = resources
+        self._serve = serve
+        self._left = left
+        self._lock = threading.Lock()
+        self._consumers: dict[str, dict[str, SegmentConsumer]] = {}
+        self._tables: dict[str, _Table] = {}
+        # rows that were not committed are consumed again, so what a crash left is of no use
+        shutil.rmtree(resources.folder, ignore_errors=True)
+
+    def consumers(self, table: str) -> dict[str, SegmentConsumer]:
+        """Return the consumers of a typed table, by segment."""
+        with self._lock:
+            return dict(self._consumers.get(table, {}))
+
+    def start(self, data: TableData, record: SegmentRecord, layout: TableLayout) -> None:
+        """Begin to consume a segment. Raises GamayError and OSError when that is not possible."""
+        table = data.name
+        topics = stream_configs(layout.config)
+        topic = LlcName.must_parse(record.name).topic_index
+        if topic >= len(topics):
+            raise InvalidConfigError(f"segment '{record.name}' is of topic {topic}, and {table} has {len(topics)} topics")
+        known = self._table(table)
+        consumer = SegmentConsumer(self._resources, self, table, record, layout, topics[topic], known.letters, known.history)
+        data.add_consuming(ConsumingSegment(record.name, consumer.view, consumer.freshness_ms))
+        with self._lock:
+            self._consumers.setdefault(table, {})[record.name] = consumer
+        consumer.start()
+
+    def stop(self, data: TableData, segment: str) -> None:
+        """Give up a segment: its rows are no longer seen, and consumed again by whoever hosts it next."""
+        with self._lock:
+            consumer = self._consumers.get(data.name, {}).pop(segment, None)
+        data.remove_consuming([segment])
+        if consumer is not None:
+            consumer.stop()
+
+    def go_online(self, data: TableData, segment: str, end_offset: str) -> None:
+        """A segment was committed with the rows before an offset; a consumer that has more of them shows none any more."""
+        with self._lock:
+            consumer = self._consumers.get(data.name, {}).get(segment)
+        if consumer is not None and consumer.go_online(end_offset):
+            data.remove_consuming([segment])
+
+    def force_commit(self, table: str, segments: Collection[str]) -> None:
+        """Have segments of a typed table committed with what they have."""
+        for name, consumer in self.consumers(table).items():
+            if name in segments:
+                consumer.force_commit()
+
+    def close(self) -> None:
+        """Stop all consumers and wait for their threads."""
+        with self._lock:
+            stopping = [consumer for consumers in self._consumers.values() for consumer in consumers.values()]
+            self._consumers = {}
+        for consumer in stopping:
+            consumer.stop()
+        for consumer in stopping:
+            consumer.join(_STOP_S)
+
+    def forget(self, table: str) -> None:
+        """Remove what is remembered of a table that is gone."""
+        with self._lock:
+            self._tables.pop(table, None)
+        shutil.rmtree(self._resources.kept / table, ignore_errors=True)
+        shutil.rmtree(self._resources.folder / table, ignore_errors=True)
+
+    def dead_letters(self, table: str) -> DeadLetters:
+        """Return the dead letters of a typed table."""
+        return self._table(table).letters
+
+    def status(self, table: str) -> dict[str, Any]:
+        """Return all that is known of a typed table's consumption, as a JSON object."""
+        known = self._table(table)
+        consumers = self.consumers(table)
+        return {
+            "tableName": table,
+            "instance": self._resources.server,
+            "consumers": [consumers[name].status().to_json() for name in sorted(consumers)],
+            "builds": [built.to_json() for built in list(known.builds)],
+            "errors": [error.to_json() for error in list(known.errors)],
+            "numPermanentErrors": known.permanent_errors,
+            "deadLetters": known.letters.counts(),
+        }
+
+    def consuming_info(self, table: str) -> list[dict[str, Any]]:
+        """Return the consuming segments of a typed table, in the shape of Pinot's servers."""
+        found = []
+        for name, consumer in sorted(self.consumers(table).items()):
+            status = consumer.status()
+            partition = str(status.partition)
+            latest, lag, behind_ms = status.end_offset, status.lag, status.availability_lag_ms
+            found.append(
+                {
+                    "segmentName": name,
+                    "consumerState": "CONSUMING" if consumer.state.is_consuming else "NOT_CONSUMING",
+                    "lastConsumedTimestamp": status.last_consumed_ms,
+                    "partitionToOffsetMap": {partition: status.current_offset},
+                    "partitionOffsetInfo": {
+                        "currentOffsets": {partition: status.current_offset},
+                        "latestUpstreamOffsets": {} if latest is None else {partition: latest},
+                        "recordsLag": {partition: "UNKNOWN" if lag is None else str(lag)},
+                        "availabilityLagMs": {partition: "UNKNOWN" if behind_ms is None else str(behind_ms)},
+                    },
+                }
+            )
+        return found
+
+    # what consumers call
+
+    def serve(self, table: str, segment: str, folder: Path) -> None:
+        """A segment was built and is committed: queries see it from now on."""
+        self._serve(table, segment, folder)
+
+    def leave(self, table: str, segment: str) -> None:
+        """The work of a consumer is done."""
+        with self._lock:
+            self._consumers.get(table, {}).pop(segment, None)
+        self._left(table, segment)
+
+    def note_error(self, table: str, error: StreamError) -> None:
+        """Remember an error of a consumer."""
+        known = self._table(table)
+        known.errors.append(error)
+        known.permanent_errors += error.permanent
+
+    def note_build(self, table: str, built: BuiltSegment) -> None:
+        """Remember a segment that was built."""
+        self._table(table).builds.append(built)
+
+    def _table(self, table: str) -> _Table:
+        with self._lock:
+            if table not in self._tables:
+                folder = self._resources.kept / table
+                letters = DeadLetters(table, folder / _DEAD_LETTERS_FILE)
+                self._tables[table] = _Table(letters, SizingHistory(folder))
+            return self._tables[table]

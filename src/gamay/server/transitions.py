@@ -1,0 +1,116 @@
+"""Brings the consumers of a server in line with the ideal states, on a thread that no download holds up."""
+
+import logging
+import threading
+from collections.abc import Callable
+
+from gamay.base.errors import GamayError
+from gamay.cluster.records import CONSUMING, ONLINE
+from gamay.cluster.registry import Registry
+from gamay.server.consuming.manager import ConsumerManager
+from gamay.server.rebuild import TableLayout
+from gamay.server.table import TableData
+
+_log = logging.getLogger(__name__)
+
+
+class ConsumingTransitions:
+    """Starts consumers, tells them that their segments are ONLINE, and stops them.
+
+    data_of: what queries see of a typed table. report: writes the table's current state. failed: notes that a segment is
+    in the ERROR state, and has it tried again; begun: notes that it is not any more.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        registry: Registry,
+        manager: ConsumerManager,
+        layout_of: Callable[[str], TableLayout | None],
+        data_of: Callable[[str], TableData],
+        report: Callable[[str], None],
+        failed: Callable[[str, str, Exception], None],
+        begun: Callable[[str, str], None],
+    ) -> None:
+        self._server = server
+        self._registry = registry
+        self._manager = manager
+        self._layout_of = layout_of
+        self._data_of = data_of
+        self._report = report
+        self._failed = failed
+        self._begun = begun
+        self._wake = threading.Condition()
+        self._tables: set[str] = set()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="server-consuming", daemon=True)
+
+    def start(self) -> None:
+        """Begin to follow what `note` tells."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread, then the consumers."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify_all()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._manager.close()
+
+    def note(self, table: str) -> None:
+        """Look at a table soon."""
+        with self._wake:
+            self._tables.add(table)
+            self._wake.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                self._wake.wait_for(lambda: self._tables or self._stopping)
+                if self._stopping:
+                    return
+                tables, self._tables = self._tables, set()
+            for table in sorted(tables):
+                try:
+                    self.apply(table)
+                except Exception:  # noqa: BLE001 - one table's broken record must not keep others from being consumed
+                    _log.exception("%s: the consumers of %s cannot be brought in line", self._server, table)
+
+    def apply(self, table: str) -> None:
+        """Bring the consumers of a typed table in line with its ideal state."""
+        ideal = self._registry.get_ideal_state(table)
+        states = ideal.segments_of(self._server) if ideal is not None and ideal.enabled else {}
+        consumers = self._manager.consumers(table)
+        data = self._data_of(table)
+        started = set(states) - set(consumers) - set(data.snapshot())
+        for segment in consumers:
+            if states.get(segment) not in (CONSUMING, ONLINE):
+                self._manager.stop(data, segment)
+            elif states[segment] == ONLINE:
+                # Before its successor begins: the rows that a consumer has beyond the end are the successor's first ones.
+                self._go_online(data, segment)
+        for segment in sorted(started):
+            if states[segment] == CONSUMING:
+                self._begin(data, segment)
+        if ideal is None:
+            self._manager.forget(table)
+        if consumers or CONSUMING in states.values():
+            self._report(table)
+
+    def _go_online(self, data: TableData, segment: str) -> None:
+        record = self._registry.get_segment(data.name, segment)
+        if record is not None and record.end_offset:
+            self._manager.go_online(data, segment, record.end_offset)
+
+    def _begin(self, data: TableData, segment: str) -> None:
+        record = self._registry.get_segment(data.name, segment)
+        layout = self._layout_of(data.name)
+        if record is None or record.complete or layout is None:
+            return  # what is complete is loaded like any other segment
+        try:
+            self._manager.start(data, record, layout)
+        except (GamayError, OSError) as error:
+            self._failed(data.name, segment, error)
+        else:
+            self._begun(data.name, segment)

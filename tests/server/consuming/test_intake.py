@@ -1,0 +1,123 @@
+"""From messages to rows: every message becomes rows, or is listed with the reason."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from gamay.base.clock import ManualClock
+from gamay.base.errors import GamayError
+from gamay.ingest.pipeline import Pipeline
+from gamay.ingest.stream.offsets import IntegerOffset
+from gamay.ingest.stream.spi import DecodedBatch, Gap, MessageBatch, PermanentStreamError, Undecodable
+from gamay.model.schema import Schema
+from gamay.model.table_config import TableConfig
+from gamay.server.consuming.dead_letters import DeadLetter, DeadLetterKind, DeadLetters
+from gamay.server.consuming.intake import Intake
+
+SCHEMA = Schema.from_json(
+    {"schemaName": "t", "metricFieldSpecs": [{"name": "n", "dataType": "INT"}], "dimensionFieldSpecs": []}
+).value
+
+
+class PlainDecoder:
+    """One JSON object a message; what is none is undecodable, and null is a tombstone."""
+
+    def decode(self, messages: MessageBatch) -> DecodedBatch:
+        rows, places, bad = [], [], []
+        for place, payload in enumerate(messages.payloads.to_pylist()):
+            if payload is None:
+                continue
+            try:
+                rows.append(json.loads(payload))
+                places.append(place)
+            except ValueError as error:
+                bad.append(Undecodable(place, str(error)))
+        return DecodedBatch(pa.RecordBatch.from_pylist(rows), np.array(places, np.int64), bad)
+
+
+def messages(*payloads: str | None, first: int = 10, gap: Gap | None = None) -> MessageBatch:
+    binary = pa.array([None if p is None else p.encode() for p in payloads], pa.binary())
+    offsets = pa.array(range(first, first + len(payloads)), pa.int64())
+    times = np.zeros(len(payloads), np.int64)
+    return MessageBatch(binary, offsets, times, IntegerOffset(first + len(payloads)), gap=gap)
+
+
+def intake(*, stop: bool = False, **ingestion: object) -> Intake:
+    document = {**TableConfig.offline("t").to_json(), "ingestionConfig": ingestion}
+    config = TableConfig.from_json(document).value
+    pipeline = Pipeline(SCHEMA, config, drop_failed=True)
+    return Intake("t__0__0__x", 0, PlainDecoder(), pipeline, ManualClock(5), stop_on_decode_error=stop)
+
+
+def test_rows_and_what_is_none() -> None:
+    taken = intake().take(messages('{"n": "1"}', "{", None, '{"n": "x"}', '{"n": "4"}'))
+    assert taken.rows is not None
+    assert taken.rows.to_pylist() == [{"n": 1}, {"n": 4}]
+    assert [(d.offset, d.kind, d.payload) for d in taken.dead] == [
+        ("11", DeadLetterKind.UNDECODABLE, b"{"),
+        ("13", DeadLetterKind.UNCONVERTIBLE, b'{"n": "x"}'),
+    ]
+    assert "'x' is not a valid INT" in taken.dead[1].reason
+
+
+def test_filtered_and_incomplete_rows_are_counted() -> None:
+    taken = intake(continueOnError=True, filterConfig={"filterFunction": "n = '9'"}).take(
+        messages('{"n": "9"}', '{"n": "x"}', '{"n": "2"}')
+    )
+    assert taken.rows is not None
+    assert taken.rows.to_pylist() == [{"n": None}, {"n": 2}]
+    assert (taken.num_filtered, taken.num_incomplete, list(taken.dead)) == (1, 1, [])
+
+
+def test_a_gap_is_listed_even_without_messages() -> None:
+    gap = Gap(IntegerOffset(3), IntegerOffset(10))
+    taken = intake().take(messages(gap=gap))
+    assert taken.rows is None
+    assert [(d.offset, d.next_offset, d.kind) for d in taken.dead] == [("3", "10", DeadLetterKind.GAP)]
+
+
+def test_a_bad_message_can_end_consumption() -> None:
+    with pytest.raises(PermanentStreamError, match="the message at offset 11 is no row of the table"):
+        intake(stop=True).take(messages('{"n": 1}', "{"))
+
+
+def test_a_batch_that_fails_as_a_whole_is_halved(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = intake()
+    whole = subject._pipeline.apply
+
+    def apply(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if "13" in batch.column("n").to_pylist():
+            raise GamayError("an unlucky number")
+        return whole(batch)
+
+    monkeypatch.setattr(subject._pipeline, "apply", apply)
+    taken = subject.take(messages(*[json.dumps({"n": str(n)}) for n in range(20)], first=0))
+    assert taken.rows is not None
+    assert taken.rows.column("n").to_pylist() == [n for n in range(20) if n != 13]
+    assert [(d.offset, d.reason) for d in taken.dead] == [("13", "an unlucky number")]
+
+
+def letter(offset: str, payload: bytes = b"x") -> DeadLetter:
+    return DeadLetter("t__0__0__x", 0, offset, DeadLetterKind.UNDECODABLE, "no reason", 5, payload)
+
+
+def test_dead_letters_are_listed_once_and_outlive_the_process(tmp_path) -> None:
+    path = tmp_path / "t" / "letters.jsonl"
+    assert DeadLetters("t", path).add([letter("1"), letter("2")]) == 2
+    again = DeadLetters("t", path)
+    assert again.add([letter("2"), letter("3")]) == 1
+    assert [entry["offset"] for entry in again.entries(10)] == ["1", "2", "3"]
+    assert [entry["offset"] for entry in again.entries(2)] == ["2", "3"]
+    assert again.entries(10, offset="2")[0]["payload"] == "eA=="
+    assert again.counts() == {"UNDECODABLE": 3, "UNCONVERTIBLE": 0, "GAP": 0}
+
+
+def test_a_line_that_a_crash_cut_is_written_anew(tmp_path) -> None:
+    path = tmp_path / "letters.jsonl"
+    DeadLetters("t", path).add([letter("1"), letter("2")])
+    path.write_bytes(path.read_bytes()[:-3])
+    again = DeadLetters("t", path)
+    assert again.add([letter("2")]) == 1
+    assert [entry["offset"] for entry in DeadLetters("t", path).entries(10)] == ["1", "2"]
