@@ -17,7 +17,7 @@ from gamay.query.execute import ServerResult, execute
 from gamay.query.reduce import Answer, reduce
 from gamay.query.values import json_values
 from gamay.query.wire.request import ReceivedPlans, encode_query
-from gamay.query.wire.result import decode_result, encode_result
+from gamay.query.wire.result import encode_result, receive
 from gamay.segment.spi import Segment
 from gamay.sql.parser import parse_query
 
@@ -37,9 +37,9 @@ def over_the_wire(
     received = plans.plan(template, values).bound
     result = execute(received, segments, engine.pools[0], deadline(), "host-1")
     sent = [memoryview(bytearray(buffer)) for buffer in encode_result(received, result, ["lost"])]
-    again, missing = decode_result(bound, sent, SYSTEM_CLOCK)
-    assert tuple(missing) == ("lost",)
-    return again, received
+    again = receive(sent)
+    assert again.missing == ("lost",)
+    return again.result(bound, SYSTEM_CLOCK), received
 
 
 def comparable(answer: Answer) -> Any:

@@ -49,6 +49,14 @@ class ErrorCode(Enum):
         self.http_status = http_status
 
 
+_BY_NUMBER = {code.code: code for code in ErrorCode}
+
+
+def error_code(number: int) -> ErrorCode:
+    """Return the code with a number; UNKNOWN for numbers that none has."""
+    return _BY_NUMBER.get(number, ErrorCode.UNKNOWN)
+
+
 class GamayError(Exception):
     """Anything a user can cause or must know about; `str()` is fit to be shown to a client."""
 

@@ -3,9 +3,18 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from gamay.base.errors import ErrorCode, QueryError
 from gamay.query.bind import BoundQuery
 from gamay.query.deadline import Deadline
 from gamay.query.execute import ServerResult
+
+
+class UnreachableServerError(QueryError):
+    """A server that did not take the query, or did not answer it. was_sent: whether it may be at work on it."""
+
+    def __init__(self, code: ErrorCode, message: str, *, was_sent: bool) -> None:
+        super().__init__(code, message)
+        self.was_sent = was_sent
 
 
 class ServerConnection(Protocol):
@@ -16,6 +25,15 @@ class ServerConnection(Protocol):
     ) -> tuple[ServerResult, Sequence[str]]:
         """Run a query on the named segments of a typed table; return the result and the segments it does not have.
 
-        All segments are read from one snapshot of the table. Raises QueryError.
+        All segments are read from one snapshot of the table. Raises QueryError, of the kind UnreachableServerError when it
+        is the server that does not answer.
         """
+        ...
+
+
+class Connections(Protocol):
+    """The servers of a cluster."""
+
+    def get(self, server: str, /) -> ServerConnection | None:
+        """Return the connection to a server by its instance id; None when nobody knows where it is."""
         ...

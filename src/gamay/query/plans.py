@@ -15,6 +15,9 @@ from gamay.sql.query import Query
 SHAPES_MAX = 1000
 _UNKNOWN_NS = 1 << 62
 
+LIGHT_ROWS_MAX = 1 << 18
+LIGHT_NS_MAX = 2_000_000
+
 
 @dataclass(slots=True)
 class Shape:
@@ -43,6 +46,14 @@ class Plan:
     @took_ns.setter
     def took_ns(self, nanoseconds: int) -> None:
         self.shape.took_ns = nanoseconds
+
+    def is_light(self, num_docs: int) -> bool:
+        """Whether running it over so many rows takes about as long as handing it to another thread.
+
+        So it is when few rows can match at most, and the last query of the same shape needed little time of the processor:
+        on the clock even the smallest takes long while others keep the processor busy.
+        """
+        return num_docs <= LIGHT_ROWS_MAX and self.shape.took_ns <= LIGHT_NS_MAX
 
 
 class BoundPlans:

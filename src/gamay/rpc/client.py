@@ -48,8 +48,8 @@ class Channel:
             self._connecting.add_done_callback(self._opened)
         return await asyncio.shield(self._connecting)
 
-    async def call(self, buffers: Sequence[Buffer], timeout_s: float) -> list[memoryview]:
-        """Send buffers; return those of the answer.
+    async def call(self, buffers: Sequence[Buffer], timeout_s: float, server_s: float | None = None) -> list[memoryview]:
+        """Send buffers; return those of the answer. server_s: how long the server may take, if that is less.
 
         Raises NotSentError, ConnectionLostError, CallTimeoutError, ProtocolError (too large), CallFailedError.
         """
@@ -68,9 +68,9 @@ class Channel:
         if peer.other is None or len(self._calls) >= peer.other.calls:
             raise NotSentError(f"{len(self._calls)} calls to {self.address} are under way, and no more can be")
         number, self._next_id = self._next_id, self._next_id + 1
-        left_ms = (expires_s - loop.time()) * 1000
+        left_s = expires_s - loop.time() - (0.0 if server_s is None else timeout_s - server_s)
         try:
-            peer.send(Header(Kind.CALL, number, tuple(map(_size, buffers)), left_ms), buffers)
+            peer.send(Header(Kind.CALL, number, tuple(map(_size, buffers)), left_s * 1000), buffers)
         except ConnectionLostError as error:
             raise NotSentError(str(error)) from error
         answer: asyncio.Future[list[memoryview]] = loop.create_future()

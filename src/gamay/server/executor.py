@@ -23,6 +23,12 @@ class QueryExecutor:
         """End the threads, once their work is done."""
         self._pool.close()
 
+    def num_docs(self, table: str, segments: Sequence[str]) -> int:
+        """Return how many rows the named segments have; those that consume, and those that are not here, count nothing."""
+        data = self._instance.table(table)
+        loaded = {} if data is None else data.snapshot()
+        return sum(loaded[name].segment.num_docs for name in segments if name in loaded)
+
     def execute(
         self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline
     ) -> tuple[ServerResult, Sequence[str]]:

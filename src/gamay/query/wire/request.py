@@ -1,5 +1,7 @@
 """A query on its way to a server: what is the same for all queries of its shape, and the literals of WHERE.
 
+    buffers = `RequestHeader` as MessagePack, template, values
+
 The broker sends what it bound, not the text: `now()` is computed already, subqueries are answered, the half of a hybrid
 table has its time boundary, and the columns are those of the broker's schema. The server binds that again; what it
 bound for a *template* (everything but WHERE's literals, LIMIT and OFFSET) it keeps, by the template's bytes.
@@ -12,7 +14,7 @@ bound for a *template* (everything but WHERE's literals, LIMIT and OFFSET) it ke
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any, TypeAlias
 
@@ -25,6 +27,8 @@ from gamay.model.field_spec import FieldSpec
 from gamay.model.schema import Schema
 from gamay.model.types import DataType, FieldRole
 from gamay.query.bind import BoundQuery
+from gamay.query.budget import Budget, ProcessBudget, ScanLimits
+from gamay.query.deadline import Deadline
 from gamay.query.plans import SHAPES_MAX, BoundPlans, Plan
 from gamay.query.scope import Scope
 from gamay.sql.query import OrderBy, Query, SelectItem
@@ -38,6 +42,52 @@ _TYPE_NUMBERS = {data_type: number for number, data_type in enumerate(_TYPES)}
 _TEMPLATE = "template"  # where `BoundQuery.shared` keeps it
 _TEMPLATE_BYTES_MAX = 100_000  # larger ones are not kept
 _WHOLE = range(-(1 << 63), 1 << 63)
+
+
+class RequestHeader(msgspec.Struct, array_like=True, frozen=True):
+    """What is asked of which segments. id: of the query at its broker. timeout_ms: of the whole query, for messages.
+
+    memory_bytes: what the query may hold at a server; None leaves it to the server. scan: (rows, values in WHERE, values
+    after WHERE, whether passing them ends the query); None where nothing limits what is read.
+    """
+
+    id: str
+    table: str
+    segments: tuple[str, ...]
+    timeout_ms: float
+    memory_bytes: int | None = None
+    scan: tuple[int | None, int | None, int | None, bool] | None = None
+
+    def budget(self, process: ProcessBudget) -> Budget:
+        """Return what the query may use in a process."""
+        return Budget(
+            self.memory_bytes or process.query_bytes, process, None if self.scan is None else ScanLimits(*self.scan)
+        )
+
+
+_decode_header = msgspec.msgpack.Decoder(RequestHeader).decode
+
+
+def encode_request(
+    query_id: str, table: str, bound: BoundQuery, segments: Sequence[str], deadline: Deadline
+) -> "list[bytes]":
+    """Return the buffers of a query of segments of a typed table."""
+    budget, memory, scan = deadline.budget, None, None
+    if budget is not None:
+        if budget.limit != budget.process.query_bytes:  # somebody has said so; else each server has its own measure
+            memory = budget.limit
+        if (limits := budget.scan) is not None:
+            scan = (limits.docs, limits.entries_in_filter, limits.entries_post_filter, limits.is_enforced)
+    header = RequestHeader(query_id, table, tuple(segments), deadline.timeout_ms, memory, scan)
+    return [_encode(header), *encode_query(bound)]
+
+
+def decode_request_header(data: memoryview) -> RequestHeader:
+    """Read the first buffer of a request. Raises QueryError 450 for what is none."""
+    try:
+        return _decode_header(data)
+    except msgspec.MsgspecError as error:
+        raise QueryError(ErrorCode.INTERNAL, f"The broker sent what is no request: {error}") from error
 
 
 def encode_query(bound: BoundQuery) -> tuple[bytes, bytes]:

@@ -6,7 +6,7 @@ Rows and the keys of groups are columns; the partial of each aggregate is what i
 """
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import msgspec
@@ -97,29 +97,53 @@ def _put_groups(
     return TableShape(columns, table.num_groups, table.limit_reached, tuple(counts), positions)
 
 
-def decode_result(bound: BoundQuery, buffers: Sequence[memoryview], clock: Clock) -> tuple[ServerResult, Sequence[str]]:
-    """Return the result and the missing segments. bound: the query that was sent. Raises QueryError 450 for nonsense."""
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What came from a server: the header is read, the columns not yet."""
+
+    header: ResultHeader
+    tables: Sequence[memoryview]
+
+    @property
+    def missing(self) -> Sequence[str]:
+        """Return the segments that the server does not have."""
+        return self.header.missing
+
+    @property
+    def num_bytes(self) -> int:
+        """Return the size of the columns."""
+        return sum(buffer.nbytes for buffer in self.tables)
+
+    def result(self, bound: BoundQuery, clock: Clock) -> ServerResult:
+        """Read the columns. bound: the query that was sent. Raises QueryError 450 for nonsense."""
+        header = self.header
+        try:
+            result = ServerResult(QueryStats(**header.stats))  # type: ignore[arg-type]
+            parts = list(zip(header.tables, self.tables[::2], self.tables[1::2], strict=True))
+            if header.kind == "rows":
+                ((shape, schema, batch),) = parts
+                arrays = unpack_arrays(schema, batch)
+                result.rows = tuple([from_arrays(column, arrays) for column in shape.columns])
+            elif header.kind == "groups":
+                ((shape, schema, batch),) = parts
+                result.groups = _groups(bound, shape, unpack_arrays(schema, batch))
+            elif header.kind == "sets":
+                result.sets = {s.positions: _groups(bound, s, unpack_arrays(schema, batch)) for s, schema, batch in parts}
+            elif header.kind == "plans":
+                result.plans = SegmentPlans(tuple((_planned(plan), count) for plan, count in header.plans))
+            if header.spans is not None:
+                result.trace = Trace(clock, "", header.spans)
+        except (ValueError, TypeError, KeyError, IndexError) as error:
+            raise QueryError(ErrorCode.INTERNAL, f"A server sent what is no result of the query: {error!r}") from error
+        return result
+
+
+def receive(buffers: Sequence[memoryview]) -> Received:
+    """Read the header of a result. Raises QueryError 450 for what is none."""
     try:
-        header = _decode(buffers[0])
-        stats = QueryStats(**header.stats)  # type: ignore[arg-type]
-        result = ServerResult(stats)
-        tables = list(zip(header.tables, buffers[1::2], buffers[2::2], strict=True))
-        if header.kind == "rows":
-            ((shape, schema, batch),) = tables
-            arrays = unpack_arrays(schema, batch)
-            result.rows = tuple([from_arrays(column, arrays) for column in shape.columns])
-        elif header.kind == "groups":
-            ((shape, schema, batch),) = tables
-            result.groups = _groups(bound, shape, unpack_arrays(schema, batch))
-        elif header.kind == "sets":
-            result.sets = {s.positions: _groups(bound, s, unpack_arrays(schema, batch)) for s, schema, batch in tables}
-        elif header.kind == "plans":
-            result.plans = SegmentPlans(tuple((_planned(plan), count) for plan, count in header.plans))
-        if header.spans is not None:
-            result.trace = Trace(clock, "", header.spans)
-    except (msgspec.MsgspecError, ValueError, TypeError, KeyError, IndexError) as error:
-        raise QueryError(ErrorCode.INTERNAL, f"A server sent what is no result of the query: {error!r}") from error
-    return result, header.missing
+        return Received(_decode(buffers[0]), buffers[1:])
+    except (msgspec.MsgspecError, IndexError) as error:
+        raise QueryError(ErrorCode.INTERNAL, f"A server sent what is no result: {error!r}") from error
 
 
 def _groups(bound: BoundQuery, shape: TableShape, arrays: list[pa.Array]) -> GroupTable:

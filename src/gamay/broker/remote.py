@@ -1,0 +1,181 @@
+"""Servers in other processes, reached over their query ports.
+
+All connections belong to one event loop: that of the broker's HTTP interface where there is one, so that a query never
+changes threads on its way to the servers and back; else one of their own.
+"""
+
+import asyncio
+import ssl
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+import uvloop
+
+from gamay.base.clock import Clock
+from gamay.base.errors import ErrorCode, QueryError, error_code
+from gamay.broker.connection import UnreachableServerError
+from gamay.query.bind import BoundQuery
+from gamay.query.deadline import Deadline
+from gamay.query.execute import ServerResult
+from gamay.query.wire.request import encode_request
+from gamay.query.wire.result import Received, receive
+from gamay.rpc.client import Channel
+from gamay.rpc.errors import CallFailedError, CallTimeoutError, NotSentError, ProtocolError, RpcError
+from gamay.rpc.peer import Limits
+
+T = TypeVar("T")
+
+_CONNECT_S = 2.0
+# Of the time that a query has left, servers get all but twice this share, and are waited for all but once: what the others
+# found can still be merged when one of them does not answer.
+_RESERVED_SHARE = 0.02
+_RESERVED_S_MAX = 0.1
+
+
+class RemoteServer:
+    """The way to one server."""
+
+    def __init__(self, name: str, channel: Channel, loop: "ServerLoop", clock: Clock) -> None:
+        self.name = name
+        self.channel = channel
+        self._loop = loop
+        self._clock = clock
+
+    async def ask(
+        self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline, query_id: str = ""
+    ) -> Received:
+        """Do what `execute` does, from the event loop of the connections; the result is read by `Received.result`."""
+        left_s = deadline.remaining_ms / 1000
+        reserved_s = min(_RESERVED_S_MAX, left_s * _RESERVED_SHARE)
+        try:
+            request = encode_request(query_id, table, query, segments, deadline)
+            answer = await self.channel.call(request, left_s - reserved_s, left_s - 2 * reserved_s)
+        except CallFailedError as error:
+            raise QueryError(error_code(error.code), str(error)) from error
+        except RpcError as error:
+            raise self._unreachable(error) from error
+        return receive(answer)
+
+    def execute(
+        self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline
+    ) -> tuple[ServerResult, Sequence[str]]:
+        """Ask, and wait in this thread for the answer."""
+        received = self._loop.wait(self.ask(table, query, segments, deadline))
+        return received.result(query, self._clock), received.missing
+
+    async def probe(self) -> bool:
+        """Return whether the server takes queries: whether there is a connection, made now if need be."""
+        try:
+            await self.channel.connect()
+        except NotSentError:
+            return False
+        return not self.channel.is_leaving
+
+    def _unreachable(self, error: RpcError) -> QueryError:
+        if isinstance(error, NotSentError):
+            return UnreachableServerError(
+                ErrorCode.BROKER_REQUEST_SEND, f"Server {self.name} was not asked: {error}", was_sent=False
+            )
+        if isinstance(error, ProtocolError):
+            return QueryError(ErrorCode.BROKER_REQUEST_SEND, f"Server {self.name} was not asked: {error}")
+        what = "has not answered in time" if isinstance(error, CallTimeoutError) else str(error)
+        return UnreachableServerError(
+            ErrorCode.SERVER_NOT_RESPONDING, f"1 servers [{self.name}] not responded: {what}", was_sent=True
+        )
+
+
+class ServerLoop:
+    """The event loop of the connections: the first that they are used from, or a thread's of their own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def adopt(self) -> None:
+        """Use the running event loop, unless there is one already."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.get_running_loop()
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run work on the loop of the connections, awaited from any loop."""
+        self.adopt()
+        assert self._loop is not None
+        if asyncio.get_running_loop() is self._loop:
+            return await work
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run work on the loop of the connections, waited for by a thread that has no loop."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = uvloop.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="broker-servers", daemon=True)
+                self._thread.start()
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def call(self, work: Callable[[], object]) -> None:
+        """Do something on the loop soon, if it runs."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(work)
+
+    def close(self) -> None:
+        """End the thread, where there is one."""
+        if self._thread is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+
+class RemoteServers:
+    """The servers of a cluster by instance id; implements `gamay.broker.connection.Connections`.
+
+    name: of this broker. address_of: where an instance's query port is (host, port); None when nobody knows.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        address_of: Callable[[str], tuple[str, int] | None],
+        clock: Clock,
+        tls: ssl.SSLContext | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self.loop = ServerLoop()
+        self._name = name
+        self._address_of = address_of
+        self._clock = clock
+        self._tls = tls
+        self._limits = limits or Limits(connect_s=_CONNECT_S)
+        self._lock = threading.Lock()
+        self._servers: dict[str, RemoteServer] = {}
+
+    def get(self, server: str, /) -> RemoteServer | None:
+        """Return the way to a server; None when nobody knows where it is."""
+        known = self._servers.get(server)
+        return known if known is not None else self._new(server)
+
+    def _new(self, server: str) -> RemoteServer | None:
+        address = self._address_of(server)
+        if address is None:
+            return None
+        with self._lock:
+            if server not in self._servers:
+                channel = Channel(*address, self._name, self._limits, self._tls)
+                self._servers[server] = RemoteServer(server, channel, self.loop, self._clock)
+            return self._servers[server]
+
+    def forget(self, server: str) -> None:
+        """Look up a server's address again when it is needed next."""
+        with self._lock:
+            known = self._servers.pop(server, None)
+        if known is not None:
+            self.loop.call(known.channel.close)
+
+    def close(self) -> None:
+        """End all connections."""
+        for server in list(self._servers):
+            self.forget(server)
+        self.loop.close()

@@ -1,0 +1,156 @@
+"""The query port of a server: queries come as frames, and are executed as those of a broker in the same process."""
+
+import asyncio
+import logging
+import socket
+import ssl
+import threading
+from collections.abc import Sequence
+
+import uvloop
+
+from gamay.base.clock import Clock
+from gamay.base.errors import ErrorCode, InUseError, QueryError
+from gamay.query.budget import ProcessBudget
+from gamay.query.deadline import CancellableDeadline
+from gamay.query.plans import Plan
+from gamay.query.queue import QueryQueue
+from gamay.query.wire.request import ReceivedPlans, RequestHeader, decode_request_header
+from gamay.query.wire.result import encode_result
+from gamay.rpc.peer import Limits
+from gamay.rpc.server import Call, Server
+from gamay.server.executor import QueryExecutor
+
+_log = logging.getLogger(__name__)
+
+# requests hold a query and names of segments
+REQUEST_BYTES_MAX = 64 << 20
+_BACKLOG = 1024
+
+
+class QueryListener:
+    """Answers brokers between `start` and `stop`, on an event loop of its own.
+
+    Small queries are executed by the loop itself, for changing threads costs more; others wait in a queue for one of
+    `threads`. name: the instance id. port: 0 takes a free one; the attribute tells which. memory: what queries may hold
+    together, and one of them. Raises InUseError when the port is taken.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        executor: QueryExecutor,
+        clock: Clock,
+        *,
+        port: int = 0,
+        host: str = "127.0.0.1",
+        threads: int = 4,
+        memory: ProcessBudget | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._executor = executor
+        self._clock = clock
+        self._memory = memory or ProcessBudget.of_machine()
+        self._tls = tls
+        self._plans = ReceivedPlans()
+        self._queue = QueryQueue(threads, thread_name="server-query")
+        self._server = Server(name, self._on_call, Limits(frame_bytes=REQUEST_BYTES_MAX))
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = uvloop.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="server-queries", daemon=True)
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind((host, port))
+        except OSError as error:
+            self._socket.close()
+            raise InUseError(f"the server cannot listen on port {port}: {error.strerror}; choose another port") from error
+        self.port: int = self._socket.getsockname()[1]
+
+    @property
+    def in_flight(self) -> int:
+        """How many queries have not been answered yet."""
+        return self._server.in_flight
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._socket.listen(_BACKLOG)
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._server.start(self._socket, self._tls), self._loop).result()
+
+    def leave(self) -> None:
+        """Ask all brokers to send no more queries; those that come all the same are answered."""
+        self._loop.call_soon_threadsafe(self._server.leave)
+
+    def stop(self) -> None:
+        """End the connections and the threads; queries under way are not answered."""
+        if self._thread.is_alive():
+            asyncio.run_coroutine_threadsafe(self._server.stop(), self._loop).result()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+        self._queue.shutdown(wait=False)
+        self._socket.close()
+        self._loop.close()
+
+    # on the event loop
+
+    def _on_call(self, call: Call) -> None:
+        try:
+            header = decode_request_header(call.buffers[0])
+            plan = self._plans.plan(bytes(call.buffers[1]), bytes(call.buffers[2]))
+        except Exception as error:  # noqa: BLE001 - whatever a broker sends ends its query, not the connection
+            _fail(call, error)
+            return
+        deadline = CancellableDeadline(
+            self._clock,
+            self._clock.monotonic_s() + call.timeout_ms / 1000,
+            header.timeout_ms,
+            header.budget(self._memory),
+        )
+        call.on_cancel = deadline.cancel
+        if plan.is_light(self._executor.num_docs(header.table, header.segments)):
+            try:
+                answer = self._execute(header, plan, deadline)
+            except Exception as error:  # noqa: BLE001 - as above
+                _fail(call, error)
+            else:
+                call.reply(answer)
+            return
+        task = asyncio.ensure_future(self._queued(call, header, plan, deadline))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _queued(self, call: Call, header: RequestHeader, plan: Plan, deadline: CancellableDeadline) -> None:
+        num_bytes = sum(buffer.nbytes for buffer in call.buffers)
+        try:
+            answer = await self._queue.turn(lambda: self._execute(header, plan, deadline), num_bytes, deadline)
+        except Exception as error:  # noqa: BLE001 - as above
+            _fail(call, error)
+        else:
+            call.reply(answer)
+
+    # on any thread
+
+    def _execute(self, header: RequestHeader, plan: Plan, deadline: CancellableDeadline) -> "Sequence[bytes | memoryview]":
+        begun_ns = self._clock.thread_cpu_ns()
+        try:
+            deadline.check()
+            result, missing = self._executor.execute(header.table, plan.bound, header.segments, deadline)
+            return encode_result(plan.bound, result, missing)
+        finally:
+            plan.took_ns = self._clock.thread_cpu_ns() - begun_ns
+            if deadline.budget is not None:
+                deadline.budget.close()
+
+
+def _fail(call: Call, error: Exception) -> None:
+    """Answer with an error."""
+    if isinstance(error, QueryError):
+        call.fail(error.code.code, str(error))
+        return
+    if isinstance(error, MemoryError):
+        text = "The query needs more memory than the process can get; filter more, or group by less"
+        call.fail(ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED.code, text)
+        return
+    _log.error("a query failed", exc_info=error)
+    call.fail(ErrorCode.INTERNAL.code, f"The query failed for a reason that is a defect of Gamay: {error!r}")
