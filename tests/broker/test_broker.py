@@ -18,7 +18,7 @@ from gamay.broker.runner import QueryRunner
 from gamay.cluster.column_stats import ColumnSummary, encode_columns
 from gamay.cluster.embedded_store import EmbeddedStore
 from gamay.cluster.records import ONLINE, Assignment, Lineage, LineageEntry, LineageState, SegmentRecord
-from gamay.cluster.registry import Registry
+from gamay.cluster.registry import Registry, announce
 from gamay.model.table_config import TableConfig
 from gamay.model.types import DataType
 from gamay.query.bind import BoundQuery
@@ -72,6 +72,8 @@ class World:
             ))  # fmt: skip
         self.registry.update_ideal_state("t_OFFLINE", lambda ideal: ideal.with_segments(states))
         self.registry.put_external_view(Assignment("t_OFFLINE", states))
+        for server in self.servers:
+            announce(self.store, server)
         self.registry.create_table_config("t_OFFLINE", TableConfig.offline("t").to_json())
         self.routing = RoutingTables(self.registry)
         self.routing.start()

@@ -10,11 +10,11 @@ from gamay.query.execute import ServerResult
 
 
 class UnreachableServerError(QueryError):
-    """A server that did not take the query, or did not answer it. was_sent: whether it may be at work on it."""
+    """A server that did not take the query, or did not answer it. is_down: whether others need not be sent there either."""
 
-    def __init__(self, code: ErrorCode, message: str, *, was_sent: bool) -> None:
+    def __init__(self, code: ErrorCode, message: str, *, is_down: bool) -> None:
         super().__init__(code, message)
-        self.was_sent = was_sent
+        self.is_down = is_down
 
 
 class ServerConnection(Protocol):

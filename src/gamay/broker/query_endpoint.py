@@ -57,7 +57,8 @@ class QueryAnswers:
         except QueryError as error:
             return self._failed(error)
         pending = self._runner.begin(sql, options, database)
-        return self._finish(pending) if pending.is_light else pending
+        at_once = pending.is_light and (not self._runner.is_remote or pending.failure is not None)
+        return self._finish(pending) if at_once else pending
 
     async def answer(self, body: Mapping[str, Any], database: str | None) -> Answered:
         """Answer the query `sql` of a request's body."""
@@ -74,7 +75,14 @@ class QueryAnswers:
         return await self.finish(begun)
 
     async def finish(self, pending: PendingQuery) -> Answered:
-        """Answer a query when its turn comes; it is listed, and can be cancelled, from now on."""
+        """Answer a query when its turn comes; it is listed, and can be cancelled, from now on.
+
+        Servers in other processes are asked first, which takes no thread: the turn is that of merging what they find.
+        """
+        if self._runner.is_remote:
+            await self._runner.fetch(pending)
+            if pending.is_light_to_merge:
+                return self._finish(pending)
         if pending.failure is None:
             try:
                 with self._runner.running.listed(pending.running):

@@ -15,13 +15,14 @@ import uvloop
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, QueryError, error_code
 from gamay.broker.connection import UnreachableServerError
+from gamay.broker.failures import FailureDetector
 from gamay.query.bind import BoundQuery
 from gamay.query.deadline import Deadline
 from gamay.query.execute import ServerResult
 from gamay.query.wire.request import encode_request
 from gamay.query.wire.result import Received, receive
 from gamay.rpc.client import Channel
-from gamay.rpc.errors import CallFailedError, CallTimeoutError, NotSentError, ProtocolError, RpcError
+from gamay.rpc.errors import BusyError, CallFailedError, CallTimeoutError, NotSentError, ProtocolError, RpcError
 from gamay.rpc.peer import Limits
 
 T = TypeVar("T")
@@ -74,15 +75,13 @@ class RemoteServer:
 
     def _unreachable(self, error: RpcError) -> QueryError:
         if isinstance(error, NotSentError):
-            return UnreachableServerError(
-                ErrorCode.BROKER_REQUEST_SEND, f"Server {self.name} was not asked: {error}", was_sent=False
-            )
+            text = f"Server {self.name} was not asked: {error}"
+            return UnreachableServerError(ErrorCode.BROKER_REQUEST_SEND, text, is_down=not isinstance(error, BusyError))
         if isinstance(error, ProtocolError):
             return QueryError(ErrorCode.BROKER_REQUEST_SEND, f"Server {self.name} was not asked: {error}")
-        what = "has not answered in time" if isinstance(error, CallTimeoutError) else str(error)
-        return UnreachableServerError(
-            ErrorCode.SERVER_NOT_RESPONDING, f"1 servers [{self.name}] not responded: {what}", was_sent=True
-        )
+        is_late = isinstance(error, CallTimeoutError)
+        text = f"1 servers [{self.name}] not responded: {'it has not answered in time' if is_late else error}"
+        return UnreachableServerError(ErrorCode.SERVER_NOT_RESPONDING, text, is_down=not is_late)
 
 
 class ServerLoop:
@@ -151,6 +150,9 @@ class RemoteServers:
         self._limits = limits or Limits(connect_s=_CONNECT_S)
         self._lock = threading.Lock()
         self._servers: dict[str, RemoteServer] = {}
+        self._probes: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self.failures = FailureDetector()
 
     def get(self, server: str, /) -> RemoteServer | None:
         """Return the way to a server; None when nobody knows where it is."""
@@ -167,6 +169,31 @@ class RemoteServers:
                 self._servers[server] = RemoteServer(server, channel, self.loop, self._clock)
             return self._servers[server]
 
+    def probe_until_up(self, server: str) -> None:
+        """Try a server that is down again and again, until it takes queries."""
+        self.loop.call(lambda: self._keep(asyncio.ensure_future(self._probe(server))))
+
+    def _keep(self, task: "asyncio.Task[None]") -> None:
+        self._probes.add(task)
+        task.add_done_callback(self._probes.discard)
+
+    async def _probe(self, server: str) -> None:
+        while not self._closed:
+            await asyncio.sleep(self.failures.retry_s(server))
+            if server not in self.failures.down:
+                return
+            self._look_up_again(server)
+            known = self.get(server)
+            if known is None or await known.probe():  # nobody knows where it is: routes will not name it any more
+                self.failures.recovered(server)
+                return
+
+    def _look_up_again(self, server: str) -> None:
+        """Let go of a connection to a place where the server is no longer."""
+        known, address = self._servers.get(server), self._address_of(server)
+        if known is not None and (address is None or known.channel.address != f"{address[0]}:{address[1]}"):
+            self.forget(server)
+
     def forget(self, server: str) -> None:
         """Look up a server's address again when it is needed next."""
         with self._lock:
@@ -176,6 +203,8 @@ class RemoteServers:
 
     def close(self) -> None:
         """End all connections."""
+        self._closed = True
+        self.loop.call(lambda: [probe.cancel() for probe in self._probes])
         for server in list(self._servers):
             self.forget(server)
         self.loop.close()

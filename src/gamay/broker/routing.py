@@ -3,60 +3,21 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.errors import GamayError
-from gamay.broker.limits import TableLimits
-from gamay.broker.quota import rate_of
-from gamay.broker.segment_stats import stats_of
+from gamay.broker.route import KnownFacts, RouteBuilder, TableRoute
+from gamay.broker.selection import Turn
 from gamay.cluster import paths
-from gamay.cluster.records import ERROR, Assignment, Role, SegmentRecord
 from gamay.cluster.registry import Registry
-from gamay.cluster.views import servers_of
-from gamay.model.cluster_settings import NULL_HANDLING
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
+from gamay.model.cluster_settings import FIXED_REPLICA, NULL_HANDLING
 from gamay.model.table_name import raw_table_name, table_type_of
-from gamay.query.plans import BoundPlans
-from gamay.query.prune import PruningTable, SegmentRecordStats
 from gamay.sql.row_limits import STANDARD_LIMITS, RowLimits
 
 _log = logging.getLogger(__name__)
 
-_NEW_SEGMENT_MS = 300_000
 _TABLE_RECORDS = (paths.IDEAL_STATES, paths.EXTERNAL_VIEWS, paths.LINEAGES, paths.TABLE_CONFIGS, paths.SCHEMAS)
-
-
-@dataclass(frozen=True, slots=True)
-class TableRoute:
-    """One typed table at one moment.
-
-    segments: those that queries must read, ascending; servers: for each of them the instances that can answer, ascending.
-    unavailable: segments that queries should read but no server can answer for. A new segment is given time to be loaded: it
-    counts only from the moment, in milliseconds, that stands beside it (0: at once, because it could not be loaded).
-    plans: what queries of this table were bound to, until the route changes.
-    limits: of memory, and of what is read. queries_per_s: the table's quota at this broker; None is no quota.
-    """
-
-    table: str
-    enabled: bool
-    schema: Schema
-    config: TableConfig
-    segments: tuple[str, ...]
-    servers: tuple[tuple[str, ...], ...]
-    unavailable: tuple[tuple[str, int], ...]
-    pruning: PruningTable
-    plans: BoundPlans
-    limits: TableLimits
-    queries_per_s: float | None
-
-    def by_server(self, request: int = 0) -> dict[str, list[str]]:
-        """Return server -> segments, choosing among replicas by the number of the request."""
-        chosen: dict[str, list[str]] = {}
-        for segment, candidates in zip(self.segments, self.servers, strict=True):
-            chosen.setdefault(candidates[request % len(candidates)], []).append(segment)
-        return chosen
 
 
 # settings of the cluster that are the defaults of query options
@@ -77,7 +38,9 @@ class _Snapshot:
             if not known:
                 folded = name.lower()
                 ordered = sorted(self.routes.items())
-                known = [route for table, route in ordered if folded in (table.lower(), raw_table_name(table).lower())]
+                found = [table for table, _ in ordered if folded in (table.lower(), raw_table_name(table).lower())]
+                first = [table for table in found if raw_table_name(table) == raw_table_name(found[0])]
+                known = [self.routes[table] for table in first]
             if known:  # names that no table has would pile up
                 self._found[name] = known
         return known
@@ -87,15 +50,18 @@ class RoutingTables:
     """The routes of all tables; between `start` and `stop` they follow the records, on a thread of their own.
 
     default_options: the query options that the cluster's settings give to queries which do not say otherwise.
-    row_limits: what the settings say of LIMIT.
+    row_limits: what the settings say of LIMIT. fixed_replica: whether tables that do not say have a fixed replica.
     """
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, clock: Clock = SYSTEM_CLOCK) -> None:
         self.default_options: Mapping[str, str] = {}
         self.row_limits = STANDARD_LIMITS
+        self.fixed_replica = False
         self._registry = registry
+        self._clock = clock
+        self._builder = RouteBuilder(registry)
         self._snapshot = _Snapshot({})
-        self._stats: dict[str, dict[str, SegmentRecordStats]] = {}
+        self._facts: dict[str, KnownFacts] = {}
         self._condition = threading.Condition()
         self._rebuilding = threading.Lock()
         self._dirty: set[str] = set()
@@ -114,7 +80,8 @@ class RoutingTables:
         for path in _TABLE_RECORDS:
             self._cancels.append(store.watch(path, self._on_table_change))
         self._cancels.append(store.watch(paths.SEGMENTS, self._on_segment_change))
-        self._cancels.append(store.watch(paths.PARTICIPANT_CONFIGS, self._on_instance_change))
+        for path in (paths.PARTICIPANT_CONFIGS, paths.LIVE_INSTANCES):
+            self._cancels.append(store.watch(path, self._on_instance_change))
         self._cancels.append(store.watch(paths.CLUSTER_CONFIG, self._on_settings_change))
         self._read_settings()
         for table in self._registry.table_names():
@@ -185,6 +152,7 @@ class RoutingTables:
             for follow in self._followers:
                 follow(settings)
             self.default_options = named
+            self.fixed_replica = FIXED_REPLICA.flag(settings)
             self.row_limits = STANDARD_LIMITS if limits == STANDARD_LIMITS else limits
             self._condition.notify_all()
 
@@ -208,9 +176,10 @@ class RoutingTables:
     def _run(self) -> None:
         while True:
             with self._condition:
-                self._condition.wait_for(lambda: self._dirty or self._settings_changed or self._stopping)
+                self._condition.wait_for(lambda: self._dirty or self._settings_changed or self._stopping, self._aging_s())
                 if self._stopping:
                     return
+                self._dirty |= self._aged()
                 settings_changed, self._settings_changed = self._settings_changed, False
                 dirty, self._dirty = self._dirty, set()
                 changed, self._changed_segments = self._changed_segments, {}
@@ -234,94 +203,29 @@ class RoutingTables:
             self._rebuild_alone(table, changed)
 
     def _rebuild_alone(self, table: str, changed: set[str] | None) -> None:
-        cache = {} if changed is None else self._stats.get(table, {})
+        known = {} if changed is None else self._facts.get(table, {})
         for segment in changed or ():
-            cache.pop(segment, None)
-        route = self._build(table, cache)
-        routes = {name: known for name, known in self._snapshot.routes.items() if name != table}
+            known.pop(segment, None)
+        route = self._builder.build(table, known, self._clock.now_ms())
+        routes = {name: other for name, other in self._snapshot.routes.items() if name != table}
         if route is None:
-            self._stats.pop(table, None)
+            self._facts.pop(table, None)
         else:
             routes[table] = route
-            self._stats[table] = {segment: cache[segment] for segment in route.segments}
+            self._facts[table] = known
         with self._condition:
             self._snapshot = _Snapshot(routes)
             self._condition.notify_all()
 
-    def _build(self, table: str, cache: dict[str, SegmentRecordStats]) -> TableRoute | None:
-        registry = self._registry
-        config = registry.get_table_config(table)
-        ideal = registry.get_ideal_state(table)
-        schema = registry.get_schema(raw_table_name(table))
-        if config is None or ideal is None or schema is None:
-            return None
-        view = registry.get_external_view(table)
-        hidden = registry.get_lineage(table).hidden_segments()
-        segments, servers, unready = _split(ideal, view, hidden, self._not_asked())
-        unknown = [segment for segment in segments if segment not in cache]
-        records = registry.get_segments(table, [*unknown, *unready])
-        for segment in unknown:
-            if segment not in records:
-                raise GamayError(f"segment '{segment}' of table '{table}' has no record")
-            cache[segment] = stats_of(records[segment])
-        parsed_schema = Schema.from_json(schema).value
-        parsed = TableConfig.from_json(config).value
-        return TableRoute(
-            table,
-            ideal.enabled,
-            parsed_schema,
-            parsed,
-            tuple(segments),
-            tuple(servers),
-            tuple((segment, _missed_from(segment, records.get(segment), view)) for segment in unready),
-            PruningTable.build([cache[segment] for segment in segments]),
-            BoundPlans(parsed_schema),
-            TableLimits.of(parsed.query),
-            self._quota(parsed),
-        )
+    def _aging_s(self) -> float | None:
+        """Return how long it is until some route's segments are no longer new."""
+        stale = [route.stale_ms for route in self._snapshot.routes.values() if route.stale_ms is not None]
+        return max(0.0, (min(stale) - self._clock.now_ms()) / 1000) + 0.001 if stale else None
 
-    def _quota(self, config: TableConfig) -> float | None:
-        """Return what this broker may let pass of a table's quota: all brokers that serve the table have the same share."""
-        rate = rate_of(config.quota.max_queries_per_second)
-        if rate is None:
-            return None
-        tag = f"{config.tenants.broker}_BROKER"
-        live = [self._registry.get_instance(name) for name in self._registry.live_instance_ids()]
-        brokers = [i for i in live if i is not None and i.role is Role.BROKER and i.enabled and tag in i.tags]
-        return rate / max(1, len(brokers))
-
-    def _not_asked(self) -> frozenset[str]:
-        """Return the instances that are switched off, wholly or for queries."""
-        return frozenset(i.id for i in self._registry.instances() if not i.enabled or i.queries_disabled)
-
-
-def _missed_from(segment: str, record: SegmentRecord | None, view: Assignment | None) -> int:
-    """Return when the absence of a segment begins to be a failure: milliseconds, 0 for at once."""
-    if view is not None and ERROR in view.states.get(segment, {}).values():
-        return 0
-    return 0 if record is None else record.push_time_ms + _NEW_SEGMENT_MS
-
-
-def _split(
-    ideal: Assignment, view: Assignment | None, hidden: frozenset[str], excluded: frozenset[str]
-) -> tuple[list[str], list[tuple[str, ...]], list[str]]:
-    segments: list[str] = []
-    servers: list[tuple[str, ...]] = []
-    unready: list[str] = []
-    for segment in sorted(ideal.states):
-        if segment in hidden:
-            continue
-        candidates = tuple(servers_of(segment, ideal, view, excluded))
-        if candidates:
-            segments.append(segment)
-            servers.append(candidates)
-        elif not _is_switched_off(ideal.states[segment]):
-            unready.append(segment)
-    return segments, servers, unready
-
-
-def _is_switched_off(states: Mapping[str, str]) -> bool:
-    return all(state == "OFFLINE" for state in states.values())
+    def _aged(self) -> set[str]:
+        now_ms = self._clock.now_ms()
+        routes = self._snapshot.routes.items()
+        return {table for table, route in routes if route.stale_ms is not None and route.stale_ms <= now_ms}
 
 
 def _typed_names(name: str) -> tuple[str, ...]:
@@ -330,4 +234,4 @@ def _typed_names(name: str) -> tuple[str, ...]:
 
 def describe(routes: list[TableRoute]) -> dict[str, Any]:
     """Return routes as the debug endpoints show them: typed table -> server -> segments."""
-    return {route.table: route.by_server() for route in routes}
+    return {route.table: route.by_server(Turn(0)) for route in routes}

@@ -3,26 +3,30 @@
 import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from gamay.base import guard
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, GamayError, QueryError, nearest
-from gamay.broker.connection import ServerConnection
+from gamay.broker.connection import Connections
 from gamay.broker.diagnostics import QueryFacts
+from gamay.broker.gather import Gatherer, Result
+from gamay.broker.hybrid import halves
 from gamay.broker.limits import NO_LIMITS, QueryLimits, check_sizes, sizes_of
 from gamay.broker.literals import literal_row
 from gamay.broker.options import DEFAULT_TIMEOUT_MS, is_on, timeout_ms
 from gamay.broker.query_log import QueryLog
 from gamay.broker.quota import Quotas
-from gamay.broker.routing import RoutingTables, TableRoute
+from gamay.broker.route import TableRoute
+from gamay.broker.routing import RoutingTables
 from gamay.broker.running import RunningQueries, RunningQuery
+from gamay.broker.scatter import Gathered, Part
+from gamay.broker.selection import Turn
+from gamay.broker.server_stats import ServerStats
 from gamay.functions.expression import Call, Expression
-from gamay.model.schema import Schema
 from gamay.model.table_name import raw_table_name
-from gamay.query.bind import BoundQuery, bind
+from gamay.query.bind import NO_SCHEMA, BoundQuery, bind
 from gamay.query.budget import ProcessBudget
 from gamay.query.deadline import CancellableDeadline
 from gamay.query.execute import ServerResult
@@ -31,6 +35,7 @@ from gamay.query.plans import Plan
 from gamay.query.reduce import reduce
 from gamay.query.response import BrokerResponse, ResultTable
 from gamay.query.trace import Trace
+from gamay.query.wire.result import Received
 from gamay.sql.answers import SUBQUERIES, with_answers
 from gamay.sql.parser import parse_query
 from gamay.sql.query import Query
@@ -47,7 +52,6 @@ ToBytes: TypeAlias = Callable[[BrokerResponse], bytes]
 Parse: TypeAlias = Callable[[str, Mapping[str, str], RowLimits], Query]
 """Compiles the text of a query with the options of its request and the limits of its LIMIT; raises QueryError."""
 
-_NO_TABLE = Schema("", ())
 _REQUEST_IDS = 1_000_000_000
 _UNAVAILABLE_SHOWN = 5
 _ROUTE_ATTEMPTS = 5
@@ -55,32 +59,8 @@ _SUBQUERY_DEPTH_MAX = 3
 # what ends a subquery ends the query around it, too
 _ENDINGS = (ErrorCode.EXECUTION_TIMEOUT, ErrorCode.QUERY_CANCELLATION)
 
-LIGHT_ROWS_MAX = 1 << 18
-LIGHT_NS_MAX = 2_000_000
-
-
-@dataclass(slots=True)
-class _Routed:
-    """What one scatter brought back. missing: segments that a server no longer had; problems: (code, message)."""
-
-    results: list[ServerResult]
-    num_queried: int
-    num_pruned: int
-    docs_pruned: int
-    missing: list[str]
-    problems: list[tuple[int, str]]
-
-
-class _Choice(NamedTuple):
-    """Server -> the segments to ask it for, how many rows these have, and how many segments and rows were pruned."""
-
-    asked: Mapping[str, list[str]]
-    num_docs: int
-    num_pruned: int
-    docs_pruned: int
-
-
-_NOTHING_CHOSEN = _Choice({}, 0, 0, 0)
+# results of servers in other processes that are read and merged at once, without another thread
+_LIGHT_BYTES_MAX = 1 << 18
 
 
 @dataclass(slots=True)
@@ -88,8 +68,9 @@ class PendingQuery:
     """A query that has been compiled and routed, but not executed.
 
     failure: the response when that was not possible; query, deadline and bound are set otherwise.
-    route, plan, choice: of a query with a table. database: of the request.
-    depth: how many queries this one stands in, as a subquery.
+    routes, parts: of a query with a table; a hybrid table has two routes, and mostly two parts. plan: of the first part.
+    database: of the request. depth: how many queries this one stands in, as a subquery.
+    gathered: what servers in other processes answered, where they were asked from an event loop.
     """
 
     sql: str
@@ -99,11 +80,12 @@ class PendingQuery:
     query: Query = field(init=False)
     deadline: CancellableDeadline = field(init=False)
     bound: BoundQuery = field(init=False)
-    route: TableRoute | None = None
+    routes: Sequence[TableRoute] = ()
+    parts: Sequence[Part] = ()
     database: str | None = None
     depth: int = 0
     plan: Plan | None = None
-    choice: _Choice = _NOTHING_CHOSEN
+    gathered: Gathered[Result] | None = None
 
     @property
     def running(self) -> RunningQuery:
@@ -112,14 +94,18 @@ class PendingQuery:
 
     @property
     def is_light(self) -> bool:
-        """Whether executing it takes about as long as handing it to another thread.
-
-        So it is when few rows can match at most, and the last query of the same shape needed little time of the processor:
-        on the clock even the smallest takes long while others keep the processor busy.
-        """
+        """Whether executing it takes about as long as handing it to another thread."""
         if self.failure is not None or self.plan is None:
             return self.failure is not None
-        return self.choice.num_docs <= LIGHT_ROWS_MAX and self.plan.took_ns <= LIGHT_NS_MAX
+        return self.plan.is_light(sum([part.num_docs for part in self.parts]))
+
+    @property
+    def is_light_to_merge(self) -> bool:
+        """Whether what servers in other processes found can be merged at once, or nothing was asked of them."""
+        if self.gathered is None or self.gathered.missing:  # servers are asked, or asked again, from another thread
+            return self.failure is not None
+        sizes = [result.num_bytes for _, _, result in self.gathered.results if isinstance(result, Received)]
+        return sum(sizes) <= _LIGHT_BYTES_MAX
 
 
 class QueryRunner:
@@ -133,7 +119,7 @@ class QueryRunner:
         self,
         broker_id: str,
         routing: RoutingTables,
-        connections: Mapping[str, ServerConnection],
+        connections: Connections,
         clock: Clock,
         request_base: int = 0,
         memory: ProcessBudget | None = None,
@@ -145,16 +131,21 @@ class QueryRunner:
         self.limits = QueryLimits(memory or ProcessBudget.of_machine())
         self.quotas = Quotas()
         self._query_log = QueryLog(slow_ms)
-        for follower in (self.limits, self.quotas, self._query_log):
+        self.server_stats = ServerStats()
+        for follower in (self.limits, self.quotas, self._query_log, self.server_stats):
             routing.follow_settings(follower.apply)
-        self._connections = connections
+        self._gatherer = Gatherer(connections, clock, self.server_stats)
         self._clock = clock
         self._request_ids = itertools.count(request_base * _REQUEST_IDS)
-        self._scatter = ThreadPoolExecutor(16, thread_name_prefix="broker-scatter")
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether servers are in other processes; `fetch` asks them without keeping a thread."""
+        return self._gatherer.remote is not None
 
     def close(self) -> None:
-        """End the threads that ask servers."""
-        self._scatter.shutdown(wait=False, cancel_futures=True)
+        """End the threads and connections by which servers are asked."""
+        self._gatherer.close()
 
     def run(
         self,
@@ -179,6 +170,21 @@ class QueryRunner:
             pending.failure = self._failed(pending, error)
         return pending
 
+    async def fetch(self, pending: "PendingQuery") -> None:
+        """Ask the servers of other processes for a query that was begun, so that `finish` only has to merge; never raises.
+
+        A query that asks the broker something first is left to `finish`.
+        """
+        if pending.failure is not None or pending.query.asks_broker or not pending.parts:
+            return
+        try:
+            with self.running.listed(pending.running):
+                pending.gathered = await self._gatherer.gather_remote(
+                    pending.parts, self._turn(pending), pending.deadline, str(pending.number)
+                )
+        except Exception as error:  # noqa: BLE001 - as in `begin`
+            pending.failure = self._failed(pending, error)
+
     def finish(self, pending: "PendingQuery") -> BrokerResponse:
         """Answer a query that was begun; never raises."""
         response = pending.failure
@@ -199,7 +205,7 @@ class QueryRunner:
         # a client that did not wait for the query to end has been told already
         was_told = pending.failure is not None and response is not pending.failure
         if response.time_used_ms >= self._query_log.from_ms and not was_told:
-            table = None if pending.route is None else pending.route.table
+            table = pending.routes[0].table if pending.routes else None
             self._query_log.write(pending.sql, table, response, ended_s)
         return response
 
@@ -246,28 +252,52 @@ class QueryRunner:
         query = parse_query(sql)
         if query.table is None:
             raise QueryError(ErrorCode.TABLE_DOES_NOT_EXIST, "The query names no table")
-        route = self._route(query.table, None)
-        return dict(_choose(route, bind(query, route.schema), 0).asked)
+        found: dict[str, list[str]] = {}
+        for route, half in halves(self._routes(query.table, None), query):
+            for server, segments in _part(route, bind(half, route.schema), Turn(0)).asked.items():
+                found.setdefault(server, []).extend(segments)
+        return found
 
     def _plan(self, pending: "PendingQuery", query: Query, database: str | None) -> None:
-        route = None if query.table is None else self._route(query.table, database or query.options.get("database"))
+        if query.table is not None:
+            pending.routes = self._routes(query.table, database or query.options.get("database"))
+        route = pending.routes[0] if pending.routes else None
         limit_ms = timeout_ms(query.options, DEFAULT_TIMEOUT_MS if route is None else route.config.query.timeout_ms)
         budget = self.limits.budget(query.options, NO_LIMITS if route is None else route.limits)
         pending.deadline = CancellableDeadline(self._clock, pending.started_s + limit_ms / 1000, limit_ms, budget)
-        if route is not None:
-            self.quotas.admit(route, query.options, pending.started_s)
-        pending.query, pending.route, pending.database = query, route, database
+        for one in pending.routes:
+            self.quotas.admit(one, query.options, pending.started_s)
+        pending.query, pending.database = query, database
         if not query.asks_broker:  # these are completed first, in `_answer`, which may take its time
             self._bind(pending)
 
     def _bind(self, pending: "PendingQuery") -> None:
-        query, route = pending.query, pending.route
-        if route is None:
-            pending.bound = bind(query, _NO_TABLE)
+        query, routes = pending.query, pending.routes
+        if not routes:
+            pending.bound = bind(query, NO_SCHEMA)
+            return
+        turn = self._turn(pending)
+        if len(routes) == 1:
+            plan = routes[0].plans.plan(query)
+            pending.parts = (_part(routes[0], plan.bound, turn),)
         else:
-            pending.plan = route.plans.plan(query)
-            pending.bound = pending.plan.bound
-            pending.choice = _choose(route, pending.bound, pending.number)
+            plans = [(route, route.plans.plan(half)) for route, half in halves(routes, query)]
+            pending.parts = [_part(route, planned.bound, turn) for route, planned in plans]
+            plan = plans[0][1]
+        pending.plan, pending.bound = plan, plan.bound
+
+    def _turn(self, pending: "PendingQuery") -> Turn:
+        """Return what decides among replicas."""
+        route, options = pending.routes[0], pending.query.options
+        fixed = route.config.routing.use_fixed_replica
+        return Turn.of(
+            pending.number,
+            options,
+            route.table,
+            avoided=self._gatherer.down,
+            rank=self.server_stats.rank(self._clock.monotonic_s() * 1000) if self.server_stats.collects else None,
+            fixed=self.routing.fixed_replica if fixed is None else fixed,
+        )
 
     def _answer(self, pending: "PendingQuery") -> BrokerResponse:
         options = pending.query.options
@@ -323,7 +353,7 @@ class QueryRunner:
             raise QueryError(ErrorCode.QUERY_VALIDATION, f"Subqueries nest at most {_SUBQUERY_DEPTH_MAX} deep")
         inner = PendingQuery(text, outer.number, outer.started_s, depth=outer.depth + 1, database=outer.database)
         inner.query, inner.deadline = query, outer.deadline
-        inner.route = self._route(query.table or "", outer.database or query.options.get("database"))
+        inner.routes = self._routes(query.table or "", outer.database or query.options.get("database"))
         if query.asks_broker:
             self._complete(inner)
         else:
@@ -336,47 +366,84 @@ class QueryRunner:
         return str(response.table.rows()[0][0])
 
     def _execute(self, pending: "PendingQuery") -> BrokerResponse:
-        bound, route, deadline = pending.bound, pending.route, pending.deadline
-        routed = _Routed([], 0, 0, 0, [], []) if route is None else self._ask(route, pending.choice, bound, deadline)
-        attempts, missed = 1, list[str]()
-        while route is not None and routed.missing not in ([], missed) and attempts < _ROUTE_ATTEMPTS:
-            # A server was quicker than this broker to learn that segments were dropped or moved. While segments come and go
-            # that may happen again; the same ones missing twice are missing.
-            attempts, missed = attempts + 1, routed.missing
-            self.routing.refresh(route.table)
-            route = self._route(route.table, None)
-            routed = self._ask(route, _choose(route, bound, pending.number), bound, deadline)
-        results = routed.results if route is not None else [literal_row(bound, deadline)]
+        deadline = pending.deadline
+        gathered = self._gathered(pending) if pending.routes else None
+        if gathered is not None and gathered.problems and not gathered.results:
+            response = BrokerResponse()
+            self._tell(response, pending, gathered)
+            return response
+        results = [literal_row(pending.bound, deadline)] if gathered is None else self._results(pending, gathered)
+        route = pending.routes[0] if pending.routes else None
         if route is not None and (sizes := sizes_of(pending.query.options, route.limits)) is not None:
             check_sizes(results, sizes)
         deadline.check()
         traces = [result.trace for result in results if result.trace is not None]
         reduce_started_s = self._clock.monotonic_s()
-        answer = reduce(bound, results)
+        answer = reduce(pending.bound, results)
         # Millions of groups take their time to reduce, so a cancellation may have come meanwhile.
         deadline.check()
-        response = BrokerResponse(table=answer.table, stats=answer.stats, exceptions=list(routed.problems))
+        response = BrokerResponse(table=answer.table, stats=answer.stats)
         response.reduce_time_ms = round((self._clock.monotonic_s() - reduce_started_s) * 1000)
         if traces:
             own = Trace(self._clock, self.broker_id)
             own.span("BROKER_REDUCE", reduce_started_s, 0 if answer.table is None else answer.table.num_rows)
             own.span("BROKER", pending.started_s)
             response.trace_info = {trace.name: trace.to_json() for trace in (own, *traces)}
-        response.stats.num_servers_queried = routed.num_queried
-        response.stats.num_servers_responded = len(routed.results)
-        if route is not None:
-            response.tables_queried = [raw_table_name(route.table)]
-            response.stats.num_segments_pruned_by_broker = routed.num_pruned
-            response.stats.total_docs += routed.docs_pruned
-            unavailable = routed.missing
-            if route.unavailable:
-                now_ms = self._clock.now_ms()
-                unavailable = [segment for segment, since_ms in route.unavailable if since_ms <= now_ms] + routed.missing
-            if unavailable and not is_on(pending.query.options, "ignoreMissingSegments"):
-                response.exceptions.append(_unavailable(unavailable))
+        if gathered is None:
+            response.stats.num_servers_queried = response.stats.num_servers_responded = 0
+        else:
+            self._tell(response, pending, gathered)
         return response
 
-    def _route(self, name: str, database: str | None) -> TableRoute:
+    def _gathered(self, pending: "PendingQuery") -> Gathered[Result]:
+        """Return what the servers found."""
+        gathered = pending.gathered
+        if gathered is None:
+            gathered = self._gatherer.gather(pending.parts, self._turn(pending), pending.deadline)
+        attempts, missed = 1, list[str]()
+        while gathered.missing not in ([], missed) and attempts < _ROUTE_ATTEMPTS:
+            # A server was quicker than this broker to learn that segments were dropped or moved. While segments come and go
+            # that may happen again; the same ones missing twice are missing.
+            attempts, missed = attempts + 1, gathered.missing
+            for route in pending.routes:
+                self.routing.refresh(route.table)
+            pending.routes = self._routes(pending.query.table or "", pending.database)
+            self._bind(pending)
+            gathered = self._gatherer.gather(pending.parts, self._turn(pending), pending.deadline)
+        return gathered
+
+    def _results(self, pending: "PendingQuery", gathered: Gathered[Result]) -> list[ServerResult]:
+        results: list[ServerResult] = []
+        for part, server, found in gathered.results:
+            result = found.result(part.bound, self._clock) if isinstance(found, Received) else found
+            if result.trace is not None:
+                result.trace.name = server if len(pending.parts) == 1 else f"{server} ({part.route.table})"
+            if not part.route.is_offline:
+                stats = result.stats
+                stats.realtime_thread_cpu_time_ns, stats.offline_thread_cpu_time_ns = stats.offline_thread_cpu_time_ns, 0
+            results.append(result)
+        return results
+
+    def _tell(self, response: BrokerResponse, pending: "PendingQuery", gathered: Gathered[Result]) -> None:
+        """Say what the answer is made of, and what is lacking."""
+        response.exceptions = list(dict.fromkeys((e.code.code, e.client_message()) for e in gathered.problems))
+        stats = response.stats
+        stats.num_servers_queried = gathered.num_queried
+        stats.num_servers_responded = len(gathered.responded)
+        response.tables_queried = [raw_table_name(pending.routes[0].table)]
+        stats.num_segments_pruned_by_broker = sum(part.num_pruned for part in pending.parts)
+        if gathered.results:
+            stats.total_docs += sum(part.docs_pruned for part in pending.parts)
+        unavailable = list(gathered.missing)
+        for route in (part.route for part in pending.parts):
+            if route.unavailable:
+                now_ms = self._clock.now_ms()
+                unavailable[:0] = [segment for segment, since_ms in route.unavailable if since_ms <= now_ms]
+        if unavailable and not is_on(pending.query.options, "ignoreMissingSegments"):
+            response.exceptions.append(_unavailable(unavailable))
+
+    def _routes(self, name: str, database: str | None) -> Sequence[TableRoute]:
+        """Return the routes of a table, OFFLINE first. Raises QueryError when there is none, or it is switched off."""
         wanted = name if database in (None, "", "default") or "." in name else f"{database}.{name}"
         routes = self.routing.find(wanted)
         if not routes:
@@ -385,55 +452,16 @@ class QueryRunner:
         enabled = [route for route in routes if route.enabled]
         if not enabled:
             raise QueryError(ErrorCode.TABLE_IS_DISABLED, f"Table '{wanted}' is disabled")
-        return enabled[0]
-
-    def _ask(self, route: TableRoute, choice: "_Choice", bound: BoundQuery, deadline: CancellableDeadline) -> _Routed:
-        tasks = list(choice.asked.items())
-        if len(tasks) == 1:
-            answers = [self._ask_one(*tasks[0], route.table, bound, deadline)]
-        else:
-            futures = [
-                self._scatter.submit(self._ask_one, s, segments, route.table, bound, deadline) for s, segments in tasks
-            ]
-            answers = [future.result() for future in futures]
-        results: list[ServerResult] = []
-        missing: list[str] = []
-        problems: list[tuple[int, str]] = []
-        for answer in answers:
-            if isinstance(answer, QueryError):
-                problems.append((answer.code.code, answer.client_message()))
-            else:
-                results.append(answer[0])
-                missing.extend(answer[1])
-        if problems and not results:
-            raise next(answer for answer in answers if isinstance(answer, QueryError))
-        return _Routed(results, len(tasks), choice.num_pruned, choice.docs_pruned, missing, problems)
-
-    def _ask_one(
-        self, server: str, segments: Sequence[str], table: str, bound: BoundQuery, deadline: CancellableDeadline
-    ) -> tuple[ServerResult, Sequence[str]] | QueryError:
-        connection = self._connections.get(server)
-        if connection is None:
-            return QueryError(ErrorCode.BROKER_REQUEST_SEND, f"There is no connection to server '{server}'")
-        try:
-            result, missing = connection.execute(table, bound, segments, deadline)
-        except QueryError as error:
-            return error
-        if result.trace is not None:
-            result.trace.name = server
-        return result, missing
+        return enabled
 
 
-def _choose(route: TableRoute, bound: BoundQuery, number: int) -> _Choice:
-    """Divide the segments that may match among servers, replicas taken in turn by the number of the request."""
+def _part(route: TableRoute, bound: BoundQuery, turn: Turn) -> Part:
+    """Divide the segments that may match among servers."""
     pruning = route.pruning
     kept = pruning.prune(bound).nonzero()[0] if is_on(bound.query.options, "brokerPruning", True) else pruning.every
     num_docs = int(pruning.num_docs[kept].sum())
-    asked: dict[str, list[str]] = {}
-    for index in kept.tolist():
-        candidates = route.servers[index]
-        asked.setdefault(candidates[number % len(candidates)], []).append(route.segments[index])
-    return _Choice(asked, num_docs, len(route.segments) - len(kept), pruning.total_docs - num_docs)
+    asked = route.by_server(turn, kept.tolist())
+    return Part(route, bound, asked, num_docs, len(route.segments) - len(kept), pruning.total_docs - num_docs)
 
 
 def _unavailable(segments: Sequence[str]) -> tuple[int, str]:

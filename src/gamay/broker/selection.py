@@ -185,5 +185,3 @@ def one_consuming_each(
     for _, segment in first.values():
         ready[segment] = consuming[segment]
     return ready
-
-

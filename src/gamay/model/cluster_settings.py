@@ -27,6 +27,10 @@ class ClusterSetting:
         """Return the value as a whole number."""
         return int(self.text(settings))
 
+    def decimal(self, settings: Mapping[str, str]) -> float:
+        """Return the value as a number."""
+        return float(self.text(settings))
+
     def flag(self, settings: Mapping[str, str]) -> bool:
         """Return whether the value is true."""
         return self.text(settings).lower() == "true"
@@ -102,6 +106,86 @@ CONSUMING_SEGMENT_CONSISTENCY = ClusterSetting(
     lambda text: text.strip().upper() in ("RESTRICTED", "PROTECTED", "UNSAFE"),
 )
 
+_ADAPTIVE = "pinot.broker.adaptive.server.selector"
+
+
+def _is_selector(text: str) -> bool:
+    return text.strip().upper() in ("NO_OP", "NUM_INFLIGHT_REQ", "LATENCY", "HYBRID")
+
+
+def _is_decimal(low: float, high: float) -> Callable[[str], bool]:
+    def accepts(text: str) -> bool:
+        try:
+            return low <= float(text) <= high
+        except ValueError:
+            return False
+
+    return accepts
+
+
+ADAPTIVE_TYPE = ClusterSetting(
+    f"{_ADAPTIVE}.type",
+    "NO_OP, NUM_INFLIGHT_REQ, LATENCY or HYBRID",
+    "NO_OP",
+    "which replica is asked: each in turn, the least busy, the fastest, or both; see docs/operate/routing.md",
+    _is_selector,
+)
+ADAPTIVE_STATS = ClusterSetting(
+    f"{_ADAPTIVE}.enable.stats.collection",
+    "true or false",
+    "false",
+    "how busy and fast servers are is measured even where it decides nothing",
+    _is_flag,
+)
+ADAPTIVE_ALPHA = ClusterSetting(
+    f"{_ADAPTIVE}.ewma.alpha",
+    "a number from 0 to 1",
+    "0.666",
+    "how much the last query counts in the moving averages of a server",
+    _is_decimal(0, 1),
+)
+ADAPTIVE_DECAY_MS = ClusterSetting(
+    f"{_ADAPTIVE}.autodecay.window.ms",
+    "a whole number",
+    "10000",
+    "the averages of a server that was not asked sink once in so many milliseconds; 0 or less: never",
+    _is_whole,
+)
+ADAPTIVE_WARMUP_MS = ClusterSetting(
+    f"{_ADAPTIVE}.warmup.duration",
+    "a whole number",
+    "0",
+    "milliseconds in which the averages of a new server stay what they begin with",
+    _is_whole,
+)
+ADAPTIVE_INITIAL = ClusterSetting(
+    f"{_ADAPTIVE}.avg.initialization.val",
+    "a number that is not negative",
+    "1.0",
+    "what the averages of a new server begin with",
+    _is_decimal(0, 1e12),
+)
+ADAPTIVE_EXPONENT = ClusterSetting(
+    f"{_ADAPTIVE}.hybrid.score.exponent",
+    "a number from 0 to 100",
+    "3",
+    "HYBRID: how much queries under way count against the latency",
+    _is_decimal(0, 100),
+)
+ADAPTIVE_FLOOR = ClusterSetting(
+    f"{_ADAPTIVE}.hybrid.score.queue.floor",
+    "a number that is not negative",
+    "0",
+    "HYBRID: added to the queries under way",
+    _is_decimal(0, 1e12),
+)
+FIXED_REPLICA = ClusterSetting(
+    "pinot.broker.use.fixed.replica",
+    "true or false",
+    "false",
+    "the same replica of a table is asked each time, where the table does not say otherwise",
+    _is_flag,
+)
 CLUSTER_SETTINGS = (
     DEFAULT_QUERY_LIMIT,
     QUERY_RESPONSE_LIMIT,
@@ -111,6 +195,15 @@ CLUSTER_SETTINGS = (
     SEGMENT_COMMIT_TIMEOUT,
     SEGMENT_COMPLETION_TIME,
     CONSUMING_SEGMENT_CONSISTENCY,
+    FIXED_REPLICA,
+    ADAPTIVE_TYPE,
+    ADAPTIVE_STATS,
+    ADAPTIVE_ALPHA,
+    ADAPTIVE_DECAY_MS,
+    ADAPTIVE_WARMUP_MS,
+    ADAPTIVE_INITIAL,
+    ADAPTIVE_EXPONENT,
+    ADAPTIVE_FLOOR,
 )
 _BY_NAME = {setting.name: setting for setting in CLUSTER_SETTINGS}
 

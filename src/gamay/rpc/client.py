@@ -4,7 +4,15 @@ import asyncio
 import ssl
 from collections.abc import Sequence
 
-from gamay.rpc.errors import CallFailedError, CallTimeoutError, ConnectionLostError, NotSentError, ProtocolError, RpcError
+from gamay.rpc.errors import (
+    BusyError,
+    CallFailedError,
+    CallTimeoutError,
+    ConnectionLostError,
+    NotSentError,
+    ProtocolError,
+    RpcError,
+)
 from gamay.rpc.frames import Buffer, Frame, Header, Kind
 from gamay.rpc.peer import Limits, Peer
 
@@ -66,7 +74,7 @@ class Channel:
         if self.is_leaving:
             raise NotSentError(f"{self.address} is about to end, and takes no more calls")
         if peer.other is None or len(self._calls) >= peer.other.calls:
-            raise NotSentError(f"{len(self._calls)} calls to {self.address} are under way, and no more can be")
+            raise BusyError(f"{len(self._calls)} calls to {self.address} are under way, and no more can be")
         number, self._next_id = self._next_id, self._next_id + 1
         left_s = expires_s - loop.time() - (0.0 if server_s is None else timeout_s - server_s)
         try:

@@ -13,6 +13,10 @@ class NotSentError(RpcError):
     """The call never left: no connection, or no room for it. Another server can be asked without asking twice."""
 
 
+class BusyError(NotSentError):
+    """The call never left, because so many others are under way."""
+
+
 class ConnectionLostError(RpcError):
     """The connection broke while the call was under way."""
 

@@ -1,0 +1,161 @@
+"""Asking servers: those of this process by calls, others over their query ports, all at once."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import TypeAlias
+
+from gamay.base.clock import Clock
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.broker.connection import Connections, UnreachableServerError
+from gamay.broker.remote import RemoteServers
+from gamay.broker.scatter import Ask, Gathered, Part, Scatter
+from gamay.broker.selection import Turn
+from gamay.broker.server_stats import ServerStats
+from gamay.query.deadline import CancellableDeadline
+from gamay.query.execute import ServerResult
+from gamay.query.wire.result import Received
+
+Result: TypeAlias = ServerResult | Received
+_Outcome: TypeAlias = tuple[Result, Sequence[str]] | QueryError
+
+_SCATTER_THREADS = 16
+
+
+class Gatherer:
+    """Sends the parts of queries to servers. stats: of the servers; kept where a setting asks for it."""
+
+    def __init__(self, connections: Connections, clock: Clock, stats: ServerStats) -> None:
+        self._connections = connections
+        self._clock = clock
+        self._stats = stats
+        self.remote = connections if isinstance(connections, RemoteServers) else None
+        self._threads = ThreadPoolExecutor(_SCATTER_THREADS, thread_name_prefix="broker-scatter")
+
+    def close(self) -> None:
+        """End threads and connections."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        if self.remote is not None:
+            self.remote.close()
+
+    @property
+    def down(self) -> frozenset[str]:
+        """The servers that do not answer now."""
+        return frozenset() if self.remote is None else self.remote.failures.down
+
+    def gather(self, parts: Sequence[Part], turn: Turn, deadline: CancellableDeadline) -> Gathered[Result]:
+        """Ask, and wait in this thread for the answers."""
+        scatter: Scatter[Result] = Scatter(parts, turn)
+        asks = scatter.begin()
+        while len(asks) == 1:  # without another thread
+            asks = self._note(scatter, asks[0], self._ask(asks[0], deadline))
+        if not asks:
+            return scatter.gathered
+        waiting: dict[Future[_Outcome], Ask] = {}
+        while asks or waiting:
+            waiting |= {self._threads.submit(self._ask, ask, deadline): ask for ask in asks}
+            asks = []
+            for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                asks += self._note(scatter, waiting.pop(future), future.result())
+        return scatter.gathered
+
+    async def gather_remote(
+        self, parts: Sequence[Part], turn: Turn, deadline: CancellableDeadline, query_id: str
+    ) -> Gathered[Result]:
+        """Ask servers in other processes from an event loop. Raises QueryError 503 when the query is cancelled."""
+        assert self.remote is not None
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+        asking = True
+
+        def cancel() -> None:
+            if asking and task is not None:
+                task.cancel()
+
+        deadline.on_cancel = lambda: loop.call_soon_threadsafe(cancel)
+        try:
+            return await self.remote.loop.run(self._gather_remote(parts, turn, deadline, query_id))
+        except asyncio.CancelledError:
+            if deadline.is_cancelled and task is not None:
+                task.uncancel()
+                deadline.check()
+            raise
+        finally:
+            asking = False
+            deadline.on_cancel = None
+
+    async def _gather_remote(
+        self, parts: Sequence[Part], turn: Turn, deadline: CancellableDeadline, query_id: str
+    ) -> Gathered[Result]:
+        scatter: Scatter[Result] = Scatter(parts, turn)
+        asks = scatter.begin()
+        while len(asks) == 1:  # without another task
+            asks = self._note(scatter, asks[0], await self._ask_remote(asks[0], deadline, query_id))
+        waiting: dict[asyncio.Task[_Outcome], Ask] = {}
+        try:
+            while asks or waiting:
+                waiting |= {asyncio.ensure_future(self._ask_remote(ask, deadline, query_id)): ask for ask in asks}
+                asks = []
+                done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for ended in done:
+                    asks += self._note(scatter, waiting.pop(ended), ended.result())
+        finally:
+            for unfinished in waiting:
+                unfinished.cancel()
+        return scatter.gathered
+
+    def _ask(self, ask: Ask, deadline: CancellableDeadline) -> _Outcome:
+        connection = self._connections.get(ask.server)
+        if connection is None:
+            return _unknown(ask.server)
+        ended = self._begun(ask.server)
+        try:
+            return connection.execute(ask.part.route.table, ask.part.bound, ask.segments, deadline)
+        except QueryError as error:
+            return error
+        finally:
+            ended()
+
+    async def _ask_remote(self, ask: Ask, deadline: CancellableDeadline, query_id: str) -> _Outcome:
+        assert self.remote is not None
+        server = self.remote.get(ask.server)
+        if server is None:
+            return _unknown(ask.server)
+        ended = self._begun(ask.server)
+        try:
+            received = await server.ask(ask.part.route.table, ask.part.bound, ask.segments, deadline, query_id)
+        except QueryError as error:
+            return error
+        finally:
+            ended()
+        return received, received.missing
+
+    def _begun(self, server: str) -> Callable[[], None]:
+        if not self._stats.collects:
+            return _nothing
+        begun_s = self._clock.monotonic_s()
+        self._stats.sent(server, begun_s * 1000)
+
+        def ended() -> None:
+            now_s = self._clock.monotonic_s()
+            self._stats.ended(server, (now_s - begun_s) * 1000, now_s * 1000)
+
+        return ended
+
+    def _note(self, scatter: "Scatter[Result]", ask: Ask, outcome: _Outcome) -> list[Ask]:
+        if not isinstance(outcome, QueryError):
+            return scatter.answered(ask, *outcome)
+        is_down = isinstance(outcome, UnreachableServerError) and outcome.is_down
+        if is_down and self.remote is not None and self.remote.failures.failed(ask.server):
+            self.remote.probe_until_up(ask.server)
+        return scatter.failed(ask, outcome)
+
+
+def _nothing() -> None:
+    return
+
+
+def _unknown(server: str) -> QueryError:
+    return UnreachableServerError(
+        ErrorCode.BROKER_REQUEST_SEND, f"There is no connection to server '{server}'", is_down=False
+    )

@@ -1,0 +1,222 @@
+"""One table as the broker knows it at one moment, made from the cluster's records."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from gamay.base.errors import GamayError
+from gamay.broker.limits import TableLimits
+from gamay.broker.quota import rate_of
+from gamay.broker.segment_stats import SegmentFacts, facts_of
+from gamay.broker.selection import Candidates, Replicas, SelectorKind, Turn, choose, one_consuming_each, strict
+from gamay.cluster.llc_name import LlcName
+from gamay.cluster.records import CONSUMING, ERROR, OFFLINE, ONLINE, Assignment, Instance, Role
+from gamay.cluster.registry import Registry
+from gamay.cluster.time_boundary import TimeBoundary, boundary_of, fixed_boundary_ms
+from gamay.model.schema import Schema
+from gamay.model.table_config import TableConfig
+from gamay.model.table_name import TableType, raw_table_name
+from gamay.query.plans import BoundPlans
+from gamay.query.prune import PruningTable
+
+NEW_SEGMENT_MS = 300_000
+_SHUTTING_DOWN = "shutdownInProgress"
+
+KnownFacts: TypeAlias = dict[str, SegmentFacts]
+
+
+@dataclass(frozen=True, slots=True)
+class TableRoute:
+    """One typed table at one moment.
+
+    segments: those that queries must read, ascending; servers: for each of them the instances that can answer, ascending.
+    optional: new ones that not all of those have yet; where they are not, they are left out.
+    unavailable: segments that queries should read but no server can answer for. A new segment is given time to be loaded: it
+    counts only from the moment, in milliseconds, that stands beside it (0: at once, because it could not be loaded).
+    plans: what queries of this table were bound to, until the route changes.
+    limits: of memory, and of what is read. queries_per_s: the table's quota at this broker; None is no quota.
+    boundary: of an OFFLINE table, where its half of a hybrid table ends.
+    stale_ms: when the route must be looked at again, because segments are no longer new; None for never.
+    """
+
+    table: str
+    enabled: bool
+    schema: Schema
+    config: TableConfig
+    segments: tuple[str, ...]
+    servers: tuple[Candidates, ...]
+    unavailable: tuple[tuple[str, int], ...]
+    pruning: PruningTable
+    plans: BoundPlans
+    limits: TableLimits
+    queries_per_s: float | None
+    selector: SelectorKind = SelectorKind.BALANCED
+    optional: frozenset[str] = frozenset()
+    boundary: TimeBoundary | None = None
+    stale_ms: int | None = None
+    places: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether it is an OFFLINE table, or the OFFLINE half of a hybrid one."""
+        return self.config.table_type is TableType.OFFLINE
+
+    def candidates(self, segment: str) -> Candidates:
+        """Return the servers that can answer for a segment; none for one that is not in the route."""
+        if not self.places:
+            self.places.update({name: place for place, name in enumerate(self.segments)})
+        place = self.places.get(segment)
+        return () if place is None else self.servers[place]
+
+    def by_server(self, turn: Turn, chosen: Sequence[int] | None = None) -> dict[str, list[str]]:
+        """Return server -> segments, of the segments at the places `chosen`, else of all."""
+        every = range(len(self.segments))
+        return choose(self.selector, self.segments, self.servers, every if chosen is None else chosen, turn)
+
+
+class RouteBuilder:
+    """Makes routes."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def build(self, table: str, known: KnownFacts, now_ms: int) -> TableRoute | None:
+        """Return the route of a typed table, None when there is no such table (any more).
+
+        known: what was read of segments before; what is new is added to it. Raises GamayError for a record that is missing.
+        """
+        registry = self._registry
+        config = registry.get_table_config(table)
+        ideal = registry.get_ideal_state(table)
+        schema = registry.get_schema(raw_table_name(table))
+        if config is None or ideal is None or schema is None:
+            return None
+        view = registry.get_external_view(table)
+        parsed_schema = Schema.from_json(schema).value
+        parsed = TableConfig.from_json(config).value
+        hidden = registry.get_lineage(table).hidden_segments()
+        wanted = {segment: states for segment, states in ideal.states.items() if segment not in hidden}
+        self._read_facts(table, wanted, known)
+        selector = SelectorKind.of(parsed.routing)
+        found = self._replicas(selector, wanted, view, known, now_ms)
+        stats = [known[segment] for segment in found.segments]
+        new_until = [known[segment].new_until_ms for segment in found.optional]
+        return TableRoute(
+            table,
+            ideal.enabled,
+            parsed_schema,
+            parsed,
+            tuple(found.segments),
+            tuple(found.candidates),
+            tuple((segment, _missed_from(segment, view, known)) for segment in found.unready),
+            PruningTable.build([one.stats for one in stats]),
+            BoundPlans(parsed_schema),
+            TableLimits.of(parsed.query),
+            self._quota(parsed),
+            selector,
+            frozenset(found.optional),
+            boundary_of(
+                parsed_schema,
+                parsed,
+                (one.end_time_ms for one in stats if one.stats.num_docs != 0),
+                fixed_boundary_ms(ideal.simple),
+            ),
+            min(new_until, default=None),
+        )
+
+    def _read_facts(self, table: str, wanted: Mapping[str, Mapping[str, str]], known: KnownFacts) -> None:
+        for segment in known.keys() - wanted.keys():
+            del known[segment]
+        unknown = [segment for segment in wanted if segment not in known]
+        records = self._registry.get_segments(table, unknown)
+        for segment in unknown:
+            if segment not in records:
+                raise GamayError(f"segment '{segment}' of table '{table}' has no record")
+            known[segment] = facts_of(records[segment], NEW_SEGMENT_MS)
+
+    def _replicas(
+        self,
+        selector: SelectorKind,
+        wanted: Mapping[str, Mapping[str, str]],
+        view: Assignment | None,
+        known: KnownFacts,
+        now_ms: int,
+    ) -> Replicas:
+        excluded = self._not_asked()
+        actual = {} if view is None else view.states
+        online: dict[str, Candidates] = {}
+        consuming: dict[str, Candidates] = {}
+        nothing: Mapping[str, str] = {}
+        shared: dict[Candidates, Candidates] = {}  # one object for each replica set, however many segments it has
+        for segment, ideal in wanted.items():
+            states = actual.get(segment, nothing)
+            able = [name for name in ideal if states.get(name) in _READY and ideal[name] in _READY and name not in excluded]
+            able.sort()
+            whole = tuple(name for name in able if states[name] == ONLINE)
+            if whole:
+                online[segment] = shared.setdefault(whole, whole)
+            elif able:
+                consuming[segment] = shared.setdefault(tuple(able), tuple(able))
+        ready = one_consuming_each(online, consuming, _place_of)
+        if selector is SelectorKind.STRICT_REPLICA_GROUP:
+            assigned = {segment: frozenset(wanted[segment]) for segment in ready}
+            found = strict(ready, assigned, lambda segment: now_ms < known[segment].new_until_ms)
+        else:
+            segments = sorted(ready)
+            found = Replicas(segments, [ready[segment] for segment in segments])
+        # a consuming segment that has to wait for the one before it is not missing
+        found.unready += [
+            segment
+            for segment, ideal in wanted.items()
+            if segment not in ready and segment not in consuming and not _is_switched_off(ideal)
+        ]
+        found.unready.sort()
+        return found
+
+    def _not_asked(self) -> "_Excluded":
+        """Return the servers that are switched off, wholly or for queries, that shut down, or that are not alive."""
+        live = frozenset(self._registry.live_instance_ids())
+        return _Excluded(live, frozenset(i.id for i in self._registry.instances() if not _takes_queries(i)))
+
+    def _quota(self, config: TableConfig) -> float | None:
+        """Return what this broker may let pass of a table's quota: all brokers that serve the table have the same share."""
+        rate = rate_of(config.quota.max_queries_per_second)
+        if rate is None:
+            return None
+        tag = f"{config.tenants.broker}_BROKER"
+        live = [self._registry.get_instance(name) for name in self._registry.live_instance_ids()]
+        brokers = [i for i in live if i is not None and i.role is Role.BROKER and i.enabled and tag in i.tags]
+        return rate / max(1, len(brokers))
+
+
+_READY = frozenset({ONLINE, CONSUMING})
+
+
+@dataclass(frozen=True, slots=True)
+class _Excluded:
+    live: frozenset[str]
+    off: frozenset[str]
+
+    def __contains__(self, name: str) -> bool:
+        return name not in self.live or name in self.off
+
+
+def _takes_queries(instance: Instance) -> bool:
+    shuts_down = str(instance.extra.get(_SHUTTING_DOWN, "false")).lower() == "true"
+    return instance.enabled and not instance.queries_disabled and not shuts_down
+
+
+def _place_of(segment: str) -> tuple[int, int] | None:
+    parsed = LlcName.parse(segment)
+    return None if parsed is None else (parsed.partition, parsed.sequence)
+
+
+def _missed_from(segment: str, view: Assignment | None, known: KnownFacts) -> int:
+    """Return when the absence of a segment begins to be a failure: milliseconds, 0 for at once."""
+    if view is not None and ERROR in view.states.get(segment, {}).values():
+        return 0
+    return known[segment].new_until_ms
+
+
+def _is_switched_off(states: Mapping[str, str]) -> bool:
+    return all(state == OFFLINE for state in states.values())
