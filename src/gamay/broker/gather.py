@@ -45,8 +45,20 @@ class Gatherer:
 
     def gather(self, parts: Sequence[Part], turn: Turn, deadline: CancellableDeadline) -> Gathered[Result]:
         """Ask, and wait in this thread for the answers."""
+        if len(parts) == 1 and len(parts[0].asked) == 1:
+            ((server, segments),) = parts[0].asked.items()
+            outcome = self._ask(ask := Ask(parts[0], server, segments), deadline)
+            if type(outcome) is tuple and not outcome[1]:
+                return Gathered([(parts[0], server, outcome[0])], responded={(parts[0].route.table, server)})
+            return self._go_on(parts, turn, deadline, (ask, outcome))
+        return self._go_on(parts, turn, deadline, None)
+
+    def _go_on(
+        self, parts: Sequence[Part], turn: Turn, deadline: CancellableDeadline, first: "tuple[Ask, _Outcome] | None"
+    ) -> Gathered[Result]:
+        """Ask several servers, or another than the first."""
         scatter: Scatter[Result] = Scatter(parts, turn)
-        asks = scatter.begin()
+        asks = scatter.begin() if first is None else self._note(scatter, *first)
         while len(asks) == 1:  # without another thread
             asks = self._note(scatter, asks[0], self._ask(asks[0], deadline))
         if not asks:

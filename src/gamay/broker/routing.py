@@ -8,7 +8,7 @@ from typing import Any
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.errors import GamayError
 from gamay.broker.route import KnownFacts, RouteBuilder, TableRoute
-from gamay.broker.selection import Turn
+from gamay.broker.selection import FIRST_TURN
 from gamay.cluster import paths
 from gamay.cluster.registry import Registry
 from gamay.model.cluster_settings import FIXED_REPLICA, NULL_HANDLING
@@ -234,4 +234,4 @@ def _typed_names(name: str) -> tuple[str, ...]:
 
 def describe(routes: list[TableRoute]) -> dict[str, Any]:
     """Return routes as the debug endpoints show them: typed table -> server -> segments."""
-    return {route.table: route.by_server(Turn(0)) for route in routes}
+    return {route.table: route.by_server(FIRST_TURN) for route in routes}

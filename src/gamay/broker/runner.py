@@ -22,7 +22,7 @@ from gamay.broker.route import TableRoute
 from gamay.broker.routing import RoutingTables
 from gamay.broker.running import RunningQueries, RunningQuery
 from gamay.broker.scatter import Gathered, Part
-from gamay.broker.selection import Turn
+from gamay.broker.selection import FIRST_TURN, Turn
 from gamay.broker.server_stats import ServerStats
 from gamay.functions.expression import Call, Expression
 from gamay.model.table_name import raw_table_name
@@ -70,6 +70,7 @@ class PendingQuery:
     failure: the response when that was not possible; query, deadline and bound are set otherwise.
     routes, parts: of a query with a table; a hybrid table has two routes, and mostly two parts. plan: of the first part.
     database: of the request. depth: how many queries this one stands in, as a subquery.
+    turn: what decides among replicas.
     gathered: what servers in other processes answered, where they were asked from an event loop.
     """
 
@@ -85,6 +86,7 @@ class PendingQuery:
     database: str | None = None
     depth: int = 0
     plan: Plan | None = None
+    turn: Turn = field(init=False)
     gathered: Gathered[Result] | None = None
 
     @property
@@ -180,7 +182,7 @@ class QueryRunner:
         try:
             with self.running.listed(pending.running):
                 pending.gathered = await self._gatherer.gather_remote(
-                    pending.parts, self._turn(pending), pending.deadline, str(pending.number)
+                    pending.parts, pending.turn, pending.deadline, str(pending.number)
                 )
         except Exception as error:  # noqa: BLE001 - as in `begin`
             pending.failure = self._failed(pending, error)
@@ -254,7 +256,7 @@ class QueryRunner:
             raise QueryError(ErrorCode.TABLE_DOES_NOT_EXIST, "The query names no table")
         found: dict[str, list[str]] = {}
         for route, half in halves(self._routes(query.table, None), query):
-            for server, segments in _part(route, bind(half, route.schema), Turn(0)).asked.items():
+            for server, segments in _part(route, bind(half, route.schema), FIRST_TURN).asked.items():
                 found.setdefault(server, []).extend(segments)
         return found
 
@@ -276,7 +278,7 @@ class QueryRunner:
         if not routes:
             pending.bound = bind(query, NO_SCHEMA)
             return
-        turn = self._turn(pending)
+        turn = pending.turn = self._turn(pending)
         if len(routes) == 1:
             plan = routes[0].plans.plan(query)
             pending.parts = (_part(routes[0], plan.bound, turn),)
@@ -288,16 +290,13 @@ class QueryRunner:
 
     def _turn(self, pending: "PendingQuery") -> Turn:
         """Return what decides among replicas."""
-        route, options = pending.routes[0], pending.query.options
+        route, options, gatherer = pending.routes[0], pending.query.options, self._gatherer
         fixed = route.config.routing.use_fixed_replica
-        return Turn.of(
-            pending.number,
-            options,
-            route.table,
-            avoided=self._gatherer.down,
-            rank=self.server_stats.rank(self._clock.monotonic_s() * 1000) if self.server_stats.collects else None,
-            fixed=self.routing.fixed_replica if fixed is None else fixed,
-        )
+        is_fixed = self.routing.fixed_replica if fixed is None else fixed
+        rank = self.server_stats.rank(self._clock.monotonic_s() * 1000) if self.server_stats.collects else None
+        if not options and not is_fixed:
+            return Turn(pending.number, gatherer.down, rank)
+        return Turn.of(pending.number, options, route.table, avoided=gatherer.down, rank=rank, fixed=is_fixed)
 
     def _answer(self, pending: "PendingQuery") -> BrokerResponse:
         options = pending.query.options
@@ -399,7 +398,7 @@ class QueryRunner:
         """Return what the servers found."""
         gathered = pending.gathered
         if gathered is None:
-            gathered = self._gatherer.gather(pending.parts, self._turn(pending), pending.deadline)
+            gathered = self._gatherer.gather(pending.parts, pending.turn, pending.deadline)
         attempts, missed = 1, list[str]()
         while gathered.missing not in ([], missed) and attempts < _ROUTE_ATTEMPTS:
             # A server was quicker than this broker to learn that segments were dropped or moved. While segments come and go
@@ -409,7 +408,7 @@ class QueryRunner:
                 self.routing.refresh(route.table)
             pending.routes = self._routes(pending.query.table or "", pending.database)
             self._bind(pending)
-            gathered = self._gatherer.gather(pending.parts, self._turn(pending), pending.deadline)
+            gathered = self._gatherer.gather(pending.parts, pending.turn, pending.deadline)
         return gathered
 
     def _results(self, pending: "PendingQuery", gathered: Gathered[Result]) -> list[ServerResult]:

@@ -20,7 +20,7 @@ R = TypeVar("R")
 _RETRIED = frozenset({ErrorCode.SERVER_SHUTTING_DOWN, ErrorCode.SERVER_OUT_OF_CAPACITY, ErrorCode.SERVER_TABLE_MISSING})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: these are made for each query, and that would take three times as long
 class Part:
     """A query of one typed table; that of a hybrid table has two. asked: server -> segments."""
 
@@ -32,7 +32,7 @@ class Part:
     docs_pruned: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Ask:
     """Segments of a part that one server is asked for."""
 

@@ -47,7 +47,7 @@ def java_hash(text: str) -> int:
     return value - (1 << 32) if value >> 31 else value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Turn:
     """What decides among replicas for one query.
 
@@ -74,8 +74,6 @@ class Turn:
         fixed: bool = False,
     ) -> "Turn":
         """Return the turn of a query with its options. fixed: whether the table always takes the same replica."""
-        if not options:
-            return cls(number_, avoided, rank, 1, abs(java_hash(table)) if fixed else None)
         is_fixed = flag(options, FIXED_REPLICA) if FIXED_REPLICA in options else fixed
         groups = max(1, number(options, _GROUPS, 1) or 1)
         return cls(number_, avoided, rank, groups, abs(java_hash(table)) if is_fixed else None)
@@ -96,11 +94,16 @@ class Turn:
         return min(ordered, key=self.rank)
 
 
+FIRST_TURN = Turn(0)
+
+
 def choose(
     kind: SelectorKind, segments: Sequence[str], candidates: Sequence[Candidates], chosen: Sequence[int], turn: Turn
 ) -> dict[str, list[str]]:
     """Return server -> segments, of the segments at the places `chosen`."""
     asked: dict[str, list[str]] = {}
+    if len(chosen) == 1:
+        return {turn.take(candidates[chosen[0]]): [segments[chosen[0]]]}
     if kind is SelectorKind.BALANCED and turn.rank is None and turn.fixed is None:
         for offset, place in enumerate(chosen):
             asked.setdefault(turn.take(candidates[place], offset), []).append(segments[place])
