@@ -79,14 +79,17 @@ def build_table(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Return a function that builds the table from segment sizes and index settings."""
     pool = WorkPool(2)
 
-    def build(sizes: Sequence[int] = (40, 60), schema: Schema = SCHEMA, **indexing: Any) -> Table:
+    def build(
+        sizes: Sequence[int] = (40, 60), schema: Schema = SCHEMA, masks: Sequence[Any] | None = None, **indexing: Any
+    ) -> Table:
         folder: Path = tmp_path_factory.mktemp("segments")
         config = TableConfig.offline("trips", indexing=IndexingConfig(null_handling_enabled=True, **indexing))
         segments, start = [], 0
         for number, size in enumerate(sizes):
             builder = SegmentBuilder(SCHEMA, config, f"trips_{number}", folder)
-            if size:
-                builder.append(batch(start, size))
+            rows = batch(start, size) if masks is None else batch(start, size).filter(pa.array(masks[number]))
+            if rows.num_rows:
+                builder.append(rows)
             segments.append(open_segment(builder.build()))
             start += size
         return Table(schema, segments, pool)

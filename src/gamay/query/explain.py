@@ -136,6 +136,8 @@ def _reduce_text(bound: BoundQuery) -> str:
 
 def _plan(bound: BoundQuery, segment: QuerySegment) -> Operator:
     filter_ = _filter(bound.filter, segment)
+    if segment.visible is not None:
+        filter_ = Operator("FILTER_AND", (filter_, Operator("FILTER_BITMAP(validDocIds)")))
     if bound.kind is QueryKind.AGGREGATION and _is_known(bound, segment):
         return Operator(f"AGGREGATE_NO_SCAN(aggregations:{_aggregations(bound)})")
     if not bound.filters:

@@ -77,7 +77,7 @@ def prune_segments(bound: BoundQuery, segments: Sequence[QuerySegment], stats: Q
     """Return the segments that may hold a matching row and are needed; counts the others."""
     kept = []
     for segment in segments:
-        if segment.num_docs == 0:
+        if segment.num_visible == 0:
             stats.num_segments_pruned_by_server += 1
         elif not may_match(bound.filter, segment):
             stats.num_segments_pruned_by_server += 1
@@ -100,6 +100,6 @@ def _needed_by_limit(bound: BoundQuery, segments: Sequence[QuerySegment]) -> lis
         return list(segments)
     enough, rows = 0, 0
     while enough < len(segments) and rows < bound.limit_with_offset:
-        rows += segments[enough].num_docs
+        rows += segments[enough].num_visible
         enough += 1
     return list(segments[:enough])

@@ -15,7 +15,7 @@ from gamay.functions.vector import Vector
 from gamay.model.field_spec import FieldSpec
 from gamay.model.types import DataType
 from gamay.query.constants import repeated, values_of
-from gamay.query.filter.docset import Mask, doc_mask
+from gamay.query.filter.docset import DocFlags, Mask, doc_mask
 from gamay.query.scope import NULL_FLAG_PREFIX, VIRTUAL_COLUMNS
 from gamay.segment.spi import (
     BloomFilter,
@@ -30,6 +30,7 @@ from gamay.segment.spi import (
     SortedIndex,
     SortedValues,
 )
+from gamay.segment.visible import VisibleSegment
 
 
 class ConstantDictionary:
@@ -249,6 +250,7 @@ class QuerySegment:
 
     fields: the schema's fields of the columns that the query reads; used for those that the segment does not have.
     null_handling: whether the rows that a column's null vector names read as null, not as the column's default value.
+    visible: the rows that count, where not all of them do: what filters let through is among them.
     """
 
     def __init__(
@@ -265,6 +267,14 @@ class QuerySegment:
         self._made: dict[str, Column] = {}
         self.null_handling = null_handling
         self._null_flags: dict[str, Mask | None] = {}
+        self.visible: DocFlags | None = None
+        if isinstance(segment, VisibleSegment) and segment.visible.count < segment.num_docs:
+            self.visible = DocFlags(segment.visible.mask, segment.visible.count)
+
+    @property
+    def num_visible(self) -> int:
+        """How many rows count."""
+        return self.num_docs if self.visible is None else self.visible.count
 
     def column(self, name: str) -> Column:
         """Return a column; raises KeyError when neither the segment nor the query's fields have it."""

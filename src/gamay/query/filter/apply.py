@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gamay.query.filter.docset import SPARSE, DocRange, DocSet, doc_ids, doc_mask, matches_of
+from gamay.query.filter.docset import SPARSE, DocRange, DocSet, doc_ids, doc_mask, intersect, matches_of
 from gamay.query.filter.resolve import Indexed, Narrowed, Resolver
 from gamay.query.filter.scan import EntryCounter, Mask, Scan
 from gamay.query.matches import BLOCK_ROWS, DocIds, DocList, DocScan, Matches
 from gamay.query.predicate import Filter
+from gamay.query.virtual import QuerySegment
 from gamay.segment.spi import Segment
 
 
@@ -17,7 +18,7 @@ from gamay.segment.spi import Segment
 class FilterResult:
     """The rows of a segment that a filter lets through.
 
-    docs: the rows, when indexes alone have answered (their number is known then), else None.
+    docs: the rows, when indexes alone have answered (their number is known then), else None or those that a scan is about.
     entries: counts the values that scans have read; complete once all rows of `matches` have been walked.
     of_consuming: whether the segment is still being consumed, for the counters.
     """
@@ -66,9 +67,16 @@ class FilterResult:
 
 
 def apply_filter(filter_: Filter, segment: Segment) -> FilterResult:
-    """Return the rows of a segment that satisfy a filter."""
+    """Return the rows of a segment that satisfy a filter, of those that count at all."""
     counter = EntryCounter()
     resolved = Resolver(segment, counter).resolve(filter_)
+    visible = segment.visible if isinstance(segment, QuerySegment) else None
+    if visible is not None:
+        if isinstance(resolved, Indexed | Narrowed):
+            docs = intersect(resolved.docs, visible)
+            scan = resolved.scan if isinstance(resolved, Narrowed) and len(docs) else None
+            return FilterResult(docs, scan, segment.num_docs, counter)
+        return FilterResult(visible, resolved, segment.num_docs, counter)
     if isinstance(resolved, Indexed):
         return FilterResult(resolved.docs, None, segment.num_docs, counter)
     if isinstance(resolved, Narrowed):

@@ -1,0 +1,66 @@
+"""Segments of which not every row counts: what a query sees of a table with primary keys.
+
+A writer keeps the rows that count as bits and hands out copies; a copy never changes, so queries hold no lock.
+"""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from pyroaring import BitMap
+
+from gamay.segment.spi import Column, DocIds, Segment
+
+
+class VisibleDocs:
+    """The rows of a segment that count, as they were at one moment.
+
+    bits: uint8, doc d is bit d & 7 of byte d >> 3; not changed by anybody any more. Docs beyond them do not count.
+    """
+
+    def __init__(self, bits: "np.ndarray[Any, np.dtype[np.uint8]]", num_docs: int) -> None:
+        self._bits = bits
+        self.num_docs = num_docs
+
+    @cached_property
+    def mask(self) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+        """One flag for each row: bool [num_docs]; not to be written to."""
+        flags = np.zeros(self.num_docs, np.bool_)
+        known = np.unpackbits(self._bits, count=min(self.num_docs, 8 * len(self._bits)), bitorder="little")
+        flags[: len(known)] = known
+        return flags
+
+    @cached_property
+    def count(self) -> int:
+        """How many rows count."""
+        return int(np.count_nonzero(self.mask))
+
+    @cached_property
+    def docs(self) -> DocIds:
+        """The doc ids, ascending."""
+        return np.flatnonzero(self.mask).astype(np.int32)
+
+    def bitmap(self) -> BitMap:
+        """Return the rows as a roaring bitmap, which is what snapshots on disk hold."""
+        return BitMap(self.docs.view(np.uint32))
+
+    def upto(self, num_docs: int) -> "VisibleDocs":
+        """Return the same rows of a segment that has `num_docs` rows: one that grows, seen at another moment."""
+        return self if num_docs == self.num_docs else VisibleDocs(self._bits, num_docs)
+
+
+class VisibleSegment:
+    """A segment with the rows of it that count; implements `segment.spi.Segment`, whose columns have all rows."""
+
+    def __init__(self, segment: Segment, visible: VisibleDocs) -> None:
+        self.name = segment.name
+        self.num_docs = segment.num_docs
+        self.column_names = segment.column_names
+        self.metadata: Mapping[str, Any] = segment.metadata
+        self.visible = visible.upto(segment.num_docs)
+        self._segment = segment
+
+    def column(self, name: str) -> Column:
+        """Return a column with all its rows; raises KeyError when the segment does not have it."""
+        return self._segment.column(name)
