@@ -17,9 +17,17 @@ DECODERS = "gamay.decoders"
 
 _BUILT_IN: Mapping[str, Mapping[str, str]] = {
     STREAMS: {"log": "gamay.ingest.stream.log.plugin:LogStream"},
-    DECODERS: {},
+    DECODERS: {
+        "json": "gamay.ingest.stream.decode.json_decoder:JsonDecoder",
+    },
 }
-_PINOT_CLASSES: Mapping[str, Mapping[str, str]] = {STREAMS: {}, DECODERS: {}}
+_PINOT_CLASSES: Mapping[str, Mapping[str, str]] = {
+    STREAMS: {},
+    DECODERS: {
+        "JSONMessageDecoder": "json",
+        "KafkaJSONMessageDecoder": "json",
+    },
+}
 
 
 def open_stream(config: StreamConfig, context: StreamContext) -> StreamConsumerFactory:

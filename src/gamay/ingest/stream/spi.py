@@ -100,6 +100,16 @@ class MessageBatch:
         """Return where to read on when only the first `messages` messages were taken."""
         return self.next_offset if messages >= len(self) else self.offset(messages)
 
+    def part(self, start: int, stop: int) -> "MessageBatch":
+        """Return the messages from `start` up to, not including, `stop`."""
+        behind = self.head(stop)
+        return MessageBatch(
+            behind.payloads.slice(start), behind.offsets.slice(start), behind.timestamps_ms[start:],
+            behind.next_offset, self.end_offset, behind.is_end_of_partition, None,
+            None if behind.keys is None else behind.keys.slice(start),
+            None if behind.headers is None else behind.headers.slice(start), self.parse_offset,
+        )  # fmt: skip
+
     def head(self, messages: int) -> "MessageBatch":
         """Return the first messages; what follows them is read again by the next fetch."""
         if messages >= len(self):

@@ -1,0 +1,1 @@
+"""Decoders: from batches of messages to columns."""

@@ -1,0 +1,47 @@
+"""Which fields of the input a table reads, so that decoders may leave out the others."""
+
+from collections.abc import Iterator
+
+from gamay.base.errors import QueryError
+from gamay.functions.expression import column_names
+from gamay.ingest.stream.spi import ALL_FIELDS, InputFields
+from gamay.model.schema import Schema
+from gamay.model.table_config import TableConfig
+from gamay.model.types import DataType
+from gamay.sql.parser import parse_expression
+
+
+def input_fields(schema: Schema, table: TableConfig) -> InputFields:
+    """Return the fields to decode: the schema's columns and what transforms, filter and enrichments read.
+
+    Every field may be needed where nested input is flattened. Types of `sourceFieldConfigs` win over those of columns.
+    """
+    if table.ingestion.complex_type is not None:
+        return ALL_FIELDS
+    declared = {c.name: c.data_type.upper() for c in table.ingestion.source_fields}
+    names = {spec.name for spec in schema.stored_fields} | declared.keys()
+    for text in _expressions(schema, table):
+        try:
+            names.update(column_names(parse_expression(text)))
+        except QueryError:  # the pipeline refuses it with the right words
+            continue
+    types = {spec.name: spec.data_type for spec in schema.stored_fields}
+    multi_value = {spec.name for spec in schema.stored_fields if not spec.single_value}
+    for name, kind in declared.items():
+        types.pop(name, None)
+        multi_value.discard(name)
+        if kind in DataType.__members__:
+            types[name] = DataType[kind]
+    return InputFields(frozenset(names), types, frozenset(multi_value))
+
+
+def _expressions(schema: Schema, table: TableConfig) -> Iterator[str]:
+    ingestion = table.ingestion
+    yield from (t.transform_function for t in ingestion.transforms)
+    yield from (spec.transform_function for spec in schema.stored_fields if spec.transform_function)
+    yield from (a.aggregation_function for a in ingestion.aggregations)
+    if ingestion.filter_function:
+        yield ingestion.filter_function
+    for enrichment in ingestion.enrichments:
+        functions = (enrichment.properties or {}).get("fieldToFunctionMap", {})
+        yield from (str(text) for text in functions.values())

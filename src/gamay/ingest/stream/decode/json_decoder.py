@@ -1,0 +1,132 @@
+"""JSON messages: one object each.
+
+Arrow's parser takes a whole batch where the wanted fields are flat; the rest is for orjson.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gamay.base.errors import InvalidConfigError
+from gamay.ingest.stream.config import StreamConfig
+from gamay.ingest.stream.decode.json_columns import JsonColumns
+from gamay.ingest.stream.decode.records import decode_each, joined, records_to_rows
+from gamay.ingest.stream.spi import DecodedBatch, InputFields, MessageBatch
+from gamay.model.types import DataType
+
+_PIECES = 16
+_PIECE_MESSAGES_MIN = 64
+_BATCHES_OFF = 32
+_OPEN, _CLOSE = ord("{"), ord("}")
+
+
+class JsonDecoder:
+    """A `MessageDecoder` of JSON objects.
+
+    A batch that Arrow's parser refuses, or would not read exactly, is cut into pieces, and only the pieces that it refuses
+    again are decoded message by message.
+    """
+
+    def __init__(self, config: StreamConfig, fields: InputFields) -> None:
+        """Raises InvalidConfigError for a `jsonFormat` other than TEXT and AUTO."""
+        form = config.decoder_properties.get("jsonFormat", "TEXT").upper()
+        if form not in ("TEXT", "AUTO"):
+            key = config.property_key("decoder.prop.jsonFormat")
+            raise InvalidConfigError(f"{key}: '{form}' is not supported; messages must be JSON text (TEXT)")
+        self._fields = fields
+        self._columns = JsonColumns(fields)
+        self._loads = _exact_loads if DataType.BIG_DECIMAL in fields.types.values() or fields.names is None else _loads
+        self._batches_off = 0  # how many batches to decode message by message before Arrow is tried again
+
+    def decode(self, messages: MessageBatch) -> DecodedBatch:
+        """Return a row for each message that is an object; see `MessageDecoder.decode`."""
+        if self._batches_off:
+            self._batches_off -= 1
+            return self._decode_each(messages)
+        whole = self._decode_at_once(messages)
+        if whole is not None:
+            return whole
+        size = max(-(-len(messages) // _PIECES), _PIECE_MESSAGES_MIN)
+        starts = list(range(0, len(messages), size))
+        parts, refused = [], 0
+        for start in starts:
+            piece = messages.part(start, min(start + size, len(messages)))
+            part = self._decode_at_once(piece) if len(starts) > 1 else None
+            refused += part is None
+            parts.append(self._decode_each(piece) if part is None else part)
+        if 2 * refused > len(starts):
+            self._batches_off = _BATCHES_OFF
+        return joined(parts, starts, self._fields)
+
+    def _decode_at_once(self, messages: MessageBatch) -> DecodedBatch | None:
+        """Return the rows if Arrow reads them exactly as orjson would, None otherwise."""
+        payloads = messages.payloads
+        places = np.arange(len(payloads), dtype=np.int64)
+        if payloads.null_count:
+            valid = payloads.is_valid()
+            places, payloads = places[np.asarray(valid)], payloads.filter(valid)
+        if not len(payloads):
+            return DecodedBatch(records_to_rows([], self._fields), places)
+        lines = _lines(payloads)
+        rows = None if lines is None else self._columns.read(lines, len(payloads))
+        return None if rows is None else DecodedBatch(rows, places)
+
+    def _decode_each(self, messages: MessageBatch) -> DecodedBatch:
+        payloads = messages.payloads.to_pylist()
+        try:
+            records = list(map(self._loads, payloads))
+        except (ValueError, TypeError, RecursionError):
+            return decode_each(messages, self._fields, self._load_object, "a JSON object")
+        if set(map(type, records)) <= {dict}:
+            return DecodedBatch(records_to_rows(records, self._fields), np.arange(len(records), dtype=np.int64))
+        return decode_each(messages, self._fields, self._load_object, "a JSON object")
+
+    def _load_object(self, payload: bytes) -> Mapping[str, Any]:
+        try:
+            record = self._loads(payload)
+        except ValueError as error:
+            if b"NaN" not in payload and b"Infinity" not in payload and "infinity" not in str(error):
+                raise
+            record = json.loads(payload.decode())  # it takes numbers that are none, or too large, as Arrow does
+        if not isinstance(record, dict):
+            raise ValueError(f"it is {payload[:80]!r}")
+        return record
+
+
+_loads: Callable[[bytes], Any] = orjson.loads
+
+
+def _exact_loads(payload: bytes) -> Any:
+    """Read JSON with every digit of fractions."""
+    orjson.loads(payload)  # what it refuses is refused in the same words everywhere
+    return json.loads(payload, parse_float=_number)
+
+
+def _number(text: str) -> Any:
+    number = float(text)
+    return number if len(text) <= 16 else Decimal(text)
+
+
+def _lines(payloads: pa.BinaryArray) -> pa.Buffer | None:
+    """Return the messages, a newline behind each, if each begins and ends with a brace and is UTF-8.
+
+    A newline cannot stand within a JSON string, and no object can go on from `}` to `{`. So when a parser finds as many
+    objects as there are messages, each message is one of them.
+    """
+    offsets = np.frombuffer(payloads.buffers()[1], np.int32, len(payloads) + 1, 4 * payloads.offset)
+    if (offsets[1:] - offsets[:-1]).min() < 2:
+        return None
+    data = np.frombuffer(payloads.buffers()[2], np.uint8)
+    if not ((data[offsets[:-1]] == _OPEN).all() and (data[offsets[1:] - 1] == _CLOSE).all()):
+        return None
+    try:
+        payloads.cast(pa.string())
+    except pa.ArrowInvalid:
+        return None
+    return pc.binary_join_element_wise(payloads, b"", b"\n").buffers()[2]

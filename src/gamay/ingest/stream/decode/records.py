@@ -1,0 +1,178 @@
+"""From decoded records (dicts) to columns whose values do not depend on what else is in the batch.
+
+Replicas read the same messages in batches that are cut differently. So how a value reaches its column must follow from the
+value and the column's type alone, never from the Arrow type that the values of one batch happen to have in common.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gamay.ingest.columns import json_text, values_to_array
+from gamay.ingest.convert_text import to_text
+from gamay.ingest.stream.spi import DecodedBatch, InputFields, Int64s, MessageBatch, Undecodable
+from gamay.model.types import DataType
+
+_NUMBERS = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.BIG_DECIMAL)
+_WHOLE = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
+_TEXTS = (DataType.JSON, DataType.STRING, DataType.BYTES, DataType.UUID)
+_FRACTIONS = (DataType.FLOAT, DataType.DOUBLE)
+
+
+def records_to_rows(records: Sequence[Mapping[str, Any]], fields: InputFields) -> pa.RecordBatch:
+    """Return one column for each wanted key that occurs; missing keys are null."""
+    names = dict.fromkeys(name for record in records for name in record if fields.wants(name))
+    if not names:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(records), pa.struct([])))
+    arrays = [_column([record.get(name) for record in records], name, fields) for name in names]
+    return pa.RecordBatch.from_arrays(arrays, list(names))
+
+
+def _column(values: list[Any], name: str, fields: InputFields) -> pa.Array:
+    target = fields.types.get(name)
+    if target is None:
+        return values_to_array(values)
+    return _lists(values, target) if name in fields.multi_value else _singles(values, target)
+
+
+def _lists(values: list[Any], target: DataType) -> pa.Array:
+    lists = [v if isinstance(v, list) or v is None else [v] for v in values]
+    offsets = np.zeros(len(lists) + 1, np.int32)
+    np.cumsum([0 if v is None else len(v) for v in lists], out=offsets[1:])
+    flat = _singles([item for v in lists if v for item in v], target)
+    return pa.ListArray.from_arrays(pa.array(offsets), flat, mask=pa.array([v is None for v in lists], pa.bool_()))
+
+
+def _singles(values: list[Any], target: DataType) -> pa.Array:
+    kinds = set(map(type, values))
+    kinds.discard(type(None))
+    if list in kinds and target is not DataType.JSON:
+        values = [_only_item(v) if isinstance(v, list) else v for v in values]
+        kinds = set(map(type, values)) - {type(None)}
+    if kinds <= {str}:
+        return _text_array(values)
+    if Decimal in kinds and target not in (DataType.BIG_DECIMAL, *_TEXTS):
+        values = [float(v) if isinstance(v, Decimal) else v for v in values]
+        kinds = kinds - {Decimal} | {float}
+    if target in _TEXTS:
+        return _text_array([_text(v, target) for v in values])
+    if dict in kinds or list in kinds:
+        values = [json_text(v) if isinstance(v, dict | list) else v for v in values]
+    if target in _NUMBERS and bool in kinds:
+        values = [int(v) if isinstance(v, bool) else v for v in values]
+    if target in _WHOLE and float in kinds:
+        values = [int(v) if isinstance(v, float) and v.is_integer() else v for v in values]
+    if target is DataType.BOOLEAN and kinds & {int, float}:
+        values = [v != 0 if isinstance(v, int | float) else v for v in values]
+    if target in _FRACTIONS and kinds & {int, bool}:
+        values = [_double(v) if isinstance(v, int) else v for v in values]
+    if len({type(v) for v in values} - {type(None)}) > 1:
+        values = [_text(v, target) for v in values]
+    return values_to_array(values)
+
+
+def _double(value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _only_item(values: list[Any]) -> Any:
+    if len(values) > 1:
+        return json_text(values)
+    return values[0] if values else None
+
+
+def _text(value: Any, target: DataType) -> str | None:
+    """Return a value as the pipeline writes one that has a column of its own type."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, dict | list | bool) or target is DataType.JSON:
+        return json_text(value)
+    if isinstance(value, float):
+        return str(to_text(pa.array([value]))[0].as_py())
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _text_array(values: list[Any]) -> pa.Array:
+    try:
+        return pa.array(values, pa.string())
+    except UnicodeEncodeError:  # a lone surrogate
+        return pa.array([None if v is None else v.encode("utf-8", "replace").decode() for v in values], pa.string())
+
+
+# -- messages one by one
+
+
+def decode_each(
+    messages: MessageBatch, fields: InputFields, decode: Callable[[bytes], Mapping[str, Any] | None], what: str
+) -> DecodedBatch:
+    """Decode messages one by one.
+
+    decode: returns None for a message without a row, and raises for one that is not `what`.
+    """
+    records: list[Mapping[str, Any]] = []
+    places: list[int] = []
+    undecodable: list[Undecodable] = []
+    for place, payload in enumerate(messages.payloads.to_pylist()):
+        if payload is None:
+            continue
+        try:
+            record = decode(payload)
+        except Exception as error:  # noqa: BLE001 - decoders raise whatever their damaged input leads to
+            undecodable.append(Undecodable(place, not_a(what, error)))
+            continue
+        if record is not None:
+            records.append(record)
+            places.append(place)
+    return DecodedBatch(records_to_rows(records, fields), np.array(places, np.int64), undecodable)
+
+
+def not_a(what: str, error: BaseException) -> str:
+    """Return why a message could not be decoded, in one line."""
+    detail = " ".join(str(error).split())
+    return f"not {what}: {detail or type(error).__name__}"[:500]
+
+
+def joined(parts: Sequence[DecodedBatch], starts: Sequence[int], fields: InputFields) -> DecodedBatch:
+    """Return the rows of consecutive parts of a batch; `starts`: the first message of each part."""
+    names = dict.fromkeys(name for part in parts for name in part.rows.schema.names)
+    columns = [_concatenated([_named(part.rows, name) for part in parts], name in fields.types) for name in names]
+    places = [part.message_of_row + start for part, start in zip(parts, starts, strict=True)]
+    bad = [Undecodable(b.message + s, b.reason) for p, s in zip(parts, starts, strict=True) for b in p.undecodable]
+    message_of_row: Int64s = np.concatenate(places) if places else np.empty(0, np.int64)
+    if not names:
+        return DecodedBatch(records_to_rows([{}] * len(message_of_row), fields), message_of_row, bad)
+    return DecodedBatch(pa.RecordBatch.from_arrays(columns, list(names)), message_of_row, bad)
+
+
+def _named(rows: pa.RecordBatch, name: str) -> pa.Array:
+    at = rows.schema.get_field_index(name)
+    return rows.column(at) if at >= 0 else pa.nulls(rows.num_rows)
+
+
+def _concatenated(arrays: list[pa.Array], is_typed: bool) -> pa.Array:
+    kinds = {array.type for array in arrays if not pa.types.is_null(array.type)}
+    if len(kinds) > 1:
+        arrays, kinds = _in_one_type(arrays, kinds, is_typed)
+    if not kinds:
+        return pa.nulls(sum(map(len, arrays)))
+    (kind,) = kinds
+    return pa.concat_arrays([pa.nulls(len(a), kind) if pa.types.is_null(a.type) else a for a in arrays])
+
+
+def _in_one_type(arrays: list[pa.Array], kinds: set[pa.DataType], is_typed: bool) -> tuple[list[pa.Array], set[pa.DataType]]:
+    """Return arrays of a column with a type as text, from which it is converted to the same values; else as numbers."""
+    if not is_typed and all(pa.types.is_integer(k) or pa.types.is_floating(k) for k in kinds):
+        return [a.cast(pa.float64(), safe=False) for a in arrays], {pa.float64()}
+    if any(pa.types.is_list(k) for k in kinds):
+        values = [value for array in arrays for value in array.to_pylist()]
+        return [_lists(values, DataType.STRING)], {pa.list_(pa.string())}
+    return [to_text(a.storage if isinstance(a, pa.ExtensionArray) else a) for a in arrays], {pa.string()}
