@@ -31,6 +31,16 @@ class Layout:
         return self.root / "server"
 
     @property
+    def consuming(self) -> Path:
+        """The buffers of consuming segments and what is built of them; emptied at every start."""
+        return self.root / "consuming"
+
+    @property
+    def realtime(self) -> Path:
+        """What servers remember of the streams of a table: its dead letters, and how large its segments became."""
+        return self.root / "realtime"
+
+    @property
     def work(self) -> Path:
         """What is being uploaded or built; emptied at every start."""
         return self.root / "tmp"

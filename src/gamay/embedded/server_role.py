@@ -10,6 +10,7 @@ from gamay.cluster.registry import Registry
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import raw_table_name
+from gamay.server.consuming.consumer import Resources
 from gamay.server.executor import QueryExecutor
 from gamay.server.instance import ServerInstance
 from gamay.server.loader import SegmentLoader
@@ -20,7 +21,8 @@ class ServerRole:
     """The parts of a server, wired together.
 
     folder: for its copies of segments. locate: turns the download URL of a record into one that this process can read.
-    threads: how many work on one query; None is one for each processor.
+    threads: how many work on one query; None is one for each processor. consuming: what consumers need; None when this
+    server is not to consume streams.
     """
 
     def __init__(
@@ -34,10 +36,11 @@ class ServerRole:
         *,
         threads: int | None = None,
         verify_on_use: bool = False,
+        consuming: Resources | None = None,
     ) -> None:
         self._registry = registry
         loader = SegmentLoader(folder, locate, self._layout_of, clock, ids, verify_on_use)
-        self.instance = ServerInstance(instance_id, registry, loader, clock)
+        self.instance = ServerInstance(instance_id, registry, loader, clock, consuming=consuming)
         self.executor = QueryExecutor(self.instance, threads or os.cpu_count() or 1)
 
     def _layout_of(self, table: str) -> TableLayout | None:

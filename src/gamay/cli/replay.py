@@ -1,0 +1,93 @@
+"""The flights of 2013 as a stream of events: JSON messages, in the order of their departure, at a steady rate."""
+
+import io
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from gamay.base.clock import SYSTEM_CLOCK
+from gamay.cli.flights import flights_csv
+from gamay.ingest.stream.log.producer import Producer
+from gamay.ingest.stream.log.topic import TopicConfig, create_topic, open_topic, topic_names
+
+TOPIC = "flights"
+PARTITIONS = 2
+_BATCH_ROWS = 500
+_KEY = "carrier"
+
+
+def flights_by_departure() -> pa.Table:
+    """Return all flights, ascending by the hour of departure. Raises NotFoundError when the data is not installed."""
+    options = pyarrow.csv.ConvertOptions(
+        null_values=["NA"], strings_can_be_null=True, column_types={"time_hour": pa.string()}
+    )
+    table = pyarrow.csv.read_csv(io.BytesIO(flights_csv()), convert_options=options)
+    return table.sort_by([("time_hour", "ascending"), ("minute", "ascending"), ("flight", "ascending")])
+
+
+def json_lines(rows: pa.RecordBatch) -> pa.BinaryArray:
+    """Return each row as a JSON object. The texts of these rows need no escapes."""
+    parts: list[Any] = []
+    for number, name in enumerate(rows.schema.names):
+        values = rows.column(name)
+        text = values.cast(pa.string())
+        if pa.types.is_string(values.type):
+            text = pc.binary_join_element_wise('"', text, '"', "")
+        parts += [f'{"," if number else "{"}"{name}":', pc.fill_null(text, "null")]
+    return pc.binary_join_element_wise(*parts, "}", "").cast(pa.binary())
+
+
+class Replay:
+    """Sends rows to a topic in a data folder, `rows_per_s` of them a second, on a thread of its own."""
+
+    def __init__(self, data_dir: Path, rows: pa.Table, rows_per_s: int) -> None:
+        """Make the topic, unless it is there."""
+        folder = data_dir / "streams"
+        if TOPIC in topic_names(folder):
+            topic = open_topic(folder, TOPIC)
+        else:
+            topic = create_topic(folder, TOPIC, TopicConfig(PARTITIONS))
+        self.num_rows = rows.num_rows
+        self.sent = 0
+        self.failure: BaseException | None = None
+        self._rows = rows
+        self._rows_per_s = rows_per_s
+        self._producer = Producer(topic, SYSTEM_CLOCK)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="replay", daemon=True)
+
+    @property
+    def done(self) -> bool:
+        """Whether everything was sent, or nothing more will be."""
+        return not self._thread.is_alive()
+
+    def __enter__(self) -> "Replay":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+        self._producer.close()
+
+    def _run(self) -> None:
+        try:
+            began = time.monotonic()
+            for batch in self._batches():
+                ahead_s = self.sent / self._rows_per_s - (time.monotonic() - began)
+                if self._stopping.wait(max(0.0, ahead_s)):
+                    return
+                self._producer.send(json_lines(batch), batch.column(_KEY).cast(pa.binary()))
+                self.sent += batch.num_rows
+        except BaseException as error:  # noqa: BLE001 - shown by who waits for the rows
+            self.failure = error
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        for start in range(0, self.num_rows, _BATCH_ROWS):
+            yield self._rows.slice(start, _BATCH_ROWS).combine_chunks().to_batches()[0]
