@@ -14,7 +14,7 @@ from gamay.cluster.registry import Registry
 from gamay.controller.context import ControllerContext
 from gamay.controller.deep_store import DeepStore
 from gamay.controller.lineage import ReplaceManager
-from gamay.controller.repair import RepairReport, repair
+from gamay.controller.repair import RepairReport, empty_work_dir, repair
 from gamay.controller.schemas import SchemaManager
 from gamay.controller.segments import SegmentManager
 from gamay.controller.tables import TableManager
@@ -78,6 +78,7 @@ class Controller:
         self.writer = TableWriter(self.context, self.tables, self.segments)
 
     def repair(self) -> RepairReport:
+        empty_work_dir(self.context)
         return repair(self.context, self.tables, self.segments)
 
     def create(self) -> None:

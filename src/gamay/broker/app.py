@@ -48,6 +48,8 @@ class BrokerApp:
             Route("/query/{query_id}", self.cancel, methods=["DELETE"]),
             Route("/queries", self.queries),
             Route("/health", self.health),
+            Route("/health/readiness", self.health),
+            Route("/health/liveness", self.liveness),
             Route("/debug/routingTable/sql", self.routing_table_of_query),
             Route("/debug/routingTable/{table}", self.routing_table),
             Route("/routing/{table}", self.rebuild_routing, methods=["PUT"]),
@@ -113,6 +115,10 @@ class BrokerApp:
     async def queries(self, request: Request) -> Response:
         """List the running queries."""
         return JSONResponse(self._runner.running.snapshot())
+
+    async def liveness(self, _: Request) -> Response:
+        """Say that the process answers."""
+        return PlainTextResponse("OK")
 
     async def health(self, request: Request) -> Response:
         """Say whether queries are answered."""

@@ -20,7 +20,6 @@ from gamay.query.plans import BoundPlans
 from gamay.query.prune import PruningTable
 
 NEW_SEGMENT_MS = 300_000
-_SHUTTING_DOWN = "shutdownInProgress"
 
 KnownFacts: TypeAlias = dict[str, SegmentFacts]
 
@@ -202,8 +201,7 @@ class _Excluded:
 
 
 def _takes_queries(instance: Instance) -> bool:
-    shuts_down = str(instance.extra.get(_SHUTTING_DOWN, "false")).lower() == "true"
-    return instance.enabled and not instance.queries_disabled and not shuts_down
+    return instance.enabled and not instance.queries_disabled and not instance.shutting_down
 
 
 def _place_of(segment: str) -> tuple[int, int] | None:

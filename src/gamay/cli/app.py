@@ -61,6 +61,111 @@ def start_all(
     run_cluster(data_dir, host, controller_port, broker_port, server_port)
 
 
+Zk = Annotated[Optional[str], typer.Option("--zk", help="ZooKeeper: HOST:PORT[,HOST:PORT…][/PATH].")]  # noqa: UP045
+ClusterName = Annotated[Optional[str], typer.Option(help="The cluster's name; PinotCluster unless given.")]  # noqa: UP045
+Host = Annotated[Optional[str], typer.Option(help="Under which name others reach this process; localhost unless given.")]  # noqa: UP045
+Listen = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(help="Address to listen on; unless given, this machine only for --host localhost, else all."),
+]
+ConfigFile = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option(
+        "--config-file", help="A properties file with older keys, such as controller.data.dir; options win over it."
+    ),
+]
+Tags = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(help="Tags for the first start, separated by commas; those of the default tenant unless given."),
+]
+WaitS = Annotated[Optional[float], typer.Option(help="How many seconds to wait for ZooKeeper; 60 unless given.")]  # noqa: UP045
+HttpPort = Annotated[Optional[int], typer.Option("--port", help="Port of the HTTP interface.")]  # noqa: UP045
+RoleDataDir = Annotated[Optional[Path], typer.Option("--data-dir", help="The role's folder; made when missing.")]  # noqa: UP045
+
+
+def _run_role(role: str, config_file: Path | None, tags: str | None = None, **given: object) -> None:
+    from gamay.cli.run import run_role
+
+    given["tags"] = None if tags is None else tuple(tag.strip() for tag in tags.split(",") if tag.strip())
+    run_role(role, config_file, given)
+
+
+@start_app.command("controller")
+def start_controller(
+    zk: Zk = None,
+    data_dir: RoleDataDir = None,
+    port: HttpPort = None,
+    cluster_name: ClusterName = None,
+    host: Host = None,
+    listen: Listen = None,
+    wait_s: WaitS = None,
+    config_file: ConfigFile = None,
+) -> None:
+    """Run a controller (port 9000); --data-dir is the deep store, a folder that all controllers of the cluster share."""
+    _run_role(
+        "Controller", config_file, zk=zk, data_dir=data_dir, port=port, cluster=cluster_name, host=host, listen=listen,
+        wait_s=wait_s,
+    )  # fmt: skip
+
+
+@start_app.command("broker")
+def start_broker(
+    zk: Zk = None,
+    port: HttpPort = None,
+    cluster_name: ClusterName = None,
+    host: Host = None,
+    listen: Listen = None,
+    tags: Tags = None,
+    wait_s: WaitS = None,
+    config_file: ConfigFile = None,
+) -> None:
+    """Run a broker (port 8099)."""
+    _run_role("Broker", config_file, tags, zk=zk, port=port, cluster=cluster_name, host=host, listen=listen, wait_s=wait_s)
+
+
+@start_app.command("server")
+def start_server(
+    zk: Zk = None,
+    data_dir: RoleDataDir = None,
+    port: HttpPort = None,
+    query_port: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="Port where brokers ask; 8097 unless given."),
+    ] = None,
+    deep_store: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="The controllers' --data-dir, where this machine reaches it; else segments come over HTTP."),
+    ] = None,
+    cluster_name: ClusterName = None,
+    host: Host = None,
+    listen: Listen = None,
+    tags: Tags = None,
+    wait_s: WaitS = None,
+    warm_up: Annotated[bool, typer.Option(help="Compile what queries run before /health says that it is ready.")] = True,
+    config_file: ConfigFile = None,
+) -> None:
+    """Run a server (port 8098); --data-dir holds its copies of segments."""
+    _run_role(
+        "Server", config_file, tags, zk=zk, data_dir=data_dir, port=port, query_port=query_port, deep_store=deep_store,
+        cluster=cluster_name, host=host, listen=listen, wait_s=wait_s, warm_up=warm_up,
+    )  # fmt: skip
+
+
+@start_app.command("minion")
+def start_minion(
+    zk: Zk = None,
+    port: HttpPort = None,
+    cluster_name: ClusterName = None,
+    host: Host = None,
+    listen: Listen = None,
+    tags: Tags = None,
+    wait_s: WaitS = None,
+    config_file: ConfigFile = None,
+) -> None:
+    """Run a minion (port 9514)."""
+    _run_role("Minion", config_file, tags, zk=zk, port=port, cluster=cluster_name, host=host, listen=listen, wait_s=wait_s)
+
+
 @app.command("ingest")
 def ingest(
     job: Annotated[Path, typer.Argument(help="Job spec: YAML, JSON, or the older properties file.")],

@@ -4,8 +4,9 @@ import logging
 import signal
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from gamay.base.errors import InvalidConfigError
 from gamay.cli.output import print_answer, print_statistics
@@ -83,3 +84,24 @@ def run_warmup() -> None:
 
     seconds = warm_up()
     print(f"kernels are ready in {cache_dir()} after {seconds:.1f} s")
+
+
+def run_role(role: str, config_file: Path | None, given: Mapping[str, Any]) -> None:
+    """Run one role of a cluster on ZooKeeper until SIGTERM or SIGINT, then leave it gracefully."""
+    from gamay.cluster.records import Role
+    from gamay.embedded.settings import load_settings
+
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("gamay").setLevel(logging.INFO)
+    settings = load_settings(Role(role), config_file, given)
+    from gamay.embedded.process import PROCESSES
+
+    process = PROCESSES[settings.role](settings)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: process.request_stop())
+    try:
+        process.start()
+        print(f"{process.id}  {process.url}", flush=True)
+        process.wait()
+    finally:
+        process.stop()

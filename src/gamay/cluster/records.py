@@ -211,6 +211,7 @@ class Instance:
     queries_disabled: bool = False
     pools: Mapping[str, str] = field(default_factory=dict)
     extra: Mapping[str, str] = field(default_factory=dict)
+    shutting_down: bool = False
 
     @property
     def role(self) -> Role:
@@ -229,6 +230,7 @@ class Instance:
             admin_port=int(simple.pop("adminPort", "-1")),
             grpc_port=int(simple.pop("grpcPort", "-1")),
             queries_disabled=simple.pop("queriesDisabled", "false") == "true",
+            shutting_down=simple.pop("shutdownInProgress", "false") == "true",
             pools=record.maps.get("pool", {}),
             extra=simple,
         )
@@ -242,6 +244,7 @@ class Instance:
             "adminPort": str(self.admin_port),
             "grpcPort": str(self.grpc_port),
             "queriesDisabled": _flag(self.queries_disabled),
+            **({"shutdownInProgress": "true"} if self.shutting_down else {}),
         }
         return ZNRecord(self.id, simple, {"pool": dict(self.pools)} if self.pools else {}, {"TAG_LIST": list(self.tags)})
 

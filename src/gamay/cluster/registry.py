@@ -1,5 +1,7 @@
 """Typed access to the records in the metadata store; every read and every write checks the invariants."""
 
+import os
+import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,10 +17,11 @@ _PLAIN_CONFIG_KEYS = frozenset({"tableName", "tableType"})
 
 
 class Registry:
-    """The cluster's records. Its methods may be called from any thread."""
+    """The cluster's records. Its methods may be called from any thread. cluster: the name that users know it by."""
 
-    def __init__(self, store: MetadataStore) -> None:
+    def __init__(self, store: MetadataStore, cluster: str = paths.CLUSTER_NAME) -> None:
         self.store = store
+        self.cluster = cluster
 
     # schemas and table configs: JSON documents, understood by gamay.model
 
@@ -270,13 +273,19 @@ class Registry:
 
 
 def announce(store: MetadataStore, instance_id: str) -> None:
-    """Say that an instance is alive for as long as the store's session lives; replaces an older announcement."""
+    """Say that an instance is alive for as long as the store's session lives.
+
+    Raises ConflictError when another session says so.
+    """
     path = paths.live_instance(instance_id)
     node = store.get(path)
     if node is not None and node.ephemeral_owner != store.session_id:
         raise ConflictError(f"instance '{instance_id}' is already running")
     if node is None:
-        value = encode(ZNRecord(instance_id, {"SESSION_ID": f"{store.session_id:x}", "HELIX_VERSION": "1"}))
+        process = f"{os.getpid()}@{socket.gethostname()}"
+        value = encode(
+            ZNRecord(instance_id, {"SESSION_ID": f"{store.session_id:x}", "HELIX_VERSION": "1", "LIVE_INSTANCE": process})
+        )
         store.create(path, value, ephemeral=True)
 
 

@@ -76,6 +76,14 @@ class DeepStore:
                 purged += 1
         return purged
 
+    def modified_ms(self, url: str) -> int:
+        """Return when a copy was last written, in milliseconds; 0 when it is gone."""
+        path = self.root / url.removeprefix(SCHEME)
+        try:
+            return path.stat().st_mtime_ns // 1_000_000
+        except FileNotFoundError:
+            return 0
+
     def urls(self, table: str) -> Iterator[str]:
         """Yield the URLs of all copies of a table's segments."""
         folder = self.root / table

@@ -61,7 +61,9 @@ class InstanceManager:
         before, after = self.get(name), _parse(document)
         if after.role is not before.role:
             raise InvalidConfigError(f"type: instance {name} is a {before.role.value}, it cannot become another")
-        self.context.registry.put_instance(replace(after, id=before.id, enabled=before.enabled, extra=before.extra))
+        self.context.registry.put_instance(
+            replace(after, id=before.id, enabled=before.enabled, extra=before.extra, shutting_down=before.shutting_down)
+        )
 
     def set_tags(self, name: str, tags: Sequence[str]) -> None:
         """Replace the tags of an instance. Raises NotFoundError."""

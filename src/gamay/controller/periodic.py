@@ -43,7 +43,8 @@ class PeriodicTasks:
             task.run()
 
     def start(self) -> None:
-        """Begin; the first run of each task comes one interval from now."""
+        """Begin, also after a `stop`; the first run of each task comes one interval from now."""
+        self._stopped.clear()
         self._thread = threading.Thread(target=self._loop, name="periodic-tasks", daemon=True)
         self._thread.start()
 

@@ -1,9 +1,10 @@
-"""Putting the cluster's records in order when the controller starts: whatever a crash interrupted is finished or undone."""
+"""Putting the cluster's records in order: whatever the crash of a controller interrupted is finished or undone."""
 
 import logging
 import shutil
 from dataclasses import dataclass
 
+from gamay.cluster import paths
 from gamay.controller.context import ControllerContext
 from gamay.controller.segments import SegmentManager
 from gamay.controller.tables import TableManager
@@ -21,39 +22,75 @@ class RepairReport:
     untracked_copies: int = 0
 
 
-def repair(context: ControllerContext, tables: TableManager, segments: SegmentManager) -> RepairReport:
-    """Remove what was never acknowledged or already deleted. Must run before the controller accepts requests."""
-    report = RepairReport()
+def empty_work_dir(context: ControllerContext) -> None:
+    """Remove what uploads and builds left behind when this controller ended; before it accepts requests."""
     if context.work_dir.exists():
         shutil.rmtree(context.work_dir)
     context.work_dir.mkdir(parents=True)
+
+
+def repair(
+    context: ControllerContext, tables: TableManager, segments: SegmentManager, settled_ms: int | None = None
+) -> RepairReport:
+    """Remove what was never acknowledged or already deleted.
+
+    settled_ms: leave alone what was changed since then, for another controller may be at work on it; None when none can be,
+    as before this one, the only one, accepts requests.
+    """
+    report = RepairReport()
     for table in list(tables.remains()):
+        if _changed_since(context, settled_ms, paths.ideal_state(table), paths.segments(table)):
+            continue
         _log.warning("finishing the interrupted creation or deletion of table %s", table)
         tables.delete_remains(table)
         report.unfinished_deletions += 1
     for table in tables.names():
-        _repair_table(context, segments, table, report)
+        _repair_table(context, segments, table, report, settled_ms)
     context.deep_store.purge(context.clock.now_ms())
     return report
 
 
-def _repair_table(context: ControllerContext, segments: SegmentManager, table: str, report: RepairReport) -> None:
+def _repair_table(
+    context: ControllerContext, segments: SegmentManager, table: str, report: RepairReport, settled_ms: int | None
+) -> None:
     registry = context.registry
-    assigned = set(registry.must_get_ideal_state(table).states)
+    # Records first: what is recorded and assigned later is then neither.
     recorded = set(registry.segment_names(table))
+    ideal = registry.get_ideal_state(table)
+    if ideal is None:
+        return
+    assigned = set(ideal.states)
     # Named in the ideal state without a record: a deletion that was interrupted.
-    if dangling := sorted(assigned - recorded):
+    dangling = sorted(assigned - recorded - set(registry.segment_names(table)))
+    if dangling:
         _log.warning("table %s: dropping %d segments without a record", table, len(dangling))
         segments.delete_unchecked(table, dangling, None)
         report.dangling_assignments += len(dangling)
     # A record that the ideal state does not name: a push that was never acknowledged, or an interrupted deletion.
-    if orphans := sorted(recorded - assigned):
+    orphans = [
+        name for name in sorted(recorded - assigned) if not _changed_since(context, settled_ms, paths.segment(table, name))
+    ]
+    if orphans:
         _log.warning("table %s: removing %d segments that were never acknowledged", table, len(orphans))
         segments.delete_unchecked(table, orphans, None)
         report.unacknowledged_segments += len(orphans)
-    referenced = {record.download_url for record in registry.segments(table)}
-    for url in list(context.deep_store.urls(table)):
-        if url not in referenced:
-            _log.warning("table %s: removing the copy %s, which no record refers to", table, url)
-            context.deep_store.discard(url, None)
-            report.untracked_copies += 1
+    for url in _unreferenced(context, table):
+        if settled_ms is not None and context.deep_store.modified_ms(url) >= settled_ms:
+            continue
+        _log.warning("table %s: removing the copy %s, which no record refers to", table, url)
+        context.deep_store.discard(url, None)
+        report.untracked_copies += 1
+
+
+def _unreferenced(context: ControllerContext, table: str) -> list[str]:
+    """Return the copies that no record refers to; listed before the records, so that a copy of now is not taken for one."""
+    copies = list(context.deep_store.urls(table))
+    referenced = {record.download_url for record in context.registry.segments(table)}
+    return [url for url in copies if url not in referenced]
+
+
+def _changed_since(context: ControllerContext, settled_ms: int | None, *nodes: str) -> bool:
+    if settled_ms is None:
+        return False
+    found = context.registry.store.get_many(nodes)
+    return any(node is not None and node.modified_ms >= settled_ms for node in found)

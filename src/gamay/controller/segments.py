@@ -204,17 +204,35 @@ class SegmentManager:
                 custom=_custom_map({} if existing is None else existing.custom, options),
             )
             try:
-                registry.update_segment(table, info.name, lambda _: record)
+                self._switch(table, existing, record)
                 self._assign(table, [info.name])
             except BaseException:
                 if existing is None:
-                    registry.delete_segment(table, info.name)
-                    if self.context.deep_store.owns(url):
-                        self.context.deep_store.discard(url, None)
+                    self._withdraw(table, record)
                 raise
             if existing is not None and existing.download_url != url and self.context.deep_store.owns(existing.download_url):
                 self.context.deep_store.discard(existing.download_url, None)
             return record
+
+    def _switch(self, table: str, existing: SegmentRecord | None, record: SegmentRecord) -> None:
+        """Write a record in place of the one that was checked. Raises ConflictError when another controller was quicker."""
+
+        def switched(current: SegmentRecord | None) -> SegmentRecord:
+            if current != existing:
+                raise ConflictError(
+                    f"Segment: {record.name} of table: {table} was pushed elsewhere at the same time, try again"
+                )
+            return record
+
+        self.context.registry.update_segment(table, record.name, switched)
+
+    def _withdraw(self, table: str, record: SegmentRecord) -> None:
+        """Undo a push that failed, unless another controller's record has taken its place."""
+        registry, deep_store = self.context.registry, self.context.deep_store
+        registry.update_segment(table, record.name, lambda current: None if current == record else current)
+        current = registry.get_segment(table, record.name)
+        if deep_store.owns(record.download_url) and (current is None or current.download_url != record.download_url):
+            deep_store.discard(record.download_url, None)
 
     def _check_existing(
         self, table: str, existing: SegmentRecord | None, info: SegmentMetadata, options: PushOptions

@@ -25,7 +25,8 @@ class ViewBuilder:
         self._cancels: list[Callable[[], None]] = []
 
     def start(self) -> None:
-        """Bring all views up to date, then follow changes."""
+        """Bring all views up to date, then follow changes; also after a `stop`."""
+        self._stopping = False
         self._cancels = [
             self._registry.store.watch(paths.INSTANCES, self._on_change),
             self._registry.store.watch(paths.LIVE_INSTANCES, self._on_change),

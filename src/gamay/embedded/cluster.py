@@ -1,6 +1,5 @@
 """A whole cluster with its HTTP interfaces in one process and one data folder."""
 
-import logging
 import os
 import threading
 from pathlib import Path
@@ -15,13 +14,13 @@ from gamay.controller.periodic import PeriodicTask
 from gamay.embedded.core import HOST, LocalCluster
 from gamay.embedded.http import HttpServer
 from gamay.embedded.memory import release
+from gamay.embedded.warming import Warming
 from gamay.query.queue import QueryQueue
 from gamay.server.app import ServerApp
 
 # Queries that run at once: more would neither be done sooner nor leave the processors to those who only ask for a little.
 _QUERY_THREADS = max(4, 2 * (os.cpu_count() or 1))
 _RELEASE_S = 600  # between returns of memory that a burst of queries or loads has left behind
-_log = logging.getLogger(__name__)
 
 
 class EmbeddedCluster:
@@ -50,7 +49,7 @@ class EmbeddedCluster:
         self._http: list[HttpServer] = []
         self._stopped = threading.Event()
         self._started = False
-        self._warm = threading.Event()
+        self._warm = Warming()
         try:
             for name, port in (("controller", controller_port), ("broker", broker_port), ("server", server_port)):
                 self._http.append(HttpServer(name, port, host))
@@ -82,7 +81,7 @@ class EmbeddedCluster:
     @property
     def ready(self) -> bool:
         """Whether `/health` answers 200: all is loaded and compiled. Queries are answered before that, if need be slowly."""
-        return self._core.ready and self._warm.is_set() and not self._stopped.is_set()
+        return self._core.ready and self._warm.done and not self._stopped.is_set()
 
     def start(self) -> "EmbeddedCluster":
         """Open the ports, load what is there, and return when queries are answered; a second call does nothing.
@@ -106,27 +105,14 @@ class EmbeddedCluster:
         core.start()
         self._periodic.start()
         if self._warm_up:
-            # A daemon: whoever stops the cluster does not wait for the compiler.
-            threading.Thread(target=self._compile, name="warm-up", daemon=True).start()
+            self._warm.start()
         else:
-            self._warm.set()
+            self._warm.skip()
         return self
 
     def wait_until_ready(self, timeout_s: float = 600) -> bool:
         """Wait until `/health` answers 200, or time is over; return whether it does."""
         return self._warm.wait(timeout_s) and self.ready
-
-    def _compile(self) -> None:
-        from gamay.server.warmup import warm_up
-
-        try:
-            seconds = warm_up(threads=1)
-        except Exception:  # noqa: BLE001 - queries compile what they need, so without this they are slow at first, not broken
-            _log.exception("kernels could not be compiled ahead of the first queries")
-        else:
-            _log.info("kernels are ready after %.1f s", seconds)
-            release()
-        self._warm.set()
 
     def stop(self) -> None:
         """Answer what is under way, then end all threads and release the folder. Nothing is lost by not calling it."""

@@ -11,7 +11,7 @@ from gamay.controller.context import ControllerContext, Servers
 from gamay.controller.deep_store import DeepStore
 from gamay.controller.lineage import ReplaceManager
 from gamay.controller.periodic import PeriodicTask, PeriodicTasks
-from gamay.controller.repair import repair
+from gamay.controller.repair import empty_work_dir, repair
 from gamay.controller.schemas import SchemaManager
 from gamay.controller.segments import SegmentManager
 from gamay.controller.tables import TableManager
@@ -52,9 +52,11 @@ class ControllerRole:
         self.replacements = ReplaceManager(self.context, self.segments)
         self._views = ViewBuilder(lead_registry)
 
-    def prepare(self) -> None:
-        """Finish or undo what a crash interrupted; must come before any request, and while no other controller runs."""
-        repair(self.context, self.tables, self.segments)
+    def prepare(self, *, alone: bool) -> None:
+        """Make ready for requests. alone: no other controller runs, so what a crash interrupted can be undone at once."""
+        empty_work_dir(self.context)
+        if alone:
+            repair(self.context, self.tables, self.segments)
 
     def lead(self) -> None:
         """Begin to do what one controller of a cluster does for all."""

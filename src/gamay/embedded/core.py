@@ -1,6 +1,7 @@
 """All roles in one process, without HTTP: what `gamay.connect` uses, and what an embedded cluster is built around."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,7 @@ class LocalCluster:
 
     def prepare(self) -> None:
         """Finish or undo what a crash interrupted; must come before any request."""
-        self.controller.prepare()
+        self.controller.prepare(alone=True)
 
     def start(self) -> None:
         """Load the segments, and follow changes; after `prepare`."""
@@ -241,7 +242,4 @@ class _LocalServers:
 
 
 def _moved(instance: Instance, port: int) -> Instance:
-    return Instance(
-        instance.id, instance.host, port, instance.tags, instance.enabled, port, instance.grpc_port,
-        instance.queries_disabled, instance.pools, instance.extra,
-    )  # fmt: skip
+    return replace(instance, port=port, admin_port=port)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from gamay.rpc.errors import ConnectionLostError, ProtocolError, RpcError
 from gamay.rpc.frames import VERSION, Buffer, Frame, FrameReader, Header, Hello, Kind, pack, pack_hello, unpack_hello
@@ -97,8 +97,8 @@ class Peer(asyncio.BufferedProtocol):
     # what the event loop calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports have the methods of asyncio's, but are none of their subclasses
+        self._transport = transport = cast("asyncio.Transport", transport)
         transport.set_write_buffer_limits(high=_WRITE_BYTES_HIGH)
         transport.writelines(pack_hello(self._hello))
 

@@ -30,6 +30,9 @@ class ServerApp:
             Route("/tables", self.tables),
             Route("/tables/{table}/segments", self.segments),
             Route("/tables/{table}/segments/crc", self.crcs),
+            Route("/tables/{table}/segments/stale", self.stale),
+            Route("/tables/{table}/segments/errors", self.errors),
+            Route("/tables/{table}/segments/reloadProgress", self.reload_progress, methods=["POST"]),
             Route("/tables/{table}/segments/{segment}/metadata", self.metadata),
             Route("/tables/{table}/consumingSegmentsInfo", self.consuming_segments),
             Route("/tables/{table}/realtimeStatus", self.realtime_status),
@@ -96,6 +99,23 @@ class ServerApp:
         if not limit.isascii() or not limit.isdecimal():
             return JSONResponse({"code": 400, "error": f"limit must be a number, not '{limit}'"}, status_code=400)
         return JSONResponse(await run_in_threadpool(consumers.dead_letters(table).entries, int(limit)))
+
+    async def stale(self, request: Request) -> Response:
+        """List the segments of a table that are not stored as its config asks for."""
+        stale = await run_in_threadpool(self._instance.stale_segments, request.path_params["table"])
+        return JSONResponse({"segments": stale})
+
+    async def errors(self, request: Request) -> Response:
+        """Tell why segments of a table are in the ERROR state."""
+        failures = self._instance.failures(request.path_params["table"])
+        return JSONResponse({"errors": {name: failure.reason for name, failure in sorted(failures.items())}})
+
+    async def reload_progress(self, request: Request) -> Response:
+        """Tell how many of the `segments` in the body were loaded since `sinceMs`, and why others could not be."""
+        body = await request.json()
+        table, names, since_ms = request.path_params["table"], body["segments"], body["sinceMs"]
+        loaded, failures = self._instance.reload_progress(table, names, since_ms)
+        return JSONResponse({"loaded": loaded, "failures": dict(failures)})
 
     async def size(self, request: Request) -> Response:
         """Tell how many bytes a table's loaded segments have on disk."""

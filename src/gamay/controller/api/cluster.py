@@ -7,15 +7,19 @@ from fastapi import APIRouter, Depends, Query
 from starlette.responses import PlainTextResponse, Response
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
-from gamay.cluster import buckets, paths
+from gamay.cluster import buckets
+from gamay.cluster.election import leader_of
 from gamay.cluster.records import Instance, Role
 from gamay.cluster.registry import Registry
 from gamay.cluster.store import Node
 from gamay.cluster.znrecord import decode
+from gamay.cluster.zookeeper_session import Names
 from gamay.controller.api.services import VERSION, Services, json_body, status
 from gamay.controller.api.tenants import tenants_of
 from gamay.model.cluster_settings import check_settings
+from gamay.model.table_name import raw_table_name
 
+_LEAD = "leadControllerResource_0"
 _COMPONENTS = (
     "gamay",
     "pinot-controller",
@@ -38,6 +42,12 @@ def cluster_router(services: Services) -> APIRouter:
             return PlainTextResponse("OK")
         return PlainTextResponse("Controller is not ready, status: STARTING", status_code=503)
 
+    router.get("/health/readiness", summary="Tell whether the cluster is ready", response_class=PlainTextResponse)(health)
+
+    @router.get("/health/liveness", summary="Tell that the process answers", response_class=PlainTextResponse)
+    def liveness() -> str:
+        return "OK"
+
     @router.get("/pinot-controller/admin", summary="Tell that the controller runs", response_class=PlainTextResponse)
     def admin() -> str:
         return "GOOD"
@@ -48,7 +58,7 @@ def cluster_router(services: Services) -> APIRouter:
 
     @router.get("/cluster/info", summary="Tell the cluster's name")
     def info() -> dict[str, str]:
-        return {"clusterName": paths.CLUSTER_NAME}
+        return {"clusterName": registry.cluster}
 
     @router.get("/cluster/configs", summary="Show the cluster's settings")
     def configs() -> dict[str, str]:
@@ -69,12 +79,11 @@ def cluster_router(services: Services) -> APIRouter:
 
     @router.get("/leader/tables", summary="Tell which controller leads which tables")
     def leaders() -> dict[str, Any]:
-        return {"leadControllerResourceEnabled": False, "leadControllerEntryMap": {}}
+        return _leaders(registry, sorted({raw_table_name(table) for table in services.tables.names()}))
 
     @router.get("/leader/tables/{table}", summary="Tell which controller leads a table")
     def leader(table: str) -> dict[str, Any]:
-        services.tables.resolve(table)
-        return leaders()
+        return _leaders(registry, [raw_table_name(services.tables.resolve(table)[0])])
 
     @router.get("/auth/info", summary="Tell how users log in")
     def auth_info() -> dict[str, str]:
@@ -128,7 +137,7 @@ def instance_router(services: Services) -> APIRouter:
             "queryServicePort": -1,
             "queryMailboxPort": -1,
             "queriesDisabled": found.queries_disabled,
-            "shutdownInProgress": False,
+            "shutdownInProgress": found.shutting_down,
             "systemResourceInfo": None,
         }
 
@@ -201,30 +210,39 @@ def _zk_routes(router: APIRouter, registry: Registry) -> None:
     store = registry.store
     PathParam = Annotated[str, Query(alias="path")]
 
+    # users see the cluster under its own name
+    names = Names("", registry.cluster)
+
     def must_get(path: str) -> Node:
-        node = store.get(path)
+        node = store.get(names.here(path))
         if node is None:
             raise NotFoundError(f"ZKPath {path} does not exist!")
         return node
 
+    def children(path: str) -> list[str]:
+        if path == "/":
+            return [registry.cluster]
+        must_get(path)
+        here = names.here(path)
+        return [names.there(f"{here}/{name}").rpartition("/")[2] for name in store.children(here)]
+
+    def nodes(path: str) -> dict[str, Node]:
+        below = children(path)
+        found = store.get_many([names.here(f"{path.rstrip('/')}/{name}") for name in below])
+        return {name: node for name, node in zip(below, found, strict=True) if node is not None}
+
     @router.get("/zk/get", tags=["Zookeeper"], summary="Show a node of the metadata store")
     def get(path: PathParam) -> dict[str, Any] | None:
-        record = buckets.get(store, path) if must_get(path).value else None
+        record = buckets.get(store, names.here(path)) if must_get(path).value else None
         return None if record is None else record.to_json()
 
     @router.get("/zk/ls", tags=["Zookeeper"], summary="List the children of a node")
     def ls(path: PathParam) -> list[str]:
-        if path == "/":
-            return [paths.CLUSTER_NAME]
-        must_get(path)
-        return store.children(path)
+        return children(path)
 
     @router.get("/zk/lsl", tags=["Zookeeper"], summary="List the children of a node with their statistics")
     def lsl(path: PathParam) -> dict[str, Any]:
-        if path == "/":
-            return {paths.CLUSTER_NAME: _stat(must_get(f"/{paths.CLUSTER_NAME}"))}
-        must_get(path)
-        return {name: _stat(node) for name in store.children(path) if (node := store.get(f"{path}/{name}")) is not None}
+        return {name: _stat(node) for name, node in nodes(path).items()}
 
     @router.get("/zk/stat", tags=["Zookeeper"], summary="Show the statistics of a node")
     def stat(path: PathParam) -> dict[str, int]:
@@ -232,9 +250,14 @@ def _zk_routes(router: APIRouter, registry: Registry) -> None:
 
     @router.get("/zk/getChildren", tags=["Zookeeper"], summary="Show the children of a node")
     def get_children(path: PathParam) -> list[dict[str, Any]]:
-        must_get(path)
-        nodes = [store.get(f"{path}/{name}") for name in store.children(path)]
-        return [decode(node.value).to_json() for node in nodes if node is not None and node.value]
+        return [decode(node.value).to_json() for node in nodes(path).values() if node.value]
+
+
+def _leaders(registry: Registry, tables: list[str]) -> dict[str, Any]:
+    """Show who leads, as clients know it; one controller leads all tables."""
+    leader = leader_of(registry.store)
+    entry = {"leadControllerId": leader, "tableNames": tables}
+    return {"leadControllerResourceEnabled": leader is not None, "leadControllerEntryMap": {_LEAD: entry} if leader else {}}
 
 
 def _stat(node: Node) -> dict[str, int]:

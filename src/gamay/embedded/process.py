@@ -1,0 +1,318 @@
+"""One role of a cluster on ZooKeeper as a process of its own.
+
+Start: take the ports, wait for ZooKeeper, join, wire the role together, answer `/health` with 503 until it is of use. Stop:
+say that it leaves, let others take over, finish what is under way, end the session.
+"""
+
+import logging
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from gamay.base.clock import SYSTEM_CLOCK, Clock
+from gamay.base.ids import RANDOM_IDS, Ids
+from gamay.broker.app import BrokerApp
+from gamay.broker.remote import RemoteServers as QueryConnections
+from gamay.broker.routing import RoutingTables
+from gamay.broker.runner import QueryRunner
+from gamay.cluster import buckets
+from gamay.cluster.election import LeadElection, leader_of
+from gamay.cluster.records import Instance, Role
+from gamay.cluster.registry import Registry, announce
+from gamay.cluster.zookeeper_store import ZooKeeperStore
+from gamay.controller.api.app import create_app
+from gamay.controller.deep_store import DeepStore
+from gamay.controller.periodic import PeriodicTask, PeriodicTasks
+from gamay.controller.remote_servers import RemoteServers
+from gamay.controller.repair import repair
+from gamay.embedded.controller_role import ControllerRole
+from gamay.embedded.core import SLOW_QUERY_MS
+from gamay.embedded.http import HttpServer
+from gamay.embedded.lock import FolderLock
+from gamay.embedded.membership import connect, join, set_shutting_down, take_place
+from gamay.embedded.memory import release
+from gamay.embedded.pandas_import import keep_arrow_from_importing_pandas
+from gamay.embedded.segment_source import SegmentSource
+from gamay.embedded.server_role import ServerRole
+from gamay.embedded.settings import RoleSettings
+from gamay.embedded.warming import Warming
+from gamay.minion.app import minion_app
+from gamay.query.queue import QueryQueue
+from gamay.server.app import ServerApp
+from gamay.server.listener import QueryListener
+
+_log = logging.getLogger(__name__)
+
+_QUERY_THREADS = max(4, 2 * (os.cpu_count() or 1))
+_RELEASE_S = 600
+_REPAIR_S = 3600
+_SETTLED_MS = 600_000  # what is older and belongs to nothing was left behind by somebody who died
+_SWEEP_MS = 3_600_000
+_ROUTES_FOLLOW_S = 1.0  # brokers hear in that time that a server is leaving
+_WORK = ".work"
+
+
+class RoleProcess(ABC):
+    """What all roles have in common. Raises InUseError when a port is taken; `start` raises as `connect` and `join` do."""
+
+    def __init__(self, settings: RoleSettings, clock: Clock = SYSTEM_CLOCK, ids: Ids = RANDOM_IDS) -> None:
+        keep_arrow_from_importing_pandas()
+        self.settings = settings
+        self.clock = clock
+        self.ids = ids
+        self._http = HttpServer(settings.role.value.lower(), settings.port, settings.address)
+        self.id = settings.instance_id or Instance.make_id(settings.role, settings.host, self._http.port)
+        self._stopped = threading.Event()
+        self._started = False
+        self._memory = PeriodicTasks([PeriodicTask("MemoryRelease", _RELEASE_S, release)], clock)
+
+    @property
+    def url(self) -> str:
+        """Where the HTTP interface is."""
+        return f"http://{self.settings.host}:{self._http.port}"
+
+    @property
+    def ready(self) -> bool:
+        """Whether `/health` answers 200."""
+        return self._started and not self._stopped.is_set() and self._is_of_use()
+
+    def start(self) -> None:
+        """Join the cluster, and return when the role is at work."""
+        self.store: ZooKeeperStore = connect(self.settings, self.clock, self._stopped.is_set)
+        try:
+            self.registry = Registry(self.store, self.settings.cluster)
+            apps = self._build()
+            take_place(self.store, self.id, self.clock, self.settings.session_timeout_s)
+            join(self.settings, self.registry, self.id, self._member_port(), self._http.port)
+            self._prepare()
+            self._http.start(*apps)
+            self._begin()
+            self._announce()
+            self.store.on_new_session(self._announce)
+        except BaseException:
+            self.store.close()
+            raise
+        self._memory.start()
+        self._started = True
+        _log.info("%s is at work at %s", self.id, self.url)
+
+    def request_stop(self) -> None:
+        """Have `wait` return."""
+        self._stopped.set()
+
+    def wait(self) -> None:
+        """Return when the process is to stop."""
+        self._stopped.wait()
+
+    def stop(self) -> None:
+        """Leave the cluster gracefully."""
+        self._stopped.set()
+        if self._started:
+            _log.info("%s leaves the cluster", self.id)
+            self._leave()
+        self._http.begin_stop()
+        self._http.stop()
+        if self._started:
+            self._memory.stop()
+            self._end()
+            self.store.close()
+
+    def _member_port(self) -> int:
+        """Return the port by which the cluster knows the instance."""
+        return self._http.port
+
+    def _announce(self) -> None:
+        announce(self.store, self.id)
+
+    def _prepare(self) -> None:  # noqa: B027 - most roles have nothing to do
+        """Do what must be done before the first request, as the only process that is this instance."""
+
+    def _leave(self) -> None:  # noqa: B027
+        """Let others take over, while requests are still answered."""
+
+    @abstractmethod
+    def _build(self) -> tuple[Any, ...]:
+        """Wire the role together; return the application, and what serves a connection when that is special."""
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Set the role to work."""
+
+    @abstractmethod
+    def _is_of_use(self) -> bool:
+        """Whether the role, which has begun, can do what it is there for."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """End the threads of the role."""
+
+
+class ControllerProcess(RoleProcess):
+    """A controller; of several, one leads."""
+
+    def _build(self) -> tuple[Any, ...]:
+        folder = self.settings.data_dir
+        assert folder is not None
+        self._election = LeadElection(self.store, self.id, self._lead, self._resign)
+        self._servers = RemoteServers(self.registry)
+        self._role = ControllerRole(
+            self.registry,
+            Registry(self._election.store, self.settings.cluster),
+            DeepStore(folder),
+            folder / _WORK / self.id,
+            self._servers,
+            self.id,
+            self.settings.url or self.url,
+            self.clock,
+            self.ids,
+        )
+        mend = PeriodicTask("ClusterRepair", _REPAIR_S, self._mend)
+        self._periodic = self._role.periodic_tasks([mend])
+        return (create_app(self._role.services(self._periodic, lambda: self.ready, self._stopped.wait)),)
+
+    def _prepare(self) -> None:
+        self._role.prepare(alone=False)
+
+    def _begin(self) -> None:
+        self._election.start()
+
+    def _is_of_use(self) -> bool:
+        return self.store.connected and leader_of(self.store) is not None
+
+    def _leave(self) -> None:
+        self._election.stop()
+
+    def _end(self) -> None:
+        self._servers.close()
+
+    def _lead(self) -> None:
+        self._role.lead()
+        self._periodic.start()
+        self._mend()
+
+    def _resign(self) -> None:
+        self._periodic.stop()
+        self._role.resign()
+
+    def _mend(self) -> None:
+        """Finish or undo what controllers left behind that died."""
+        now_ms = self.clock.now_ms()
+        role = self._role
+        repair(role.context, role.tables, role.segments, settled_ms=now_ms - _SETTLED_MS)
+        buckets.sweep(self._election.store, now_ms - _SWEEP_MS)
+
+
+class BrokerProcess(RoleProcess):
+    """A broker."""
+
+    def _build(self) -> tuple[Any, ...]:
+        self._routing = RoutingTables(self.registry)
+        self._connections = QueryConnections(self.id, self._address_of, self.clock)
+        self._runner = QueryRunner(
+            self.id,
+            self._routing,
+            self._connections,
+            self.clock,
+            request_base=self.clock.now_ms() % 1_000_000,
+            slow_ms=SLOW_QUERY_MS,
+        )
+        self._queries = QueryQueue(_QUERY_THREADS)
+        app = BrokerApp(self._runner, self._queries, lambda: self.ready)
+        return app.asgi(), app.protocol()
+
+    def _address_of(self, server: str) -> tuple[str, int] | None:
+        found = self.registry.get_instance(server)
+        return None if found is None else (found.host, found.port)
+
+    def _begin(self) -> None:
+        self._routing.start()
+
+    def _is_of_use(self) -> bool:
+        return True  # without ZooKeeper a broker goes on with the routes it has
+
+    def _end(self) -> None:
+        self._routing.stop()
+        self._runner.close()
+        self._connections.close()
+        self._queries.shutdown(wait=False)
+
+
+class ServerProcess(RoleProcess):
+    """A server."""
+
+    def __init__(self, settings: RoleSettings, clock: Clock = SYSTEM_CLOCK, ids: Ids = RANDOM_IDS) -> None:
+        assert settings.data_dir is not None
+        super().__init__(settings, clock, ids)
+        self._lock = FolderLock(settings.data_dir.expanduser().absolute())
+        self._warming = Warming()
+
+    def _member_port(self) -> int:
+        return self._listener.port
+
+    def _build(self) -> tuple[Any, ...]:
+        assert self.settings.data_dir is not None
+        source = SegmentSource(self.registry, self.settings.deep_store)
+        folder = self.settings.data_dir.expanduser().absolute() / "server"
+        self._role = ServerRole(self.id, self.registry, folder, source.locate, self.clock, self.ids)
+        self._listener = QueryListener(
+            self.id, self._role.executor, self.clock, port=self.settings.query_port, host=self.settings.address
+        )
+        return (ServerApp(self._role.instance, lambda: self.ready).asgi(),)
+
+    def _announce(self) -> None:
+        pass  # the instance does that, once its segments are loaded
+
+    def _begin(self) -> None:
+        if self.settings.warm_up:
+            self._warming.start()
+        else:
+            self._warming.skip()
+        self._listener.start()
+        self._role.instance.start()
+
+    def _is_of_use(self) -> bool:
+        return self._role.instance.ready and self._warming.done
+
+    def _leave(self) -> None:
+        """Drain: brokers are told to ask others, then what they have asked is answered."""
+        try:
+            set_shutting_down(self.registry, self.id)
+        except Exception:  # noqa: BLE001 - without ZooKeeper there is nobody to be told; what is under way is finished all the same
+            _log.exception("brokers could not be told that %s leaves", self.id)
+        self._listener.leave()
+        threading.Event().wait(_ROUTES_FOLLOW_S)
+        deadline_s = self.clock.monotonic_s() + self.settings.drain_s
+        while self._listener.in_flight and self.clock.monotonic_s() < deadline_s:
+            threading.Event().wait(0.05)
+
+    def _end(self) -> None:
+        self._listener.stop()
+        self._role.instance.stop()
+        self._role.executor.close()
+        self._lock.release()
+
+
+class MinionProcess(RoleProcess):
+    """A minion: a member that can be given tasks."""
+
+    def _build(self) -> tuple[Any, ...]:
+        return (minion_app(lambda: self.ready),)
+
+    def _begin(self) -> None:
+        pass
+
+    def _is_of_use(self) -> bool:
+        return self.store.connected
+
+    def _end(self) -> None:
+        pass
+
+
+PROCESSES: dict[Role, Callable[[RoleSettings], RoleProcess]] = {
+    Role.CONTROLLER: ControllerProcess,
+    Role.BROKER: BrokerProcess,
+    Role.SERVER: ServerProcess,
+    Role.MINION: MinionProcess,
+}

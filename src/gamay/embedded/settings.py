@@ -1,0 +1,180 @@
+"""What the process of a role is told: on the command line, and in a properties file with the keys of older installations.
+
+What the command line says wins over the file, and the file over the defaults.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gamay.base.errors import InvalidConfigError, nearest
+from gamay.base.properties import parse_properties
+from gamay.cluster.paths import CLUSTER_NAME
+from gamay.cluster.records import Instance, Role
+
+_log = logging.getLogger(__name__)
+
+_LOCAL = "localhost"
+
+
+@dataclass(frozen=True, slots=True)
+class RoleSettings:
+    """One process.
+
+    zk: ZooKeeper's address, `HOST:PORT[,HOST:PORT…][/PATH]`. host: under which others reach this process; a part of its id.
+    listen: the address to listen on; empty: this machine only when `host` is localhost, else all. port: of the HTTP
+    interface. query_port: of a server, where brokers ask it. data_dir: of a server, its copies of segments; of a controller,
+    the deep store, which all controllers share. deep_store: of a server that reaches that folder, too; None fetches from a
+    controller. url: of a controller, how clients reach it, when not by host and port. instance_id: empty makes one of host
+    and port. tags: that the instance has when it joins; None: of the default tenant, or of none, as `tenant_isolation` says.
+    wait_s: how long to wait for ZooKeeper at the start. drain_s: how long a server that leaves waits for queries to end.
+    warm_up: whether a server compiles what queries run before it says that it is ready.
+    """
+
+    role: Role
+    zk: str
+    port: int
+    cluster: str = CLUSTER_NAME
+    host: str = _LOCAL
+    listen: str = ""
+    query_port: int = 0
+    data_dir: Path | None = None
+    deep_store: Path | None = None
+    url: str = ""
+    instance_id: str = ""
+    tags: tuple[str, ...] | None = None
+    tenant_isolation: bool = True
+    session_timeout_s: float = 8
+    wait_s: float = 60
+    drain_s: float = 30
+    warm_up: bool = True
+
+    @property
+    def address(self) -> str:
+        """The address to listen on."""
+        return self.listen or ("127.0.0.1" if self.host in (_LOCAL, "127.0.0.1") else "0.0.0.0")
+
+
+DEFAULT_PORTS = {Role.CONTROLLER: 9000, Role.BROKER: 8099, Role.SERVER: 8098, Role.MINION: 9514}
+DEFAULT_QUERY_PORT = 8097
+
+# When the lead controller dies, another takes over after so long; ZooKeeper's own minimum at its usual tick of 2 s.
+_LEAD_SESSION_S = 4.0
+
+Read = Callable[[str], Any]
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port <= 65_535:
+        raise ValueError
+    return port
+
+
+def _flag(text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise ValueError
+    return text.strip().lower() == "true"
+
+
+def _folder(text: str) -> Path:
+    return Path(text.removeprefix("file://"))
+
+
+def _millis(text: str) -> float:
+    return int(text) / 1000
+
+
+_COMMON: Mapping[str, tuple[str, Read]] = {
+    "pinot.zk.server": ("zk", str),
+    "pinot.cluster.name": ("cluster", str),
+    "cluster.tenant.isolation.enable": ("tenant_isolation", _flag),
+    "zookeeper.session.timeout": ("session_timeout_s", _millis),
+}
+_OF_ROLE: Mapping[Role, Mapping[str, tuple[str, Read]]] = {
+    Role.CONTROLLER: {
+        "controller.zk.str": ("zk", str),
+        "controller.helix.cluster.name": ("cluster", str),
+        "controller.host": ("host", str),
+        "controller.port": ("port", _port),
+        "controller.data.dir": ("data_dir", _folder),
+        "controller.vip.host": ("vip_host", str),
+        "controller.vip.port": ("vip_port", _port),
+        "controller.vip.protocol": ("vip_protocol", str),
+        "pinot.controller.instance.id": ("instance_id", str),
+    },
+    Role.BROKER: {
+        "pinot.broker.hostname": ("host", str),
+        "pinot.broker.client.queryPort": ("port", _port),
+        "pinot.broker.instance.id": ("instance_id", str),
+    },
+    Role.SERVER: {
+        "pinot.server.netty.host": ("host", str),
+        "pinot.server.netty.port": ("query_port", _port),
+        "pinot.server.adminapi.port": ("port", _port),
+        "pinot.server.instance.dataDir": ("data_dir", _folder),
+        "pinot.server.instance.id": ("instance_id", str),
+        "pinot.server.shutdown.timeout.ms": ("drain_s", _millis),
+        "controller.data.dir": ("deep_store", _folder),
+    },
+    Role.MINION: {
+        "pinot.minion.host": ("host", str),
+        "pinot.minion.port": ("port", _port),
+        "pinot.minion.instance.id": ("instance_id", str),
+    },
+}
+
+
+def known_keys(role: Role) -> tuple[str, ...]:
+    """Return the keys that a role's file may have, ascending."""
+    return tuple(sorted({*_COMMON, *_OF_ROLE[role]}))
+
+
+def load_settings(role: Role, config_file: Path | None, given: Mapping[str, Any]) -> RoleSettings:
+    """Return the settings of a process. given: what the command line says, None for what it does not.
+
+    A key of the file that means nothing here is logged, with the one that was probably meant.
+    Raises InvalidConfigError for a value that cannot be, or when something is missing.
+    """
+    in_file = {} if config_file is None else _read(role, config_file)
+    found = {**in_file, **{name: value for name, value in given.items() if value is not None}}
+    if not found.get("zk"):
+        raise InvalidConfigError("--zk is missing: where ZooKeeper is, as HOST:PORT or HOST:PORT/PATH")
+    vip = {part: found.pop(f"vip_{part}", None) for part in ("protocol", "host", "port")}
+    if role is Role.SERVER:
+        found.setdefault("query_port", DEFAULT_QUERY_PORT)
+    if role is Role.CONTROLLER:
+        found.setdefault("session_timeout_s", _LEAD_SESSION_S)
+    found.setdefault("port", DEFAULT_PORTS[role])
+    settings = RoleSettings(role=role, **found)
+    if vip["host"] or vip["port"]:
+        url = f"{vip['protocol'] or 'http'}://{vip['host'] or settings.host}:{vip['port'] or settings.port}"
+        settings = replace(settings, url=url)
+    if role is Role.SERVER and "query_port" in in_file and not settings.instance_id:
+        # A server that was configured by a file is known by its query port.
+        settings = replace(settings, instance_id=Instance.make_id(role, settings.host, in_file["query_port"]))
+    if settings.data_dir is None and role in (Role.CONTROLLER, Role.SERVER):
+        what = "the deep store, shared by all controllers" if role is Role.CONTROLLER else "this server's copies of segments"
+        raise InvalidConfigError(f"--data-dir is missing: the folder for {what}")
+    return settings
+
+
+def _read(role: Role, config_file: Path) -> dict[str, Any]:
+    try:
+        properties = parse_properties(config_file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidConfigError(f"cannot read the configuration '{config_file}': {error.strerror}") from error
+    keys = {**_COMMON, **_OF_ROLE[role]}
+    found: dict[str, Any] = {}
+    for key, text in properties.items():
+        if key not in keys:
+            _log.warning("%s: '%s' means nothing to a %s.%s", config_file, key, role.value.lower(), nearest(key, keys))
+            continue
+        name, read = keys[key]
+        try:
+            found[name] = read(text)
+        except ValueError as error:
+            raise InvalidConfigError(f"{config_file}: '{key}' cannot be '{text}'") from error
+    return found

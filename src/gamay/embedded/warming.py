@@ -1,0 +1,44 @@
+"""Compiling what queries run before a process says that it is ready."""
+
+import logging
+import threading
+
+from gamay.embedded.memory import release
+
+_log = logging.getLogger(__name__)
+
+
+class Warming:
+    """Compiles kernels, or loads those compiled before, on a thread that nobody has to wait for."""
+
+    def __init__(self) -> None:
+        self._done = threading.Event()
+
+    @property
+    def done(self) -> bool:
+        """Whether everything is compiled."""
+        return self._done.is_set()
+
+    def start(self) -> None:
+        """Begin; whoever stops the process does not wait for the compiler."""
+        threading.Thread(target=self._compile, name="warm-up", daemon=True).start()
+
+    def skip(self) -> None:
+        """Leave it to the queries, which are slow at first then."""
+        self._done.set()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until everything is compiled; return whether it is."""
+        return self._done.wait(timeout_s)
+
+    def _compile(self) -> None:
+        from gamay.server.warmup import warm_up
+
+        try:
+            seconds = warm_up(threads=1)
+        except Exception:  # noqa: BLE001 - queries compile what they need, so without this they are slow at first, not broken
+            _log.exception("kernels could not be compiled ahead of the first queries")
+        else:
+            _log.info("kernels are ready after %.1f s", seconds)
+            release()
+        self._done.set()

@@ -1,0 +1,231 @@
+"""Roles as processes of their own, on a real ZooKeeper: joining, answering, dying, leaving."""
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+_START_S = 120
+SCHEMA: dict[str, Any] = {
+    "schemaName": "trips",
+    "dimensionFieldSpecs": [{"name": "city", "dataType": "STRING"}],
+    "metricFieldSpecs": [{"name": "n", "dataType": "LONG"}],
+    "dateTimeFieldSpecs": [
+        {"name": "ts", "dataType": "TIMESTAMP", "format": "1:MILLISECONDS:TIMESTAMP", "granularity": "1:MILLISECONDS"}
+    ],
+}
+TABLE: dict[str, Any] = {
+    "tableName": "trips",
+    "tableType": "OFFLINE",
+    "segmentsConfig": {"timeColumnName": "ts", "replication": "2", "segmentPushType": "APPEND"},
+    "tenants": {},
+    "tableIndexConfig": {},
+    "metadata": {},
+}
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+class Process:
+    """A `gamay start …` whose port stays the same when it is started again."""
+
+    def __init__(self, folder: Path, role: str, zk: str, *more: str) -> None:
+        self.role, self.port = role, _free_port()
+        self._arguments = ["start", role, "--zk", zk, "--cluster-name", "Test", "--port", str(self.port), *more]
+        self._log = folder / f"{role}-{self.port}.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self.http = httpx.Client(base_url=f"http://localhost:{self.port}", timeout=30)
+
+    def start(self) -> "Process":
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen([sys.executable, "-m", "gamay.cli", *self._arguments], stdout=log, stderr=log)
+        return self
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    @property
+    def ready(self) -> bool:
+        assert self._process is None or self._process.poll() is None, self.log
+        try:
+            return self.http.get("/health").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def wait_ready(self) -> "Process":
+        until(lambda: self.ready, _START_S, lambda: self.log)
+        return self
+
+    def kill(self, number: int = signal.SIGKILL) -> int:
+        if self._process is None:
+            return 0
+        self._process.send_signal(number)
+        status = self._process.wait(60)
+        self._process = None
+        return status
+
+    def wait_end(self) -> int:
+        assert self._process is not None
+        return self._process.wait(60)
+
+
+def until(condition: Callable[[], object], timeout_s: float = 30, explain: Callable[[], object] = str) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, explain()
+        time.sleep(0.05)
+
+
+class Cluster:
+    """Processes on one ZooKeeper."""
+
+    def __init__(self, folder: Path, zk: str) -> None:
+        self.folder, self.zk = folder, zk
+        self.processes: list[Process] = []
+
+    def add(self, role: str, *more: str) -> Process:
+        self.processes.append(Process(self.folder, role, self.zk, *more).start())
+        return self.processes[-1]
+
+    def controller(self) -> Process:
+        return self.add("controller", "--data-dir", str(self.folder / "deepstore"))
+
+    def server(self, *more: str) -> Process:
+        number = len(self.processes)
+        return self.add(
+            "server", "--data-dir", str(self.folder / f"server{number}"), "--query-port", str(_free_port()), *more
+        )
+
+    def stop(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.http.close()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, zookeeper_hosts: str) -> Iterator[Cluster]:
+    made = Cluster(tmp_path, zookeeper_hosts)
+    yield made
+    made.stop()
+
+
+def _push(controller: Process, archive: Path) -> None:
+    with archive.open("rb") as file:
+        answer = controller.http.post("/v2/segments", params={"tableName": "trips"}, files={"file": (archive.name, file)})
+    assert answer.status_code == 200, answer.text
+
+
+def _ask(broker: Process) -> tuple[int | None, dict[str, Any]]:
+    answer = broker.http.post("/query/sql", json={"sql": "SELECT COUNT(*), SUM(n) FROM trips"}).json()
+    rows = answer.get("resultTable", {}).get("rows") or [[None, None]]
+    return rows[0][0], answer
+
+
+def _is_whole(controller: Process) -> bool:
+    """Whether both replicas of each segment are online."""
+    view = controller.http.get("/tables/trips/externalview").json()["OFFLINE"]
+    return all(list(states.values()) == ["ONLINE", "ONLINE"] for states in view.values())
+
+
+@pytest.mark.chaos
+def test_machines_are_lost_and_answers_are_not(cluster: Cluster, make_segment: Callable[..., Path]) -> None:
+    """Replication 2: the lead controller and a server die, both come back; each answer is exact or says that it is not."""
+    # servers and broker first: they wait for nothing but ZooKeeper
+    shared = str(cluster.folder / "deepstore")
+    servers = [cluster.server(), cluster.server("--deep-store", shared)]
+    broker = cluster.add("broker")
+    controllers = [cluster.controller(), cluster.controller()]
+    for process in cluster.processes:
+        process.wait_ready()
+    first = controllers[0].http
+    assert first.get("/cluster/info").json() == {"clusterName": "Test"}
+    assert len(first.get("/liveinstances").json()["instances"]) == 5
+    leader = first.get("/leader/tables").json()["leadControllerEntryMap"]["leadControllerResource_0"]["leadControllerId"]
+    assert first.post("/schemas", json=SCHEMA).status_code == 200
+    assert controllers[1].http.post("/tables", json=TABLE).status_code == 200
+    for i in range(4):
+        _push(controllers[i % 2], make_segment(f"trips_{i}", list(range(100 * i, 100 * i + 100))))
+    until(lambda: _ask(broker)[0] == 400 and not _ask(broker)[1]["exceptions"], 30, lambda: _ask(broker))
+    assert _ask(broker)[1]["resultTable"]["rows"] == [[400, float(sum(range(400)))]]
+    until(lambda: _is_whole(controllers[0]), 15)
+    sizes = first.get("/tables/trips/size").json()
+    assert sizes["reportedSizeInBytes"] > 0
+
+    def exact_or_flagged() -> bool:
+        count, answer = _ask(broker)
+        assert count == 400 or answer["exceptions"] or answer.get("partialResult"), answer
+        return count == 400 and not answer["exceptions"]
+
+    old = next(c for c in controllers if str(c.port) in leader)
+    other = next(c for c in controllers if c is not old)
+    old.kill()
+    dead = servers[0]
+    dead.kill()
+    until(exact_or_flagged, 15)
+    until(lambda: other.ready, 25, lambda: other.log)  # another leads
+    _push(other, make_segment("trips_4", list(range(400, 500))))
+    until(lambda: _ask(broker)[0] == 500, 15, lambda: _ask(broker))
+    old.start()
+    dead.start()
+    old.wait_ready()
+    dead.wait_ready()
+    until(lambda: _is_whole(other), 15)
+    # now the one that was fetching from a shared folder goes, gracefully: no answer may be less than whole
+    answers: list[tuple[int | None, Any]] = []
+    leaving = servers[1]
+    assert leaving._process is not None
+    leaving._process.terminate()
+    while leaving._process.poll() is None:
+        count, answer = _ask(broker)
+        answers.append((count, answer["exceptions"]))
+    assert leaving._process.returncode == 0, leaving.log
+    leaving._process = None
+    assert answers
+    assert all(answer == (500, []) for answer in answers), [a for a in answers if a != (500, [])]
+    until(lambda: _ask(broker)[0] == 500)
+
+
+def test_a_minion_joins_and_leaves(cluster: Cluster) -> None:
+    controller, minion = cluster.controller(), cluster.add("minion", "--tags", "a, b")
+    controller.wait_ready()
+    minion.wait_ready()
+    name = f"Minion_localhost_{minion.port}"
+    assert controller.http.get(f"/instances/{name}").json()["tags"] == ["a", "b"]
+    assert name in controller.http.get("/liveinstances").json()["instances"]
+    assert minion.kill(signal.SIGTERM) == 0
+    assert name not in controller.http.get("/liveinstances").json()["instances"]
+
+
+def test_a_process_that_cannot_start_says_why(cluster: Cluster, tmp_path: Path) -> None:
+    controller = cluster.controller().wait_ready()
+    taken = subprocess.run(
+        [sys.executable, "-m", "gamay.cli", "start", "broker", "--zk", cluster.zk, "--port", str(controller.port)],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert taken.returncode == 1
+    assert f"the broker cannot listen on port {controller.port}" in taken.stderr
+    nobody = subprocess.run(
+        [sys.executable, "-m", "gamay.cli", "start", "broker", "--zk", "localhost:1", "--port", "0", "--wait-s", "0.5"],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert nobody.returncode == 1
+    assert "ZooKeeper at 'localhost:1' has not answered for" in nobody.stderr
+    assert "Traceback" not in nobody.stderr
+    missing = subprocess.run(
+        [sys.executable, "-m", "gamay.cli", "start", "server"], capture_output=True, text=True, timeout=60
+    )  # fmt: skip
+    assert missing.returncode == 1
+    assert "--zk is missing" in missing.stderr
