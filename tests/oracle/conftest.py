@@ -25,6 +25,7 @@ from gamay.query.execute import execute
 from gamay.query.pool import WorkPool
 from gamay.query.reduce import Answer, reduce
 from gamay.segment.builder import SegmentBuilder
+from gamay.segment.mutable import MutableSegment
 from gamay.segment.reader import open_segment
 from gamay.sql.parser import parse_query
 
@@ -208,18 +209,26 @@ def comparable(value: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
-    """The generated table: four segments (one of a single row) as plain, indexed and raw, and DuckDB."""
+    """The generated table: four segments (one of a single row) as plain, indexed, raw and consuming, and DuckDB."""
     rng = random.Random(20131)
     rows = [_row(rng, row) for row in range(sum(SEGMENT_ROWS))]
     variants: dict[str, list[Any]] = {}
-    for variant in ("plain", "indexed", "raw"):
+    for variant in ("plain", "indexed", "raw", "consuming"):
         folder: Path = tmp_path_factory.mktemp(variant)
         segments, start = [], 0
         for number, size in enumerate(SEGMENT_ROWS):
-            builder = SegmentBuilder(SCHEMA, _config(variant), f"t1_{number}", folder)
-            builder.append(_conformed(rows[start : start + size]))
-            segments.append(open_segment(builder.build()))
+            batch = _conformed(rows[start : start + size])
             start += size
+            if variant == "consuming":
+                segment = MutableSegment(f"t1_{number}", SCHEMA, _config("indexed"), folder)
+                for first in range(0, size, 29):
+                    segment.append(batch.slice(first, 29))
+                segments.append(segment.view())
+                segment.close()
+                continue
+            builder = SegmentBuilder(SCHEMA, _config(variant), f"t1_{number}", folder)
+            builder.append(batch)
+            segments.append(open_segment(builder.build()))
         variants[variant] = segments
     with WorkPool(2) as pool:
         yield Oracle(variants, _load_duckdb(rows), pool)

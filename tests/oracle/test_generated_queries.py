@@ -16,7 +16,7 @@ import pytest
 # an eighth of what the variable says, with nulls and without
 QUERIES = max(450, int(os.environ.get("GAMAY_GENERATED_QUERIES", "0")) // 8)
 CHUNK = 150
-VARIANTS = ("plain", "indexed", "raw")
+VARIANTS = ("plain", "indexed", "raw", "consuming")
 
 
 class Oracle(Protocol):

@@ -21,10 +21,11 @@ from gamay.model.schema import FieldSpec, Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.types import DataType, FieldRole
 from gamay.segment.builder import SegmentBuilder
+from gamay.segment.mutable import MutableSegment, SegmentView
 from gamay.segment.reader import open_segment
 
 D = DataType
-VARIANTS = ("plain", "indexed", "raw", "sorted", "mixed")
+VARIANTS = ("plain", "indexed", "raw", "sorted", "mixed", "consuming", "hybrid")
 WORDS = (
     "Oslo",
     "Lima",
@@ -236,6 +237,7 @@ def _config(name: str, fields: Sequence[FieldSpec], variant: str) -> TableConfig
             "inverted_index_columns": single[1::3],
         },
     }
+    settings |= {"consuming": settings["indexed"], "hybrid": settings["mixed"]}
     return TableConfig.offline(name, indexing=IndexingConfig(null_handling_enabled=True, **settings[variant]))
 
 
@@ -276,8 +278,12 @@ def build_table(
             if variant == "sorted":
                 default = next(field for field in fields if field.name == sort_by).default_null_value
                 ordered = sorted(part, key=lambda row: default if row[sort_by] is None else row[sort_by])
-            builder = SegmentBuilder(schema, _config(name, fields, variant), f"{name}_{number}", folder / variant)
-            builder.append(_batch(fields, ordered))
+            config, batch = _config(name, fields, variant), _batch(fields, ordered)
+            if variant == "consuming" or (variant == "hybrid" and number % 2):
+                segments.append(_consuming(schema, config, f"{name}_{number}", folder / variant, batch))
+                continue
+            builder = SegmentBuilder(schema, config, f"{name}_{number}", folder / variant)
+            builder.append(batch)
             segments.append(open_segment(builder.build()))
         variants[variant] = segments
     rows, filled = [], []
@@ -295,6 +301,17 @@ def build_table(
         samples[spec.name] = [value for values in lists for value in values]
     types = {spec.name: (spec.data_type.value, not spec.single_value) for spec in fields}
     return Table(name, schema, roles, types, rows, filled, variants, samples)
+
+
+def _consuming(schema: Schema, config: TableConfig, name: str, folder: Path, batch: pa.RecordBatch) -> SegmentView:
+    """Return the view of rows that came in batches, and after which others have come."""
+    segment = MutableSegment(name, schema, config, folder)
+    for start in range(0, batch.num_rows, 37):
+        segment.append(batch.slice(start, 37))
+    view = segment.view()
+    segment.append(batch.slice(0, 50))
+    segment.close()
+    return view
 
 
 def _filled(spec: FieldSpec, value: Any) -> Any:

@@ -228,7 +228,7 @@ def _combined(operands: Sequence[EncodedVector], combinations: int) -> "tuple[li
 def _encoded(texts: Vector) -> EncodedVector:
     """Return texts by ids of their dictionary."""
     dictionary, ids = sorted_distinct(texts)
-    return EncodedVector(ids.astype(np.uint32), Vector(texts.type, dictionary))
+    return EncodedVector(ids.astype(np.uint32), Vector(texts.type, dictionary, ascends=True))
 
 
 def with_null_entry(dictionary: Vector) -> Vector:

@@ -52,6 +52,7 @@ class Vector:
     nulls: bool [n], True where the row is null (the value there is a placeholder); None when nothing is null.
     derived: what was computed of the values and is worth keeping for as long as they live, by whoever computed it; only
     dictionaries, which outlive a query, have one.
+    ascends: whether these are the entries of a dictionary in ascending order; False does not say that they are not.
     """
 
     type: DataType
@@ -59,6 +60,7 @@ class Vector:
     offsets: "np.ndarray[Any, np.dtype[Any]] | None" = None
     nulls: "np.ndarray[Any, np.dtype[np.bool_]] | None" = None
     derived: "dict[str, Any] | None" = None
+    ascends: bool = False
 
     def __len__(self) -> int:
         return len(self.values) if self.offsets is None else len(self.offsets) - 1
@@ -72,8 +74,8 @@ class Vector:
 class EncodedVector:
     """`n` single values (or lists, with `offsets`) as ids into a dictionary: row i is `dictionary.values[ids[i]]`.
 
-    ids: uint8, uint16, uint32 or int32 [number of values]; dictionary: a single-value Vector, sorted ascending,
-    without repeats.
+    ids: uint8, uint16, uint32 or int32 [number of values]; dictionary: a single-value Vector without repeats,
+    ascending when it `ascends`, else in order of arrival (`gamay.functions.ranking` helps).
     """
 
     ids: "np.ndarray[Any, np.dtype[Any]]"

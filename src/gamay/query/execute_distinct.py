@@ -75,7 +75,7 @@ def _dictionary_values(work: Work, segment: QuerySegment, limit: int | None) -> 
     if len(work.bound.rows) > 1 or not isinstance(key, Column):
         return None
     dictionary = segment.column(key.name).dictionary
-    if dictionary is None or not dictionary.is_sorted or segment.null_flags(key.name) is not None:
+    if dictionary is None or segment.null_flags(key.name) is not None:
         return None
     size = len(dictionary) if limit is None else min(limit, len(dictionary))
     return GroupTable((EncodedVector(np.arange(size, dtype=np.int32), dictionary.values),), (), size)

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow.compute as pc
 
+from gamay.functions.ranking import comparable
 from gamay.functions.vector import EncodedVector, Vector
 from gamay.model.types import DataType
 
@@ -20,6 +21,7 @@ Indices: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 def sort_array(key: Vector | EncodedVector, descending: bool, nulls_last: bool) -> SortArray:
     """Return int64 [n] that ascends as the rows should; comparable only within one key (ids: within one dictionary)."""
+    key = comparable(key)
     values = key.ids.astype(np.int64) if isinstance(key, EncodedVector) else _ascending(key.type, key.values)
     if descending:
         values = ~values

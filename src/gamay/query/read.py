@@ -1,4 +1,4 @@
-"""Columns at the rows of a block, as operands of expressions: as ids where there is a sorted dictionary."""
+"""Columns at the rows of a block, as operands of expressions: as ids where there is a dictionary."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ from gamay.segment.spi import Column, Segment
 
 def read_column(column: Column, block: Block) -> Operand:
     """Return the column's values at the rows of a block, in their order."""
-    if column.dictionary is not None and column.dictionary.is_sorted:
+    if column.dictionary is not None:
         return _read_encoded(column, column.dictionary.values, block)
     return read_values(column, block)
 

@@ -9,6 +9,7 @@ import numpy as np
 from gamay.base import guard
 from gamay.functions.expression import Column as ColumnExpression
 from gamay.functions.expression import Expression
+from gamay.functions.ranking import in_order
 from gamay.functions.vector import EncodedVector, Scalar, Vector
 from gamay.query.bind import BoundQuery, SortKey
 from gamay.query.columns import concat_encoded, concat_vectors, take_rows
@@ -158,7 +159,11 @@ def merge_ordered(parts: Sequence[Ordered], order_by: Sequence[SortKey], limit: 
 
 def _read_key(segment: Segment, block: Block, key: SortKey) -> Key:
     operand = segment_reader(segment)(block)(key.expression)
-    return as_vector(operand, len(block)) if isinstance(operand, Scalar) else operand
+    if isinstance(operand, Scalar):
+        return as_vector(operand, len(block))
+    if isinstance(operand, EncodedVector) and not operand.dictionary.ascends:
+        return operand.decode() if operand.type.is_fixed_width else in_order(operand)
+    return operand
 
 
 class _Best:

@@ -41,7 +41,7 @@ class ConstantDictionary:
     def __init__(self, data_type: DataType, value: LiteralValue) -> None:
         self.data_type = data_type
         self._value = value
-        self._values = Vector(data_type, values_of(data_type, [value]))
+        self._values = Vector(data_type, values_of(data_type, [value]), ascends=True)
 
     def __len__(self) -> int:
         return 1

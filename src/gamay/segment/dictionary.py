@@ -118,7 +118,7 @@ class SortedDictionary:
     @cached_property
     def values(self) -> Vector:
         """All values, by id."""
-        return Vector(self.data_type, to_values(self.stored, self.data_type), derived={})
+        return Vector(self.data_type, to_values(self.stored, self.data_type), derived={}, ascends=True)
 
     def value_at(self, dict_id: int) -> LiteralValue:
         """Return one value in its Python form."""

@@ -54,8 +54,9 @@ class ColumnStats:
 class Dictionary(Protocol):
     """Distinct values with dense ids from 0.
 
-    In an immutable segment the values ascend (text by UTF-8 bytes, bytes unsigned, NaN last), so order of ids is order of
-    values and `is_sorted` is true; in a consuming segment ids are in order of arrival.
+    Every entry occurs in some row of the segment. In an immutable segment the values ascend (text by UTF-8 bytes, bytes
+    unsigned, NaN last), so order of ids is order of values and `is_sorted` is true; in a consuming segment ids are in order
+    of arrival.
     """
 
     @property

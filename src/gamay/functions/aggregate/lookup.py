@@ -45,12 +45,14 @@ class Lookup:
     dictionary: the values that it was made of. padded: a zero, then the value of each id: int64 or float64. magnitude: the
     largest absolute value of integers, else 0. step: what each value is above the one before, where that is always the
     same (as in counts and ages that all occur); sums of values are then sums of ids, of which no value is looked up.
+    ascends: whether order of ids is order of values.
     """
 
     dictionary: Values
     padded: Array
     magnitude: int
     step: int | None
+    ascends: bool
 
     @staticmethod
     def of(dictionary: Vector) -> "Lookup":
@@ -67,8 +69,8 @@ class Lookup:
         values = lookup_values(dictionary)
         padded = np.concatenate([np.zeros(1, values.dtype), values])
         if values.dtype != np.int64:
-            return Lookup(dictionary.values, padded, 0, None)
-        return Lookup(dictionary.values, padded, largest_magnitude(values), _common_step(values))
+            return Lookup(dictionary.values, padded, 0, None, dictionary.ascends)
+        return Lookup(dictionary.values, padded, largest_magnitude(values), _common_step(values), dictionary.ascends)
 
     def as_doubles(self) -> "Lookup":
         """Return the same numbers as float64."""
@@ -95,7 +97,7 @@ class Lookup:
 
 
 def _common_step(values: Array) -> int | None:
-    """Return the difference between neighbours in ascending integers, if there is but one."""
+    """Return the difference between neighbours in integers, if there is but one."""
     if len(values) == 0:
         return None
     if len(values) == 1:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gamay.functions.ranking import comparable
 from gamay.functions.vector import EncodedVector, Values, Vector, numpy_dtype, take
 from gamay.model.types import DataType
 
@@ -32,6 +33,7 @@ class Ordered:
 
 def order(values: Vector | EncodedVector) -> Ordered:
     """Return the keys of single values."""
+    values = comparable(values)
     if isinstance(values, EncodedVector):
         if values.type.is_fixed_width:
             return Ordered(take(number_keys(values.dictionary.values), values.ids))

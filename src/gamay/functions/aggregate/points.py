@@ -77,6 +77,7 @@ class PointBuffer:
         self._waiting_rows = 0
         self._dictionary: Values = None
         self._lut: Array = np.empty(0)
+        self._ascends = True
         self._tally: Array | None = None
 
     def update(self, groups: GroupIds | None, operand: Operand, num_rows: int) -> list[SortedPoints]:
@@ -89,6 +90,7 @@ class PointBuffer:
             ready = self._flush_tally()
             self._dictionary = values.dictionary.values
             self._lut = lookup_values(values.dictionary)
+            self._ascends = values.dictionary.ascends
         cells = self._num_groups * len(self._lut)
         if self._tally is None and cells > min(TALLY_CELLS_MAX, TALLY_CELLS_PER_ROW * max(len(values), 1)):
             return ready + self._wait(groups, self._lut[values.ids])
@@ -132,11 +134,15 @@ class PointBuffer:
     def _flush_tally(self) -> list[SortedPoints]:
         if self._tally is None:
             return []
+        if not self._ascends and len(self._tally):
+            order = np.argsort(self._lut)
+            self._tally, self._lut = self._tally.reshape(self._num_groups, -1)[:, order].reshape(-1), self._lut[order]
+            self._dictionary = None  # ids mean other values now
         cells = np.flatnonzero(self._tally)
         groups, ids = np.divmod(cells, max(len(self._lut), 1))
         weights = self._tally[cells].astype(np.float64)
         self._tally = None
-        values = self._lut[ids]  # ascending within a group, as the dictionary ascends, NaN last
+        values = self._lut[ids]  # ascending within a group, NaN last
         if values.dtype.kind == "f" and not self._keeps_all:
             found = ~np.isnan(values)
             groups, values, weights = groups[found], values[found], weights[found]

@@ -14,7 +14,7 @@ from gamay.functions.aggregate.lookup import INTEGERS, Lookup, largest_magnitude
 from gamay.functions.aggregate.packed import Packed
 from gamay.functions.aggregate.spi import GroupIds
 from gamay.functions.scalar.convert import placeholder
-from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, numpy_dtype
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, numpy_dtype, take
 from gamay.kernels.aggregation import (
     add_coded,
     add_values,
@@ -289,8 +289,12 @@ class Totals:
             return
         self._add_to_one(len(ids), lookup.total(ids) if self._sums else 0)
         if len(self._lows) or len(self._highs):
+            if not lookup.ascends:
+                found = take(lookup.values, ids)
+                self._bound_one(found.min, found.max)
+                return
             lut = lookup.values
-            low, high = lut[ids.min()], lut[ids.max()]  # dictionaries ascend, NaN last
+            low, high = lut[ids.min()], lut[ids.max()]  # NaN is last
             self._bound_one(lambda: high if np.isnan(high) else low, lambda: high)
 
     def _add_to_one(self, count: int, total: Any) -> None:

@@ -214,7 +214,9 @@ def _constants(choice: Any, constants: Sequence[Operand], result: DataType) -> E
     missing = np.array([isinstance(constant, Scalar) and constant.value is None for constant in constants])
     nulls = missing[choice] if missing.any() else None
     ids = take(places.astype(np.min_scalar_type(len(entries))), choice)
-    return EncodedVector(ids, Vector(result, entries), None, nulls if nulls is not None and nulls.any() else None)
+    return EncodedVector(
+        ids, Vector(result, entries, ascends=True), None, nulls if nulls is not None and nulls.any() else None
+    )
 
 
 def _first_that_holds(conditions: Sequence[Any], num_rows: int) -> Any:

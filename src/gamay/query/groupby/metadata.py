@@ -32,9 +32,6 @@ def answer_from_metadata(aggregate: Aggregate, column: Column | None, num_docs: 
         return _totals(aggregate, column, num_docs)
     if column is None or column.dictionary is None:
         return None
-    # Every entry of an immutable segment's dictionary occurs; a consuming one may be ahead of the rows that are visible.
-    if not column.dictionary.is_sorted:
-        return None
     values = column.dictionary.values
     every_id = np.arange(len(values), dtype=np.uint32)
     if isinstance(aggregate, OfPairs) and not aggregate.counted:
@@ -84,12 +81,13 @@ def _totals(aggregate: Numeric, column: Column | None, num_docs: int) -> TotalsP
 
 
 def _nan_free(column: Column) -> bool:
-    """Whether no value can be NaN: a NaN is the last entry of a sorted dictionary, and makes the total NaN."""
+    """Whether no value can be NaN: it is an entry of the dictionary, the last of a sorted one, and makes the total NaN."""
     if column.stats.total is not None:
         return not np.isnan(column.stats.total)
-    if column.dictionary is not None and column.dictionary.is_sorted and len(column.dictionary):
-        return not np.isnan(column.dictionary.values.values[-1])
-    return False
+    if column.dictionary is None or not len(column.dictionary):
+        return False
+    values = column.dictionary.values.values
+    return not np.isnan(values[-1:] if column.dictionary.is_sorted else values).any()
 
 
 def _as_double(value: LiteralValue) -> float | None:

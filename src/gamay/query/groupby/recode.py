@@ -31,7 +31,7 @@ _CODE_BYTES = 32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CodedKey:
-    """A key by codes of a sorted dictionary.
+    """A key by codes of a dictionary.
 
     codes: the code of each id of `column`, and of null where the column has nulls; None when the ids are the codes.
     is_multi_value: whether rows hold lists of ids. is_nullable: whether null is one more code, behind the dictionary's.
@@ -105,7 +105,7 @@ def coded_key(key: Expression, probe: Evaluate, rows: int) -> CodedKey | None:
     if results.nulls is not None:
         codes[results.nulls] = len(distinct)
     codes = codes.astype(unsigned_for(len(distinct) + 1))
-    return CodedKey(column, Vector(results.type, distinct), codes, is_nullable=results.nulls is not None)
+    return CodedKey(column, Vector(results.type, distinct, ascends=True), codes, is_nullable=results.nulls is not None)
 
 
 def _results(key: Expression, entries: Vector) -> Vector | None:

@@ -1,0 +1,140 @@
+"""A consuming segment beside the sealed one of the same rows: queries, memory, appending, viewing, sealing.
+
+    python -m benchmarks.consuming [--rows 2000000] [--batch 5000] [--repeat 5]
+
+Everything is processor time of all threads, since other programs may keep the cores busy. The rows are the generated events
+(10 columns, two of them with an inverted index; see `benchmarks.data`), the queries those of `benchmarks.compare`.
+"""
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import data
+from benchmarks.compare import parameters, read_queries
+from gamay.base.clock import SYSTEM_CLOCK
+from gamay.ingest.pipeline import Pipeline
+from gamay.model.schema import Schema
+from gamay.model.table_config import TableConfig
+from gamay.query.bind import bind
+from gamay.query.deadline import Deadline
+from gamay.query.execute import execute
+from gamay.query.pool import WorkPool
+from gamay.query.reduce import reduce
+from gamay.segment.builder import SegmentBuilder
+from gamay.segment.mutable import MutableSegment, Sizing
+from gamay.segment.reader import open_segment
+from gamay.sql.parser import parse_query
+
+SCHEMA = Schema.from_json(data.EVENTS_SCHEMA).value
+CONFIG = TableConfig.from_json(data.EVENTS_CONFIG).value
+
+
+def batches(rows: int, size: int) -> list[pa.RecordBatch]:
+    """Return conformed batches of the events."""
+    table = pa.concat_tables(pq.read_table(path) for path in data.events(rows))
+    pipeline = Pipeline(SCHEMA, CONFIG)
+    return [pipeline.apply(batch) for batch in table.combine_chunks().to_batches(max_chunksize=size)]
+
+
+def timed(action: Callable[[], Any]) -> tuple[float, Any]:
+    """Return seconds of processor time, and the result."""
+    start = time.process_time()
+    result = action()
+    return time.process_time() - start, result
+
+
+def append_all(folder: Path, rows: list[pa.RecordBatch], sizing: Sizing | None, views: bool = False) -> MutableSegment:
+    """Return a consuming segment of the rows; with `views`, each batch is followed by a view that opens every column."""
+    segment = MutableSegment("events__0__0", SCHEMA, CONFIG, folder, sizing)
+    for batch in rows:
+        segment.append(batch)
+        if views:
+            view = segment.view()
+            for name in view.column_names:
+                view.column(name)
+    return segment
+
+
+def compare_queries(console: Console, sealed: Any, view: Any, repeat: int) -> None:
+    """Print the time of each query on either segment."""
+    table = Table("query", "consuming ms", "sealed ms", "ratio")
+    ratios = []
+    with WorkPool(1) as pool:
+
+        def answer(segment: Any, sql: str) -> Any:
+            bound = bind(parse_query(sql), SCHEMA)
+            return reduce(bound, [execute(bound, [segment], pool, Deadline.after_ms(60_000, SYSTEM_CLOCK))])
+
+        for query in read_queries("events"):
+            times: dict[str, list[float]] = {"view": [], "sealed": []}
+            for filling in parameters(repeat + 1):
+                sql = query.texts[""].format(**filling)
+                for name, segment in (("view", view), ("sealed", sealed)):
+                    times[name].append(timed(lambda segment=segment, sql=sql: answer(segment, sql))[0])
+            consuming, immutable = (1000 * median(times[name][1:]) for name in ("view", "sealed"))
+            ratios.append(consuming / immutable)
+            table.add_row(query.name, f"{consuming:.2f}", f"{immutable:.2f}", f"{ratios[-1]:.2f}")
+    console.print(table)
+    console.print(f"mean of the ratios {fmean(ratios):.2f}, greatest {max(ratios):.2f}")
+
+
+def compare_memory(console: Console, segment: MutableSegment, sealed: Any) -> None:
+    """Print the bytes of each column."""
+    table = Table("column", "part", "used a row", "reserved a row", "sealed a row")
+    rows = segment.num_docs
+    used = reserved = 0
+    for name, parts in segment.memory().items():
+        sizes = sealed.info.columns[name].index_sizes()
+        for part in sorted({*parts, *sizes}):
+            use = parts.get(part)
+            used += use.used if use else 0
+            reserved += use.reserved if use else 0
+            cells = [f"{use.used / rows:.2f}", f"{use.reserved / rows:.2f}"] if use else ["", ""]
+            table.add_row(name, part, *cells, f"{sizes[part] / rows:.2f}" if part in sizes else "")
+    console.print(table)
+    console.print(
+        f"all: used {used / rows:.1f}, reserved {reserved / rows:.1f}, sealed {sealed.size_bytes / rows:.1f} bytes a row; "
+        f"used over sealed {used / sealed.size_bytes:.2f}, reserved over sealed {reserved / sealed.size_bytes:.2f}"
+    )
+
+
+def main() -> None:
+    """Run everything and print it."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--rows", type=int, default=2_000_000)
+    arguments.add_argument("--batch", type=int, default=5_000)
+    arguments.add_argument("--repeat", type=int, default=5)
+    chosen = arguments.parse_args()
+    console = Console(width=120)
+    rows = batches(chosen.rows, chosen.batch)
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        append_all(root / "warm", rows[:2], None).seal(root / "warm-sealed")
+        cold, segment = timed(lambda: append_all(root / "first", rows, None))
+        sizing = Sizing(chosen.rows, segment.sizing().columns)
+        warm, _ = timed(lambda: append_all(root / "second", rows, sizing))
+        viewed, _ = timed(lambda: append_all(root / "third", rows, sizing, views=True))
+        console.print(f"append: {chosen.rows / cold:,.0f} rows a second of a core, {chosen.rows / warm:,.0f} with history")
+        console.print(f"view and open 10 columns: {1e6 * (viewed - warm) / len(rows):.1f} µs")
+        sealing, path = timed(lambda: segment.seal(root / "sealed"))
+        console.print(f"seal: {chosen.rows / sealing:,.0f} rows a second of a core")
+        builder = SegmentBuilder(SCHEMA, CONFIG, "events__0__0", root / "built")
+        building, _ = timed(lambda: [builder.append(batch) for batch in rows] and builder.build())
+        console.print(f"the same by the builder, from batches: {chosen.rows / building:,.0f}")
+        sealed = open_segment(path)
+        compare_memory(console, segment, sealed)
+        compare_queries(console, sealed, segment.view(), chosen.repeat)
+
+
+if __name__ == "__main__":
+    main()
