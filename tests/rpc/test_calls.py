@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
+import uvloop
 
 from gamay.rpc.client import Channel
 from gamay.rpc.errors import CallFailedError, CallTimeoutError, ConnectionLostError, NotSentError, ProtocolError
@@ -15,7 +16,7 @@ from gamay.rpc.frames import Header, Hello, pack, pack_hello
 from gamay.rpc.peer import Limits
 from gamay.rpc.server import Call, Server
 
-FAST = Limits(connect_s=0.5, silence_s=0.3)
+FAST = Limits(connect_s=0.5, silence_s=0.6)
 
 
 def free_socket(port: int = 0) -> socket.socket:
@@ -64,7 +65,9 @@ def run(test: Callable[[], Awaitable[Any]]) -> None:
     async def limited() -> None:
         await asyncio.wait_for(test(), 20)
 
-    asyncio.run(limited())
+    for factory in (None, uvloop.new_event_loop):
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(limited())
 
 
 def test_calls_are_answered_in_any_order() -> None:
@@ -104,8 +107,9 @@ def test_an_error_has_its_code_and_the_connection_goes_on() -> None:
 def test_a_call_that_is_late_or_cancelled_is_cancelled_at_the_server() -> None:
     async def test() -> None:
         async with world() as (made, channel):
+            assert await channel.call([b"echo"], 5) == []
             with pytest.raises(CallTimeoutError, match="has not answered in time"):
-                await channel.call([b"hold"], 0.05)
+                await channel.call([b"hold"], 0.2)
             task = asyncio.ensure_future(channel.call([b"hold"], 5))
             while len(made.held) < 2:
                 await asyncio.sleep(0.005)
@@ -115,7 +119,7 @@ def test_a_call_that_is_late_or_cancelled_is_cancelled_at_the_server() -> None:
             made.held[0].reply([b"nobody waits for this"])
             assert await channel.call([b"echo"], 5) == []
             assert made.server.in_flight == 0
-            assert 0 < made.held[0].timeout_ms <= 50
+            assert 0 < made.held[0].timeout_ms <= 200
 
     run(test)
 
@@ -182,7 +186,7 @@ def test_a_server_that_works_for_long_answers_pings() -> None:
     async def test() -> None:
         async with world() as (made, channel):
             task = asyncio.ensure_future(channel.call([b"hold"], 5))
-            await asyncio.sleep(1.0)  # longer than a silent server has
+            await asyncio.sleep(1.3)  # longer than a silent server has
             made.held[0].reply([b"done"])
             assert [bytes(b) for b in await task] == [b"done"]
 

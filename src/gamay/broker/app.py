@@ -1,7 +1,8 @@
 """The broker's HTTP interface."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import orjson
 from starlette.applications import Starlette
@@ -17,8 +18,11 @@ from gamay.broker.legacy import answer_pql, pql_text, refused_pql
 from gamay.broker.query_checks import fingerprint, syntax_report
 from gamay.broker.query_endpoint import ERROR_CODE_HEADER, HTTP_STATUS_HEADER, AsgiApp, QueryAnswers, QueryEndpoint
 from gamay.broker.query_protocol import QueryProtocol
+from gamay.broker.route import TableRoute
 from gamay.broker.routing import describe
 from gamay.broker.runner import QueryRunner
+from gamay.model.cluster_settings import ADAPTIVE_STATS
+from gamay.model.table_name import raw_table_name
 from gamay.query.queue import QueryQueue
 
 
@@ -52,9 +56,12 @@ class BrokerApp:
             Route("/health/liveness", self.liveness),
             Route("/debug/routingTable/sql", self.routing_table_of_query),
             Route("/debug/routingTable/{table}", self.routing_table),
+            Route("/debug/routingTableWithOptionalSegments/sql", self.routing_table_of_query),
+            Route("/debug/routingTableWithOptionalSegments/{table}", self.routing_table),
             Route("/routing/{table}", self.rebuild_routing, methods=["PUT"]),
             Route("/routing/refresh/{table}/{segment}", self.rebuild_routing, methods=["PUT"]),
             Route("/debug/timeBoundary/{table}", self.time_boundary),
+            Route("/debug/serverRoutingStats", self.server_stats),
             Route("/debug/tables/queryQuota/{table}", self.query_quota),
         ]
         cors = Middleware(CORSMiddleware, allow_origins=["*"], allow_methods=["*"], allow_headers=["*"])
@@ -132,7 +139,8 @@ class BrokerApp:
         routes = self._runner.routing.find(table)
         if not routes:
             return _failure(404, f"Cannot find routing for table: {table}")
-        return JSONResponse(describe(routes))
+        shown = describe(routes)
+        return JSONResponse(_with_optional(routes, shown) if "Optional" in request.url.path else shown)
 
     async def routing_table_of_query(self, request: Request) -> Response:
         """Show which server would be asked for which segments by a query, after pruning."""
@@ -144,6 +152,9 @@ class BrokerApp:
         except QueryError as error:
             missing = error.code is ErrorCode.TABLE_DOES_NOT_EXIST
             return _failure(404 if missing else 400, error.client_message())
+        if "Optional" in request.url.path:
+            optional = self._runner.optional_segments(sql)
+            return JSONResponse({server: _divided(segments, optional) for server, segments in found.items()})
         return JSONResponse(found)
 
     async def rebuild_routing(self, request: Request) -> Response:
@@ -165,8 +176,37 @@ class BrokerApp:
         return PlainTextResponse(f"{routes[0].queries_per_s or 0.0}")
 
     async def time_boundary(self, request: Request) -> Response:
-        """Show where a hybrid table's offline half ends; there is no such table without streams."""
-        return _failure(404, f"Cannot find time boundary for table: {request.path_params['table']}")
+        """Show where a hybrid table's OFFLINE half ends."""
+        table = request.path_params["table"]
+        routes = self._runner.routing.find(raw_table_name(table))
+        boundary = routes[0].boundary if len(routes) == 2 else None
+        if boundary is None:
+            return _failure(404, f"Cannot find time boundary for table: {table}")
+        return JSONResponse({"timeColumn": boundary.column, "timeValue": str(boundary.value)})
+
+    async def server_stats(self, _: Request) -> Response:
+        """Show how busy and fast servers are, where that is measured."""
+        found = self._runner.server_routing_stats()
+        if found is None:
+            text = f"Server routing stats are off; {ADAPTIVE_STATS.name}=true, or a selector, switches them on"
+            return _failure(404, text)
+        return JSONResponse(found)
+
+
+def _with_optional(routes: Sequence[TableRoute], shown: Mapping[str, Mapping[str, list[str]]]) -> dict[str, Any]:
+    optional = {route.table: route.optional for route in routes}
+    return {
+        table: {server: _divided(segments, optional[table]) for server, segments in servers.items()}
+        for table, servers in shown.items()
+    }
+
+
+def _divided(segments: Sequence[str], optional: Collection[str]) -> dict[str, list[str]]:
+    """Return segments as those that a server must have, and new ones that it may not have yet."""
+    return {
+        "segments": [segment for segment in segments if segment not in optional],
+        "optionalSegments": [segment for segment in segments if segment in optional],
+    }
 
 
 def _answered(request: Request, code: int, http_status: int, content: bytes) -> Response:

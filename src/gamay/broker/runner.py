@@ -2,14 +2,14 @@
 
 import itertools
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from gamay.base import guard
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, GamayError, QueryError, nearest
-from gamay.broker.connection import Connections
+from gamay.broker.connection import Connections, UnreachableServerError
 from gamay.broker.diagnostics import QueryFacts
 from gamay.broker.gather import Gatherer, Result
 from gamay.broker.hybrid import halves
@@ -260,6 +260,14 @@ class QueryRunner:
                 found.setdefault(server, []).extend(segments)
         return found
 
+    def optional_segments(self, sql: str) -> frozenset[str]:
+        """Return the new segments of a query's table that not all servers have yet. Raises QueryError."""
+        return frozenset().union(*(route.optional for route in self._routes(parse_query(sql).table or "", None)))
+
+    def server_routing_stats(self) -> dict[str, dict[str, Any]] | None:
+        """Return how busy and fast each server is; None where that is not measured."""
+        return self.server_stats.snapshot(self._clock.monotonic_s() * 1000) if self.server_stats.collects else None
+
     def _plan(self, pending: "PendingQuery", query: Query, database: str | None) -> None:
         if query.table is not None:
             pending.routes = self._routes(query.table, database or query.options.get("database"))
@@ -425,7 +433,7 @@ class QueryRunner:
 
     def _tell(self, response: BrokerResponse, pending: "PendingQuery", gathered: Gathered[Result]) -> None:
         """Say what the answer is made of, and what is lacking."""
-        response.exceptions = list(dict.fromkeys((e.code.code, e.client_message()) for e in gathered.problems))
+        response.exceptions = list(_told_once(gathered.problems))
         stats = response.stats
         stats.num_servers_queried = gathered.num_queried
         stats.num_servers_responded = len(gathered.responded)
@@ -461,6 +469,16 @@ def _part(route: TableRoute, bound: BoundQuery, turn: Turn) -> Part:
     num_docs = int(pruning.num_docs[kept].sum())
     asked = route.by_server(turn, kept.tolist())
     return Part(route, bound, asked, num_docs, len(route.segments) - len(kept), pruning.total_docs - num_docs)
+
+
+def _told_once(problems: Sequence[QueryError]) -> Iterator[tuple[int, str]]:
+    """Yield (code, message): of servers that did not answer each, of what is wrong with the query or its data one a kind."""
+    told: set[int] = set()
+    for problem in problems:
+        code = problem.code.code
+        if isinstance(problem, UnreachableServerError) or code not in told:
+            yield code, problem.client_message()
+        told.add(code)
 
 
 def _unavailable(segments: Sequence[str]) -> tuple[int, str]:

@@ -17,7 +17,7 @@ from gamay.rpc.frames import Buffer, Frame, Header, Kind
 from gamay.rpc.peer import Limits, Peer
 
 # looks without a sign of life before a server that was asked for one counts as gone
-_MISSED_MAX = 2
+_MISSED_MAX = 3
 
 
 class Channel:
@@ -37,7 +37,7 @@ class Channel:
         self._calls: dict[int, asyncio.Future[list[memoryview]]] = {}
         self._next_id = 1
         self._watch: asyncio.TimerHandle | None = None
-        self._pinged_s = 0.0
+        self._seen = -1
         self._missed = 0
         self.is_leaving = False
 
@@ -84,7 +84,7 @@ class Channel:
         answer: asyncio.Future[list[memoryview]] = loop.create_future()
         self._calls[number] = answer
         if self._watch is None:
-            self._watch = loop.call_later(self._limits.silence_s / 3, self._check_silence)
+            self._watch = loop.call_later(self._limits.silence_s / 4, self._check_silence)
         timer = loop.call_at(expires_s, self._expire, number)
         try:
             return await answer
@@ -161,18 +161,15 @@ class Channel:
         self._watch = None
         if not self._calls or peer is None or not peer.is_open:
             return
-        if peer.heard_s > self._pinged_s:
-            self._missed = 0
-        if self._missed or loop.time() - peer.heard_s >= self._limits.silence_s / 3:
-            # Looks are counted, not seconds: when this process stood still, what came meanwhile is read after this.
-            self._missed += 1
-            if self._missed > _MISSED_MAX:
-                peer.close(ConnectionLostError(f"it has been silent for {loop.time() - peer.heard_s:.1f} s"))
-                return
-            if self._missed == 1:
-                self._pinged_s = loop.time()
-                peer.send(Header(Kind.PING))
-        self._watch = loop.call_later(self._limits.silence_s / 3, self._check_silence)
+        # Looks are counted, not seconds: when this process stood still, what came meanwhile is read after this.
+        self._missed = self._missed + 1 if peer.num_received == self._seen else 0
+        self._seen = peer.num_received
+        if self._missed == 1:
+            peer.send(Header(Kind.PING))
+        elif self._missed > _MISSED_MAX:
+            peer.close(ConnectionLostError(f"it has been silent for {self._limits.silence_s:g} s"))
+            return
+        self._watch = loop.call_later(self._limits.silence_s / 4, self._check_silence)
 
 
 def _size(buffer: Buffer) -> int:

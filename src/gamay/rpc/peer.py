@@ -33,7 +33,7 @@ class Peer(asyncio.BufferedProtocol):
     """name: of this process. on_frame: takes what comes after the greeting. on_lost: called once, when the connection ends.
 
     All methods are to be called on the event loop of the connection. `greeted` is done when the other side has said hello;
-    `other` is what it said. `heard_s` is the loop's time when bytes came last.
+    `other` is what it said. `num_received` counts the bytes that came.
     """
 
     def __init__(self, name: str, limits: Limits, on_frame: OnFrame, on_lost: OnLost) -> None:
@@ -41,14 +41,13 @@ class Peer(asyncio.BufferedProtocol):
         self._reader = FrameReader(limits.frame_bytes)
         self._on_frame = on_frame
         self._on_lost = on_lost
-        self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._writable = asyncio.Event()
         self._writable.set()
         self._reason: RpcError | None = None
         self.other: Hello | None = None
-        self.heard_s = self._loop.time()
-        self.greeted: asyncio.Future[Hello] = self._loop.create_future()
+        self.num_received = 0
+        self.greeted: asyncio.Future[Hello] = asyncio.get_running_loop().create_future()
         self.ended = asyncio.Event()
         self.on_room: Callable[[bool], None] = lambda _: None
 
@@ -106,7 +105,7 @@ class Peer(asyncio.BufferedProtocol):
         return self._reader.space()
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.heard_s = self._loop.time()
+        self.num_received += nbytes
         try:
             for frame in self._reader.filled(nbytes):
                 self._take(frame)
