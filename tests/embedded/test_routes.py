@@ -115,7 +115,7 @@ def test_instances_of_a_table_follow_from_tags(trips: Any) -> None:
     assert rest.post("/tables/trips/assignInstances", params={"dryRun": "true"}).json() == shown
     parameters = {"oldInstanceId": server, "newInstanceId": server}
     answer = rest.post("/tables/trips/replaceInstance", params=parameters)
-    assert (answer.status_code, "DefaultTenant_OFFLINE" in answer.json()["error"]) == (400, True)
+    assert (answer.status_code, "follow from tags" in answer.json()["error"]) == (404, True)
 
 
 def test_minions_are_told_with_their_state(api: Any) -> None:

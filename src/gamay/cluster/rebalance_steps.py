@@ -98,13 +98,19 @@ def _offload(present: States, target: States) -> Counter[str]:
 
 
 def _next_instances(before: Sequence[str], after: Sequence[str], rules: StepRules, offload: Counter[str]) -> tuple[str, ...]:
-    """Return the instances of a segment after the next step: those that stay, as many leaving ones as needed, new ones."""
+    """Return the instances of a segment after the next step: those that stay, as many leaving ones as needed, new ones.
+
+    Where none need stay, one does until the new ones have come, unless disks are too small for both: a segment with one
+    replica is never away while it moves.
+    """
     common = [instance for instance in before if instance in after]
     leaving = sorted((i for i in before if i not in after), key=lambda i: (offload[i], i))
     kept = [*common, *leaving[: max(0, rules.available_min - len(common))]]
     if rules.low_disk and 0 < len(kept) < len(before):
         return tuple(kept)
     coming = sorted((i for i in after if i not in before), key=lambda i: (offload[i], i))
+    if not kept and not rules.low_disk:
+        return (*leaving[:1], *coming)
     return (*kept, *coming[: max(0, len(after) - len(kept))])
 
 

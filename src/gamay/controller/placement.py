@@ -41,11 +41,9 @@ class PlacementManager:
         value = encode(partitions.to_record())
         update(self.context.registry.store, paths.instance_partitions(partitions.name), lambda _: value)
 
-    def remove(self, table: str, kinds: Sequence[str]) -> None:
-        """Forget the stored instance partitions of some kinds of a table."""
-        config = self.tables.get(table)
-        for kind in kinds:
-            self.context.registry.store.delete(paths.instance_partitions(partitions_name(config, kind)))
+    def remove(self, config: TableConfig, kind: str) -> None:
+        """Forget the stored instance partitions of a kind; they follow from the config and tags again."""
+        self.context.registry.store.delete(paths.instance_partitions(partitions_name(config, kind)))
 
     def parse(self, document: Mapping[str, object]) -> InstancePartitions:
         """Return the instance partitions that a document describes; every instance must exist. Raises InvalidConfigError."""
@@ -89,7 +87,7 @@ class PlacementManager:
         return choose_partitions(name, table, wanted, instances, existing=existing, num_stream_partitions=streams)
 
     def settle(self, config: TableConfig) -> None:
-        """Store the instance partitions that a new table's config asks for, so that servers which join change nothing."""
+        """Store the instance partitions that a table's config asks for, so that servers which join change nothing."""
         for kind in [*self.kinds(config), *(tier.name for tier in config.tiers)]:
             if kind in config.instance_assignment and self.stored(partitions_name(config, kind)) is None:
                 self.store(self.computed(config, kind))
@@ -107,6 +105,7 @@ class PlacementManager:
         """Return the states of those segments that the ideal state lacks. Raises InvalidConfigError."""
         new = [name for name in names if name not in ideal.states]
         config = self.tables.get(table)
+        self.settle(config)
         kind = OFFLINE_KIND if config.table_type is TableType.OFFLINE else self.kinds(config)[-1]
         partitions = self.partitions(config, kind)
         records = {name: r for name in new if (r := self.context.registry.get_segment(table, name)) is not None}

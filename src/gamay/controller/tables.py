@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gamay.base.errors import ConflictError, GamayError, InvalidConfigError, NotFoundError, nearest
+from gamay.cluster import paths
 from gamay.cluster.assignment import servers_tagged
 from gamay.cluster.invariants import name_problem
 from gamay.cluster.records import Assignment
@@ -198,10 +199,21 @@ class TableManager:
         registry.delete_ideal_state(table)
         registry.delete_external_view(table)
         registry.delete_lineage(table)
+        self._delete_instance_partitions(table)
         for url in list(self.context.deep_store.urls(table)):
             self.context.deep_store.discard(url, until_ms)
         # Last, because they are what tells that files may be left when a crash comes in between.
         registry.delete_segments(table)
+
+    def _delete_instance_partitions(self, table: str) -> None:
+        """Forget what is stored for this table alone; tiers are shared with the table of the other type."""
+        raw, store = raw_table_name(table), self.context.registry.store
+        own = ("OFFLINE",) if table_type_of(table) is TableType.OFFLINE else ("CONSUMING", "COMPLETED")
+        names = {f"{raw}_{kind}" for kind in own}
+        if not any(raw_table_name(other) == raw and other != table for other in self.names()):
+            names |= {name for name in store.children(paths.INSTANCE_PARTITIONS) if name.startswith(f"{raw}__TIER__")}
+        for name in names:
+            store.delete(paths.instance_partitions(name))
 
     def _check_tenant(self, config: TableConfig) -> None:
         tag = server_tag(config)

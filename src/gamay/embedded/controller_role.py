@@ -11,7 +11,11 @@ from gamay.controller.context import ControllerContext, Servers
 from gamay.controller.deep_store import DeepStore
 from gamay.controller.lineage import ReplaceManager
 from gamay.controller.periodic import PeriodicTask, PeriodicTasks
+from gamay.controller.placement import PlacementManager
+from gamay.controller.rebalance import RebalanceManager
+from gamay.controller.relocation import SegmentRelocator
 from gamay.controller.repair import empty_work_dir, repair
+from gamay.controller.retention import RetentionManager
 from gamay.controller.schemas import SchemaManager
 from gamay.controller.segments import SegmentManager
 from gamay.controller.tables import TableManager
@@ -22,7 +26,10 @@ if TYPE_CHECKING:
 
 Sleep: TypeAlias = Callable[[float], object]
 
-_PURGE_S = 3600  # between removals of deleted segments whose retention is over
+# between runs of what the lead controller does from time to time
+_RETENTION_S = 6 * 3600
+_RELOCATION_S = 3600
+_REBALANCE_CHECK_S = 300
 
 
 class ControllerRole:
@@ -50,6 +57,8 @@ class ControllerRole:
         self.tables = TableManager(self.context, self.schemas)
         self.segments = SegmentManager(self.context, self.tables)
         self.replacements = ReplaceManager(self.context, self.segments)
+        self.placement = PlacementManager(self.context, self.tables)
+        self.rebalances = RebalanceManager(self.context, self.placement)
         self._views = ViewBuilder(lead_registry)
 
     def prepare(self, *, alone: bool) -> None:
@@ -64,13 +73,19 @@ class ControllerRole:
 
     def resign(self) -> None:
         """Let another controller do that."""
+        self.rebalances.stop()
         self._views.stop()
 
     def periodic_tasks(self, more: Sequence[PeriodicTask] = ()) -> PeriodicTasks:
         """Return what the lead controller does from time to time, and more that this process does."""
-        context = self.context
-        purge = PeriodicTask("RetentionManager", _PURGE_S, lambda: context.deep_store.purge(context.clock.now_ms()))
-        return PeriodicTasks([purge, *more], context.clock)
+        retention = RetentionManager(self.context, self.tables, self.segments)
+        relocator = SegmentRelocator(self.placement, self.rebalances)
+        own = [
+            PeriodicTask("RetentionManager", _RETENTION_S, retention.run),
+            PeriodicTask("SegmentRelocator", _RELOCATION_S, relocator.run),
+            PeriodicTask("RebalanceChecker", _REBALANCE_CHECK_S, self.rebalances.check),
+        ]
+        return PeriodicTasks([*own, *more], self.context.clock)
 
     def services(
         self, periodic: PeriodicTasks, is_ready: Callable[[], bool], sleep: Callable[[float], object]
@@ -80,6 +95,7 @@ class ControllerRole:
         from gamay.controller.instances import InstanceManager
         from gamay.controller.reload import ReloadManager
         from gamay.controller.table_documents import TableDocuments
+        from gamay.controller.tenant_rebalance import TenantRebalanceManager
         from gamay.controller.uploads import UploadManager
         from gamay.controller.writer import TableWriter
 
@@ -94,6 +110,9 @@ class ControllerRole:
             reloads=ReloadManager(self.context),
             writer=TableWriter(self.context, self.tables, self.segments),
             instances=InstanceManager(self.context, self.tables),
+            placement=self.placement,
+            rebalances=self.rebalances,
+            tenant_rebalances=TenantRebalanceManager(self.context, self.tables, self.rebalances),
             periodic=periodic,
             is_ready=is_ready,
             sleep=sleep,

@@ -84,6 +84,13 @@ DELETED_SEGMENTS_RETENTION = ClusterSetting(
     "how long copies of deleted segments are kept; 0 or less: not at all",
     _is_whole,
 )
+RETENTION_BY_CREATION_TIME = ClusterSetting(
+    "controller.retentionManager.enableCreationTimeFallback",
+    "true or false",
+    "false",
+    "segments without a believable end time are kept by the time of their creation, not for ever",
+    _is_flag,
+)
 SEGMENT_COMMIT_TIMEOUT = ClusterSetting(
     "controller.realtime.segment.commit.timeoutSeconds",
     "a whole number greater than 0",
@@ -192,6 +199,7 @@ CLUSTER_SETTINGS = (
     QUERY_LIMIT_OVERRIDE,
     NULL_HANDLING,
     DELETED_SEGMENTS_RETENTION,
+    RETENTION_BY_CREATION_TIME,
     SEGMENT_COMMIT_TIMEOUT,
     SEGMENT_COMPLETION_TIME,
     CONSUMING_SEGMENT_CONSISTENCY,

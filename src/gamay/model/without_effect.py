@@ -53,14 +53,9 @@ def _unbuilt(where: str, what: str) -> str:
 
 
 def _unused_sections(config: TableConfig) -> Iterator[str]:
-    segments = config.segments
     unused = {
-        "segmentsConfig.retentionTimeUnit and retentionTimeValue": segments.retention_time_value is not None,
         "quota.storage": config.quota.storage is not None,
         "task": config.task is not None and bool(config.task.task_types),
-        "tierConfigs": bool(config.tiers),
-        "instanceAssignmentConfigMap": bool(config.instance_assignment),
-        "segmentAssignmentConfigMap": bool(config.segment_assignment),
         "isDimTable": config.is_dim_table,
         "tunerConfigs": bool(config.tuners),
         "tableSamplers": bool(config.samplers),

@@ -13,10 +13,12 @@ from gamay.base.errors import GamayError
 from gamay.controller.api.cluster import cluster_router, instance_router, live_broker_router
 from gamay.controller.api.instance_changes import instance_change_router
 from gamay.controller.api.loggers import logger_router
+from gamay.controller.api.partitions import partition_router
 from gamay.controller.api.periodic import periodic_router
 from gamay.controller.api.process import process_router
 from gamay.controller.api.queries import query_router
 from gamay.controller.api.realtime_status import realtime_status_router
+from gamay.controller.api.rebalance import rebalance_router
 from gamay.controller.api.schemas import schema_router
 from gamay.controller.api.segment_changes import segment_change_router
 from gamay.controller.api.segment_checks import segment_check_router
@@ -53,6 +55,8 @@ def create_app(services: Services) -> FastAPI:
         segment_read_router(services),
         instance_router(services),
         instance_change_router(services),
+        rebalance_router(services),
+        partition_router(services),
         tenant_router(services),
         periodic_router(services),
         cluster_router(services),

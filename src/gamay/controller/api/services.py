@@ -12,11 +12,14 @@ from gamay.controller.context import ControllerContext
 from gamay.controller.instances import InstanceManager
 from gamay.controller.lineage import ReplaceManager
 from gamay.controller.periodic import PeriodicTasks
+from gamay.controller.placement import PlacementManager
+from gamay.controller.rebalance import RebalanceManager
 from gamay.controller.reload import ReloadManager
 from gamay.controller.schemas import SchemaManager
 from gamay.controller.segments import SegmentManager
 from gamay.controller.table_documents import TableDocuments
 from gamay.controller.tables import TableManager
+from gamay.controller.tenant_rebalance import TenantRebalanceManager
 from gamay.controller.uploads import UploadManager
 from gamay.controller.writer import TableWriter
 from gamay.model.parse import Parsed, load_json
@@ -38,6 +41,9 @@ class Services:
     reloads: ReloadManager
     writer: TableWriter
     instances: InstanceManager
+    placement: PlacementManager
+    rebalances: RebalanceManager
+    tenant_rebalances: TenantRebalanceManager
     periodic: PeriodicTasks
     is_ready: Callable[[], bool]
     sleep: Callable[[float], object]

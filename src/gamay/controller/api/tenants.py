@@ -59,13 +59,6 @@ def tenant_router(services: Services) -> APIRouter:
         tenants = {t: c.tenants.broker if by_broker else server_tag(c).rpartition("_")[0] for t, c in configs.items()}
         return {"tables": [table for table, tenant in tenants.items() if tenant == name]}
 
-    @router.get("/tenants/{name}/instancePartitions", summary="Show which servers of a tenant hold which partitions")
-    def partitions(name: str, kind: PartitionKind) -> dict[str, Any]:
-        servers = _servers(services, name, partition_table_type(kind))
-        if not servers:
-            raise NotFoundError(f"Failed to find {kind} servers of tenant: {name}")
-        return instance_partitions(f"{name}_{kind.upper()}", servers)
-
     return router
 
 

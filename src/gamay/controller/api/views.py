@@ -10,7 +10,6 @@ from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.cluster.records import Assignment, Role
 from gamay.cluster.views import segment_status
 from gamay.controller.api.services import Services
-from gamay.controller.api.tenants import instance_partitions, partition_table_type
 from gamay.controller.sizes import UNKNOWN, table_size, told_sizes
 from gamay.controller.tables import server_tag
 from gamay.model.table_name import TableType, table_type_of
@@ -19,9 +18,7 @@ TypeParam = Annotated[str | None, Query(alias="type", description="OFFLINE or RE
 TableTypeParam = Annotated[str | None, Query(alias="tableType", description="OFFLINE or REALTIME")]
 SegmentNames = Annotated[str, Query(alias="segmentNames", description="By commas")]
 Columns = Annotated[list[str], Query(alias="columns", default_factory=list, description="Names, or * for all")]
-PartitionKind = Annotated[str | None, Query(alias="type", description="OFFLINE, CONSUMING or COMPLETED")]
 
-_PARTITION_KINDS = {"OFFLINE": ("OFFLINE",), "REALTIME": ("CONSUMING", "COMPLETED")}
 _HEALTHY = {"ingestionState": "HEALTHY", "errorMessage": ""}
 
 
@@ -75,40 +72,13 @@ def view_router(services: Services) -> APIRouter:
             "server": [{"tableType": _slot(t).lower(), "instances": _servers_of(services, t)} for t in found],
         }
 
-    _placement_routes(router, services)
+    _debug_routes(router, services)
     _content_routes(router, services)
     return router
 
 
-def _placement_routes(router: APIRouter, services: Services) -> None:
+def _debug_routes(router: APIRouter, services: Services) -> None:
     tables, registry = services.tables, services.context.registry
-
-    @router.get("/tables/{table}/instancePartitions", summary="Show which servers hold which partitions of a table")
-    @router.post("/tables/{table}/assignInstances", summary="Show which servers hold which partitions: it follows from tags")
-    def partitions(table: str, kind: PartitionKind = None) -> dict[str, Any]:
-        shown = {}
-        for typed in tables.resolve(table):
-            for name in [kind.upper()] if kind else _PARTITION_KINDS[_slot(typed)]:
-                if partition_table_type(name).value == _slot(typed):
-                    shown[name] = instance_partitions(typed, _servers_of(services, typed))
-        if not shown:
-            raise NotFoundError(f"Failed to find the {kind} instance partitions of table: {table}")
-        return shown
-
-    @router.post("/tables/{table}/replaceInstance", summary="Refused: which servers a table has follows from their tags")
-    def replace_instance(
-        table: str,
-        old: Annotated[str, Query(alias="oldInstanceId")],
-        new: Annotated[str, Query(alias="newInstanceId")],
-    ) -> None:
-        typed = tables.resolve_one(table)
-        for name in (old, new):
-            services.instances.get(name)
-        tag = server_tag(tables.get(typed))
-        raise InvalidConfigError(
-            f"The servers of table {typed} are those with the tag {tag}: give it to {new} and take it from {old} with "
-            f"PUT /instances/<name>/updateTags"
-        )
 
     @router.get("/debug/segments/{table}/{segment}", tags=["Debug"], summary="Show the state of a segment, with errors")
     def debug_segment(table: str, segment: str) -> dict[str, Any]:

@@ -1,0 +1,82 @@
+"""REST: rebalancing tables and tenants."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+
+from gamay.base.errors import NotFoundError
+from gamay.controller.api.services import Services, body_docs, optional_json_body
+from gamay.controller.rebalance_options import RebalanceOptions
+
+RequiredType = Annotated[str, Query(alias="type", description="OFFLINE or REALTIME")]
+Tables = Annotated[str, Query(description="Typed names, by commas")]
+_TENANT_PARAMETERS = ("degreeOfParallelism", "includeTables", "excludeTables", "verboseResult")
+_OPTIONS_HELP = "Options beside type: " + ", ".join(RebalanceOptions().to_json())
+
+
+def rebalance_router(services: Services) -> APIRouter:
+    """Return the routes."""
+    router = APIRouter(tags=["Rebalance"])
+    tables, rebalances = services.tables, services.rebalances
+
+    @router.post("/tables/{table}/rebalance", summary="Move segments to where they should be", description=_OPTIONS_HELP)
+    def rebalance(request: Request, table: str, table_type: RequiredType) -> dict[str, Any]:
+        given = {name: value for name, value in request.query_params.items() if name != "type"}
+        options = RebalanceOptions.parse(given)
+        return rebalances.rebalance(tables.resolve_one(table, table_type), options).to_json()
+
+    @router.delete("/tables/{table}/rebalance", summary="End the rebalances of a table after their present step")
+    def cancel(table: str, table_type: RequiredType) -> list[str]:
+        return rebalances.cancel(tables.resolve_one(table, table_type))
+
+    @router.get("/rebalanceStatus/{job_id}", summary="Tell how far a rebalance is")
+    def status(job_id: str) -> dict[str, Any]:
+        return rebalances.status(job_id)
+
+    @router.get("/tenants/rebalanceStatus/{job_id}", summary="Tell how far the rebalance of a tenant is")
+    def tenant_status(job_id: str) -> dict[str, Any]:
+        return services.tenant_rebalances.status(job_id)
+
+    @router.delete("/tenants/rebalance/{job_id}", summary="End the rebalance of a tenant")
+    def cancel_tenant(job_id: str) -> dict[str, Any]:
+        services.tenant_rebalances.cancel(job_id)
+        return {"status": f"Successfully cancelled tenant rebalance job: {job_id}"}
+
+    @router.get("/tenants/{name}/rebalanceJobs", summary="List the rebalances of a tenant")
+    def tenant_jobs(name: str) -> dict[str, Any]:
+        return dict(services.tenant_rebalances.jobs(name))
+
+    @router.post(
+        "/tenants/{name}/rebalance",
+        summary="Rebalance all tables of a tenant",
+        description=_OPTIONS_HELP,
+        openapi_extra=body_docs("Options as for one table", {"minAvailableReplicas": -1}),
+    )
+    def rebalance_tenant(
+        request: Request,
+        name: str,
+        document: Annotated[dict[str, Any], Depends(optional_json_body)],
+        parallel: Annotated[int, Query(alias="degreeOfParallelism", ge=1)] = 1,
+        include: Annotated[str, Query(alias="includeTables", description="Typed names, by commas")] = "",
+        exclude: Annotated[str, Query(alias="excludeTables", description="Typed names, by commas")] = "",
+        verbose: Annotated[bool, Query(alias="verboseResult")] = False,
+    ) -> dict[str, Any]:
+        given = {key: value for key, value in request.query_params.items() if key not in _TENANT_PARAMETERS}
+        included, excluded = _names(include), _names(exclude)
+        known = set(tables.names())
+        if missing := [table for table in (*included, *excluded) if table not in known]:
+            raise NotFoundError(f"Table {', '.join(missing)} not found")
+        return services.tenant_rebalances.rebalance(
+            name,
+            RebalanceOptions.parse({**document, **given}),
+            include=included,
+            exclude=excluded,
+            parallel=parallel,
+            verbose=verbose,
+        )
+
+    return router
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]

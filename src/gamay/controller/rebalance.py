@@ -1,0 +1,390 @@
+"""Moving the segments of a table to the servers where they should be, while queries go on.
+
+A rebalance works out the target once, then changes the ideal state step by step (`gamay.cluster.rebalance_steps`), each time
+after the servers have done the step before. Every change is a compare-and-set on the ideal state; when others changed it
+meanwhile, the target is worked out anew. A controller that dies leaves the ideal state between two steps, where as many
+replicas are available as at any time; the checker starts the rebalance again.
+"""
+
+import logging
+import threading
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from gamay.base.errors import ConflictError, GamayError, InvalidConfigError, NotFoundError
+from gamay.cluster.instance_partitions import InstancePartitions
+from gamay.cluster.rebalance_steps import States, StepRules, available_min, next_step
+from gamay.cluster.records import ERROR, OFFLINE, Assignment, SegmentRecord
+from gamay.cluster.table_target import TablePlan, target_states, tier_of
+from gamay.controller.context import ControllerContext
+from gamay.controller.placement import PlacementManager
+from gamay.controller.rebalance_jobs import RebalanceJob, RebalanceJobs
+from gamay.controller.rebalance_options import RebalanceOptions
+from gamay.controller.rebalance_report import moves_left, moves_summary, progress
+
+_log = logging.getLogger(__name__)
+_SHOWN_DESCRIPTION = 4_000
+
+
+class _CancelledError(Exception):
+    """The rebalance was asked to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceResult:
+    """How a rebalance stands. target: None when it could not be worked out."""
+
+    job_id: str
+    status: str
+    description: str
+    partitions: tuple[tuple[str, InstancePartitions], ...] = ()
+    target: States | None = None
+    summary: dict[str, Any] | None = None
+    checks: dict[str, Any] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the answer of the REST interface."""
+        tiers = {kind: part for kind, part in self.partitions if part.name.endswith(f"__TIER__{kind}")}
+        plain = {kind: part for kind, part in self.partitions if kind not in tiers}
+        return {
+            "jobId": self.job_id,
+            "status": self.status,
+            "description": self.description,
+            "instanceAssignment": {kind: _shown(part) for kind, part in plain.items()} or None,
+            "tierInstanceAssignment": {kind: _shown(part) for kind, part in tiers.items()} or None,
+            "segmentAssignment": self.target,
+            "preChecksResult": self.checks,
+            "rebalanceSummaryResult": self.summary,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Aim:
+    """Where a rebalance goes. seen: the ideal state that the target was worked out from, or what a step has made of it."""
+
+    plan: TablePlan
+    target: States
+    seen: States
+    rules: StepRules
+
+
+class RebalanceManager:
+    """The rebalances of all tables; each runs on a thread of its own, one for a table."""
+
+    def __init__(self, context: ControllerContext, placement: PlacementManager) -> None:
+        self._context = context
+        self._placement = placement
+        self._lock = threading.Lock()
+        self._jobs = RebalanceJobs(context.registry)
+        self._running: dict[str, tuple[RebalanceJob, threading.Event]] = {}
+
+    # requests
+
+    def rebalance(self, table: str, options: RebalanceOptions) -> RebalanceResult:
+        """Work out a rebalance and, unless it is a dry run, begin it.
+
+        Raises NotFoundError for an unknown table, ConflictError while another one runs; what else is wrong is told by the
+        result, with the status FAILED.
+        """
+        job = RebalanceJob(self._context.ids.new(), table, options, 1, self._context.clock.now_ms())
+        ideal = self._context.registry.must_get_ideal_state(table)
+        with self._lock:
+            if table in self._running and not options.dry_run:
+                raise ConflictError(f"Table {table} is being rebalanced by the job {self._running[table][0].id}")
+        try:
+            result, aim = self._worked_out(job, ideal)
+        except GamayError as error:
+            return RebalanceResult(job.id, "FAILED", str(error))
+        if options.dry_run or result.status != "IN_PROGRESS":
+            return result
+        return self._begin(job, result, aim)
+
+    def cancel(self, table: str) -> list[str]:
+        """Ask the rebalances of a table to end after the present step; return the ids of their jobs."""
+        with self._lock:
+            if table not in self._running:
+                return []
+            job, stopped = self._running[table]
+            stopped.set()
+            return [job.id]
+
+    def status(self, job_id: str) -> dict[str, Any]:
+        """Return how far a job is. Raises NotFoundError."""
+        return self._jobs.status(job_id, self._context.clock.now_ms())
+
+    def jobs(self, table: str) -> dict[str, dict[str, str]]:
+        """Return the fields of all jobs of a typed table, by id."""
+        return self._jobs.fields(table)
+
+    def check(self) -> None:
+        """Begin rebalances again that died with their controller, as often as they allow; others of them are over."""
+        now_ms = self._context.clock.now_ms()
+        for job, heard_ms in list(self._jobs.unfinished()):
+            with self._lock:
+                is_here = any(running.id == job.id for running, _ in self._running.values())
+            silent_ms = now_ms - heard_ms
+            if is_here or silent_ms < job.options.heartbeat_timeout_in_ms:
+                continue
+            _log.warning("rebalance %s of %s has not been heard of for %d s", job.id, job.table, silent_ms // 1000)
+            self._note(job, "ABORTED", "The controller that ran this rebalance has gone", None)
+            if job.attempt < job.options.max_attempts:
+                self._retry(job)
+
+    def stop(self) -> None:
+        """Ask all rebalances to end."""
+        with self._lock:
+            for _, stopped in self._running.values():
+                stopped.set()
+
+    # working out
+
+    def _worked_out(self, job: RebalanceJob, ideal: Assignment) -> tuple[RebalanceResult, _Aim]:
+        options = job.options
+        if not ideal.enabled and not options.downtime:
+            raise InvalidConfigError(f"Table {job.table} is switched off; rebalance it with downtime=true")
+        changed = self._partitions(job) if options.reassign_instances else []
+        aim = self._aim(job, ideal, changed)
+        partitions = tuple(sorted(aim.plan.partitions.items()))
+        moved = not _same(aim.target, ideal.states)
+        reassigned = any(self._placement.stored(part.name) != part for part in changed)
+        if moved:
+            status, text = "IN_PROGRESS", "Rebalance is in progress"
+        else:
+            status = "DONE" if reassigned else "NO_OP"
+            text = "Instance partitions changed, no segment moves" if reassigned else "Table is already balanced"
+        if options.dry_run and moved:
+            status, text = "DONE", "Dry run: this is what would be done"
+        elif not options.dry_run:
+            for part in changed:
+                self._placement.store(part)
+        summary = None if options.disable_summary else moves_summary(ideal.states, aim.target, aim.plan.records)
+        checks = self._checks(job, aim) if options.pre_checks else None
+        return RebalanceResult(job.id, status, text, partitions, aim.target, summary, checks), aim
+
+    def _partitions(self, job: RebalanceJob) -> list[InstancePartitions]:
+        """Return the instance partitions that the table's config asks for now; tables without such config have none."""
+        config = self._placement.tables.get(job.table)
+        movement = job.options.minimize_data_movement
+        changed = []
+        for kind in [*self._placement.kinds(config), *(tier.name for tier in config.tiers)]:
+            wanted = config.instance_assignment.get(kind)
+            if wanted is None:
+                continue
+            stay = wanted.minimize_data_movement if movement == "DEFAULT" else movement == "ENABLE"
+            stay = stay and not job.options.bootstrap
+            present = self._placement.computed(config, kind)
+            stored = self._placement.stored(present.name)
+            changed.append(self._placement.computed(config, kind, existing=stored) if stay and stored else present)
+        return changed
+
+    def _aim(self, job: RebalanceJob, ideal: Assignment, changed: list[InstancePartitions]) -> _Aim:
+        plan = self._placement.plan(job.table, changed)
+        if job.options.update_target_tier and not job.options.dry_run:
+            plan = self._stamp_tiers(plan)
+        target = target_states(
+            plan, ideal.states, include_consuming=job.options.include_consuming, bootstrap=job.options.bootstrap
+        )
+        least = 0 if job.options.downtime else available_min(job.options.min_available_replicas, ideal.states, target)
+        self._check_copies(job, plan, ideal.states, target, least)
+        rules = StepRules(
+            least,
+            None if job.options.batch_size_per_server < 0 else job.options.batch_size_per_server,
+            job.options.low_disk_mode,
+            plan.is_strict or plan.config.routing.instance_selector_type == "strictReplicaGroup",
+        )
+        return _Aim(plan, target, ideal.states, rules)
+
+    def _check_copies(self, job: RebalanceJob, plan: TablePlan, present: States, target: States, least: int) -> None:
+        """A segment whose only copies are on servers must not lose all of them at once."""
+        if least > 0 or job.options.allow_peer_download_data_loss:
+            return
+        for segment, after in target.items():
+            record = plan.records.get(segment)
+            alone = record is not None and record.complete and not record.download_url
+            if alone and not set(present[segment]) & set(after):
+                raise InvalidConfigError(
+                    f"segment {segment} has no copy in the deep store, and no server that has it would keep it; "
+                    "wait until it is uploaded, raise minAvailableReplicas, or allow allowPeerDownloadDataLoss=true"
+                )
+
+    def _stamp_tiers(self, plan: TablePlan) -> TablePlan:
+        """Write into the records on which tier segments should be, so that servers load them as that tier says."""
+        records = dict(plan.records)
+        for name, record in plan.records.items():
+            stamped = record.with_changes(tier=tier_of(record, plan.config.tiers, plan.now_ms) or "")
+            if record.complete and record != stamped:
+                self._context.registry.update_segment(plan.config.typed_name, name, partial(_on_tier, tier=stamped.tier))
+                records[name] = stamped
+        return replace(plan, records=records)
+
+    def _checks(self, job: RebalanceJob, aim: _Aim) -> dict[str, Any]:
+        config = aim.plan.config
+        servers = {server for states in aim.seen.values() for server in states}
+        stale = sorted(server for server in servers if self._has_stale(server, job.table))
+        keeps = any(wanted.minimize_data_movement for wanted in config.instance_assignment.values())
+        keeps = keeps or job.options.minimize_data_movement == "ENABLE"
+        return {
+            "needReloadStatus": _check(
+                not stale,
+                "No server has segments to reload" if not stale else f"Reload the table first: {', '.join(stale)} need it",
+            ),
+            "isMinimizeDataMovement": _check(
+                keeps or not config.instance_assignment,
+                "Instances keep their places as far as possible" if keeps else "minimizeDataMovement is not enabled",
+            ),
+            "rebalanceConfigOptions": _check(
+                not (job.options.downtime and config.replication > 1),
+                "downtime=true takes segments away that have other replicas"
+                if job.options.downtime and config.replication > 1
+                else "All rebalance parameters look good",
+            ),
+        }
+
+    def _has_stale(self, server: str, table: str) -> bool:
+        try:
+            return bool(self._context.servers.stale_segments(server, table))
+        except NotFoundError:
+            return False
+
+    # the work
+
+    def _begin(self, job: RebalanceJob, result: RebalanceResult, aim: _Aim) -> RebalanceResult:
+        with self._lock:
+            if job.table in self._running:
+                raise ConflictError(f"Table {job.table} is being rebalanced by the job {self._running[job.table][0].id}")
+            stopped = threading.Event()
+            self._running[job.table] = job, stopped
+        self._note(job, "IN_PROGRESS", result.description, aim)
+        if job.options.downtime:
+            self._run(job, aim, stopped)
+            told = self.status(job.id)["tableRebalanceProgressStats"]
+            return replace(result, status=told["status"], description=told["completionStatusMsg"])
+        threading.Thread(target=self._run, args=(job, aim, stopped), name=f"rebalance-{job.table}", daemon=True).start()
+        return result
+
+    def _run(self, job: RebalanceJob, aim: _Aim, stopped: threading.Event) -> None:
+        status, text = "FAILED", ""
+        try:
+            aim = self._move(job, aim, stopped)
+            status, text = "DONE", "Rebalance succeeded"
+        except _CancelledError:
+            status, text = "CANCELLED", "Rebalance was cancelled; what was moved stays where it is"
+        except GamayError as error:
+            text = str(error)
+        except Exception as error:
+            _log.exception("rebalance %s of %s failed", job.id, job.table)
+            status, text = "UNKNOWN_ERROR", f"Rebalance failed for a reason that is a defect of Gamay: {error!r}"
+            raise
+        finally:
+            with self._lock:
+                self._running.pop(job.table, None)
+            _log.info("rebalance %s of %s: %s %s", job.id, job.table, status, text)
+            self._note(job, status, text, aim)
+
+    def _move(self, job: RebalanceJob, aim: _Aim, stopped: threading.Event) -> _Aim:
+        """Take step after step until the ideal state is the target."""
+        downtime = job.options.downtime
+        while True:
+            if not downtime:
+                self._await_view(job, aim, stopped)
+            aim = self._step(job, aim)
+            self._note(job, "IN_PROGRESS", "Rebalance is in progress", aim)
+            if _same(aim.seen, {**aim.seen, **aim.target}):
+                if not downtime:
+                    self._await_view(job, aim, stopped)
+                return aim
+
+    def _step(self, job: RebalanceJob, aim: _Aim) -> _Aim:
+        """Write the next ideal state; return the aim from there, another one when the ideal state was changed by others."""
+        made: list[_Aim] = []
+
+        def change(ideal: Assignment) -> Assignment:
+            current = aim if _same(ideal.states, aim.seen) else self._aim(job, ideal, [])
+            target = {segment: states for segment, states in current.target.items() if segment in ideal.states}
+            states = {**ideal.states, **target} if job.options.downtime else next_step(ideal.states, target, current.rules)
+            made.append(replace(current, seen=states))
+            return replace(ideal, states=states)
+
+        self._context.registry.update_ideal_state(job.table, change)
+        return made[-1]
+
+    def _await_view(self, job: RebalanceJob, aim: _Aim, stopped: threading.Event) -> None:
+        """Wait until servers have done what the ideal state says; the time limit begins anew with every segment.
+
+        Raises _CancelledError, GamayError for a segment that cannot be loaded or when nothing more happens.
+        """
+        clock, options = self._context.clock, job.options
+        limit_s = options.external_view_stabilization_timeout_in_ms / 1000
+        fewest, since_s, noted_s = None, clock.monotonic_s(), clock.monotonic_s()
+        while True:
+            missing, failed = self._differences(job.table, aim)
+            if failed and not options.best_efforts:
+                raise ConflictError(f"Segments of {job.table} are in the ERROR state: {', '.join(failed[:5])}")
+            if not missing:
+                return
+            if fewest is None or missing < fewest:
+                fewest, since_s = missing, clock.monotonic_s()
+            if clock.monotonic_s() - since_s > limit_s:
+                if options.best_efforts:
+                    return
+                raise ConflictError(f"{missing} replicas of {job.table} have not come for {limit_s:.0f} s")
+            if clock.monotonic_s() - noted_s > options.heartbeat_interval_in_ms / 1000:
+                noted_s = clock.monotonic_s()
+                self._note(job, "IN_PROGRESS", f"Waiting for {missing} replicas", aim)
+            if stopped.wait(options.external_view_check_interval_in_ms / 1000):
+                raise _CancelledError
+
+    def _differences(self, table: str, aim: _Aim) -> tuple[int, list[str]]:
+        """Return how many replicas are not as the ideal state says, and the segments that cannot be loaded."""
+        view = self._context.registry.get_external_view(table)
+        actual = {} if view is None else view.states
+        missing, failed = 0, []
+        for segment, states in aim.seen.items():
+            there = actual.get(segment, {})
+            for instance, state in states.items():
+                if there.get(instance) == ERROR and state not in (ERROR, OFFLINE):
+                    failed.append(segment)
+                elif state != OFFLINE and there.get(instance) != state:
+                    missing += 1
+            missing += sum(instance not in states for instance in there)
+        return missing, failed
+
+    # records of jobs
+
+    def _retry(self, old: RebalanceJob) -> None:
+        job = RebalanceJob(self._context.ids.new(), old.table, old.options, old.attempt + 1, self._context.clock.now_ms())
+        try:
+            ideal = self._context.registry.must_get_ideal_state(job.table)
+            result, aim = self._worked_out(job, ideal)
+            if result.status == "IN_PROGRESS":
+                self._begin(job, result, aim)
+        except GamayError as error:
+            _log.warning("rebalance of %s cannot be tried again: %s", old.table, error)
+
+    def _note(self, job: RebalanceJob, status: str, text: str, aim: _Aim | None) -> None:
+        now_ms = self._context.clock.now_ms()
+        view = self._context.registry.get_external_view(job.table)
+        told = progress(status, text[:_SHOWN_DESCRIPTION], job.started_ms, now_ms)
+        if aim is not None:
+            told |= {
+                "externalViewToIdealStateConvergence": moves_left({} if view is None else view.states, aim.seen),
+                "currentToTargetConvergence": moves_left(aim.seen, aim.target),
+            }
+        self._jobs.write(job, told)
+
+
+def _on_tier(record: SegmentRecord | None, tier: str) -> SegmentRecord | None:
+    return None if record is None else record.with_changes(tier=tier)
+
+
+def _same(left: States, right: States) -> bool:
+    return left.keys() == right.keys() and all(dict(left[segment]) == dict(right[segment]) for segment in left)
+
+
+def _shown(partitions: InstancePartitions) -> dict[str, Any]:
+    return {"instancePartitionsName": partitions.name, "partitionToInstancesMap": partitions.to_map()}
+
+
+def _check(passed: bool, message: str) -> dict[str, str]:
+    return {"preCheckStatus": "PASS" if passed else "WARN", "message": message}

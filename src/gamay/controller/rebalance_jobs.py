@@ -1,0 +1,82 @@
+"""The records of rebalances in the metadata store, where every controller finds them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from gamay.base.errors import NotFoundError
+from gamay.cluster import paths
+from gamay.cluster.registry import Registry
+from gamay.cluster.store import update
+from gamay.cluster.znrecord import ZNRecord, decode, encode
+from gamay.controller.rebalance_options import RebalanceOptions
+
+_JOBS = f"/{paths.CLUSTER_NAME}/PROPERTYSTORE/CONTROLLER_JOBS/TABLE_REBALANCE"
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceJob:
+    """One attempt at a rebalance. attempt: from 1."""
+
+    id: str
+    table: str
+    options: RebalanceOptions
+    attempt: int
+    started_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceJobs:
+    """All rebalances that there were."""
+
+    registry: Registry
+
+    def write(self, job: RebalanceJob, told: Mapping[str, Any]) -> None:
+        """Create or replace a job's record. told: its progress."""
+        context = {"jobId": job.id, "attemptId": job.attempt, "config": job.options.to_json()}
+        simple = {
+            "jobId": job.id,
+            "jobType": "TABLE_REBALANCE",
+            "tableName": job.table,
+            "submissionTimeMs": str(job.started_ms),
+            "REBALANCE_PROGRESS_STATS": orjson.dumps(dict(told)).decode(),
+            "REBALANCE_CONTEXT": orjson.dumps(context).decode(),
+        }
+        value = encode(ZNRecord(job.id, simple))
+        update(self.registry.store, f"{_JOBS}/{job.id}", lambda _: value)
+
+    def fields(self, table: str) -> dict[str, dict[str, str]]:
+        """Return the records of the jobs of a typed table, by id."""
+        found = {job_id: self._fields(job_id) for job_id in self.registry.store.children(_JOBS)}
+        return {job_id: simple for job_id, simple in found.items() if simple is not None and simple["tableName"] == table}
+
+    def status(self, job_id: str, now_ms: int) -> dict[str, Any]:
+        """Return how far a job is, as clients are told. Raises NotFoundError."""
+        simple = self._fields(job_id)
+        if simple is None:
+            raise NotFoundError(f"Failed to find controller job id: {job_id}")
+        return {
+            "tableRebalanceProgressStats": orjson.loads(simple["REBALANCE_PROGRESS_STATS"]),
+            "timeElapsedSinceStartInSeconds": (now_ms - int(simple["submissionTimeMs"])) // 1000,
+            "tableRebalanceContext": orjson.loads(simple["REBALANCE_CONTEXT"]),
+        }
+
+    def unfinished(self) -> Iterator[tuple[RebalanceJob, int]]:
+        """Yield the jobs that have not ended, and when each was heard of last, in milliseconds."""
+        for job_id in self.registry.store.children(_JOBS):
+            simple = self._fields(job_id)
+            if simple is None:
+                continue
+            told, context = orjson.loads(simple["REBALANCE_PROGRESS_STATS"]), orjson.loads(simple["REBALANCE_CONTEXT"])
+            if told["status"] == "IN_PROGRESS":
+                options = RebalanceOptions.parse(context["config"])
+                job = RebalanceJob(
+                    job_id, simple["tableName"], options, int(context["attemptId"]), int(simple["submissionTimeMs"])
+                )
+                yield job, int(told["heartbeatMs"])
+
+    def _fields(self, job_id: str) -> dict[str, str] | None:
+        node = self.registry.store.get(f"{_JOBS}/{job_id}")
+        return None if node is None else decode(node.value).simple
