@@ -50,6 +50,14 @@ def partition_router(services: Services) -> APIRouter:
             placement.remove(config, name)
         return {"status": "Instance partitions removed"}
 
+    _choice_routes(router, services)
+    _tenant_routes(router, services)
+    return router
+
+
+def _choice_routes(router: APIRouter, services: Services) -> None:
+    placement = services.placement
+
     @router.post("/tables/{table}/assignInstances", summary="Choose the servers of a table anew, as its config asks")
     def assign(
         table: str, kind: PartitionKind = None, dry_run: Annotated[bool, Query(alias="dryRun")] = False
@@ -84,6 +92,10 @@ def partition_router(services: Services) -> APIRouter:
             placement.store(partitions)
         return {name: _shown(partitions) for name, partitions in changed.items()}
 
+
+def _tenant_routes(router: APIRouter, services: Services) -> None:
+    placement = services.placement
+
     @router.get("/tenants/{name}/instancePartitions", tags=["Tenant"], summary="Show which servers of a tenant hold what")
     def of_tenant(name: str, kind: Annotated[str, Query(alias="instancePartitionType")]) -> dict[str, Any]:
         stored = placement.stored(f"{name}_{kind.upper()}")
@@ -110,8 +122,6 @@ def partition_router(services: Services) -> APIRouter:
         given = replace(placement.parse({"instancePartitionsName": name, **document}), name=f"{name}_{kind.upper()}")
         placement.store(given)
         return _shown(given)
-
-    return router
 
 
 def _kinds(services: Services, table: str, kind: str | None) -> Iterator[tuple[TableConfig, str]]:
