@@ -70,7 +70,7 @@ class Team:
             SYSTEM_CLOCK,
             RANDOM_IDS,
         )
-        self.controller.prepare()
+        self.controller.prepare(alone=True)
         self.controller.lead()
         self.rebalances = self.controller.rebalances
         self.servers: dict[str, ServerRole] = {}
