@@ -14,6 +14,22 @@ Controller = Annotated[str, typer.Option(help="The controller to talk to.")]
 LOCAL = "http://localhost:9000"
 
 
+cluster_app = typer.Typer(help="Look at the cluster as a whole.", no_args_is_help=True)
+app.add_typer(cluster_app, name="cluster")
+
+
+@cluster_app.command("status")
+def cluster_status(controller: Controller = LOCAL) -> None:
+    """Tell what is wrong, in words, and what to do; status 1 when users feel it."""
+    status, problems = _client(controller).cluster_status()
+    typer.echo(status)
+    for problem in problems:
+        typer.echo(f"{problem['severity']:<9} {problem['subject']}: {problem['problem']}")
+        typer.echo(f"          to do: {problem['advice']}")
+    if status == "BAD":
+        raise typer.Exit(1)
+
+
 def _client(url: str) -> Any:
     from gamay.client.controller import ControllerClient
 

@@ -27,6 +27,11 @@ class ControllerClient(HttpService):
         """Return the versions of the controller's components."""
         return dict(self.json("GET", "/version"))
 
+    def cluster_status(self) -> tuple[str, list[dict[str, str]]]:
+        """Return GOOD, DEGRADED or BAD, and what is wrong: `{"severity", "subject", "problem", "advice"}` each."""
+        answer = self.json("GET", "/cluster/status")
+        return str(answer["status"]), list(answer["problems"])
+
     def live_brokers(self) -> tuple[dict[str, list[dict[str, Any]]], dict[str, list[dict[str, Any]]]]:
         """Return the live brokers by tenant and by typed table: `{"instanceName", "host", "port", "grpcPort"}`."""
         answer = self.json("GET", "/v2/brokers", params={"state": "ONLINE"})

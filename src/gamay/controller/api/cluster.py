@@ -16,6 +16,7 @@ from gamay.cluster.znrecord import decode
 from gamay.cluster.zookeeper_session import Names
 from gamay.controller.api.services import VERSION, Services, json_body, status
 from gamay.controller.api.tenants import tenants_of
+from gamay.controller.cluster_status import cluster_status
 from gamay.model.cluster_settings import check_settings
 from gamay.model.table_name import raw_table_name
 
@@ -59,6 +60,10 @@ def cluster_router(services: Services) -> APIRouter:
     @router.get("/cluster/info", summary="Tell the cluster's name")
     def info() -> dict[str, str]:
         return {"clusterName": registry.cluster}
+
+    @router.get("/cluster/status", summary="Tell what is wrong with the cluster, in words")
+    def diagnosis() -> dict[str, Any]:
+        return cluster_status(services.context)
 
     @router.get("/cluster/configs", summary="Show the cluster's settings")
     def configs() -> dict[str, str]:

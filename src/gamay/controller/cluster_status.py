@@ -1,0 +1,158 @@
+"""What is wrong with the cluster, in words. The diagnosis is pure; `cluster_status` reads what it looks at."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import partial
+from typing import Any, TypeAlias
+
+from gamay.base.errors import NotFoundError
+from gamay.cluster import paths
+from gamay.cluster.election import leader_of
+from gamay.cluster.records import CONSUMING, ERROR, OFFLINE, ONLINE, Assignment, Instance, Role
+from gamay.controller.context import ControllerContext
+
+Reasons: TypeAlias = Callable[[str], Mapping[str, str]]
+
+_SHOWN_MAX = 3
+_READY = (ONLINE, CONSUMING)
+_ENABLE = "PUT /instances/{name}/state?state=enable"
+_ENABLE_QUERIES = "PUT /instances/{name}/state?state=queries_enable"
+
+
+class Severity(IntEnum):
+    """How bad a finding is: BAD is felt by users now, DEGRADED is when the next thing goes wrong."""
+
+    GOOD = 0
+    DEGRADED = 1
+    BAD = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong: with what, a sentence about it, and what to do."""
+
+    severity: Severity
+    subject: str
+    problem: str
+    advice: str
+
+    def to_json(self) -> dict[str, str]:
+        """Return the finding as the REST interface shows it."""
+        return {"severity": self.severity.name, "subject": self.subject, "problem": self.problem, "advice": self.advice}
+
+
+def cluster_status(context: ControllerContext) -> dict[str, Any]:
+    """Return `{"status", "problems"}`; GOOD has none."""
+    registry = context.registry
+    live = set(registry.live_instance_ids())
+    instances = registry.instances()
+    findings: list[Finding] = []
+    if registry.store.get(paths.EPOCH) is not None and leader_of(registry.store) is None:
+        findings.append(
+            Finding(
+                Severity.BAD,
+                "cluster",
+                "no controller leads the cluster: nobody repairs it, and servers' states reach no broker",
+                "wait for the session of the last leader to end, some seconds; then start a controller",
+            )
+        )
+    assigned: dict[str, int] = {}
+    of_tables: list[Finding] = []
+    for table in registry.table_names():
+        ideal, view = registry.get_ideal_state(table), registry.get_external_view(table)
+        if ideal is None or not ideal.enabled:
+            continue
+        for states in ideal.states.values():
+            for instance in states:
+                assigned[instance] = assigned.get(instance, 0) + 1
+        of_tables += diagnose_table(ideal, view, live, partial(_reasons, context, table))
+    findings += [*diagnose_instances(instances, live, assigned), *of_tables]
+    findings.sort(key=lambda finding: -finding.severity)
+    worst = max((finding.severity for finding in findings), default=Severity.GOOD)
+    return {"status": worst.name, "problems": [finding.to_json() for finding in findings]}
+
+
+def diagnose_instances(instances: Sequence[Instance], live: Iterable[str], assigned: Mapping[str, int]) -> list[Finding]:
+    """Return what is wrong with instances. assigned: how many segments the ideal states give to each."""
+    alive, findings = set(live), list[Finding]()
+    for role, effect in ((Role.BROKER, "no query is answered"), (Role.SERVER, "no table can be queried")):
+        if not any(i.role is role and i.id in alive for i in instances):
+            findings.append(Finding(Severity.BAD, "cluster", f"no {role.value.lower()} is alive: {effect}", "start one"))
+    for instance in instances:
+        count = assigned.get(instance.id, 0)
+        has = f"; {_count(count, 'segment')} of tables {'is' if count == 1 else 'are'} assigned to it" if count else ""
+        if instance.id not in alive:
+            findings.append(
+                Finding(
+                    Severity.DEGRADED,
+                    instance.id,
+                    f"it is not alive{has}",
+                    "start it again, or move its segments and drop it" if count else "start it again, or drop it",
+                )
+            )
+        elif not instance.enabled:
+            findings.append(Finding(Severity.DEGRADED, instance.id, f"it is switched off{has}", _ENABLE))
+        elif instance.shutting_down:
+            findings.append(Finding(Severity.DEGRADED, instance.id, f"it is leaving{has}", "wait until it is back"))
+        elif instance.queries_disabled:
+            findings.append(Finding(Severity.DEGRADED, instance.id, "queries are switched off on it", _ENABLE_QUERIES))
+    return findings
+
+
+def diagnose_table(
+    ideal: Assignment, view: Assignment | None, live: Iterable[str], reasons: Reasons = lambda _: {}
+) -> list[Finding]:
+    """Return what is wrong with a typed table's segments. reasons: server -> segment -> why it cannot be loaded."""
+    alive, actual = set(live), {} if view is None else view.states
+    lost: list[str] = []
+    thin: list[str] = []
+    broken: dict[str, list[str]] = {}
+    for segment, wanted in sorted(ideal.states.items()):
+        replicas = [server for server, state in wanted.items() if state != OFFLINE]
+        if not replicas:
+            continue
+        now = actual.get(segment, {})
+        for server in replicas:
+            if now.get(server) == ERROR:
+                broken.setdefault(server, []).append(segment)
+        ready = sum(server in alive and now.get(server) in _READY for server in replicas)
+        if ready == 0:
+            lost.append(segment)
+        elif ready < len(replicas):
+            thin.append(segment)
+    findings = []
+    if lost:
+        problem = f"{_count(len(lost), 'segment')} without a live replica ({_some(lost)}): answers say that they are partial"
+        findings.append(Finding(Severity.BAD, ideal.resource, problem, "start the servers that hold them"))
+    for server, segments in sorted(broken.items()):
+        why = reasons(server).get(segments[0], "") if server in alive else ""
+        problem = f"{_count(len(segments), 'segment')} in the ERROR state on {server} ({_some(segments)})"
+        findings.append(
+            Finding(
+                Severity.DEGRADED,
+                ideal.resource,
+                f"{problem}: {why}" if why else problem,
+                "mend the cause; the server tries again by itself, POST /segments/{table}/reset makes it try at once",
+            )
+        )
+    if thin:
+        problem = f"{_count(len(thin), 'segment')} with fewer live replicas than wanted ({_some(thin)})"
+        findings.append(Finding(Severity.DEGRADED, ideal.resource, problem, "start the other servers that hold them"))
+    return findings
+
+
+def _reasons(context: ControllerContext, table: str, server: str) -> Mapping[str, str]:
+    try:
+        return context.servers.segment_errors(server, table)
+    except NotFoundError:
+        return {}
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN_MAX} more" if len(names) > _SHOWN_MAX else ""
+    return ", ".join(names[:_SHOWN_MAX]) + more

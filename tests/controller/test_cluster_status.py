@@ -1,0 +1,58 @@
+"""What is wrong, in words."""
+
+from gamay.cluster.records import Assignment, Instance
+from gamay.controller.cluster_status import Finding, Severity, diagnose_instances, diagnose_table
+
+A, B = "Server_a_1", "Server_b_1"
+HEALTHY = (Instance(A, "a", 1), Instance(B, "b", 1), Instance("Broker_c_1", "c", 1))
+LIVE = {A, B, "Broker_c_1"}
+
+
+def _sentences(findings: list[Finding]) -> list[str]:
+    return [f"{f.severity.name} {f.subject}: {f.problem}" for f in findings]
+
+
+def test_nothing_is_wrong() -> None:
+    states = {"s0": {A: "ONLINE", B: "ONLINE"}, "s1": {A: "OFFLINE"}, "s2": {A: "CONSUMING", B: "CONSUMING"}}
+    assert diagnose_instances(HEALTHY, LIVE, {A: 1}) == []
+    assert diagnose_table(Assignment("t_OFFLINE", states), Assignment("t_OFFLINE", states), LIVE) == []
+    assert diagnose_table(Assignment("t_OFFLINE", {}), None, set()) == []
+
+
+def test_dead_and_switched_off_instances() -> None:
+    instances = (
+        Instance(A, "a", 1),
+        Instance(B, "b", 1, enabled=False),
+        Instance("Server_c_1", "c", 1, shutting_down=True),
+        Instance("Server_d_1", "d", 1, queries_disabled=True),
+    )
+    found = diagnose_instances(instances, {B, "Server_c_1", "Server_d_1"}, {A: 1, B: 3})
+    assert _sentences(found) == [
+        "BAD cluster: no broker is alive: no query is answered",
+        f"DEGRADED {A}: it is not alive; 1 segment of tables is assigned to it",
+        f"DEGRADED {B}: it is switched off; 3 segments of tables are assigned to it",
+        "DEGRADED Server_c_1: it is leaving",
+        "DEGRADED Server_d_1: queries are switched off on it",
+    ]
+
+
+def test_segments_that_are_lost_broken_or_thin() -> None:
+    ideal = Assignment("t_OFFLINE", {f"s{i}": {A: "ONLINE", B: "ONLINE"} for i in range(6)})
+    view = Assignment(
+        "t_OFFLINE",
+        {
+            "s0": {A: "ONLINE", B: "ERROR"},
+            "s1": {A: "ERROR", B: "ERROR"},
+            **{f"s{i}": {B: "ONLINE"} for i in (2, 3, 4)},
+        },
+    )
+    found = diagnose_table(ideal, view, LIVE, lambda server: {"s0": "the disk is full", "s1": "the copy is damaged"})
+    assert _sentences(found) == [
+        "BAD t_OFFLINE: 2 segments without a live replica (s1, s5): answers say that they are partial",
+        f"DEGRADED t_OFFLINE: 1 segment in the ERROR state on {A} (s1): the copy is damaged",
+        f"DEGRADED t_OFFLINE: 2 segments in the ERROR state on {B} (s0, s1): the disk is full",
+        "DEGRADED t_OFFLINE: 4 segments with fewer live replicas than wanted (s0, s2, s3 and 1 more)",
+    ]
+    dead = diagnose_table(ideal, view, {"Broker_c_1"})
+    assert dead[0].severity is Severity.BAD
+    assert dead[0].problem.startswith("6 segments without a live replica (s0, s1, s2 and 3 more)")
