@@ -159,3 +159,18 @@ def test_constants_and_integers(bind_call: Any, whole: Any) -> None:
 def test_refused(name: str, argument_types: Any, more: Any, words: str, bind_call: Any) -> None:
     with pytest.raises(QueryError, match=words):
         bind_call(name, argument_types, *more)
+
+
+@pytest.mark.parametrize("base", [0.0, 1e9])
+def test_many_groups_are_summed_by_distances_from_their_first_value(base: float, bind_call: Any, divided: Any) -> None:
+    rng = np.random.default_rng(4)
+    groups = rng.permutation(40_000).astype(np.uint32) % 5000
+    values = base + rng.normal(0, 1, 40_000)
+    values[:3000] *= 1.01  # first values are far from the mean
+    found = divided(bind_call("varPop", [DataType.DOUBLE]), [Vector(DataType.DOUBLE, values)], groups, 5000, 3)
+    expected = [np.var(values[groups == group]) for group in range(5000)]
+    np.testing.assert_allclose(found.values, expected, rtol=1e-6 if base else 1e-9)
+    values[np.flatnonzero(groups == 7)[1]] = math.inf
+    found = divided(bind_call("varPop", [DataType.DOUBLE]), [Vector(DataType.DOUBLE, values)], groups, 5000, 3)
+    assert math.isnan(found.values[7]) or math.isinf(found.values[7])
+    assert np.isfinite(found.values[:7]).all()

@@ -11,7 +11,7 @@ from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Call, Column, Expression, Literal
 from gamay.functions.vector import EncodedVector, Operand, Vector
 from gamay.model.types import DataType
-from gamay.query.groupby.arithmetic import Arithmetic, is_arithmetic
+from gamay.query.arithmetic import Arithmetic, is_arithmetic
 from gamay.sql.parser import parse_expression
 
 DICTIONARY = Vector(DataType.DOUBLE, np.array([-np.inf, -1.5, 0.0, 2.25, 1e300, np.nan]))

@@ -56,10 +56,22 @@ def mask_groups(groups: Array, mask: Array, dropped: int, out: Array) -> None:
 
 
 @kernel
-def replace_marked(ids: Array, marks: Array, by: int, out: Array) -> None:
-    """Write each id, or `by` where `marks[i]` is not 0."""
+def replace_marked(ids: Array, marks: Array, by: Any, out: Array) -> None:
+    """Write each id, or `by`, of the type of `out`, where `marks[i]` is not 0.
+
+    Nothing is widened, so that a vector instruction chooses as many as fit.
+    """
     for i in range(len(out)):
-        out[i] = by if marks[i] != 0 else np.int64(ids[i])
+        kept = ids[i]
+        out[i] = by if marks[i] != 0 else kept
+
+
+@kernel
+def choose_marked(marks: Array, place: Any, choice: Array) -> None:
+    """Write `place`, of the type of `choice`, where `marks[i]` is not 0. One array that is read and written is no alias."""
+    for i in range(len(choice)):
+        kept = choice[i]
+        choice[i] = place if marks[i] != 0 else kept
 
 
 @kernel
@@ -73,7 +85,8 @@ def replace_chosen(choice: Array, place: int, value: Any, out: Array) -> None:
 def replace_chosen_by(choice: Array, place: int, values: Array, out: Array) -> None:
     """Write `values[i]` where `choice[i]` is `place`; choice: unsigned."""
     for i in range(len(out)):
-        out[i] = values[i] if choice[i] == place else out[i]
+        chosen, kept = values[i], out[i]  # both are read, or there would be a branch
+        out[i] = chosen if choice[i] == place else kept
 
 
 @kernel

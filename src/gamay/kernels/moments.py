@@ -63,6 +63,24 @@ def add_powers(groups: Array, values: Array, means: Array, sums: Array) -> None:
 
 
 @kernel
+def add_shifted(groups: Array, values: Array, cells: Array) -> None:
+    """Add rows to cells[group]: count, shift, and the sums of the distances from the shift and of their squares.
+
+    The shift of a group is its first value. It is one of the values, so its square distance from their mean is a part of the
+    sum that is wanted: what cancels out costs no more digits than the number of rows has.
+    """
+    for i in range(len(values)):
+        group = np.uint64(groups[i])
+        value = values[i]
+        if cells[group, 0] == 0.0:
+            cells[group, 1] = value
+        d = value - cells[group, 1]
+        cells[group, 0] += 1.0
+        cells[group, 2] += d
+        cells[group, 3] += d * d
+
+
+@kernel
 def moments_of_sums(counts: Array, means: Array, sums: Array, moments: Array) -> None:
     """Write the moments of groups from sums of powers of deviations from `means`, which need not be quite the means."""
     for group in range(len(counts)):
@@ -73,7 +91,8 @@ def moments_of_sums(counts: Array, means: Array, sums: Array, moments: Array) ->
         s1, s2 = sums[group, 0], sums[group, 1]
         shift = s1 / n
         moments[group, 1] = means[group] + shift
-        moments[group, 2] = max(s2 - s1 * shift, 0.0) if s2 == s2 else np.nan
+        squares = s2 - s1 * shift
+        moments[group, 2] = max(squares, 0.0) if squares == squares else np.nan
         if moments.shape[1] == 5:
             s3, s4 = sums[group, 2], sums[group, 3]
             moments[group, 3] = s3 - 3.0 * shift * s2 + 2.0 * s1 * shift * shift

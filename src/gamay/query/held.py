@@ -17,7 +17,7 @@ _SAMPLE = 16
 _OBJECT_BYTES = 128
 _BYTES_PER_RETAINED = 16
 # attributes that lead to what belongs to a segment, or is shared by all
-_SHARED = frozenset({"dictionary", "_dictionary", "_plan", "_aggregate", "_inner_aggregate"})
+_SHARED = frozenset({"dictionary", "_dictionary", "_entries", "_plan", "_aggregate", "_inner_aggregate"})
 _ATOMS = (int, float, bool, str, bytes, complex, type(None), type, np.dtype, np.generic, Enum)
 
 

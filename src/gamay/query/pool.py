@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Generic, TypeVar
 
 from gamay.base import guard
+from gamay.base.allocator import keep_freed_memory
 
 T = TypeVar("T")
 
@@ -22,6 +23,7 @@ class WorkPool:
     def __init__(self, threads: int) -> None:
         if threads < 1:
             raise ValueError(f"a pool needs at least one thread, not {threads}")
+        keep_freed_memory()
         self.threads = threads
         self._local = threading.local()
         self._executor = ThreadPoolExecutor(threads - 1, thread_name_prefix="gamay-work") if threads > 1 else None

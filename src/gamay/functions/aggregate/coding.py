@@ -221,9 +221,9 @@ class _DictionaryCodes:
             return code_values(operand.decode().values)
         if operand.dictionary.values is not self._dictionary:
             self._dictionary = operand.dictionary.values
-            self._lookup = code_values(self._dictionary)
-        codes: Array = self._lookup[operand.ids]
-        return codes
+            lookup = code_values(self._dictionary)
+            self._lookup = lookup.astype(np.min_scalar_type(lookup.max(initial=0)))
+        return np.asarray(take(self._lookup, operand.ids))
 
 
 class _CodeValues(Protocol):

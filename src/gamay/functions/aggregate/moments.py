@@ -26,6 +26,7 @@ from gamay.kernels.aggregation import count_add_values, count_groups, tally_code
 from gamay.kernels.moments import (
     add_powers,
     add_products,
+    add_shifted,
     add_squares,
     comoments_of_sums,
     merge_comoments,
@@ -40,6 +41,8 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _VARIANCE_MIN = 1e-19
 _CHUNK_ROWS = 1 << 16  # both passes find the values in the cache
+# groups from which passes over all of them for each chunk cost more than distances from a value that is not the mean
+_PASSED_GROUPS = 1 << 12
 _SQUARES, _POWERS = 3, 5  # cells of a group
 _COMOMENTS = 4
 
@@ -52,12 +55,15 @@ class MomentsState:
         self._dictionary: Values = None
         self._lut: Array = np.empty(0)
         self._tally: Array | None = None
+        self._shifted: Array | None = None
 
     def grow(self, num_groups: int) -> None:
         """Make room for more groups."""
         self._flush_tally()
         self._dictionary = None
         self._cells = _longer(self._cells, num_groups)
+        if self._shifted is not None:
+            self._shifted = _longer(self._shifted, num_groups)
 
     def update(self, groups: GroupIds | None, operand: Operand, num_rows: int) -> None:
         """Add a batch of rows."""
@@ -87,10 +93,16 @@ class MomentsState:
     def moments(self) -> Array:
         """Return the moments of everything that was added."""
         self._flush_tally()
+        self._flush_shifted()
         self._dictionary = None
         return self._cells
 
     def _add(self, groups: GroupIds | None, values: Array) -> None:
+        if groups is not None and len(self._cells) > _PASSED_GROUPS and self._cells.shape[1] == _SQUARES:
+            if self._shifted is None:
+                self._shifted = np.zeros((len(self._cells), 4))
+            add_shifted(groups, values, self._shifted)
+            return
         # each chunk costs a pass over the groups
         rows = max(_CHUNK_ROWS, len(self._cells))
         for start in range(0, len(values), rows):
@@ -127,6 +139,13 @@ class MomentsState:
         part = np.zeros((len(counts), self._cells.shape[1]))
         moments_of_sums(counts, means, sums, part)
         merge_moments(np.arange(len(part), dtype=np.int32), part, self._cells)
+
+    def _flush_shifted(self) -> None:
+        if self._shifted is None:
+            return
+        shifted, self._shifted = self._shifted, None
+        with np.errstate(all="ignore"):  # infinities make NaN
+            self._merge(shifted[:, 0].copy(), shifted[:, 1].copy(), np.ascontiguousarray(shifted[:, 2:]))
 
     def _flush_tally(self) -> None:
         if self._tally is None:

@@ -15,23 +15,39 @@ from gamay.functions.aggregate.spi import GroupIds, KeepsState
 from gamay.functions.aggregate.totals import flatten, unsigned
 from gamay.functions.sketch.hll import sketch_bytes
 from gamay.functions.sketch.registers import MAXIMUM, RegisterKind, common_size, parse_sketches
-from gamay.functions.vector import EncodedVector, Operand, Values, Vector
+from gamay.functions.vector import EncodedVector, Operand, Values, Vector, take
+from gamay.kernels.aggregation import mark_ids
 from gamay.kernels.hll import raise_registers
 from gamay.kernels.registers import add_candidates, merge_sketches
 from gamay.model.types import DataType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
+# a dictionary with more entries than that for each row of a block is not worth flags for all of them
+_ENTRIES_PER_ROW = 16
+
 
 class RegisterState:
     """Registers of each group: uint8 [num_groups, m]; m 0 while sketches are merged and none has come."""
 
     def __init__(self, kind: RegisterKind, merging: bool, num_groups: int) -> None:
-        self.registers = np.zeros((num_groups, 0 if merging else 1 << kind.precision), np.uint8)
+        self._registers = np.zeros((num_groups, 0 if merging else 1 << kind.precision), np.uint8)
+        self._seen: Array = np.empty(0, np.uint8)
+        self._entries: Vector | None = None
         self._kind = kind
         self._merging = merging
         self._dictionary: Values = None
         self._prepared: tuple[Array, ...] = ()
+
+    @property
+    def registers(self) -> Array:
+        """The registers of everything that was added."""
+        self._flush_seen()
+        return self._registers
+
+    @registers.setter
+    def registers(self, registers: Array) -> None:
+        self._registers = registers
 
     def grow(self, num_groups: int) -> None:
         registers = np.zeros((num_groups, self.registers.shape[1]), np.uint8)
@@ -40,6 +56,10 @@ class RegisterState:
 
     def update(self, groups: GroupIds | None, operand: Operand, num_rows: int) -> None:
         groups, values = flatten(None if groups is None else unsigned(groups), operand, num_rows)
+        if groups is None and not self._merging and _has_few_entries(values):
+            assert isinstance(values, EncodedVector)
+            self._mark(values)
+            return
         if isinstance(values, EncodedVector) and len(values.dictionary) <= max(len(values), 1024):
             if values.dictionary.values is not self._dictionary:
                 self._dictionary = values.dictionary.values
@@ -56,8 +76,26 @@ class RegisterState:
             if sketches.shape[1]:
                 merge_sketches(groups, rows, sketches, self._kind.table, self.registers)
             return
-        positions, made = prepared
-        flat = self.registers.reshape(-1)
+        self._raise(groups, rows, *prepared)
+
+    def _mark(self, values: EncodedVector) -> None:
+        """Remember which entries of a dictionary rows of the only group have: these are hashed once, in the end."""
+        if self._entries is None or values.dictionary.values is not self._entries.values:
+            self._flush_seen()
+            self._entries, self._seen = values.dictionary, np.zeros(len(values.dictionary), np.uint8)
+        mark_ids(unsigned(values.ids), self._seen)
+
+    def _flush_seen(self) -> None:
+        if self._entries is None:
+            return
+        entries, self._entries = self._entries, None
+        found = Vector(entries.type, take(entries.values, np.flatnonzero(self._seen)))
+        positions, made = self._kind.candidates(found)
+        rows = np.arange(len(found), dtype=np.uint32)
+        self._raise(np.zeros(len(rows), np.uint8), rows, positions, made)
+
+    def _raise(self, groups: Array, rows: Array, positions: Array, made: Array) -> None:
+        flat = self._registers.reshape(-1)
         if self._kind.table is MAXIMUM:
             raise_registers(groups, rows, positions, made, self._kind.precision, flat)
         else:
@@ -78,6 +116,10 @@ class RegisterState:
             size = common_size(self._kind, [size, self.registers.shape[1]])
             if size != self.registers.shape[1]:
                 self.registers = np.zeros((len(self.registers), size), np.uint8)
+
+
+def _has_few_entries(values: Vector | EncodedVector) -> bool:
+    return isinstance(values, EncodedVector) and len(values.dictionary) <= _ENTRIES_PER_ROW * max(len(values), 1024)
 
 
 @dataclass(frozen=True, slots=True)

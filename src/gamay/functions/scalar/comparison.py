@@ -90,7 +90,7 @@ _COMPARE: dict[str, Callable[[Values, Any], Mask]] = {
     "greaterthan": lambda left, right: ~_less_or_equal(left, right),
     "greaterthanorequal": lambda left, right: ~_less(left, right),
 }
-_MIRRORED = {
+MIRRORED = {
     "lessthan": "greaterthan",
     "lessthanorequal": "greaterthanorequal",
     "greaterthan": "lessthan",
@@ -101,7 +101,7 @@ _MIRRORED = {
 def compare(name: str, left: Operand, right: Operand, num_rows: int) -> Mask:
     """Compare row by row: bool [rows of values] of single values, or of the values of a multi-value side."""
     if isinstance(left, Scalar) and not isinstance(right, Scalar):
-        return compare(_MIRRORED.get(name, name), right, left, num_rows)
+        return compare(MIRRORED.get(name, name), right, left, num_rows)
     if isinstance(right, Scalar) and not isinstance(left, Scalar):
         return _with_constant(name, left.decode() if isinstance(left, EncodedVector) else left, right)
     data_type = comparable_type(left.type, right.type)

@@ -12,7 +12,7 @@ from gamay.functions.scalar.convert import convert, python_values, to_vector
 from gamay.functions.scalar.define import check_count, type_of, wrong
 from gamay.functions.scalar.types import common_type, single_values
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, concat, sorted_distinct, take
-from gamay.kernels.masks import replace_chosen, replace_chosen_by, replace_marked
+from gamay.kernels.masks import choose_marked, replace_chosen, replace_chosen_by
 from gamay.model.types import DataType
 
 BOOLEAN = DataType.BOOLEAN
@@ -223,7 +223,7 @@ def _first_that_holds(conditions: Sequence[Any], num_rows: int) -> Any:
     """Return for each row the place of the first condition (bool [n]) that holds, the number of conditions if none does."""
     choice = np.full(num_rows, len(conditions), np.min_scalar_type(len(conditions)))
     for place in range(len(conditions) - 1, -1, -1):
-        replace_marked(choice, conditions[place].view(np.uint8), place, choice)
+        choose_marked(conditions[place].view(np.uint8), choice.dtype.type(place), choice)
     return choice
 
 

@@ -16,6 +16,7 @@ from gamay.functions.vector import Vector
 from gamay.query.filter.docset import DocRange, DocSet, complement, intersect, unite
 from gamay.query.filter.scan import (
     AndScan,
+    ArithmeticScan,
     EntryCounter,
     ExpressionScan,
     IdScan,
@@ -25,6 +26,7 @@ from gamay.query.filter.scan import (
     Scan,
     SetScan,
     ValueScan,
+    compared_arithmetic,
     truth,
 )
 from gamay.query.filter.sorted_values import searched_docs
@@ -140,7 +142,8 @@ class Resolver:
     def leaf(self, leaf: Leaf, survivors: int) -> Resolved:
         """Return how to answer one predicate."""
         if isinstance(leaf, Test):
-            return ExpressionScan(self._segment, leaf.expression, self._counter)
+            kind = ArithmeticScan if compared_arithmetic(leaf.expression) else ExpressionScan
+            return kind(self._segment, leaf.expression, self._counter)
         column = self._segment.column(leaf.column)
         if isinstance(leaf, IsNull):
             return self.nothing() if column.null_docs is None else Indexed(column.null_docs, "bitmap")

@@ -11,11 +11,13 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from gamay.functions.evaluate import evaluate
-from gamay.functions.expression import Expression, column_names
+from gamay.functions.expression import Call, Expression, Literal, column_names
+from gamay.functions.scalar.comparison import MIRRORED, compare
 from gamay.functions.vector import EncodedVector, Scalar, Vector
 from gamay.kernels.filter import mark_id_range, mark_id_set, mark_rows_of_id_set, mark_rows_of_values
-from gamay.kernels.tuning import RAW_TEXT_BLOCK_ROWS
+from gamay.kernels.tuning import ARITHMETIC_BLOCK_ROWS, RAW_TEXT_BLOCK_ROWS
 from gamay.model.types import DataType
+from gamay.query.arithmetic import Arithmetic, is_arithmetic
 from gamay.query.filter.docset import SPARSE, DocSet, doc_mask
 from gamay.query.matches import AllDocs, Block, DocIds, DocList
 from gamay.query.read import column_reader, is_raw_text, read_values
@@ -163,6 +165,53 @@ class ExpressionScan:
         num_rows = len(block)
         self._counter.add(num_rows * len(self._columns))
         return truth(evaluate(self._expression, column_reader(self._segment, block), num_rows), num_rows)
+
+
+_COMPARISONS = frozenset({"equals", "notequals", "lessthan", "lessthanorequal", "greaterthan", "greaterthanorequal"})
+
+
+def compared_arithmetic(expression: Expression) -> tuple[str, Expression, Scalar] | None:
+    """Return the comparison, the arithmetic and the constant of a condition such as `a * b + c > 5`; None for others."""
+    if not isinstance(expression, Call) or expression.name not in _COMPARISONS:
+        return None
+    left, right = expression.args
+    if isinstance(right, Literal) and is_arithmetic(left) and right.value is not None:
+        return expression.name, left, Scalar(right.value, right.type)
+    if isinstance(left, Literal) and is_arithmetic(right) and left.value is not None:
+        return MIRRORED.get(expression.name, expression.name), right, Scalar(left.value, left.type)
+    return None
+
+
+class ArithmeticScan(ExpressionScan):
+    """Compares sums and products of several columns with a constant, in buffers that fit the cache."""
+
+    def __init__(self, segment: Segment, expression: Expression, counter: EntryCounter) -> None:
+        super().__init__(segment, expression, counter)
+        compared = compared_arithmetic(expression)
+        assert compared is not None
+        self._comparison, self._arithmetic, self._constant = compared
+        self._local = threading.local()
+
+    def _all_marks(self, block: AllDocs | DocList) -> Mask:
+        buffers: Arithmetic | None = getattr(self._local, "buffers", None)
+        if buffers is None:
+            buffers = self._local.buffers = Arithmetic()
+        out = np.empty(len(block), np.bool_)
+        done = 0
+        for part in block.blocks(ARITHMETIC_BLOCK_ROWS):
+            out[done : done + len(part)] = self._part(part, buffers)
+            done += len(part)
+        return out
+
+    def _part(self, part: Block, buffers: Arithmetic) -> Mask:
+        column = column_reader(self._segment, part)
+        operand = lambda name: column(name.name)  # noqa: E731
+        values = buffers.compute(self._arithmetic, operand, len(part))
+        if values is None:
+            return self._marks(part)
+        self._counter.add(len(part) * len(self._columns))
+        flags: Mask = compare(self._comparison, values, self._constant, len(part))
+        return flags if values.nulls is None else flags & ~values.nulls
 
 
 def truth(operand: Vector | EncodedVector | Scalar, num_rows: int) -> Mask:

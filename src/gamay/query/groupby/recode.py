@@ -73,7 +73,7 @@ def _marked(operand: EncodedVector, null_id: int) -> Array:
     if operand.nulls is None:
         return operand.ids
     ids = np.empty(len(operand.ids), unsigned_for(null_id + 1))
-    replace_marked(unsigned(operand.ids), operand.nulls.view(np.uint8), null_id, ids)
+    replace_marked(unsigned(operand.ids), operand.nulls.view(np.uint8), ids.dtype.type(null_id), ids)
     return ids
 
 

@@ -14,7 +14,7 @@ from gamay.functions.aggregate.spi import Aggregate, GroupIds, Partial, State
 from gamay.functions.aggregate.totals import Needs, Totals
 from gamay.functions.expression import Column, Expression
 from gamay.functions.vector import Operand, Vector, take, take_rows
-from gamay.query.groupby.arithmetic import Arithmetic, is_arithmetic
+from gamay.query.arithmetic import Arithmetic, is_arithmetic
 from gamay.query.groupby.table import AggregateCall
 from gamay.query.held import held_bytes
 from gamay.query.matches import Block, DocMask

@@ -1,4 +1,4 @@
-"""Sums and products of columns under an aggregate, computed block by block in buffers that are used again.
+"""Sums and products of columns under an aggregate or in a condition, computed block by block in buffers that are used again.
 
 SUM(price * quantity) needs each product for a moment only. A new array for each step of each block costs more in fresh
 pages than the arithmetic itself: 20 million rows took 60 ms that way on two threads, they take 20 so.
@@ -11,12 +11,14 @@ import numpy as np
 
 from gamay.functions.expression import Call, Column, Expression, Literal, column_names
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, union_nulls
-from gamay.kernels.gather import gather, gather_product
+from gamay.kernels.gather import gather, gather_add, gather_multiply, gather_product, gather_subtract
 from gamay.model.types import DataType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {"plus": np.add, "minus": np.subtract, "times": np.multiply}
+# the same with the entries of a dictionary, into the left operand
+_GATHERING: dict[str, Callable[..., None]] = {"plus": gather_add, "minus": gather_subtract, "times": gather_multiply}
 _NUMBERS = frozenset({DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE})
 
 
@@ -65,6 +67,11 @@ class Arithmetic:
         operation = _OPERATIONS[expression.name]
         total, rest = self._first(expression, columns, num_rows, depth)
         for arg in rest:
+            if isinstance(arg, Column) and isinstance(total, np.ndarray):
+                other = columns[arg.name]
+                if isinstance(other, EncodedVector):
+                    _GATHERING[expression.name](self._lookup(arg.name, other.dictionary), other.ids, total)
+                    continue
             total = operation(total, self._compute(arg, columns, num_rows, depth + 1), out=self._buffer(depth, num_rows))
         return total
 
