@@ -122,7 +122,7 @@ class ServerLoop:
 
     def close(self) -> None:
         """End the thread, where there is one."""
-        if self._thread is not None and self._loop is not None:
+        if self._thread is not None and self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
