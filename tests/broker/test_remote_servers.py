@@ -7,7 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.broker.conftest import Cluster, rows_of
+from tests.broker.conftest import DAY_MS, Cluster, rows_of
+
+from gamay.base.errors import NotFoundError
+from gamay.controller.hybrid_boundary import fix_boundary, release_boundary
 
 COUNT = "SELECT COUNT(*), SUM(n), MAX(x) FROM t"
 WHOLE = [[300, float(sum(range(300))), 299 / 4]]
@@ -223,9 +226,20 @@ def test_each_row_of_a_hybrid_table_counts_once(new_cluster: Callable[[int], Clu
     assert set(cluster.http.get("/debug/routingTable/t").json()) == {"t_OFFLINE", "t_REALTIME"}
     plan = cluster.ask("EXPLAIN PLAN FOR SELECT COUNT(*) FROM t")
     assert plan["exceptions"] == []
-    # a boundary that is fixed by hand
-    fixed = {"HYBRID_TABLE_TIME_BOUNDARY": str(11 * 86_400_000)}
+    # a boundary that is fixed by hand stays when a day is pushed
+    assert fix_boundary(cluster.registry, "t").value == 13
+    assert cluster.registry.must_get_ideal_state("t_OFFLINE").simple["HYBRID_TABLE_TIME_BOUNDARY"] == str(13 * DAY_MS)
+    fixed = {"HYBRID_TABLE_TIME_BOUNDARY": str(11 * DAY_MS)}
     cluster.registry.update_ideal_state("t_OFFLINE", lambda ideal: replace(ideal, simple={**ideal.simple, **fixed}))
-    cluster.routing.wait_until(lambda: cluster.routing.find("t")[0].boundary.value == 11, 5)  # type: ignore[union-attr]
+    assert cluster.routing.wait_until(lambda: boundary_in(cluster) == 11, 5)
     answer = cluster.ask("SELECT day, COUNT(*) FROM t GROUP BY day ORDER BY day")
     check_whole(answer, [[day, 4] for day in range(10, 17)])
+    release_boundary(cluster.registry, "t")
+    assert cluster.routing.wait_until(lambda: boundary_in(cluster) == 13, 5)
+    with pytest.raises(NotFoundError, match="is not hybrid"):
+        fix_boundary(cluster.registry, "nobody")
+
+
+def boundary_in(cluster: Cluster) -> Any:
+    boundary = cluster.routing.find("t")[0].boundary
+    return None if boundary is None else boundary.value

@@ -10,6 +10,7 @@ from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.cluster.records import Assignment, Role
 from gamay.cluster.views import segment_status
 from gamay.controller.api.services import Services
+from gamay.controller.hybrid_boundary import fix_boundary, release_boundary
 from gamay.controller.sizes import UNKNOWN, table_size, told_sizes
 from gamay.controller.tables import server_tag
 from gamay.model.table_name import TableType, table_type_of
@@ -71,6 +72,16 @@ def view_router(services: Services) -> APIRouter:
             "brokers": [{"tableType": _slot(t).lower(), "instances": _brokers_of(services, t)} for t in found],
             "server": [{"tableType": _slot(t).lower(), "instances": _servers_of(services, t)} for t in found],
         }
+
+    @router.post("/tables/{table}/timeBoundary", summary="Fix where the OFFLINE half of a hybrid table ends")
+    def fix_time_boundary(table: str) -> dict[str, str]:
+        boundary = fix_boundary(registry, table)
+        return {"status": f"Time boundary of table {table} fixed at {boundary.column} = {boundary.value}"}
+
+    @router.delete("/tables/{table}/timeBoundary", summary="Let the time boundary follow the OFFLINE segments again")
+    def release_time_boundary(table: str) -> dict[str, str]:
+        release_boundary(registry, table)
+        return {"status": f"Time boundary of table {table} follows its segments"}
 
     _debug_routes(router, services)
     _content_routes(router, services)
