@@ -3,9 +3,9 @@
     python -m benchmarks.rpc [--queries 2000]
 
 The same small queries, asked in turn of a server in this process and of one in another that has the same segments, over its
-query port on this machine. Both answer on an event loop, as a broker does. For each query: the median of the times from text to
-response, the fastest tenth (the nearest to what an idle machine takes), the differences, and the processor time that both
-processes took together.
+query port on this machine. Both answer on an event loop, as a broker does. For each query: the median of the times from
+text to response, the fastest tenth (the nearest to what an idle machine takes), the processor time that both processes took
+together, and how much more of each the other process costs.
 """
 
 import argparse
@@ -128,7 +128,7 @@ async def asked(runner: QueryRunner, sql: str, first: int, other: psutil.Process
 def processor_s(other: psutil.Process) -> float:
     """Return the processor time that both processes have taken so far."""
     times = other.cpu_times()
-    return time.process_time() + times.user + times.system
+    return time.process_time() + float(times.user + times.system)
 
 
 def summary(rounds: "list[tuple[list[int], float]]") -> "np.ndarray[Any, np.dtype[np.float64]]":
