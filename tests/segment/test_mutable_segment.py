@@ -1,5 +1,8 @@
 """A consuming segment against the immutable one of the same rows: what a view shows, and what sealing writes."""
 
+import threading
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,6 +21,7 @@ ENCODINGS = {
     "inverted": {"indexes": {"inverted": {}, "range": {}, "bloom": {}}},
     "raw": {"encodingType": "RAW", "compressionCodec": "LZ4"},
     "plain": {"encodingType": "RAW", "compressionCodec": "PASS_THROUGH"},
+    "zones": {"encodingType": "RAW", "indexes": {"range": {}}},
 }
 SETTINGS = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -68,8 +72,31 @@ def check_view(kit, view, sealed):
             assert column.offsets(start, stop).tolist() == expected.offsets(start, stop).tolist()
         assert (column.null_docs or set()) == (expected.null_docs or set())
         check_stats(column.stats, expected.stats)
+        check_indexes(kit, column, expected)
         if column.dictionary is not None:
             check_dictionary(kit, column, expected)
+
+
+def check_indexes(kit, column, expected):
+    n = column.num_docs
+    rows = kit.plain(expected.values(0, n))
+    if column.inverted_index is not None:
+        values = kit.plain(column.dictionary.values)
+        holds = [{i for i, row in enumerate(rows) if value == row or value in (row if isinstance(row, list) else ())}
+                 for value in values]  # fmt: skip
+        assert [set(column.inverted_index.docs(i)) for i in range(len(values))] == holds
+        some = np.arange(0, len(values), 2, dtype=np.int32)
+        assert set(column.inverted_index.docs_of_any(some)) == set().union(*holds[::2])
+    if column.range_index is not None:
+        for low, high in ((None, None), *pairwise([*rows, None])):
+            for inclusive in (True, False):
+                found = column.range_index.docs_between(low, high, inclusive, not inclusive)
+                assert list(found) == [
+                    i
+                    for i, row in enumerate(rows)
+                    if (low is None or row > low or (inclusive and row == low))
+                    and (high is None or row < high or (not inclusive and row == high))
+                ]
 
 
 def check_stats(stats, expected):
@@ -105,6 +132,8 @@ def check_dictionary(kit, column, expected):
 @given(data=st.data())
 def test_view_shows_and_seal_writes_what_the_builder_makes(kit, consume, tmp_path_factory, encoding, single_value, data):
     fields = all_fields(kit, single_value)
+    if encoding == "zones":
+        fields = [spec for spec in fields if spec.data_type.is_fixed_width]
     unindexed = () if encoding != "inverted" else ("BOOLEAN",)
     configs = [{"name": spec.name, **ENCODINGS[encoding]} for spec in fields if spec.name not in unindexed]
     schema, config = kit.schema(*fields), kit.config(configs, null_handling=data.draw(st.booleans()))
@@ -285,3 +314,123 @@ def test_an_array_keeps_what_it_has_when_it_grows(tmp_path):
     array.remove()
     for view, length in views:
         assert view.tolist() == expected[:length]
+
+
+@pytest.mark.parametrize("single_value", [True, False], ids=["single", "multi"])
+def test_inverted_index_of_many_rows_while_more_come(kit, consume, single_value):
+    """Rare ids are walked, frequent ones scanned; a view tells its own rows only."""
+    rng = np.random.default_rng(3)
+    values = (3000 * rng.random(60_000) ** 4).astype(np.int32).tolist()
+    rows = values if single_value else [[a, b] for a, b in zip(values[::2], values[1::2], strict=True)]
+    schema = kit.schema(kit.field("x", DataType.INT, single_value))
+    segment = consume(schema, kit.config(invertedIndexColumns=["x"]), {"x": rows[:20_000]}, batch_rows=999)
+    view = segment.view()
+    segment.append(kit.batch(schema, {"x": rows[20_000:]}))
+    for seen in (view, segment.view()):
+        column = seen.column("x")
+        for value in [0, 1, 5, 100, *sorted(set(values))[-5:]]:
+            known = column.dictionary.id_of(value)
+            expected = [
+                i for i, row in enumerate(rows[: seen.num_docs]) if row == value or (not single_value and value in row)
+            ]
+            assert (list(column.inverted_index.docs(known)) if known >= 0 else []) == expected
+
+
+def test_the_sort_key_has_an_inverted_index_until_it_is_sealed(kit, consume, tmp_path):
+    schema = kit.schema(kit.field("x", DataType.STRING), kit.field("y", DataType.STRING))
+    segment = consume(schema, kit.config(sortedColumn=["x"]), {"x": ["b", "a", "b"], "y": ["1", "2", "3"]})
+    assert list(segment.view().column("x").inverted_index.docs(0)) == [0, 2]
+    assert segment.view().column("y").inverted_index is None
+    sealed = open_segment(segment.seal(tmp_path))
+    assert sealed.column("x").sorted_index is not None
+    assert kit.plain(sealed.column("y").values(0, 3)) == ["2", "1", "3"]
+
+
+def test_zones_of_many_rows_while_more_come(kit, consume):
+    rng = np.random.default_rng(4)
+    times = np.cumsum(rng.integers(-5, 20, 30_000)).astype(np.int64)
+    schema = kit.schema(kit.field("t", DataType.LONG))
+    config = kit.config(noDictionaryColumns=["t"], rangeIndexColumns=["t"])
+    segment = consume(schema, config, {"t": times[:21_000].tolist()}, batch_rows=1000)
+    view = segment.view()
+    segment.append(kit.batch(schema, {"t": times[21_000:].tolist()}))
+    for seen in (view, segment.view()):
+        shown = times[: seen.num_docs]
+        for low, high in rng.integers(-100, times.max() + 100, (40, 2)).tolist():
+            found = seen.column("t").range_index.docs_between(low, high, True, False)
+            assert np.array_equal(np.array(found, np.int64), np.flatnonzero((shown >= low) & (shown < high)))
+
+
+def test_a_dictionary_that_does_not_pay_is_given_up(kit, consume, tmp_path):
+    """Where the sealed segment would have none, the values go over to raw ones; older views keep the dictionary."""
+    rows = {"x": [i * 3 for i in range(40_000)], "y": [i % 7 for i in range(40_000)]}
+    schema = kit.schema(kit.field("x", DataType.LONG), kit.field("y", DataType.LONG))
+    config = kit.config(optimizeDictionary=True)
+    segment = consume(schema, config, {name: values[:10_000] for name, values in rows.items()})
+    early = segment.view()
+    segment.append(kit.batch(schema, {name: values[10_000:] for name, values in rows.items()}))
+    late = segment.view()
+    assert [late.column(name).dictionary is None for name in "xy"] == [True, False]
+    assert len(early.column("x").dictionary) == 10_000
+    assert kit.plain(early.column("x").values(0, 10_000)) == rows["x"][:10_000]
+    assert kit.plain(late.column("x").values(0, 40_000)) == rows["x"]
+    assert late.column("x").sorted_values is not None
+    folder = segment.seal(tmp_path)
+    assert (folder / "columns.bin").read_bytes() == (kit.build(schema, config, rows) / "columns.bin").read_bytes()
+    learnt = Sizing(40_000, segment.sizing().columns)
+    again = consume(schema, config, {name: values[:10] for name, values in rows.items()}, sizing=learnt)
+    assert [again.view().column(name).dictionary is None for name in "xy"] == [True, False]
+    few = {name: [1] * 10 for name in rows}
+    folder = consume(schema, config, few, sizing=learnt).seal(tmp_path / "few")
+    assert (folder / "columns.bin").read_bytes() == (kit.build(schema, config, few) / "columns.bin").read_bytes()
+
+
+def test_readers_see_whole_batches_while_the_writer_appends(kit, consume):
+    """Each view is a prefix of the rows, cut between batches, with everything that belongs to it."""
+    rng = np.random.default_rng(6)
+    n, size = 120_000, 300
+    numbers = rng.integers(0, 70_000, n)
+    columns = {
+        "x": numbers.tolist(),
+        "s": [f"v{v % 3000}" if v % 11 else None for v in numbers.tolist()],
+        "m": [[v % 5, v % 300] for v in numbers.tolist()],
+        "r": (numbers * 3).tolist(),
+    }
+    fields = [kit.field("x", DataType.INT), kit.field("s", DataType.STRING), kit.field("m", DataType.INT, False)]
+    schema = kit.schema(*fields, kit.field("r", DataType.LONG))
+    config = kit.config(noDictionaryColumns=["r"], invertedIndexColumns=["s"], rangeIndexColumns=["r"])
+    segment = consume(schema, config, {name: [] for name in columns})
+    batch, wrong, done = kit.batch(schema, columns), [], threading.Event()
+    is_null = np.array([value is None for value in columns["s"]])
+    texts = np.array([value or "null" for value in columns["s"]], object)
+
+    def read():
+        last = 0
+        while not (done.is_set() and last == n):
+            view = segment.view()
+            rows, last = view.num_docs, view.num_docs
+            x, s, m, r = (view.column(name) for name in "xsmr")
+            checks = {
+                "whole": rows % size == 0,
+                "numbers": np.array_equal(x.values(0, rows).values, numbers[:rows]),
+                "raw": np.array_equal(r.values(0, rows).values, 3 * numbers[:rows]),
+                "lists": np.array_equal(m.offsets(0, rows), 2 * np.arange(rows + 1)) and m.stats.num_values == 2 * rows,
+                "cardinality": len(x.dictionary) == len(set(columns["x"][:rows])),
+                "nulls": s.stats.num_nulls == int(is_null[:rows].sum()) == len(s.null_docs or ()),
+                "range": len(r.range_index.docs_between(0, 90_000, True, True)) == int((numbers[:rows] <= 30_000).sum()),
+            }
+            for text in ("v7", "null"):
+                found = s.dictionary.id_of(text)
+                docs = s.inverted_index.docs(found) if found >= 0 else []
+                checks[text] = np.array_equal(np.array(docs, np.int64), np.flatnonzero(texts[:rows] == text))
+            wrong.extend((rows, name) for name, holds in checks.items() if not holds)
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    for start in range(0, n, size):
+        segment.append(batch.slice(start, size))
+    done.set()
+    for reader in readers:
+        reader.join()
+    assert wrong == []

@@ -7,19 +7,24 @@ import numpy as np
 import pyarrow as pa
 
 from gamay.base.errors import InvalidConfigError
+from gamay.functions.vector import take
 from gamay.model.types import DataType
 from gamay.segment.accumulate import arrow_scalar, without_nulls
 from gamay.segment.column_writer import ColumnPlan
 from gamay.segment.forward import id_dtype
 from gamay.segment.mutable.buffers import BufferFolder, MemoryUse
 from gamay.segment.mutable.dictionary import ArrivalDictionary, make_dictionary
+from gamay.segment.mutable.inverted import ChainedPostings
 from gamay.segment.mutable.nulls import NullBits
 from gamay.segment.mutable.running import Running
 from gamay.segment.mutable.sizing import ColumnSizing
+from gamay.segment.mutable.zones import Zones
 from gamay.segment.spi import Ids
 from gamay.segment.storage_form import Stored, binary_array, binary_buffers, fixed_dtype, from_arrow
 
 _VALUES_MAX = 2**31 - 1
+# From so many values on, and whenever they have doubled, a dictionary must show that it pays.
+_FIRST_CHECK = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +32,8 @@ class ColumnState:
     """The first `num_docs` rows of a column, for readers; nothing in it is changed later.
 
     dictionary, ids: of a dictionary column; ids may be longer than num_values. values: of a raw column, exactly num_values.
-    offsets: int32, at least num_docs + 1, of a multi-value column.
+    offsets: int32, at least num_docs + 1, of a multi-value column. postings, zones: inverted and range index, which know of
+    more rows than these and are cut by the view.
     """
 
     plan: ColumnPlan
@@ -40,10 +46,15 @@ class ColumnState:
     nulls: NullBits
     num_nulls: int
     running: Running
+    postings: ChainedPostings | None
+    zones: Zones | None
 
 
 class _Forward(Protocol):
-    """Values of a column end to end, encoded or raw."""
+    """Values of a column end to end, encoded or raw, and what is indexed of them."""
+
+    postings: ChainedPostings | None
+    zones: Zones | None
 
     @property
     def num_values(self) -> int: ...
@@ -57,19 +68,25 @@ class _Forward(Protocol):
 class MutableColumn:
     """Takes the rows of one column, batch by batch."""
 
-    def __init__(self, plan: ColumnPlan, buffers: BufferFolder, rows: int, sizing: ColumnSizing) -> None:
-        """Make the buffers for about `rows` rows of the average size that `sizing` tells."""
+    def __init__(self, plan: ColumnPlan, buffers: BufferFolder, rows: int, sizing: ColumnSizing, is_sort_key: bool) -> None:
+        """Make the buffers for about `rows` rows of the average size that `sizing` tells.
+
+        is_sort_key: the sealed rows will be sorted by the column; until then an inverted index answers for the sorted one.
+        """
         spec = plan.spec
         self.plan = plan
         self._default = arrow_scalar(plan.default, spec.data_type)
-        num_values = int(rows * sizing.values_per_row)
+        self._buffers = buffers
+        self._expected = num_values = int(rows * sizing.values_per_row)
         self._forward: _Forward
-        if plan.config.dictionary:
-            self._forward = _EncodedForward(spec.data_type, buffers, num_values, sizing)
-        elif fixed_dtype(spec.data_type) is not None:
-            self._forward = _FixedForward(spec.data_type, buffers, num_values)
+        cardinality = min(num_values, sizing.cardinality)
+        pays = num_values < _FIRST_CHECK or plan.dictionary_pays(num_values, cardinality)
+        if plan.config.dictionary and pays:
+            inverted = plan.config.inverted or (is_sort_key and not plan.config.optimize_dictionary)
+            self._forward = _EncodedForward(spec.data_type, buffers, num_values, sizing, inverted)
         else:
-            self._forward = _TextForward(buffers, num_values, sizing.width)
+            self._forward = self._raw_forward(sizing.width)
+        self._next_check = _FIRST_CHECK
         self._offsets = None if spec.single_value else buffers.array(np.int32, rows + 1)
         if self._offsets is not None:
             self._offsets.used = 1
@@ -98,6 +115,24 @@ class MutableColumn:
         self._nulls.mark(nulls, self._num_docs)
         self._running = self._running.after(values, lengths, spec.data_type)
         self._num_docs += len(array)
+        if self._forward.num_values >= self._next_check:
+            self._next_check *= 2
+            self._drop_useless_dictionary()
+
+    def _raw_forward(self, width: float) -> _Forward:
+        if fixed_dtype(self.plan.spec.data_type) is not None:
+            return _FixedForward(self.plan, self._buffers, self._expected)
+        return _TextForward(self._buffers, self._expected, width)
+
+    def _drop_useless_dictionary(self) -> None:
+        """Go over to raw values where `optimizeDictionary` would leave the dictionary out of the sealed segment."""
+        old = self._forward
+        if not isinstance(old, _EncodedForward) or self.plan.dictionary_pays(old.num_values, old.cardinality):
+            return
+        dictionary, ids, _ = old.frozen()
+        self._forward = self._raw_forward(old.width)
+        self._forward.append(take(dictionary.stored, ids[: old.num_values]))
+        old.remove()
 
     def state(self) -> ColumnState:
         """Return the rows so far, for readers."""
@@ -113,6 +148,8 @@ class MutableColumn:
             nulls=self._nulls,
             num_nulls=self._nulls.count,
             running=self._running,
+            postings=self._forward.postings,
+            zones=self._forward.zones,
         )
 
     @property
@@ -121,22 +158,35 @@ class MutableColumn:
         return self._forward.width
 
     def memory(self) -> dict[str, MemoryUse]:
-        """Return what each part of the column takes: `dictionary`, `forward`, `null`."""
+        """Return what each part of the column takes: `dictionary`, `forward`, `inverted`, `range`, `null`."""
         parts = self._forward.memory()
         if self._offsets is not None:
             parts["forward"] = parts["forward"] + self._offsets.memory
         parts["null"] = self._nulls.memory()
+        if self._forward.postings is not None:
+            parts["inverted"] = self._forward.postings.memory()
+        if self._forward.zones is not None:
+            parts["range"] = self._forward.zones.memory()
         return {part: use for part, use in parts.items() if use.reserved}
 
 
 class _EncodedForward:
     """Ids in the narrowest width for the dictionary; when it outgrows the width they are copied to the next."""
 
-    def __init__(self, data_type: DataType, buffers: BufferFolder, num_values: int, sizing: ColumnSizing) -> None:
+    zones: Zones | None = None
+
+    def __init__(
+        self, data_type: DataType, buffers: BufferFolder, num_values: int, sizing: ColumnSizing, inverted: bool
+    ) -> None:
         self._buffers = buffers
         self._expected = num_values
         self._dictionary = make_dictionary(data_type, buffers, sizing.cardinality, sizing.width)
         self._ids = buffers.array(np.uint8, num_values)
+        self.postings = ChainedPostings(buffers, num_values, sizing.cardinality) if inverted else None
+
+    @property
+    def cardinality(self) -> int:
+        return len(self._dictionary)
 
     @property
     def num_values(self) -> int:
@@ -157,6 +207,8 @@ class _EncodedForward:
                 break
             self._widen(first + position, total)
         self._ids.used = total
+        if self.postings is not None:
+            self.postings.append(self._ids.array[first:total], len(self._dictionary))
 
     def _widen(self, used: int, needed: int) -> None:
         old = self._ids
@@ -164,6 +216,11 @@ class _EncodedForward:
         self._ids.reserve(needed)
         self._ids.array[:used] = old.array[:used]
         old.remove()
+
+    def remove(self) -> None:
+        """Remove the files, once another form has taken the values over."""
+        self._dictionary.remove()
+        self._ids.remove()
 
     def frozen(self) -> tuple[ArrivalDictionary, Ids, Stored]:
         return self._dictionary.frozen(), self._ids.readable, None
@@ -175,8 +232,13 @@ class _EncodedForward:
 class _FixedForward:
     """Raw values of fixed width."""
 
-    def __init__(self, data_type: DataType, buffers: BufferFolder, num_values: int) -> None:
-        self._values = buffers.array(fixed_dtype(data_type), num_values)
+    postings: ChainedPostings | None = None
+
+    def __init__(self, plan: ColumnPlan, buffers: BufferFolder, num_values: int) -> None:
+        dtype = fixed_dtype(plan.spec.data_type)
+        assert dtype is not None
+        self._values = buffers.array(dtype, num_values)
+        self.zones = Zones(dtype, buffers, num_values) if plan.config.range and plan.spec.single_value else None
 
     @property
     def num_values(self) -> int:
@@ -187,6 +249,8 @@ class _FixedForward:
         return float(self._values.dtype.itemsize)
 
     def append(self, values: Stored) -> None:
+        if self.zones is not None:
+            self.zones.append(values, self._values.used)
         self._values.append(values)
 
     def frozen(self) -> tuple[None, None, Stored]:
@@ -198,6 +262,9 @@ class _FixedForward:
 
 class _TextForward:
     """Raw values of any width."""
+
+    postings: ChainedPostings | None = None
+    zones: Zones | None = None
 
     def __init__(self, buffers: BufferFolder, num_values: int, width: float) -> None:
         self._offsets = buffers.array(np.int32, num_values + 1)

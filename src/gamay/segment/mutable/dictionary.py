@@ -118,6 +118,10 @@ class MutableDictionary(Protocol):
         """Return what entries and hash table take."""
         ...
 
+    def remove(self) -> None:
+        """Remove the files; what is frozen stays."""
+        ...
+
 
 class _Table:
     """The hash table: replaced by a larger one, with all entries put in again, when it has filled up."""
@@ -143,6 +147,9 @@ class _Table:
     @property
     def memory(self) -> MemoryUse:
         return self._file.memory
+
+    def remove(self) -> None:
+        self._file.remove()
 
 
 class NumberDictionary:
@@ -198,6 +205,10 @@ class NumberDictionary:
 
     def memory(self) -> MemoryUse:
         return self._entries.memory + self._table.memory
+
+    def remove(self) -> None:
+        self._entries.remove()
+        self._table.remove()
 
 
 class TextDictionary:
@@ -261,6 +272,11 @@ class TextDictionary:
     def memory(self) -> MemoryUse:
         return self._offsets.memory + self._data.memory + self._table.memory
 
+    def remove(self) -> None:
+        self._offsets.remove()
+        self._data.remove()
+        self._table.remove()
+
 
 class DecimalDictionary:
     """Entries are numbers, whatever their form; of the forms of a number the one with the fewest digits is shown."""
@@ -321,6 +337,11 @@ class DecimalDictionary:
 
     def memory(self) -> MemoryUse:
         return self._forms.memory() + self._numbers.memory() + self._number_of_form.memory
+
+    def remove(self) -> None:
+        self._forms.remove()
+        self._numbers.remove()
+        self._number_of_form.remove()
 
 
 def plain_form(text: str) -> str:

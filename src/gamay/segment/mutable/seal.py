@@ -53,13 +53,15 @@ class SealedColumn:
 
     def finish_encoded(self) -> EncodedColumn:
         state = self._state
-        assert state.dictionary is not None
-        assert state.ids is not None
-        dictionary, (new_ids,) = sort_distinct([state.dictionary.stored], state.plan.spec.data_type)
         positions, offsets = self._positions()
-        ids = state.ids[: state.num_values]
-        narrow = new_ids.astype(id_dtype(len(dictionary)))
-        ids = take(narrow, ids if positions is None else take(ids, positions))
+        if state.dictionary is None or state.ids is None:
+            dictionary, (ids,) = sort_distinct([state.values], state.plan.spec.data_type)
+            ids = ids.astype(id_dtype(len(dictionary)))
+            ids = ids if positions is None else take(ids, positions)
+        else:
+            dictionary, (new_ids,) = sort_distinct([state.dictionary.stored], state.plan.spec.data_type)
+            ids = state.ids[: state.num_values]
+            ids = take(new_ids.astype(id_dtype(len(dictionary))), ids if positions is None else take(ids, positions))
         return EncodedColumn(dictionary, ids, offsets, self._null_docs())
 
     def finish_raw(self) -> RawColumn:

@@ -46,8 +46,10 @@ class MutableSegment:
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
         buffers = BufferFolder(self._folder)
+        sort_key = table_config.sorted_column
         self._columns = [
-            MutableColumn(plan, buffers, sizing.rows, sizing.column(plan.spec.name)) for plan in self._plan.columns
+            MutableColumn(plan, buffers, sizing.rows, sizing.column(plan.spec.name), plan.spec.name == sort_key)
+            for plan in self._plan.columns
         ]
         self._failed: BaseException | None = None
         self._view = self._make_view(0)
@@ -104,7 +106,8 @@ class MutableSegment:
         rows = max(1, view.num_docs)
         columns = {}
         for state, column in zip(view.states, self._columns, strict=True):
-            cardinality = 0 if state.dictionary is None else len(state.dictionary)
+            # of raw values it is not known; they are raw because nearly all differ, or because a dictionary is not wanted
+            cardinality = state.num_values if state.dictionary is None else len(state.dictionary)
             columns[state.plan.spec.name] = ColumnSizing(cardinality, column.width, state.num_values / rows)
         return Sizing(view.num_docs, columns)
 

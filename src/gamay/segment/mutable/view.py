@@ -11,9 +11,11 @@ from gamay.functions.vector import take
 from gamay.segment.forward import AlignedIds, IdReader
 from gamay.segment.mutable.column import ColumnState
 from gamay.segment.mutable.dictionary import ArrivalDictionary
+from gamay.segment.mutable.inverted import ViewPostings
+from gamay.segment.mutable.zones import ViewZones
 from gamay.segment.raw import PlainFixed, RawReader
 from gamay.segment.rows import ColumnRows
-from gamay.segment.spi import BloomFilter, ColumnStats, Ids, InvertedIndex, RangeIndex, SortedIndex
+from gamay.segment.spi import BloomFilter, ColumnStats, Ids, SortedIndex
 from gamay.segment.storage_form import Stored, fixed_dtype
 
 
@@ -22,8 +24,6 @@ class ViewColumn(ColumnRows):
 
     sorted_index: SortedIndex | None = None
     bloom_filter: BloomFilter | None = None
-    inverted_index: InvertedIndex | None = None
-    range_index: RangeIndex | None = None
 
     def __init__(self, state: ColumnState) -> None:
         spec = state.plan.spec
@@ -36,6 +36,18 @@ class ViewColumn(ColumnRows):
     @property
     def dictionary(self) -> ArrivalDictionary | None:
         return self.state.dictionary
+
+    @cached_property
+    def inverted_index(self) -> ViewPostings | None:
+        state = self.state
+        if state.postings is None or state.ids is None or state.dictionary is None:
+            return None
+        offsets = None if self.single_value else self._offsets
+        return ViewPostings(state.postings, state.ids[: state.num_values], offsets, len(state.dictionary))
+
+    @cached_property
+    def range_index(self) -> ViewZones | None:
+        return None if self.state.zones is None else ViewZones(self.state.zones, self.state.values)
 
     @cached_property
     def null_docs(self) -> BitMap | None:

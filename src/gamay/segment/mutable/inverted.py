@@ -1,0 +1,68 @@
+"""Inverted index of a growing column: a chain of positions for each id, longer by one with every value."""
+
+from typing import Any
+
+import numpy as np
+from pyroaring import BitMap
+
+from gamay.kernels.postings import link, walk
+from gamay.segment.mutable.buffers import BufferFolder, MemoryUse
+from gamay.segment.spi import Ids
+
+# Walking a chain costs about as much a position as scanning so many ids: frequent ids are looked for by a scan.
+_SCANNED_PER_STEP = 16
+_STEPS_MIN = 1024
+
+
+class ChainedPostings:
+    """What the writer keeps: 4 bytes a value and 4 an id."""
+
+    def __init__(self, buffers: BufferFolder, num_values: int, cardinality: int) -> None:
+        self._heads = buffers.array(np.uint32, cardinality)
+        self._links = buffers.array(np.uint32, num_values)
+
+    def append(self, ids: Ids, cardinality: int) -> None:
+        """Add the ids of the next values."""
+        start, end = self._links.used, self._links.used + len(ids)
+        self._heads.reserve(cardinality)
+        self._links.reserve(end)
+        link(ids, start, self._heads.array, self._links.array)
+        self._heads.used, self._links.used = cardinality, end
+
+    def positions(self, wanted: Ids, num_values: int) -> "Ids | None":
+        """Return the positions below `num_values` of some ids, in any order; None when a scan is due."""
+        out = np.empty(_STEPS_MIN + num_values // _SCANNED_PER_STEP, np.uint32)
+        found = int(walk(wanted, num_values, self._heads.readable, self._links.readable, out))
+        return None if found < 0 else out[:found]
+
+    def memory(self) -> MemoryUse:
+        """Return what heads and links take."""
+        return self._heads.memory + self._links.memory
+
+
+class ViewPostings:
+    """The docs of each id among the rows of a view; implements `segment.spi.InvertedIndex`."""
+
+    def __init__(self, postings: ChainedPostings, ids: Ids, offsets: "Ids | None", cardinality: int) -> None:
+        """ids: of all values of the view; offsets: where each row's values begin, None for one value a row."""
+        self._postings = postings
+        self._ids = ids
+        self._offsets = offsets
+        self._cardinality = cardinality
+
+    def docs(self, dict_id: int) -> BitMap:
+        """Return the docs of one id."""
+        return self.docs_of_any(np.array([dict_id], np.int32))
+
+    def docs_of_any(self, dict_ids: Ids) -> BitMap:
+        """Return the union of the docs of several ids."""
+        positions: Any = self._postings.positions(np.asarray(dict_ids, np.int32), len(self._ids))
+        if positions is None:
+            wanted = np.zeros(self._cardinality, np.bool_)
+            wanted[dict_ids] = True
+            positions = np.flatnonzero(wanted[self._ids])
+        else:
+            positions = np.sort(positions)
+        if self._offsets is not None:
+            positions = np.searchsorted(self._offsets, positions, side="right") - 1
+        return BitMap(positions.astype(np.uint32, copy=False))
