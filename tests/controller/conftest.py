@@ -20,6 +20,7 @@ from gamay.controller.segments import SegmentManager
 from gamay.controller.tables import TableManager
 from gamay.controller.verify import VerifiedSegment
 from gamay.controller.writer import TableWriter
+from gamay.ingest.stream.spi import StreamContext
 
 SCHEMA = {
     "schemaName": "t",
@@ -54,6 +55,9 @@ class NoServers:
     def segment_errors(self, instance: str, table: str) -> Mapping[str, str]:
         raise NotFoundError(instance)
 
+    def fetch_segment(self, instance: str, table: str, segment: str, target: Path) -> None:
+        raise NotFoundError(instance)
+
 
 class Controller:
     """The managers over a folder, without HTTP and without servers."""
@@ -69,7 +73,7 @@ class Controller:
             self.registry.create_instance(Instance("Server_a_1", "a", 1, tags))
         self.context = ControllerContext(
             self.registry, DeepStore(folder / "deepstore"), folder / "tmp", clock, CountingIds(), NoServers(),
-            "Controller_a_1", "http://a:1",
+            "Controller_a_1", "http://a:1", StreamContext(folder / "streams", clock=clock),
         )  # fmt: skip
         self.schemas = SchemaManager(self.registry)
         self.tables = TableManager(self.context, self.schemas)

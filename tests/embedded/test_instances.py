@@ -97,7 +97,13 @@ def test_expired_deleted_segments_are_removed_by_the_periodic_task(trips: Any, m
     kept = list(aside.rglob("trips_0*"))
     assert kept
     kept[0].rename(kept[0].with_name(kept[0].name.rpartition("__")[0] + "__1"))  # its time is over
-    assert trips.controller.get("/periodictask/names").json() == ["MemoryRelease", "RetentionManager"]
+    assert trips.controller.get("/periodictask/names").json() == [
+        "MemoryRelease",
+        "RealtimeSegmentValidationManager",
+        "RebalanceChecker",
+        "RetentionManager",
+        "SegmentRelocator",
+    ]
     answer = trips.controller.get("/periodictask/run", params={"taskname": "RetentionManager"}).json()
     assert answer["isSuccessful"]
     assert answer["taskId"].startswith("api-")

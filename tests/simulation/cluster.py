@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from tests.simulation.profile import Profile
 from tests.simulation.scheduler import Process, Scheduler, SimClock
 from tests.simulation.store import SimStore, Tree
 
 from gamay.base.errors import ConflictError, NotFoundError
 from gamay.cluster import paths
 from gamay.cluster.completion import Call, CompletionRequest, CompletionResponse, Status, StopReason
+from gamay.cluster.instance_partitions import default_partitions
 from gamay.cluster.llc_name import LlcName
 from gamay.cluster.records import CONSUMING, DONE, IN_PROGRESS, ONLINE, Assignment, Instance, SegmentRecord
 from gamay.cluster.registry import Registry
@@ -49,54 +51,6 @@ from gamay.server.consuming.machine import (
 TABLE = "t_REALTIME"
 VALIDATION_MS = 300_000
 TIMEOUT_MS = 10_000
-
-
-@dataclass(frozen=True)
-class Profile:
-    """What a run is like."""
-
-    partitions: int
-    replicas: int
-    servers: int
-    controllers: int
-    pauseless: bool
-    split_commit: bool
-    rows_per_segment: int
-    rows_per_s: float
-    loss: float
-    duplicates: float
-    slow: float
-    kill_every_ms: int
-    pause_chance: float
-    store_failures: float
-    stop_chance: float
-    grows: bool
-    rests: bool
-    faults_ms: int = 1_000_000
-    calm_ms: int = 1_700_000
-
-    @staticmethod
-    def draw(rng: random.Random) -> "Profile":
-        replicas = rng.choice((1, 2, 2, 3))
-        return Profile(
-            partitions=rng.choice((1, 1, 2, 3)),
-            replicas=replicas,
-            servers=replicas + rng.choice((0, 0, 1)),
-            controllers=rng.choice((1, 2, 2, 3)),
-            pauseless=rng.random() < 0.35,
-            split_commit=rng.random() < 0.8,
-            rows_per_segment=rng.choice((100, 200, 500)),
-            rows_per_s=rng.choice((0.5, 1.0, 1.5)),
-            loss=rng.choice((0.0, 0.02, 0.1, 0.3)),
-            duplicates=rng.choice((0.0, 0.05, 0.2)),
-            slow=rng.choice((0.0, 0.05, 0.2)),
-            kill_every_ms=rng.choice((0, 60_000, 200_000, 600_000)),
-            pause_chance=rng.choice((0.0, 0.03, 0.15)),
-            store_failures=rng.choice((0.0, 0.0, 0.01, 0.05)),
-            stop_chance=rng.choice((0.0, 0.0, 0.002, 0.02)),
-            grows=rng.random() < 0.2,
-            rests=rng.random() < 0.2,
-        )
 
 
 def table_config(profile: Profile) -> TableConfig:
@@ -290,6 +244,8 @@ class Simulation:
         self.faulty = False
         for controller in self.controllers:
             controller.process.pause_chance = controller.store.fail_chance = 0.0
+        if profile.rests:  # a slow process may have paused the table after it was resumed
+            scheduler.after(500_000, self._resume)
         scheduler.run_until(start + profile.faults_ms + profile.calm_ms // 2)
         self.stream.still_ms = scheduler.now_ms
         scheduler.run_until(start + profile.faults_ms + profile.calm_ms)
@@ -316,6 +272,7 @@ class Simulation:
             self.clock,
             lambda table: self.config,
             lambda config: SimStreams(self.stream, self._configs),
+            lambda config: default_partitions("t_CONSUMING", TABLE, [server.id for server in self.servers]),
             self.rng.uniform,
         )
 

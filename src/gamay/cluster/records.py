@@ -53,6 +53,10 @@ _ZK_TEXT = {
     "gamay.segment.columns": "column_stats",
 }
 _CUSTOM_MAP = "custom.map"
+_STREAM_PLACE = (
+    "status", "start_offset", "end_offset", "lost_offsets", "stop_reason", "num_replicas", "flush_threshold_rows",
+    "end_decided_ms", "creation_time_ms",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +138,10 @@ class SegmentRecord:
     def complete(self) -> bool:
         """Whether the segment's rows are final and its copies can be verified: not while it is consumed or built."""
         return self.status in (DONE, UPLOADED)
+
+    def stream_place(self) -> dict[str, Any]:
+        """Return the fields that say where in its stream a segment lies, to be kept when its data is replaced."""
+        return {name: getattr(self, name) for name in _STREAM_PLACE} if self.start_offset else {}
 
     def with_changes(self, **changes: Any) -> "SegmentRecord":
         """Return a copy with some fields replaced."""

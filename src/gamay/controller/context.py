@@ -9,6 +9,8 @@ from gamay.base.clock import Clock
 from gamay.base.ids import Ids
 from gamay.cluster.registry import Registry
 from gamay.controller.deep_store import DeepStore
+from gamay.ingest.stream.spi import StreamContext
+from gamay.model.table_config import TableConfig
 
 
 class Servers(Protocol):
@@ -48,13 +50,29 @@ class Servers(Protocol):
         """Return the last messages that the server could not take in."""
         ...
 
+    def fetch_segment(self, instance: str, table: str, segment: str, target: Path) -> None:
+        """Write the archive (.tar.gz) of a segment that the server has loaded to a file."""
+        ...
+
+
+class TableConfigs(Protocol):
+    """Where the configs of tables come from."""
+
+    def get(self, table: str) -> TableConfig:
+        """Return the config of a typed table. Raises NotFoundError."""
+        ...
+
+    def names(self) -> list[str]:
+        """Return the typed names of all tables, ascending."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class ControllerContext:
     """Where the controller keeps things and whom it asks.
 
     work_dir: scratch space on the file system of the deep store, emptied when the controller starts.
-    url: where clients reach this controller, without a slash at the end.
+    url: where clients reach this controller, without a slash at the end. streams: what stream plug-ins need to know.
     """
 
     registry: Registry
@@ -65,3 +83,4 @@ class ControllerContext:
     servers: Servers
     instance_id: str
     url: str
+    streams: StreamContext

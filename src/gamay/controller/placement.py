@@ -18,8 +18,7 @@ from gamay.cluster.records import ONLINE, Assignment
 from gamay.cluster.store import update
 from gamay.cluster.table_target import COMPLETED_KIND, CONSUMING_KIND, OFFLINE_KIND, TablePlan
 from gamay.cluster.znrecord import decode, encode
-from gamay.controller.context import ControllerContext
-from gamay.controller.tables import TableManager
+from gamay.controller.context import ControllerContext, TableConfigs
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType, raw_table_name
 
@@ -29,7 +28,7 @@ class PlacementManager:
     """Instance partitions and placements of all tables."""
 
     context: ControllerContext
-    tables: TableManager
+    tables: TableConfigs
 
     def stored(self, name: str) -> InstancePartitions | None:
         """Return the instance partitions that are stored under a name."""

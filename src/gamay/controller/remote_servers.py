@@ -2,12 +2,14 @@
 
 import threading
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from gamay.base.errors import NotFoundError
 from gamay.client.http import HttpService, ServiceError
 from gamay.cluster.registry import Registry
+from gamay.storage.files import fetch
 
 _TIMEOUT_S = 30.0
 
@@ -58,6 +60,13 @@ class RemoteServers:
     def segment_errors(self, instance: str, table: str) -> Mapping[str, str]:
         errors: dict[str, str] = self._ask(instance, f"/tables/{quote(table)}/segments/errors")["errors"]
         return errors
+
+    def fetch_segment(self, instance: str, table: str, segment: str, target: Path) -> None:
+        url = self._service(instance).url
+        try:
+            fetch(f"{url}/segments/{quote(table)}/{quote(segment, safe='')}", target)
+        except OSError as error:
+            raise NotFoundError(f"server '{instance}' does not answer: {error}") from error
 
     def consuming_segments(self, instance: str, table: str) -> Sequence[Mapping[str, Any]]:
         found: list[dict[str, Any]] = self._ask(instance, f"/tables/{quote(table)}/consumingSegmentsInfo")

@@ -202,6 +202,7 @@ class SegmentManager:
                 push_time_ms=now_ms if existing is None else existing.push_time_ms,
                 refresh_time_ms=-1 if existing is None else now_ms,
                 custom=_custom_map({} if existing is None else existing.custom, options),
+                **({} if existing is None else existing.stream_place()),
             )
             try:
                 self._switch(table, existing, record)
@@ -241,6 +242,8 @@ class SegmentManager:
             if options.refresh_only:
                 raise GoneError(f"Cannot refresh non-existing segment: {info.name} of table: {table}")
             return
+        if not existing.complete:
+            raise ConflictError(f"Segment: {info.name} of table: {table} is being consumed; it cannot be replaced yet")
         if not options.allow_refresh:
             raise ConflictError(f"Segment: {info.name} already exists in table: {table}. Refresh not permitted.")
         if options.if_match is not None and options.if_match.strip('"') != str(existing.crc):

@@ -6,6 +6,7 @@ that a crash in between leaves remains that `gamay.controller.repair` removes, n
 
 import logging
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,9 +14,13 @@ from gamay.base.errors import ConflictError, GamayError, InvalidConfigError, Not
 from gamay.cluster import paths
 from gamay.cluster.assignment import servers_tagged
 from gamay.cluster.invariants import name_problem
-from gamay.cluster.records import Assignment
+from gamay.cluster.records import Assignment, SegmentRecord
 from gamay.controller.context import ControllerContext
+from gamay.controller.realtime.context import realtime_context
+from gamay.controller.realtime.lifecycle import SegmentLifecycle
+from gamay.controller.realtime.streams import check_streams, stream_opener
 from gamay.controller.schemas import SchemaManager
+from gamay.ingest.stream.spi import PermanentStreamError, TransientStreamError
 from gamay.model.cluster_settings import DELETED_SEGMENTS_RETENTION
 from gamay.model.parse import Parsed
 from gamay.model.schema import Schema
@@ -37,6 +42,12 @@ class TypeMismatchError(GamayError):
     """The table type asked for contradicts the suffix of the table's name."""
 
     http_status = 403
+
+
+class StreamUnavailableError(GamayError):
+    """The stream of a new table cannot be read, so nobody can say where to begin."""
+
+    http_status = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +124,18 @@ class TableManager:
             schema = Schema.from_json(schema_document).value
         if "ALL" not in skipped:
             validate_table_config(config, schema, columns_of=columns_of)
+            if config.table_type is TableType.REALTIME:
+                check_streams(config, stream_opener(self.context.streams))
             if "TENANT" not in skipped:
                 self._check_tenant(config)
         return parsed
 
     def add(self, document: Mapping[str, Any], skip: str = "") -> Parsed[TableConfig]:
-        """Create a table. Raises ConflictError when it exists, InvalidConfigError."""
+        """Create a table; the partitions of the stream of a REALTIME table are consumed from then on.
+
+        Raises ConflictError when it exists, InvalidConfigError, StreamUnavailableError.
+        """
+        records, ideal = self._first_segments(self.parse(document, skip=skip).value)
         with self.schemas.lock:
             parsed = self.parse(document, skip=skip)
             config = parsed.value
@@ -128,8 +145,14 @@ class TableManager:
                 raise ConflictError(f"Table config for {table} already exists. If this is unexpected, use PUT to update it.")
             # What a crashed creation or deletion left behind must not become part of the new table.
             self.delete_remains(table)
-            registry.create_ideal_state(Assignment.new_table(table, config.replication))
+            for record in records:
+                registry.create_segment(table, record)
+            registry.create_ideal_state(ideal)
             registry.create_table_config(table, config.to_json())
+            if records:
+                # Servers that looked before there was a config look once more.
+                created = str(self.context.clock.now_ms())
+                registry.update_ideal_state(table, lambda i: replace(i, simple={**i.simple, "CREATED_MS": created}))
         _log_warnings(config)
         return parsed
 
@@ -214,6 +237,17 @@ class TableManager:
             names |= {name for name in store.children(paths.INSTANCE_PARTITIONS) if name.startswith(f"{raw}__TIER__")}
         for name in names:
             store.delete(paths.instance_partitions(name))
+
+    def _first_segments(self, config: TableConfig) -> tuple[list[SegmentRecord], Assignment]:
+        """Return what a new table begins with: consuming segments when it has a stream, else nothing."""
+        if config.table_type is not TableType.REALTIME:
+            return [], Assignment.new_table(config.typed_name, config.replication)
+        realtime = realtime_context(self.context, self.context.registry)
+        with closing(realtime.open_streams(config)) as streams:
+            try:
+                return SegmentLifecycle(realtime).first_segments(config, streams)
+            except (TransientStreamError, PermanentStreamError) as error:
+                raise StreamUnavailableError(f"table {config.typed_name} was not created: {error}") from error
 
     def _check_tenant(self, config: TableConfig) -> None:
         tag = server_tag(config)

@@ -1,5 +1,6 @@
 """A controller: the managers behind its REST interface, and what it does when it leads the cluster."""
 
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -12,6 +13,7 @@ from gamay.controller.deep_store import DeepStore
 from gamay.controller.lineage import ReplaceManager
 from gamay.controller.periodic import PeriodicTask, PeriodicTasks
 from gamay.controller.placement import PlacementManager
+from gamay.controller.realtime.manager import RealtimeManager
 from gamay.controller.rebalance import RebalanceManager
 from gamay.controller.relocation import SegmentRelocator
 from gamay.controller.repair import empty_work_dir, repair
@@ -19,7 +21,9 @@ from gamay.controller.retention import RetentionManager
 from gamay.controller.schemas import SchemaManager
 from gamay.controller.segments import SegmentManager
 from gamay.controller.tables import TableManager
+from gamay.controller.uploads import UploadManager
 from gamay.controller.view_builder import ViewBuilder
+from gamay.ingest.stream.spi import StreamContext
 
 if TYPE_CHECKING:
     from gamay.controller.api.services import Services
@@ -30,6 +34,7 @@ Sleep: TypeAlias = Callable[[float], object]
 _RETENTION_S = 6 * 3600
 _RELOCATION_S = 3600
 _REBALANCE_CHECK_S = 300
+_VALIDATION_S = 300
 
 
 class ControllerRole:
@@ -37,7 +42,7 @@ class ControllerRole:
 
     registry: with what users ask for, every controller changes records by compare-and-set. lead_registry: with what only the
     lead controller does; of a cluster with several, its store refuses to write for one that leads no more.
-    instance_id, url: of this controller.
+    instance_id, url: of this controller. streams: what stream plug-ins need to know of this process.
     """
 
     def __init__(
@@ -51,14 +56,20 @@ class ControllerRole:
         url: str,
         clock: Clock,
         ids: Ids,
+        streams: StreamContext | None = None,
     ) -> None:
-        self.context = ControllerContext(registry, deep_store, work_dir, clock, ids, servers, instance_id, url)
+        self.context = ControllerContext(
+            registry, deep_store, work_dir, clock, ids, servers, instance_id, url, streams or StreamContext(clock=clock)
+        )
         self.schemas = SchemaManager(registry)
         self.tables = TableManager(self.context, self.schemas)
         self.segments = SegmentManager(self.context, self.tables)
         self.replacements = ReplaceManager(self.context, self.segments)
         self.placement = PlacementManager(self.context, self.tables)
         self.rebalances = RebalanceManager(self.context, self.placement)
+        self.uploads = UploadManager(self.context, self.segments)
+        self._stopping = threading.Event()
+        self.realtime = RealtimeManager(self.context, self.uploads, lead_registry, self._stopping.wait)
         self._views = ViewBuilder(lead_registry)
 
     def prepare(self, *, alone: bool) -> None:
@@ -70,9 +81,18 @@ class ControllerRole:
     def lead(self) -> None:
         """Begin to do what one controller of a cluster does for all."""
         self._views.start()
+        self.realtime.lead()
 
     def resign(self) -> None:
         """Let another controller do that."""
+        self.realtime.resign()
+        self.rebalances.stop()
+        self._views.stop()
+
+    def stop(self) -> None:
+        """End what runs in the background; after `resign`, or instead of it."""
+        self._stopping.set()
+        self.realtime.stop()
         self.rebalances.stop()
         self._views.stop()
 
@@ -81,6 +101,7 @@ class ControllerRole:
         retention = RetentionManager(self.context, self.tables, self.segments)
         relocator = SegmentRelocator(self.placement, self.rebalances)
         own = [
+            PeriodicTask("RealtimeSegmentValidationManager", _VALIDATION_S, self.realtime.validate_all),
             PeriodicTask("RetentionManager", _RETENTION_S, retention.run),
             PeriodicTask("SegmentRelocator", _RELOCATION_S, relocator.run),
             PeriodicTask("RebalanceChecker", _REBALANCE_CHECK_S, self.rebalances.check),
@@ -96,7 +117,6 @@ class ControllerRole:
         from gamay.controller.reload import ReloadManager
         from gamay.controller.table_documents import TableDocuments
         from gamay.controller.tenant_rebalance import TenantRebalanceManager
-        from gamay.controller.uploads import UploadManager
         from gamay.controller.writer import TableWriter
 
         return Services(
@@ -105,7 +125,8 @@ class ControllerRole:
             tables=self.tables,
             documents=TableDocuments(self.context, self.schemas, self.tables),
             segments=self.segments,
-            uploads=UploadManager(self.context, self.segments),
+            uploads=self.uploads,
+            realtime=self.realtime,
             replacements=self.replacements,
             reloads=ReloadManager(self.context),
             writer=TableWriter(self.context, self.tables, self.segments),

@@ -20,6 +20,7 @@ from gamay.embedded.layout import Layout
 from gamay.embedded.lock import FolderLock
 from gamay.embedded.pandas_import import keep_arrow_from_importing_pandas
 from gamay.embedded.server_role import ServerRole
+from gamay.ingest.stream.spi import StreamContext
 from gamay.server.consuming.manager import ConsumerManager
 from gamay.server.describe import describe_segment
 from gamay.server.instance import ServerInstance
@@ -77,6 +78,7 @@ class LocalCluster:
             f"http://{HOST}:{controller_port or 0}",
             clock,
             ids,
+            StreamContext(self.layout.streams, clock=clock),
         )
         self.context, self.schemas, self.tables = self.controller.context, self.controller.schemas, self.controller.tables
         self.segments, self.replacements = self.controller.segments, self.controller.replacements
@@ -125,7 +127,7 @@ class LocalCluster:
         self._ready = False
         self.runner.close()
         self.routing.stop()
-        self.controller.resign()
+        self.controller.stop()
         self.server.stop()
         self._server_session.close()
         self._store.close()
@@ -239,6 +241,12 @@ class _LocalServers:
         if consumers is None:
             raise NotFoundError(f"server '{instance}' does not consume streams")
         return consumers
+
+    def fetch_segment(self, instance: str, table: str, segment: str, target: Path) -> None:
+        data = self._check(instance).table(table)
+        if data is None:
+            raise NotFoundError(f"server '{instance}' has nothing of table '{table}'")
+        data.pack(segment, target)
 
 
 def _moved(instance: Instance, port: int) -> Instance:

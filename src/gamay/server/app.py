@@ -1,13 +1,18 @@
 """The server's HTTP interface for administrators."""
 
+import shutil
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from gamay.base.errors import NotFoundError
 from gamay.server.describe import describe_segment
 from gamay.server.instance import ServerInstance
 
@@ -34,6 +39,7 @@ class ServerApp:
             Route("/tables/{table}/segments/errors", self.errors),
             Route("/tables/{table}/segments/reloadProgress", self.reload_progress, methods=["POST"]),
             Route("/tables/{table}/segments/{segment}/metadata", self.metadata),
+            Route("/segments/{table}/{segment}", self.archive),
             Route("/tables/{table}/consumingSegmentsInfo", self.consuming_segments),
             Route("/tables/{table}/realtimeStatus", self.realtime_status),
             Route("/tables/{table}/deadLetters", self.dead_letters),
@@ -75,6 +81,24 @@ class ServerApp:
         if loaded is None:
             return _no_table(request)
         return JSONResponse(describe_segment(loaded, request.query_params.getlist("columns")))
+
+    async def archive(self, request: Request) -> Response:
+        """Send the archive of a loaded segment: to other servers, and to the controller where the deep store lacks it."""
+        table, segment = request.path_params["table"], request.path_params["segment"]
+        data = self._instance.table(table)
+        if data is None:
+            return _no_table(request)
+        folder = tempfile.mkdtemp(prefix="gamay-archive-")
+        cleanup = BackgroundTask(shutil.rmtree, folder, ignore_errors=True)
+        archive = Path(folder) / "segment.tar.gz"
+        try:
+            await run_in_threadpool(data.pack, segment, archive)
+        except BaseException as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            if isinstance(error, NotFoundError):
+                return JSONResponse({"code": 404, "error": str(error)}, status_code=404)
+            raise
+        return FileResponse(archive, filename=f"{segment}.tar.gz", background=cleanup)
 
     async def consuming_segments(self, request: Request) -> Response:
         """List the consuming segments of a table with their offsets."""

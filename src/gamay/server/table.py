@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gamay.base.errors import NotFoundError
 from gamay.segment.reader import ImmutableSegment
 from gamay.segment.spi import Segment
+from gamay.storage.archive import pack
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,13 @@ class TableData:
     def snapshot(self) -> Mapping[str, LoadedSegment]:
         """Return the loaded segments by name, as they are at this moment, for good."""
         return self._contents.loaded
+
+    def pack(self, segment: str, archive: Path) -> None:
+        """Write the archive of a loaded segment. Raises NotFoundError when it is not loaded."""
+        loaded = self.snapshot().get(segment)
+        if loaded is None:
+            raise NotFoundError(f"segment '{segment}' of table '{self.name}' is not loaded here")
+        pack(loaded.folder, archive)
 
     def swap(self, added: Mapping[str, LoadedSegment], removed: Iterable[str] = ()) -> list[LoadedSegment]:
         """Add or replace loaded segments and remove others, in one step; return those that are no longer visible.

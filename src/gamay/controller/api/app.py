@@ -11,6 +11,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gamay.base.errors import GamayError
 from gamay.controller.api.cluster import cluster_router, instance_router, live_broker_router
+from gamay.controller.api.completion import completion_router
+from gamay.controller.api.consumption import consumption_router
 from gamay.controller.api.instance_changes import instance_change_router
 from gamay.controller.api.loggers import logger_router
 from gamay.controller.api.partitions import partition_router
@@ -47,6 +49,8 @@ def create_app(services: Services) -> FastAPI:
         schema_router(services),
         view_router(services),
         realtime_status_router(services),
+        consumption_router(services),
+        completion_router(services),
         table_router(services),
         table_documents_router(services),
         upload_router(services),

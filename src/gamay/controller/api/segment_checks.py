@@ -1,6 +1,6 @@
 """REST: segments that are not as the table config wants them, and jobs that load segments again."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any
 
 import orjson
@@ -14,7 +14,7 @@ from gamay.model.indexing import PartitionConfig
 TypeParam = Annotated[str | None, Query(alias="type", description="OFFLINE or REALTIME")]
 RequiredType = Annotated[str, Query(alias="type", description="OFFLINE or REALTIME")]
 Target = Annotated[str, Query(alias="targetInstance")]
-JobTypes = Annotated[str, Query(alias="jobTypes", description="By commas; RELOAD_SEGMENT")]
+JobTypes = Annotated[str, Query(alias="jobTypes", description="By commas; RELOAD_SEGMENT, FORCE_COMMIT")]
 
 _STALE = "stored with other encodings or indexes than the table config asks for now"
 
@@ -81,11 +81,15 @@ def segment_check_router(services: Services) -> APIRouter:
     @router.get("/table/{table}/jobs", tags=["Table"], summary="List the jobs that were submitted for a table")
     def jobs(table: str, table_type: TypeParam = None, kinds: JobTypes = "") -> dict[str, Any]:
         wanted = {kind.strip().upper() for kind in kinds.split(",") if kind.strip()}
-        if wanted and "RELOAD_SEGMENT" not in wanted:
-            return {}
-        return {i: job for typed in tables.resolve(table, table_type) for i, job in services.reloads.jobs(typed).items()}
+        return {i: job for typed in tables.resolve(table, table_type) for i, job in _jobs(services, typed, wanted).items()}
 
     return router
+
+
+def _jobs(services: Services, table: str, kinds: Collection[str]) -> dict[str, Any]:
+    """Return a table's jobs of some kinds, of all kinds when none is named."""
+    managers = {"RELOAD_SEGMENT": services.reloads.jobs, "FORCE_COMMIT": services.realtime.consumption.jobs}
+    return {i: job for kind, jobs in managers.items() if not kinds or kind in kinds for i, job in jobs(table).items()}
 
 
 def _stale(services: Services, table: str) -> dict[str, list[str] | None]:

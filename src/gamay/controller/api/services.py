@@ -13,6 +13,7 @@ from gamay.controller.instances import InstanceManager
 from gamay.controller.lineage import ReplaceManager
 from gamay.controller.periodic import PeriodicTasks
 from gamay.controller.placement import PlacementManager
+from gamay.controller.realtime.manager import RealtimeManager
 from gamay.controller.rebalance import RebalanceManager
 from gamay.controller.reload import ReloadManager
 from gamay.controller.schemas import SchemaManager
@@ -37,6 +38,7 @@ class Services:
     documents: TableDocuments
     segments: SegmentManager
     uploads: UploadManager
+    realtime: RealtimeManager
     replacements: ReplaceManager
     reloads: ReloadManager
     writer: TableWriter

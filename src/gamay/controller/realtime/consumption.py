@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -57,6 +57,12 @@ class ConsumptionManager:
     context: RealtimeContext
     ids: Ids
     sleep: Callable[[float], object]
+    _threads: list[threading.Thread] = field(default_factory=list)
+
+    def stop(self) -> None:
+        """Wait for the batches that are under way; `sleep` must have begun to return True."""
+        for thread in self._threads:
+            thread.join()
 
     # pause and resume
 
@@ -210,9 +216,11 @@ class ConsumptionManager:
         first, rest = segments[: batches.size], segments[batches.size :]
         self._tell(table, first)
         if rest:
-            threading.Thread(
-                target=self._commit_batches, args=(table, first, rest, batches), name="force-commit", daemon=True
-            ).start()
+            self._threads[:] = [thread for thread in self._threads if thread.is_alive()]
+            arguments = (table, first, rest, batches)
+            thread = threading.Thread(target=self._commit_batches, args=arguments, name="force-commit", daemon=True)
+            self._threads.append(thread)
+            thread.start()
 
     def _commit_batches(self, table: str, told: Sequence[str], rest: Sequence[str], batches: Batches) -> None:
         while rest:

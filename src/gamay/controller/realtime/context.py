@@ -7,22 +7,29 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gamay.base.clock import Clock
-from gamay.cluster.assignment import servers_tagged
+from gamay.base.errors import NotFoundError
+from gamay.base.rng import new_rng
+from gamay.cluster.instance_partitions import InstancePartitions
+from gamay.cluster.llc_name import PARTITIONS_PER_TOPIC
+from gamay.cluster.placement import place_consuming
 from gamay.cluster.records import Assignment
 from gamay.cluster.registry import Registry
-from gamay.controller.realtime.placement import consuming_servers, present_servers
-from gamay.controller.realtime.streams import StreamOpener
+from gamay.cluster.table_target import CONSUMING_KIND
+from gamay.controller.context import ControllerContext
+from gamay.controller.placement import PlacementManager
+from gamay.controller.realtime.placement import present_servers
+from gamay.controller.realtime.streams import StreamOpener, stream_opener
 from gamay.controller.realtime.thresholds import RowLimitTuner
 from gamay.model.cluster_settings import SEGMENT_COMPLETION_TIME
 from gamay.model.table_config import TableConfig
-from gamay.model.table_name import TableType
 
 
 @dataclass(frozen=True, slots=True)
 class RealtimeContext:
     """Where records are, how configs and streams are got at, and what is learnt while the process lives.
 
-    config_of: the config of a typed table; raises NotFoundError. uniform: a random number between two.
+    config_of: the config of a typed table; raises NotFoundError. placement: the instance partitions of its consuming
+    segments; raises InvalidConfigError. uniform: a random number between two.
     tuners: by table and topic index. longest_commit_ms: by table, from the choice of the winner to its success.
     """
 
@@ -30,6 +37,7 @@ class RealtimeContext:
     clock: Clock
     config_of: Callable[[str], TableConfig]
     open_streams: StreamOpener
+    placement: Callable[[TableConfig], InstancePartitions]
     uniform: Callable[[float, float], float]
     tuners: dict[tuple[str, int], RowLimitTuner] = field(default_factory=dict)
     longest_commit_ms: dict[str, int] = field(default_factory=dict)
@@ -49,29 +57,46 @@ class RealtimeContext:
         with closing(self.open_streams(config)) as streams:
             return lambda offset: streams.order(partition, offset)
 
-    def tagged_servers(self, config: TableConfig) -> list[str]:
-        """Return the servers that may consume a table's streams, ascending."""
-        return servers_tagged(self.registry.instances(), consuming_tag(config))
-
     def servers_of(self, config: TableConfig, ideal: Assignment, partition: int) -> tuple[str, ...]:
-        """Return the servers for a new segment of a partition: of those that are tagged now.
+        """Return the servers for a new segment of a partition, as the instance partitions are now.
 
-        Raises InvalidConfigError when they are too few.
+        Raises InvalidConfigError when there are too few.
         """
-        tagged = self.tagged_servers(config)
+        partitions = self.placement(config)
         if config.upsert is not None or config.dedup is not None:
+            # Rows of one primary key must meet on one server; only a rebalance moves a partition.
             present = present_servers(ideal, partition)
-            if present and set(present) <= set(tagged):
+            if present and set(present) <= set(partitions.instances):
                 return present
-        return consuming_servers(config.typed_name, partition, config.replication, tagged)
+        return place_consuming(partition % PARTITIONS_PER_TOPIC, partitions, config.replication)
 
 
-def consuming_tag(config: TableConfig) -> str:
-    """Return the tag of the servers that consume a table's streams."""
-    override = config.tenants.tag_override
-    if override is not None and override.realtime_consuming:
-        return override.realtime_consuming
-    return f"{config.tenants.server}_{TableType.REALTIME.value}"
+def realtime_context(controller: ControllerContext, registry: Registry) -> RealtimeContext:
+    """Return the context for what a controller does with a registry."""
+    configs = _RecordedConfigs(registry)
+    placement = PlacementManager(controller, configs)
+    return RealtimeContext(
+        registry,
+        controller.clock,
+        configs.get,
+        stream_opener(controller.streams),
+        lambda config: placement.partitions(config, CONSUMING_KIND),
+        new_rng().uniform,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _RecordedConfigs:
+    registry: Registry
+
+    def get(self, table: str) -> TableConfig:
+        document = self.registry.get_table_config(table)
+        if document is None:
+            raise NotFoundError(f"Table {table} not found.")
+        return TableConfig.from_json(document).value
+
+    def names(self) -> list[str]:
+        return self.registry.table_names()
 
 
 def is_pauseless(config: TableConfig) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 from gamay.base.errors import CorruptSegmentError, InvalidConfigError
 from gamay.cluster.records import SegmentRecord
 from gamay.controller.context import ControllerContext
-from gamay.controller.deep_store import size_of
+from gamay.controller.deep_store import SCHEME, size_of
 from gamay.controller.uploads import with_archive_suffix
 from gamay.controller.verify import check_matches, record_of, verify_archive
 from gamay.model.schema import Schema
@@ -64,8 +64,9 @@ class SegmentIntake:
             _check_name(info, segment)
         else:
             info = _read(metadata_file, segment)
-        expected = f"{segment}__{info.crc}"
-        if archive.parent.name != config.typed_name or archive.name.partition(".tar")[0] != expected:
+        # By its name, without parts such as `..`, it is what was verified when it was uploaded.
+        is_own = location == f"{SCHEME}{config.typed_name}/{archive.name}"
+        if not is_own or archive.name.partition(".tar")[0] != f"{segment}__{info.crc}":
             raise CorruptSegmentError(f"'{location}' is not the segment '{segment}' with CRC {info.crc}")
         return record_of(info, location, size_of(archive))
 

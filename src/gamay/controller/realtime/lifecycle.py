@@ -15,7 +15,7 @@ makes sure that no late commit passes 1; only then another segment takes its pla
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -26,7 +26,7 @@ from gamay.cluster.llc_name import LlcName
 from gamay.cluster.records import COMMITTING, CONSUMING, DONE, IN_PROGRESS, Assignment, SegmentRecord
 from gamay.controller.realtime.context import RealtimeContext
 from gamay.controller.realtime.ideal_steps import advanced, continued, is_online, latest_segments, pause_state, replaced
-from gamay.controller.realtime.placement import partitions_per_server_max
+from gamay.controller.realtime.placement import segments_per_server
 from gamay.controller.realtime.streams import TableStreams
 from gamay.controller.realtime.thresholds import CommittedSize, row_limit
 from gamay.ingest.stream.config import StreamConfig, stream_configs
@@ -81,7 +81,7 @@ class SegmentLifecycle:
             name = LlcName.new(raw_table_name(table), partition, 0, now_ms)
             servers = self.context.servers_of(config, ideal, partition)
             start = streams.offset(partition, topic.offset_criteria)
-            records.append(self.new_record(config, name, start, len(servers), len(partitions)))
+            records.append(self.new_record(config, name, start, len(servers), partitions))
             ideal = ideal.with_segments({str(name): dict.fromkeys(sorted(servers), CONSUMING)})
         return records, ideal
 
@@ -91,20 +91,14 @@ class SegmentLifecycle:
         name: LlcName,
         start_offset: str,
         replicas: int,
-        num_partitions: int,
+        partitions: Collection[int],
         lost_offsets: str = "",
     ) -> SegmentRecord:
-        """Return the record of a new consuming segment. num_partitions: of the whole table."""
-        table = config.typed_name
+        """Return the record of a new consuming segment. partitions: ids of all the table's."""
         context = self.context
         topic = _topic(stream_configs(config), name.partition)
-        servers = len(context.tagged_servers(config))
-        rows = row_limit(
-            topic.flush,
-            context.tuner(table, name.topic_index),
-            partitions_per_server_max(num_partitions, replicas, servers),
-            context.uniform,
-        )
+        tuner = context.tuner(config.typed_name, name.topic_index)
+        rows = row_limit(topic.flush, tuner, self._segments_per_server(config, partitions), context.uniform)
         return SegmentRecord(
             str(name),
             status=IN_PROGRESS,
@@ -112,7 +106,7 @@ class SegmentLifecycle:
             start_offset=start_offset,
             num_replicas=replicas,
             flush_threshold_rows=rows,
-            partition_metadata=_partition_metadata(config, name, num_partitions),
+            partition_metadata=_partition_metadata(config, name, len(partitions)),
             lost_offsets=lost_offsets,
         )
 
@@ -222,9 +216,9 @@ class SegmentLifecycle:
         registry, table = self.context.registry, config.typed_name
         ideal = registry.must_get_ideal_state(table)
         servers = self.context.servers_of(config, ideal, partition)
-        num_partitions = len(latest_segments(ideal).keys() | {partition})
+        partitions = latest_segments(ideal).keys() | {partition}
         name = LlcName(raw_table_name(table), partition, 0 if last is None else last.sequence + 1, "")
-        name = self._create_anew(config, name, start_offset, len(servers), num_partitions, lost_offsets)
+        name = self._create_anew(config, name, start_offset, len(servers), partitions, lost_offsets)
         registry.update_ideal_state(table, lambda now: continued(now, last, name, servers))
         return None if self._drop_unless_assigned(table, name) else name
 
@@ -240,7 +234,7 @@ class SegmentLifecycle:
         wanted = LlcName(last.table, last.partition, last.sequence + 1, "")
         ideal = registry.must_get_ideal_state(table)
         servers = sorted(ideal.states.get(segment, {}))
-        partitions = len(latest_segments(ideal))
+        partitions = latest_segments(ideal).keys()
         name = self._create_anew(
             config, wanted, record.start_offset, len(servers), partitions, record.lost_offsets, rows_max
         )
@@ -259,22 +253,28 @@ class SegmentLifecycle:
             # Rows come in nevertheless: better fewer replicas, or untagged ones, than none.
             _log.warning("%s; segment %s stays where %s was", error, successor, done)
             servers = sorted(ideal.states[str(done)])
-        record = self.new_record(config, successor, start_offset, len(servers), len(latest_segments(ideal)))
+        record = self.new_record(config, successor, start_offset, len(servers), latest_segments(ideal).keys())
         try:
             self.context.registry.create_segment(config.typed_name, record)
         except ConflictError:
             _log.info("segment %s was created by an earlier attempt", successor)
         return servers
 
+    def _segments_per_server(self, config: TableConfig, partitions: Collection[int]) -> int:
+        try:
+            return segments_per_server(partitions, self.context.placement(config), config.replication)
+        except InvalidConfigError:
+            return len(partitions)  # with too few servers one may have them all
+
     def _create_anew(
-        self, config: TableConfig, wanted: LlcName, start_offset: str, replicas: int, num_partitions: int,
+        self, config: TableConfig, wanted: LlcName, start_offset: str, replicas: int, partitions: Collection[int],
         lost: str, rows_max: int | None = None,
     ) -> LlcName:  # fmt: skip
         """Create a record under a name that no other has: names have minutes, so a taken one moves to the next minute."""
         now_ms = self.context.clock.now_ms()
         for attempt in range(_NAME_ATTEMPTS_MAX):
             name = LlcName.new(wanted.table, wanted.partition, wanted.sequence, now_ms + attempt * _MINUTE_MS)
-            record = self.new_record(config, name, start_offset, replicas, num_partitions, lost)
+            record = self.new_record(config, name, start_offset, replicas, partitions, lost)
             if rows_max is not None:
                 record = record.with_changes(flush_threshold_rows=min(rows_max, record.flush_threshold_rows))
             try:

@@ -1,0 +1,133 @@
+"""REST: pausing, resuming and force-committing the consumption of streams."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+
+from gamay.base.errors import InvalidConfigError
+from gamay.cluster.llc_name import LlcName
+from gamay.cluster.records import COMMITTING, DONE
+from gamay.controller.api.services import Services
+from gamay.controller.realtime.consumption import Batches
+from gamay.model.table_name import TableType
+
+Comment = Annotated[str | None, Query(description="Shown in the pause status")]
+BatchSize = Annotated[int, Query(alias="batchSize", description="Segments that commit at once")]
+CheckInterval = Annotated[int, Query(alias="batchStatusCheckIntervalSec")]
+CheckTimeout = Annotated[int, Query(alias="batchStatusCheckTimeoutSec", description="Longest wait for a batch")]
+Topics = Annotated[str, Query(alias="topicIndices", description="By commas, from 0")]
+
+_ALL = 2**31 - 1
+
+
+def consumption_router(services: Services) -> APIRouter:
+    """Return the routes."""
+    router = APIRouter(tags=["Realtime"])
+    consumption = services.realtime.consumption
+
+    def typed(table: str) -> str:
+        return _typed(services, table)
+
+    @router.post("/tables/{table}/pauseConsumption", summary="Commit what is consumed, and stop consuming")
+    def pause(
+        table: str, comment: Comment = None, batch_size: BatchSize = _ALL, interval: CheckInterval = 5,
+        timeout: CheckTimeout = 180,
+    ) -> dict[str, Any]:  # fmt: skip
+        name = typed(table)
+        consumption.pause(name, comment, Batches(batch_size, interval, timeout))
+        return consumption.status(name)
+
+    @router.post("/tables/{table}/resumeConsumption", summary="Go on consuming")
+    def resume(
+        table: str,
+        comment: Comment = None,
+        consume_from: Annotated[
+            str | None, Query(alias="consumeFrom", description="lastConsumed (the default), smallest or largest")
+        ] = None,
+    ) -> dict[str, Any]:
+        name = typed(table)
+        consumption.resume(name, comment, consume_from)
+        return consumption.status(name)
+
+    @router.post("/tables/{table}/pauseTopicConsumption", summary="Stop consuming some topics of a table")
+    def pause_topics(table: str, topics: Topics) -> dict[str, Any]:
+        name = typed(table)
+        consumption.set_topics_paused(name, _numbers("topicIndices", topics), True)
+        return consumption.status(name)
+
+    @router.post("/tables/{table}/resumeTopicConsumption", summary="Go on consuming some topics of a table")
+    def resume_topics(table: str, topics: Topics) -> dict[str, Any]:
+        name = typed(table)
+        consumption.set_topics_paused(name, _numbers("topicIndices", topics), False)
+        return consumption.status(name)
+
+    @router.get("/tables/{table}/pauseStatus", summary="Show whether a table is paused, and what it still consumes")
+    def pause_status(table: str) -> dict[str, Any]:
+        return consumption.status(typed(table))
+
+    _add_force_commit(router, services)
+    _add_records(router, services)
+    return router
+
+
+def _add_force_commit(router: APIRouter, services: Services) -> None:
+    consumption = services.realtime.consumption
+
+    @router.post("/tables/{table}/forceCommit", summary="Commit consuming segments with the rows that they have")
+    def force_commit(
+        table: str,
+        partitions: Annotated[str | None, Query(description="By commas")] = None,
+        segments: Annotated[str | None, Query(description="By commas")] = None,
+        batch_size: BatchSize = _ALL,
+        interval: CheckInterval = 5,
+        timeout: CheckTimeout = 180,
+    ) -> dict[str, Any]:
+        if partitions is not None and segments is not None:
+            raise InvalidConfigError("give either partitions or segments, not both")
+        job_id = consumption.force_commit(
+            _typed(services, table),
+            None if partitions is None else _numbers("partitions", partitions),
+            None if segments is None else [name.strip() for name in segments.split(",") if name.strip()],
+            Batches(batch_size, interval, timeout),
+        )
+        return {"forceCommitStatus": "SUCCESS", "jobMetaZKWriteStatus": "SUCCESS", "forceCommitJobId": job_id}
+
+    @router.get("/tables/forceCommitStatus/{job_id}", summary="Show which segments a forced commit has yet to commit")
+    def force_commit_status(job_id: str) -> dict[str, Any]:
+        return consumption.force_commit_status(job_id)
+
+
+def _add_records(router: APIRouter, services: Services) -> None:
+    @router.get(
+        "/tables/{table}/pauselessDebugInfo", summary="Show segments that are built or have no copy in the deep store"
+    )
+    def pauseless(table: str) -> dict[str, Any]:
+        records = list(services.context.registry.segments(_typed(services, table)))
+        return {
+            "committingSegments": [record.name for record in records if record.status == COMMITTING],
+            "segmentsWithoutDownloadUrl": [r.name for r in records if r.status == DONE and not r.download_url],
+        }
+
+    @router.get("/tables/{table}/lostOffsets", summary="List what the stream had lost before it was consumed")
+    def lost_offsets(table: str) -> dict[str, Any]:
+        gaps = []
+        for record in services.context.registry.segments(_typed(services, table)):
+            name = LlcName.parse(record.name)
+            if name is not None and record.lost_offsets:
+                first, _, until = record.lost_offsets.partition(",")
+                gaps.append(
+                    {"partition": name.partition, "fromOffset": first, "toOffset": until, "segmentName": record.name,
+                     "foundTimeMs": record.creation_time_ms}
+                )  # fmt: skip
+        return {"lostOffsets": gaps}
+
+
+def _typed(services: Services, table: str) -> str:
+    return services.tables.resolve_one(table, TableType.REALTIME.value)
+
+
+def _numbers(name: str, text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise InvalidConfigError(f"{name}: '{text}' must be whole numbers, separated by commas") from None

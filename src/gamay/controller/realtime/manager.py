@@ -1,0 +1,179 @@
+"""All that a controller does with tables that consume streams, wired together."""
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from gamay.base.errors import GamayError
+from gamay.cluster.completion import Call, CompletionRequest, CompletionResponse, Status
+from gamay.cluster.llc_name import LlcName
+from gamay.cluster.records import SegmentRecord
+from gamay.cluster.registry import Registry
+from gamay.controller.context import ControllerContext
+from gamay.controller.realtime.consumption import ConsumptionManager
+from gamay.controller.realtime.context import realtime_context
+from gamay.controller.realtime.deep_copies import DeepCopyRepair
+from gamay.controller.realtime.intake import SegmentIntake
+from gamay.controller.realtime.protocol import CompletionManager
+from gamay.controller.realtime.validation import PartitionValidator
+from gamay.controller.uploads import UploadManager
+from gamay.model.schema import Schema
+from gamay.model.table_config import TableConfig
+from gamay.model.table_name import TableType, raw_table_name, table_type_of, typed_table_name
+
+_log = logging.getLogger(__name__)
+
+_STALE_UPLOAD_MS = 3_600_000
+_ASIDE_MS = 24 * 3_600_000
+
+
+class RealtimeManager:
+    """Completion of segments, repair, and what operators ask for. Its methods may be called from any thread.
+
+    lead_registry: with what only the lead controller does; its store refuses to write for one that leads no more.
+    sleep: waits for so many seconds, and returns True when the process ends.
+    """
+
+    def __init__(
+        self,
+        controller: ControllerContext,
+        uploads: UploadManager,
+        lead_registry: Registry,
+        sleep: Callable[[float], object],
+    ) -> None:
+        self._controller = controller
+        self._uploads = uploads
+        self._intake = SegmentIntake(controller)
+        self._context = realtime_context(controller, controller.registry)
+        lead_context = replace(self._context, registry=lead_registry)
+        self._leads = threading.Event()
+        self._takeover: threading.Thread | None = None
+        self.completion = CompletionManager(lead_context, lambda table: self._leads.is_set(), controller.url)
+        self.consumption = ConsumptionManager(self._context, controller.ids, sleep)
+        self._validator = PartitionValidator(lead_context)
+        self._lead_consumption = ConsumptionManager(lead_context, controller.ids, sleep)
+        self._copies = DeepCopyRepair(lead_context, self._fetch)
+
+    # leadership
+
+    def lead(self) -> None:
+        """Begin to complete segments, and finish at once what another controller may have left."""
+        self.completion.resign()
+        self._leads.set()
+        self._takeover = threading.Thread(
+            target=partial(self.validate_all, guard_ms=0), name="realtime-takeover", daemon=True
+        )
+        self._takeover.start()
+
+    def resign(self) -> None:
+        """Let another controller do that."""
+        self._leads.clear()
+        self.completion.resign()
+
+    def stop(self) -> None:
+        """End what runs in the background; `sleep` must have begun to return True."""
+        self.resign()
+        if self._takeover is not None:
+            self._takeover.join()
+        self.consumption.stop()
+
+    # repair
+
+    def validate_all(self, guard_ms: int | None = None) -> None:
+        """Repair all tables that consume streams; what fails with one does not keep the others from it."""
+        if not self._leads.is_set():
+            return
+        for table in self._controller.registry.table_names():
+            if table_type_of(table) is not TableType.REALTIME:
+                continue
+            if not self._leads.is_set():
+                return
+            try:
+                self.validate(table, guard_ms)
+            except (GamayError, OSError, ValueError):
+                _log.exception("table %s could not be validated", table)
+        self.completion.forget_stale()
+
+    def validate(self, table: str, guard_ms: int | None = None) -> None:
+        """Repair one typed table. Raises NotFoundError, and what the metadata store raises."""
+        self._validator.validate(table, guard_ms=guard_ms)
+        self._copies.repair(table, self._context.completion_time_max_ms())
+        self._lead_consumption.enforce(table)
+        self._remove_stale_uploads(table)
+
+    # completion
+
+    def upload(self, request: CompletionRequest, archive: Path, scratch: Path) -> CompletionResponse:
+        """Verify and store the archive of a segment, which lies in `scratch`; any controller may do that."""
+        try:
+            location = self._store(request.segment, archive, scratch)
+        except (GamayError, OSError, ValueError) as error:
+            _log.warning("the upload of %s by %s failed: %s", request.segment, request.instance, error)
+            return CompletionResponse(Status.FAILED)
+        return CompletionResponse(Status.UPLOAD_SUCCESS, segment_location=location)
+
+    def commit_end(self, request: CompletionRequest, metadata_file: Path | None, scratch: Path) -> CompletionResponse:
+        """Commit what was uploaded. metadata_file: the segment's `metadata.json` in `scratch`; None reads the archive."""
+
+        def describe(config: TableConfig) -> SegmentRecord:
+            size = request.segment_size_bytes
+            return self._intake.describe(config, request.segment, request.location, scratch, metadata_file, size)
+
+        return self.completion.commit_end(request, describe)
+
+    def commit(self, request: CompletionRequest, archive: Path, scratch: Path) -> CompletionResponse:
+        """Start, upload and end a commit in one call."""
+        started = self.completion.ask(Call.COMMIT_START, request)
+        if started.status is not Status.COMMIT_CONTINUE:
+            return started
+        uploaded = self.upload(request, archive, scratch)
+        if uploaded.segment_location is None:
+            return uploaded
+        return self.commit_end(replace(request, location=uploaded.segment_location), None, scratch)
+
+    # parts
+
+    def _store(self, segment: str, archive: Path, scratch: Path) -> str:
+        table = typed_table_name(LlcName.must_parse(segment).table, TableType.REALTIME)
+        config, schema = self._context.config_of(table), self._schema_of(table)
+        location, _ = self._intake.store(config, schema, segment, archive, scratch)
+        return location
+
+    def _fetch(self, table: str, segment: str, server: str) -> SegmentRecord:
+        """Bring a segment from a server to the deep store, verified, and return its record."""
+        config, schema = self._context.config_of(table), self._schema_of(table)
+        with self._uploads.scratch(f"copy segment '{segment}' from {server}") as scratch:
+            archive = scratch / "fetched.tar.gz"
+            self._controller.servers.fetch_segment(server, table, segment, archive)
+            location, _ = self._intake.store(config, schema, segment, archive, scratch)
+            return self._intake.describe(config, segment, location, scratch, None, -1)
+
+    def _schema_of(self, table: str) -> Schema:
+        raw = raw_table_name(table)
+        document = self._controller.registry.get_schema(raw)
+        if document is None:
+            raise GamayError(f"table '{table}' has no schema '{raw}'")
+        return Schema.from_json(document).value
+
+    def _remove_stale_uploads(self, table: str) -> None:
+        """Set copies aside that were uploaded and never committed."""
+        store, registry = self._controller.deep_store, self._controller.registry
+        stale = [url for url in store.urls(table) if self._age_ms(url) > _STALE_UPLOAD_MS]
+        if not stale:
+            return
+        # The records are read after the list, so that a copy which is committed meanwhile is in them.
+        referenced = {record.download_url for record in registry.segments(table)}
+        until_ms = self._controller.clock.now_ms() + _ASIDE_MS
+        for url in stale:
+            # The age once more: it may just have been uploaded again, by the same name because it is the same.
+            if url not in referenced and self._age_ms(url) > _STALE_UPLOAD_MS:
+                _log.info("table %s: the copy %s was never committed, it is set aside", table, url)
+                store.discard(url, until_ms)
+
+    def _age_ms(self, url: str) -> int:
+        """Return how long ago a copy was written, less than nothing when it is gone."""
+        modified_ms = self._controller.deep_store.modified_ms(url)
+        return self._controller.clock.now_ms() - modified_ms if modified_ms else -1

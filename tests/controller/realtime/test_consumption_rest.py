@@ -1,0 +1,126 @@
+from typing import Any
+
+import pytest
+
+from gamay.cluster import paths
+from gamay.cluster.znrecord import decode
+
+TABLE = "t_REALTIME"
+
+
+def _messages(table: Any, server: str) -> list[list[str]]:
+    store = table.registry.store
+    parent = paths.messages(f"Server_{server}_1")
+    found = [decode(store.get(f"{parent}/{name}").value) for name in store.children(parent)]
+    assert all(message.simple["MSG_SUBTYPE"] == "FORCE_COMMIT" for message in found)
+    return [message.lists["segments"] for message in found]
+
+
+def test_a_paused_table_commits_what_it_has_and_goes_on_when_it_is_resumed(table) -> None:
+    first = table.consuming(0)
+    paused = table.http.post("/tables/t/pauseConsumption", params={"comment": "upgrade"}).json()
+    assert paused == {
+        "pauseFlag": True, "consumingSegments": sorted(table.ideal().states), "reasonCode": "ADMINISTRATIVE",
+        "comment": "upgrade", "timestamp": str(table.clock.now_ms()), "indexOfInactiveTopics": [],
+    }  # fmt: skip
+    assert _messages(table, "a") == _messages(table, "b") == [sorted(table.ideal().states)]
+    table.commit(first, 30, 30)
+    assert table.http.get("/tables/t/pauseStatus").json()["consumingSegments"] == [table.consuming(1)]
+    table.http.get("/periodictask/run", params={"taskname": "RealtimeSegmentValidationManager"})
+    # What is still consumed is told again: its server may have been restarted.
+    assert _messages(table, "a")[-1] == [table.consuming(1)]
+    assert len(table.ideal().states) == 2
+    resumed = table.http.post("/tables/t_REALTIME/resumeConsumption").json()
+    assert (resumed["pauseFlag"], len(resumed["consumingSegments"])) == (False, 2)
+    assert table.records()[table.consuming(0)].start_offset == "30"
+
+
+def test_a_table_is_resumed_at_either_end_of_the_stream(table) -> None:
+    table.http.post("/tables/t/pauseConsumption")
+    table.commit(table.consuming(0), 30, 30)
+    assert table.http.post("/tables/t/resumeConsumption", params={"consumeFrom": "somewhere"}).status_code == 400
+    table.http.post("/tables/t/resumeConsumption", params={"consumeFrom": "smallest"})
+    assert table.records()[table.consuming(0)].start_offset == "0"
+    assert table.http.get("/tables/t/lostOffsets").json() == {"lostOffsets": []}
+
+
+def test_a_commit_can_be_forced_for_some_segments(table) -> None:
+    job = table.http.post("/tables/t/forceCommit", params={"partitions": "1"}).json()
+    assert (job["forceCommitStatus"], job["jobMetaZKWriteStatus"]) == ("SUCCESS", "SUCCESS")
+    segment = table.consuming(1)
+    assert _messages(table, "a") == [[segment]]
+    status = table.http.get(f"/tables/forceCommitStatus/{job['forceCommitJobId']}").json()
+    assert status["segmentsForceCommitted"] == status["segmentsYetToBeCommitted"] == [segment]
+    assert (status["jobType"], status["tableName"], status["numberOfSegmentsYetToBeCommitted"]) == ("FORCE_COMMIT", TABLE, 1)
+    table.commit(segment, 3, 3)
+    status = table.http.get(f"/tables/forceCommitStatus/{job['forceCommitJobId']}").json()
+    assert status["segmentsYetToBeCommitted"] == []
+    assert table.consuming(1) != segment
+    jobs = table.http.get("/table/t/jobs", params={"jobTypes": "FORCE_COMMIT"}).json()
+    assert list(jobs) == [job["forceCommitJobId"]]
+
+
+def test_batches_wait_for_each_other(table) -> None:
+    table.http.post("/tables/t/forceCommit", params={"batchSize": "1", "batchStatusCheckIntervalSec": "1"})
+    assert len(_messages(table, "a")[0]) == 1
+    assert table.http.post("/tables/t/forceCommit", params={"batchSize": "0"}).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "params", "status"),
+    [
+        ("POST", "/tables/none/pauseConsumption", {}, 404),
+        ("GET", "/tables/none/pauseStatus", {}, 404),
+        ("POST", "/tables/t/forceCommit", {"segments": "t__0__7__20231114T2213Z"}, 404),
+        ("POST", "/tables/t/forceCommit", {"partitions": "9"}, 404),
+        ("POST", "/tables/t/forceCommit", {"partitions": "x"}, 400),
+        ("POST", "/tables/t/forceCommit", {"partitions": "0", "segments": "t"}, 400),
+        ("GET", "/tables/forceCommitStatus/none", {}, 404),
+        ("POST", "/tables/t/pauseTopicConsumption", {"topicIndices": "1"}, 400),
+        ("POST", "/tables/t/pauseTopicConsumption", {}, 400),
+    ],
+)
+def test_what_cannot_be_done_is_told(table, method: str, path: str, params: dict[str, str], status: int) -> None:
+    answer = table.http.request(method, path, params=params)
+    assert answer.status_code == status, answer.text
+    assert answer.json()["error"]
+
+
+def test_a_table_that_is_switched_off_is_left_alone(table) -> None:
+    table.http.put("/tables/t/state", params={"type": "realtime", "state": "disable"})
+    assert table.http.post("/tables/t/pauseConsumption").status_code == 400
+    assert table.http.post("/tables/t/forceCommit").status_code == 400
+    assert table.http.post("/tables/t/resumeConsumption").status_code == 400
+
+
+def test_a_topic_rests_alone(table) -> None:
+    table.http.post("/tables/t/pauseTopicConsumption", params={"topicIndices": "0"})
+    table.commit(table.consuming(0), 10, 10)
+    assert table.http.get("/tables/t/pauseStatus").json()["indexOfInactiveTopics"] == [0]
+    table.role.realtime.validate(TABLE)
+    assert len(table.http.get("/tables/t/pauseStatus").json()["consumingSegments"]) == 1
+    resumed = table.http.post("/tables/t/resumeTopicConsumption", params={"topicIndices": "0"}).json()
+    assert (len(resumed["consumingSegments"]), resumed["indexOfInactiveTopics"]) == (2, [])
+
+
+def test_stopped_replicas_and_lost_rows_are_repaired_and_listed(table, monkeypatch: pytest.MonkeyPatch) -> None:
+    segment = table.consuming(0)
+    table.commit(segment, 20, 20)
+    segment = table.consuming(0)
+    for server in "ab":
+        assert table.ask("segmentStoppedConsuming", segment, 25, server, reason="boom")["status"] == "PROCESSED"
+    assert set(table.ideal().states[segment].values()) == {"OFFLINE"}
+    from gamay.ingest.stream.log.plugin import LogMetadata
+    from gamay.ingest.stream.offsets import IntegerOffset
+
+    monkeypatch.setattr(LogMetadata, "offset", lambda self, partition, criteria: IntegerOffset(40))
+    table.role.realtime.validate(TABLE)
+    successor = table.consuming(0)
+    assert table.records()[successor].start_offset == "40"
+    assert segment not in table.records()
+    assert table.http.get("/tables/t/lostOffsets").json() == {
+        "lostOffsets": [
+            {"partition": 0, "fromOffset": "20", "toOffset": "40", "segmentName": successor,
+             "foundTimeMs": table.clock.now_ms()}
+        ]
+    }  # fmt: skip

@@ -1,0 +1,127 @@
+import pytest
+
+from gamay.base.errors import ConflictError
+from gamay.cluster.records import Instance
+from gamay.controller.segments import PushOptions
+from gamay.controller.verify import verify_folder
+from gamay.ingest.stream.log.topic import TopicConfig, create_topic
+
+TABLE = "t_REALTIME"
+
+
+def test_a_new_table_consumes_every_partition_of_its_stream(table) -> None:
+    records, ideal = table.records(), table.ideal()
+    assert sorted(records) == sorted(ideal.states) == ["t__0__0__20231114T2213Z", "t__1__0__20231114T2213Z"]
+    for name, states in ideal.states.items():
+        assert states == {"Server_a_1": "CONSUMING", "Server_b_1": "CONSUMING"}
+        record = records[name]
+        assert (record.status, record.start_offset, record.end_offset) == ("IN_PROGRESS", "0", "")
+        assert (record.num_replicas, record.flush_threshold_rows) == (2, 100)
+    shown = table.http.get("/segments/t/t__0__0__20231114T2213Z/metadata").json()
+    assert shown["segment.realtime.status"] == "IN_PROGRESS"
+    assert shown["segment.flush.threshold.size"] == "100"
+
+
+@pytest.mark.parametrize(
+    ("keys", "rows"),
+    [
+        ({}, 2_500_000),  # 5 million, shared by the two segments on each server
+        ({"realtime.segment.flush.threshold.rows": "1000"}, 500),
+        ({"realtime.segment.flush.threshold.rows": "0"}, 100_000),
+        (
+            {"realtime.segment.flush.threshold.segment.size": "50M", "realtime.segment.flush.autotune.initialRows": "7000"},
+            7000,
+        ),
+    ],
+)
+def test_the_row_limit_is_divided_fixed_or_tuned(realtime, keys: dict[str, str], rows: int) -> None:
+    realtime.topic()
+    realtime.create(**keys)
+    assert {record.flush_threshold_rows for record in realtime.records().values()} == {rows}
+
+
+def test_partitions_go_round_the_servers(realtime) -> None:
+    realtime.topic(4)
+    realtime.create(replication=1)
+    servers = [next(iter(realtime.ideal().states[name])) for name in sorted(realtime.ideal().states)]
+    assert servers in (["Server_a_1", "Server_b_1"] * 2, ["Server_b_1", "Server_a_1"] * 2)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"streamType": "kinesis"}, "belongs to another stream type"),
+        ({"stream.log.topic.name": "other"}, "other"),
+        ({"stream.log.consumer.prop.auto.offset.reset": "earliest"}, "Write 'smallest'"),
+        ({"realtime.segment.flush.threshold.time": "soon"}, "realtime.segment.flush.threshold.time"),
+        ({"stream.log.consumer.type": "highlevel"}, "use lowlevel"),
+        ({"stream.log.fetch.timeout.milis": "1"}, "fetch.timeout.mil"),
+    ],
+)
+def test_a_stream_that_cannot_be_read_makes_no_table(realtime, keys: dict[str, str], message: str) -> None:
+    realtime.topic()
+    answer = realtime.http.post("/tables", json=realtime.config(**keys))
+    assert answer.status_code == 400
+    assert message in answer.json()["error"]
+    assert realtime.registry.table_names() == []
+    assert realtime.registry.resources_with_state() == []
+
+
+def test_too_few_servers_make_no_table(realtime) -> None:
+    realtime.topic()
+    answer = realtime.http.post("/tables", json=realtime.config(replication=3), params={"validationTypesToSkip": "TENANT"})
+    assert answer.status_code == 400
+    assert "replica" in answer.json()["error"]
+    assert realtime.registry.resources_with_state() == []
+
+
+def test_a_deleted_table_leaves_nothing_and_can_be_created_again(table) -> None:
+    table.commit(table.consuming(), 100, 100)
+    assert table.http.delete("/tables/t").status_code == 200
+    assert table.registry.resources_with_state() == []
+    assert table.copies() == []
+    table.create()
+    assert [record.start_offset for record in table.records().values()] == ["0", "0"]
+
+
+def test_new_segments_go_to_servers_that_were_tagged_meanwhile(realtime) -> None:
+    realtime.topic(1)
+    realtime.create(replication=1)
+    first = next(iter(realtime.ideal().states[realtime.consuming()]))
+    for name in "ab":
+        instance = Instance(f"Server_{name}_1", name, 1, ())
+        realtime.registry.put_instance(instance)
+    realtime.registry.create_instance(Instance("Server_c_1", "c", 1, ("DefaultTenant_REALTIME",)))
+    realtime.commit(realtime.consuming(), 10, 10)
+    assert list(realtime.ideal().states[realtime.consuming()]) == ["Server_c_1"]
+    # With no server left, it stays where it was rather than nowhere.
+    realtime.registry.put_instance(Instance("Server_c_1", "c", 1, ()))
+    realtime.commit(realtime.consuming(), 20, 10)
+    assert list(realtime.ideal().states[realtime.consuming()]) == ["Server_c_1"]
+    assert first in ("Server_a_1", "Server_b_1")
+
+
+def test_a_pushed_segment_does_not_replace_one_that_is_consumed_and_keeps_the_offsets_of_a_complete_one(table) -> None:
+    consumed = table.consuming()
+    folder = table.build(consumed, 5)
+    with pytest.raises(ConflictError, match="is being consumed"):
+        table.role.segments.push(TABLE, verify_folder(folder), folder, PushOptions())
+    table.commit(consumed, 100, 100)
+    refreshed = table.build(consumed, 50)
+    table.role.segments.push(TABLE, verify_folder(refreshed), refreshed, PushOptions())
+    record = table.records()[consumed]
+    assert (record.total_docs, record.status, record.start_offset, record.end_offset) == (50, "DONE", "0", "100")
+    assert record.num_replicas == 2
+
+
+def test_topics_that_appear_are_consumed_from_their_beginning(realtime) -> None:
+    create_topic(realtime.folder / "streams", "events", TopicConfig(1))
+    realtime.create(**{"stream.log.consumer.prop.auto.offset.reset": "largest"})
+    config = realtime.config()
+    maps = config["ingestionConfig"]["streamIngestionConfig"]["streamConfigMaps"]
+    maps.append({**maps[0], "stream.log.topic.name": "more"})
+    create_topic(realtime.folder / "streams", "more", TopicConfig(2))
+    assert realtime.http.put("/tables/t", json=config).status_code == 200
+    realtime.http.get("/periodictask/run", params={"taskname": "RealtimeSegmentValidationManager"})
+    partitions = sorted(int(name.split("__")[1]) for name in realtime.ideal().states)
+    assert partitions == [0, 10_000, 10_001]
