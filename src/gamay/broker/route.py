@@ -20,6 +20,7 @@ from gamay.query.plans import BoundPlans
 from gamay.query.prune import PruningTable
 
 NEW_SEGMENT_MS = 300_000
+_RECORDS_AT_ONCE = 5000
 
 KnownFacts: TypeAlias = dict[str, SegmentFacts]
 
@@ -127,11 +128,13 @@ class RouteBuilder:
         for segment in known.keys() - wanted.keys():
             del known[segment]
         unknown = [segment for segment in wanted if segment not in known]
-        records = self._registry.get_segments(table, unknown)
-        for segment in unknown:
-            if segment not in records:
-                raise GamayError(f"segment '{segment}' of table '{table}' has no record")
-            known[segment] = facts_of(records[segment], NEW_SEGMENT_MS)
+        for start in range(0, len(unknown), _RECORDS_AT_ONCE):
+            batch = unknown[start : start + _RECORDS_AT_ONCE]
+            documents = self._registry.segment_documents(table, batch)
+            for segment in batch:
+                if segment not in documents:
+                    raise GamayError(f"segment '{segment}' of table '{table}' has no record")
+                known[segment] = facts_of(segment, documents[segment], NEW_SEGMENT_MS)
 
     def _replicas(
         self,

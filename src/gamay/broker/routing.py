@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gamay.base import collector
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.errors import GamayError
 from gamay.broker.route import KnownFacts, RouteBuilder, TableRoute
@@ -206,7 +207,8 @@ class RoutingTables:
         known = {} if changed is None else self._facts.get(table, {})
         for segment in changed or ():
             known.pop(segment, None)
-        route = self._builder.build(table, known, self._clock.now_ms())
+        with collector.paused():  # a route of 100,000 segments is a million objects, and they stay
+            route = self._builder.build(table, known, self._clock.now_ms())
         routes = {name: other for name, other in self._snapshot.routes.items() if name != table}
         if route is None:
             self._facts.pop(table, None)

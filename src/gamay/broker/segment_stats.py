@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from gamay.cluster.column_stats import decode_columns
-from gamay.cluster.records import SegmentRecord
+from gamay.cluster.znrecord import ZNRecord
 from gamay.query.prune import ColumnRange, SegmentRecordStats
 
 
@@ -17,17 +17,19 @@ class SegmentFacts:
     new_until_ms: int
 
 
-def facts_of(record: SegmentRecord, new_ms: int) -> SegmentFacts:
-    """Return what the record tells. new_ms: for how long a segment is new."""
-    since_ms = record.push_time_ms if record.push_time_ms > 0 else record.creation_time_ms
-    return SegmentFacts(stats_of(record), record.end_time_ms, since_ms + new_ms)
-
-
-def stats_of(record: SegmentRecord) -> SegmentRecordStats:
-    """Return the bounds and partitions of the record's columns; what it does not tell is unknown and never prunes."""
+def facts_of(name: str, document: ZNRecord, new_ms: int) -> SegmentFacts:
+    """Return what a segment's record tells. new_ms: for how long a segment is new."""
+    fields = document.simple
+    since_ms = int(fields.get("segment.push.time", -1))
+    if since_ms <= 0:
+        since_ms = int(fields.get("segment.creation.time", -1))
+    end_ms = int(fields.get("segment.end.time", -1))
+    num_docs = int(fields.get("segment.total.docs", -1))
     columns = {
         # The cluster's Partitioning has the fields of the engine's PartitionInfo, which the cluster must not know.
-        name: ColumnRange(summary.minimum, summary.maximum, cast(Any, summary.partition))
-        for name, summary in decode_columns(record.column_stats).items()
+        column: ColumnRange(summary.minimum, summary.maximum, cast(Any, summary.partition))
+        for column, summary in decode_columns(fields.get("gamay.segment.columns", "")).items()
     }
-    return SegmentRecordStats(record.name, record.total_docs if record.total_docs >= 0 else None, columns)
+    # what a record does not tell is unknown and never prunes
+    stats = SegmentRecordStats(name, num_docs if num_docs >= 0 else None, columns)
+    return SegmentFacts(stats, end_ms, since_ms + new_ms)

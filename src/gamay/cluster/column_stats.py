@@ -7,7 +7,7 @@ would not fit the record: what is unknown never prunes.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -27,8 +27,7 @@ class Partitioning:
     function_config: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnSummary:
+class ColumnSummary(NamedTuple):
     """One column: bounds are true bounds in the type's Python form, None when unknown."""
 
     data_type: DataType
@@ -75,15 +74,16 @@ def _to_json(column: ColumnSummary) -> list[Any]:
 
 
 def _from_json(entry: list[Any]) -> ColumnSummary:
+    # A broker that starts reads hundreds of thousands of these.
     type_name, cardinality, minimum, maximum, is_sorted, num_values, num_nulls, partition = entry
-    data_type = DataType(type_name)
-    return ColumnSummary(
-        data_type,
-        cardinality,
-        value_from_json(minimum, data_type),
-        value_from_json(maximum, data_type),
-        is_sorted,
-        num_values,
-        num_nulls,
-        partition and Partitioning(partition[0], partition[1], tuple(partition[2]), partition[3]),
-    )
+    data_type, is_plain = _TYPES[type_name]
+    if not is_plain:
+        minimum, maximum = value_from_json(minimum, data_type), value_from_json(maximum, data_type)
+    if partition is not None:
+        partition = Partitioning(partition[0], partition[1], tuple(partition[2]), partition[3])
+    return ColumnSummary(data_type, cardinality, minimum, maximum, is_sorted, num_values, num_nulls, partition)
+
+
+# by name: the type, and whether its values are in JSON what they are
+_PLAIN = {DataType.INT, DataType.LONG, DataType.BOOLEAN, DataType.TIMESTAMP, DataType.STRING, DataType.JSON}
+_TYPES = {data_type.value: (data_type, data_type in _PLAIN) for data_type in DataType}

@@ -38,10 +38,13 @@ CREATE TABLE IF NOT EXISTS node (
 );
 CREATE INDEX IF NOT EXISTS node_parent ON node (parent);
 """
-_SELECT = (
-    "SELECT value, version, created_ms, modified_ms, owner,"
-    " (SELECT count(*) FROM node AS child WHERE child.parent = node.path) FROM node WHERE path = ?"
+_NODE = (
+    "value, version, created_ms, modified_ms, owner,"
+    " (SELECT count(*) FROM node AS child WHERE child.parent = node.path) FROM node WHERE path"
 )
+_SELECT = f"SELECT {_NODE} = ?"
+_SELECT_MANY = f"SELECT path, {_NODE} IN"
+_READ_BATCH = 500
 _INSERT = "INSERT INTO node VALUES (?, ?, ?, 0, ?, ?, ?, 0)"
 # All nodes below a path: '0' is the character after '/', so the range holds exactly what begins with `path/`.
 _BELOW = "path > ? || '/' AND path < ? || '0'"
@@ -83,7 +86,15 @@ class EmbeddedStore:
         return None if row is None else Node(*row)
 
     def get_many(self, paths: Sequence[str]) -> list[Node | None]:
-        return [self.get(path) for path in paths]
+        found: dict[str, Node] = {}
+        for start in range(0, len(paths), _READ_BATCH):
+            batch = list(paths[start : start + _READ_BATCH])
+            for path in batch:
+                check_path(path)
+            select = f"{_SELECT_MANY} ({', '.join('?' * len(batch))})"
+            with self._file.lock:
+                found.update((row[0], Node(*row[1:])) for row in self._file.db.execute(select, batch))
+        return [found.get(path) for path in paths]
 
     def children(self, path: str) -> list[str]:
         check_path(path)

@@ -163,6 +163,11 @@ class Registry:
             if node is not None
         }
 
+    def segment_documents(self, table: str, names: Sequence[str]) -> dict[str, ZNRecord]:
+        """Return the records of the named segments as they are stored, unchecked, for readers of a few fields of many."""
+        nodes = self.store.get_many([paths.segment(table, name) for name in names])
+        return {name: decode(node.value) for name, node in zip(names, nodes, strict=True) if node is not None}
+
     def create_segment(self, table: str, record: SegmentRecord) -> None:
         """Create a segment's record. Raises ConflictError when there is one."""
         self.store.create(paths.segment(table, record.name), _encode_segment(record))

@@ -5,6 +5,7 @@ children. Everything that is acknowledged is durable, except ephemeral nodes, wh
 created them. The conformance suite in `tests/cluster` is the definition of what an implementation has to do.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -13,6 +14,7 @@ from gamay.base.errors import ConflictError, GamayError, InvalidConfigError
 
 MAX_VALUE_BYTES = 100_000
 _UPDATE_ATTEMPTS_MAX = 50
+_MALFORMED = re.compile(r"/\.{0,2}(?:/|\Z)|\0")  # an empty part, '.' or '..'
 
 Watcher = Callable[[str], None]
 
@@ -156,8 +158,7 @@ def update(store: MetadataStore, path: str, change: Callable[[bytes | None], byt
 
 def check_path(path: str) -> None:
     """Raise InvalidConfigError unless the path is absolute, without empty, `.` or `..` parts."""
-    parts = path.split("/")
-    if len(parts) < 2 or parts[0] != "" or any(part in ("", ".", "..") for part in parts[1:]) or "\0" in path:
+    if not path.startswith("/") or _MALFORMED.search(path):
         raise InvalidConfigError(f"'{path}' is not a path of the metadata store: it must look like /a/b")
 
 

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -70,6 +71,10 @@ class ControllerRole:
         self.uploads = UploadManager(self.context, self.segments)
         self._stopping = threading.Event()
         self.realtime = RealtimeManager(self.context, self.uploads, lead_registry, self._stopping.wait)
+        # the same, for what only the lead controller does
+        self._lead_context = replace(self.context, registry=lead_registry)
+        self._lead_tables = TableManager(self._lead_context, SchemaManager(lead_registry, self.schemas.lock))
+        self._lead_segments = SegmentManager(self._lead_context, self._lead_tables)
         self._views = ViewBuilder(lead_registry)
 
     def prepare(self, *, alone: bool) -> None:
@@ -86,19 +91,21 @@ class ControllerRole:
     def resign(self) -> None:
         """Let another controller do that."""
         self.realtime.resign()
-        self.rebalances.stop()
         self._views.stop()
+
+    def mend(self, settled_ms: int) -> None:
+        """As the lead controller, finish or undo what controllers left behind that died; see `repair`."""
+        repair(self._lead_context, self._lead_tables, self._lead_segments, settled_ms)
 
     def stop(self) -> None:
         """End what runs in the background; after `resign`, or instead of it."""
         self._stopping.set()
         self.realtime.stop()
         self.rebalances.stop()
-        self._views.stop()
 
     def periodic_tasks(self, more: Sequence[PeriodicTask] = ()) -> PeriodicTasks:
         """Return what the lead controller does from time to time, and more that this process does."""
-        retention = RetentionManager(self.context, self.tables, self.segments)
+        retention = RetentionManager(self._lead_context, self._lead_tables, self._lead_segments)
         relocator = SegmentRelocator(self.placement, self.rebalances)
         own = [
             PeriodicTask("RealtimeSegmentValidationManager", _VALIDATION_S, self.realtime.validate_all),

@@ -128,6 +128,7 @@ class LocalCluster:
         self.runner.close()
         self.routing.stop()
         self.controller.stop()
+        self.controller.resign()
         self.server.stop()
         self._server_session.close()
         self._store.close()

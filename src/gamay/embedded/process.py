@@ -26,7 +26,6 @@ from gamay.controller.api.app import create_app
 from gamay.controller.deep_store import DeepStore
 from gamay.controller.periodic import PeriodicTask, PeriodicTasks
 from gamay.controller.remote_servers import RemoteServers
-from gamay.controller.repair import repair
 from gamay.embedded.controller_role import ControllerRole
 from gamay.embedded.core import SLOW_QUERY_MS
 from gamay.embedded.http import HttpServer
@@ -185,6 +184,7 @@ class ControllerProcess(RoleProcess):
         self._election.stop()
 
     def _end(self) -> None:
+        self._role.stop()
         self._servers.close()
 
     def _lead(self) -> None:
@@ -199,8 +199,7 @@ class ControllerProcess(RoleProcess):
     def _mend(self) -> None:
         """Finish or undo what controllers left behind that died."""
         now_ms = self.clock.now_ms()
-        role = self._role
-        repair(role.context, role.tables, role.segments, settled_ms=now_ms - _SETTLED_MS)
+        self._role.mend(now_ms - _SETTLED_MS)
         buckets.sweep(self._election.store, now_ms - _SWEEP_MS)
 
 
