@@ -16,32 +16,47 @@ from starlette.routing import Route
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.broker.legacy import answer_pql, pql_text, refused_pql
 from gamay.broker.query_checks import fingerprint, syntax_report
-from gamay.broker.query_endpoint import ERROR_CODE_HEADER, HTTP_STATUS_HEADER, AsgiApp, QueryAnswers, QueryEndpoint
+from gamay.broker.query_endpoint import (
+    ERROR_CODE_HEADER,
+    HTTP_STATUS_HEADER,
+    AsgiApp,
+    QueryAnswers,
+    QueryEndpoint,
+    shown_status,
+)
 from gamay.broker.query_protocol import QueryProtocol
 from gamay.broker.route import TableRoute
 from gamay.broker.routing import describe
 from gamay.broker.runner import QueryRunner
+from gamay.cluster.access import ANYONE, EVERYBODY, AccessControl, Principal
+from gamay.cluster.guarded import PRINCIPAL, Guarded
 from gamay.model.cluster_settings import ADAPTIVE_STATS
 from gamay.model.table_name import raw_table_name
 from gamay.query.queue import QueryQueue
+
+_ASKS_BY_POST = frozenset({"/query", "/query/sql", "/query/sql/validateSyntax", "/query/sql/queryFingerprint"})
 
 
 class BrokerApp:
     """The handlers. Queries that take long wait in `queue` for a thread, so that they do not hold up other requests."""
 
-    def __init__(self, runner: QueryRunner, queue: QueryQueue, is_ready: Callable[[], bool]) -> None:
+    def __init__(
+        self, runner: QueryRunner, queue: QueryQueue, is_ready: Callable[[], bool], access: AccessControl = EVERYBODY
+    ) -> None:
         self._runner = runner
         self._queue = queue
         self._answers = QueryAnswers(runner, queue)
         self._is_ready = is_ready
+        self._access = access
 
-    def protocol(self) -> Callable[..., QueryProtocol]:
-        """Return what serves a connection: the shortest way for queries, in front of `asgi`."""
-        return partial(QueryProtocol, self._answers)
+    def protocol(self) -> Callable[..., QueryProtocol] | str:
+        """Return what serves a connection: the shortest way for queries, in front of `asgi`, where anybody may ask."""
+        return partial(QueryProtocol, self._answers) if self._access.is_open else "auto"
 
     def asgi(self) -> AsgiApp:
         """Return the application: the short way for queries, in front of everything else."""
-        return QueryEndpoint(self._answers, self._others())
+        app = QueryEndpoint(self._answers, self._others())
+        return app if self._access.is_open else Guarded(app, self._access, _ASKS_BY_POST)
 
     def _others(self) -> Starlette:
         routes = [
@@ -81,7 +96,7 @@ class BrokerApp:
         sql = body.get("sql")
         pql = pql_text(body)
         if sql is None and pql is not None and request.url.path == "/query":
-            work = partial(answer_pql, self._runner, pql, body, request.headers.get("database"))
+            work = partial(answer_pql, self._runner, pql, body, request.headers.get("database"), _principal(request))
             try:
                 answer = await self._queue.turn(work, len(pql))
             except QueryError as error:
@@ -91,7 +106,8 @@ class BrokerApp:
             return _answered(request, *answer)
         if not isinstance(sql, str):
             return _failure(400, "Payload is missing the query string field 'sql'")
-        return _answered(request, *await self._answers.answer(body, request.headers.get("database")))
+        database = request.headers.get("database")
+        return _answered(request, *await self._answers.answer(body, database, _principal(request)))
 
     async def validate_syntax(self, request: Request) -> Response:
         """Tell whether the `sql` of a JSON body is a query."""
@@ -209,11 +225,16 @@ def _divided(segments: Sequence[str], optional: Collection[str]) -> dict[str, li
     }
 
 
+def _principal(request: Request) -> Principal:
+    found: Principal = request.scope.get(PRINCIPAL, ANYONE)
+    return found
+
+
 def _answered(request: Request, code: int, http_status: int, content: bytes) -> Response:
     wants_status = request.headers.get(HTTP_STATUS_HEADER, "false").lower() == "true"
     return Response(
         content,
-        status_code=http_status if wants_status else 200,
+        status_code=shown_status(code, http_status, is_wanted=wants_status),
         media_type="application/json",
         headers={ERROR_CODE_HEADER: str(code)},
     )

@@ -20,6 +20,7 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.broker.legacy_format import aggregate_texts, group_texts, selection_texts
 from gamay.broker.options import is_on, request_options
 from gamay.broker.runner import QueryRunner
+from gamay.cluster.access import ANYONE, Principal
 from gamay.functions.vector import Vector
 from gamay.query.columns import take_rows
 from gamay.query.order import sort_array, top_rows
@@ -41,8 +42,10 @@ def pql_text(body: Mapping[str, Any]) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def answer_pql(runner: QueryRunner, pql: str, body: Mapping[str, Any], database: str | None) -> tuple[int, int, bytes]:
-    """Answer PQL; returns (first error code or -1, HTTP status for it, response JSON).
+def answer_pql(
+    runner: QueryRunner, pql: str, body: Mapping[str, Any], database: str | None, principal: Principal = ANYONE
+) -> tuple[int, int, bytes]:
+    """Answer PQL of a principal; returns (first error code or -1, HTTP status for it, response JSON).
 
     The JSON has PQL's shape, unless the option `responseFormat=sql` asks for SQL's.
 
@@ -60,7 +63,7 @@ def answer_pql(runner: QueryRunner, pql: str, body: Mapping[str, Any], database:
         response = BrokerResponse.of_error(error)
         response.broker_id = runner.broker_id
     else:
-        pending = runner.begin(pql, options, database, parse)
+        pending = runner.begin(pql, options, database, parse, principal)
         response = runner.finish(pending)
     pql_query = parsed[0] if parsed else None
 

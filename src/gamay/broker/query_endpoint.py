@@ -13,6 +13,8 @@ import orjson
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.broker.options import request_options
 from gamay.broker.runner import PendingQuery, QueryRunner
+from gamay.cluster.access import ANYONE, Principal
+from gamay.cluster.guarded import PRINCIPAL
 from gamay.query.queue import QueryQueue
 from gamay.query.response import BrokerResponse, encode, encode_short
 
@@ -44,7 +46,9 @@ class QueryAnswers:
         self._runner = runner
         self._queue = queue
 
-    def begin(self, body: Mapping[str, Any], database: str | None) -> Answered | PendingQuery | None:
+    def begin(
+        self, body: Mapping[str, Any], database: str | None, principal: Principal = ANYONE
+    ) -> Answered | PendingQuery | None:
         """Answer the query of a request's body if that takes hardly longer than to read it.
 
         Otherwise return the query, compiled, for `finish`; None when even compiling it is too long for a coroutine.
@@ -56,20 +60,21 @@ class QueryAnswers:
             options = request_options(body)
         except QueryError as error:
             return self._failed(error)
-        pending = self._runner.begin(sql, options, database)
+        pending = self._runner.begin(sql, options, database, principal=principal)
         at_once = pending.is_light and (not self._runner.is_remote or pending.failure is not None)
         return self._finish(pending) if at_once else pending
 
-    async def answer(self, body: Mapping[str, Any], database: str | None) -> Answered:
-        """Answer the query `sql` of a request's body."""
-        begun = self.begin(body, database)
+    async def answer(self, body: Mapping[str, Any], database: str | None, principal: Principal) -> Answered:
+        """Answer the query `sql` of a request's body. principal: who sent it."""
+        begun = self.begin(body, database, principal)
         if isinstance(begun, tuple):
             return begun
         if begun is None:
             sql = body["sql"]
             try:
                 options = request_options(body)
-                begun = await self._queue.turn(partial(self._runner.begin, sql, options, database), len(sql))
+                compiling = partial(self._runner.begin, sql, options, database, principal=principal)
+                begun = await self._queue.turn(compiling, len(sql))
             except QueryError as error:
                 return self._failed(error)
         return await self.finish(begun)
@@ -110,8 +115,15 @@ def _encoded(response: BrokerResponse) -> Answered:
 def _told(response: BrokerResponse, content: bytes) -> Answered:
     if not response.exceptions:
         return -1, 200, content
-    code = response.exceptions[0][0]
+    code, message = response.exceptions[0]
+    if code == ErrorCode.ACCESS_DENIED.code:
+        content = orjson.dumps({"code": 403, "error": f"Permission denied.Reason: {message.partition(': ')[2]}"})
     return code, _HTTP_STATUSES.get(code, 500), content
+
+
+def shown_status(code: int, status: int, *, is_wanted: bool) -> int:
+    """Return the HTTP status of an answer: 200 for errors, unless the client wants to see them, or may not ask at all."""
+    return status if is_wanted or code == ErrorCode.ACCESS_DENIED.code else 200
 
 
 class QueryEndpoint:
@@ -143,10 +155,11 @@ class QueryEndpoint:
                 await self._behind(scope, _replay(messages, receive), send)
                 return
             database = headers.get(b"database")
-            answered = await self._answers.answer(body, None if database is None else database.decode("latin-1"))
+            answered = await self._answers.answer(
+                body, None if database is None else database.decode("latin-1"), scope.get(PRINCIPAL, ANYONE)
+            )
         code, status, content = answered
-        if headers.get(_HTTP_STATUS, b"").lower() != b"true":
-            status = 200
+        status = shown_status(code, status, is_wanted=headers.get(_HTTP_STATUS, b"").lower() == b"true")
         head = [
             (b"content-type", b"application/json"),
             (b"content-length", b"%d" % len(content)),

@@ -24,6 +24,7 @@ from gamay.broker.running import RunningQueries, RunningQuery
 from gamay.broker.scatter import Gathered, Part
 from gamay.broker.selection import FIRST_TURN, Turn
 from gamay.broker.server_stats import ServerStats
+from gamay.cluster.access import ANYONE, Principal
 from gamay.functions.expression import Call, Expression
 from gamay.model.table_name import raw_table_name
 from gamay.query.bind import NO_SCHEMA, BoundQuery, bind
@@ -69,7 +70,7 @@ class PendingQuery:
 
     failure: the response when that was not possible; query, deadline and bound are set otherwise.
     routes, parts: of a query with a table; a hybrid table has two routes, and mostly two parts. plan: of the first part.
-    database: of the request. depth: how many queries this one stands in, as a subquery.
+    database, principal: of the request. depth: how many queries this one stands in, as a subquery.
     turn: what decides among replicas.
     gathered: what servers in other processes answered, where they were asked from an event loop.
     """
@@ -84,6 +85,7 @@ class PendingQuery:
     routes: Sequence[TableRoute] = ()
     parts: Sequence[Part] = ()
     database: str | None = None
+    principal: Principal = ANYONE
     depth: int = 0
     plan: Plan | None = None
     turn: Turn = field(init=False)
@@ -160,10 +162,15 @@ class QueryRunner:
         return self.finish(self.begin(sql, options or {}, database, parse))
 
     def begin(
-        self, sql: str, options: Mapping[str, str], database: str | None = None, parse: Parse = parse_query
+        self,
+        sql: str,
+        options: Mapping[str, str],
+        database: str | None = None,
+        parse: Parse = parse_query,
+        principal: Principal = ANYONE,
     ) -> "PendingQuery":
         """Compile a query and choose the segments to ask, which takes no longer than the text is long; never raises."""
-        pending = PendingQuery(sql, next(self._request_ids), self._clock.monotonic_s())
+        pending = PendingQuery(sql, next(self._request_ids), self._clock.monotonic_s(), principal=principal)
         try:
             defaults = self.routing.default_options
             query = parse(sql, {**defaults, **options} if defaults else options, self.routing.row_limits)
@@ -271,6 +278,7 @@ class QueryRunner:
     def _plan(self, pending: "PendingQuery", query: Query, database: str | None) -> None:
         if query.table is not None:
             pending.routes = self._routes(query.table, database or query.options.get("database"))
+            _check_may_use(pending.principal, pending.routes)
         route = pending.routes[0] if pending.routes else None
         limit_ms = timeout_ms(query.options, DEFAULT_TIMEOUT_MS if route is None else route.config.query.timeout_ms)
         budget = self.limits.budget(query.options, NO_LIMITS if route is None else route.limits)
@@ -358,9 +366,17 @@ class QueryRunner:
         check_is_id_set(query)
         if outer.depth == _SUBQUERY_DEPTH_MAX:
             raise QueryError(ErrorCode.QUERY_VALIDATION, f"Subqueries nest at most {_SUBQUERY_DEPTH_MAX} deep")
-        inner = PendingQuery(text, outer.number, outer.started_s, depth=outer.depth + 1, database=outer.database)
+        inner = PendingQuery(
+            text,
+            outer.number,
+            outer.started_s,
+            depth=outer.depth + 1,
+            database=outer.database,
+            principal=outer.principal,
+        )
         inner.query, inner.deadline = query, outer.deadline
         inner.routes = self._routes(query.table or "", outer.database or query.options.get("database"))
+        _check_may_use(inner.principal, inner.routes)
         if query.asks_broker:
             self._complete(inner)
         else:
@@ -486,3 +502,9 @@ def _unavailable(segments: Sequence[str]) -> tuple[int, str]:
     more = f", … ({len(segments)} in total)" if len(segments) > _UNAVAILABLE_SHOWN else ""
     error = QueryError(ErrorCode.SEGMENTS_UNAVAILABLE, f"{len(segments)} segments unavailable: [{shown}{more}]")
     return error.code.code, error.client_message()
+
+
+def _check_may_use(principal: Principal, routes: Sequence[TableRoute]) -> None:
+    for route in routes:
+        if not principal.may_use(route.table):
+            raise QueryError(ErrorCode.ACCESS_DENIED, f"{principal.name} may not use table {raw_table_name(route.table)}")

@@ -54,11 +54,15 @@ def start_all(
     broker_port: BrokerPort = 8099,
     server_port: ServerPort = 8098,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
+    config_file: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="A properties file that says who may log in; see docs/operate/security.md."),
+    ] = None,
 ) -> None:
     """Run all roles in one process, in the foreground, until SIGTERM or Ctrl-C."""
     from gamay.cli.run import run_cluster
 
-    run_cluster(data_dir, host, controller_port, broker_port, server_port)
+    run_cluster(data_dir, host, controller_port, broker_port, server_port, config_file)
 
 
 Zk = Annotated[Optional[str], typer.Option("--zk", help="ZooKeeper: HOST:PORT[,HOST:PORT…][/PATH].")]  # noqa: UP045

@@ -14,16 +14,20 @@ from gamay.cli.output import print_answer, print_statistics
 OUTPUT_FORMATS = ("table", "csv", "json")
 
 
-def run_cluster(data_dir: Path, host: str, controller_port: int, broker_port: int, server_port: int) -> None:
+def run_cluster(
+    data_dir: Path, host: str, controller_port: int, broker_port: int, server_port: int, config_file: Path | None
+) -> None:
     """Run an embedded cluster until SIGTERM or SIGINT, then stop it gracefully."""
     from gamay.embedded.cluster import EmbeddedCluster
+    from gamay.embedded.settings import read_access
 
     # The loggers let through what REST asks of them (PUT /loggers/…), this writes it.
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    access = None if config_file is None else read_access(config_file)
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
-    with EmbeddedCluster(data_dir, controller_port, broker_port, server_port, host=host) as cluster:
+    with EmbeddedCluster(data_dir, controller_port, broker_port, server_port, host=host, access=access) as cluster:
         print(f"controller  {cluster.controller_url}   (REST interface: {cluster.controller_url}/help)")
         print(f"broker      {cluster.broker_url}")
         print(f"server      {cluster.server_url}")

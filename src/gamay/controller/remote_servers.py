@@ -17,8 +17,10 @@ _TIMEOUT_S = 30.0
 class RemoteServers:
     """Implements `gamay.controller.context.Servers`; addresses come from the instances' records."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, auth_token: str = "") -> None:
+        """auth_token: the `Authorization` header that servers want to see; empty is none."""
         self._registry = registry
+        self._auth_token = auth_token
         self._lock = threading.Lock()
         self._services: dict[str, HttpService] = {}
 
@@ -98,5 +100,5 @@ class RemoteServers:
         with self._lock:
             service = self._services.get(url)
             if service is None:
-                service = self._services[url] = HttpService(url, timeout_s=_TIMEOUT_S)
+                service = self._services[url] = HttpService(url, auth_token=self._auth_token or None, timeout_s=_TIMEOUT_S)
             return service

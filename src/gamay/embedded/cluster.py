@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.ids import RANDOM_IDS, Ids
 from gamay.broker.app import BrokerApp
+from gamay.cluster.access import EVERYBODY, AccessControl
+from gamay.cluster.records import Role
 from gamay.controller.api.app import create_app
 from gamay.controller.periodic import PeriodicTask
 from gamay.embedded.core import HOST, LocalCluster
@@ -26,7 +29,8 @@ _RELEASE_S = 600  # between returns of memory that a burst of queries or loads h
 class EmbeddedCluster:
     """Controller, broker and server over one data folder.
 
-    host: the address to listen on; others than this machine are let in only when asked for, as there is no log-in yet.
+    host: the address to listen on; others than this machine are let in only when asked for. access: who may use each role's
+    HTTP interface; everybody who reaches it, unless it says otherwise.
     Ports may be 0 to take free ones; `controller_url`, `broker_url` and `server_url` tell where the roles are. Every role
     answers 503 on `/health` until the segments that were there at the start are loaded and, unless `warm_up` is off, what
     queries run is compiled. Raises InUseError when the folder or a port is taken.
@@ -42,10 +46,12 @@ class EmbeddedCluster:
         host: str = "127.0.0.1",
         threads: int | None = None,
         warm_up: bool = True,
+        access: Mapping[Role, AccessControl] | None = None,
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = RANDOM_IDS,
     ) -> None:
         self._warm_up = warm_up
+        self._access = access or {}
         self._http: list[HttpServer] = []
         self._stopped = threading.Event()
         self._started = False
@@ -93,11 +99,12 @@ class EmbeddedCluster:
         self._started = True
         core = self._core
         services = core.controller.services(self._periodic, lambda: self.ready, self._stopped.wait)
-        broker = BrokerApp(core.runner, self._queries, lambda: self.ready)
+        access = {role: self._access.get(role, EVERYBODY) for role in (Role.CONTROLLER, Role.BROKER, Role.SERVER)}
+        broker = BrokerApp(core.runner, self._queries, lambda: self.ready, access[Role.BROKER])
         apps: tuple[tuple[Any, ...], ...] = (
-            (create_app(services),),
+            (create_app(services, access[Role.CONTROLLER]),),
             (broker.asgi(), broker.protocol()),
-            (ServerApp(core.server, lambda: self.ready).asgi(),),
+            (ServerApp(core.server, lambda: self.ready, access[Role.SERVER]).asgi(),),
         )
         core.prepare()
         for http, app in zip(self._http, apps, strict=True):

@@ -155,7 +155,7 @@ class ControllerProcess(RoleProcess):
         folder = self.settings.data_dir
         assert folder is not None
         self._election = LeadElection(self.store, self.id, self._lead, self._resign)
-        self._servers = RemoteServers(self.registry)
+        self._servers = RemoteServers(self.registry, self.settings.auth_token)
         self._role = ControllerRole(
             self.registry,
             Registry(self._election.store, self.settings.cluster),
@@ -169,7 +169,8 @@ class ControllerProcess(RoleProcess):
         )
         mend = PeriodicTask("ClusterRepair", _REPAIR_S, self._mend)
         self._periodic = self._role.periodic_tasks([mend])
-        return (create_app(self._role.services(self._periodic, lambda: self.ready, self._stopped.wait)),)
+        services = self._role.services(self._periodic, lambda: self.ready, self._stopped.wait)
+        return (create_app(services, self.settings.access),)
 
     def _prepare(self) -> None:
         self._role.prepare(alone=False)
@@ -218,7 +219,7 @@ class BrokerProcess(RoleProcess):
             slow_ms=SLOW_QUERY_MS,
         )
         self._queries = QueryQueue(_QUERY_THREADS)
-        app = BrokerApp(self._runner, self._queries, lambda: self.ready)
+        app = BrokerApp(self._runner, self._queries, lambda: self.ready, self.settings.access)
         return app.asgi(), app.protocol()
 
     def _address_of(self, server: str) -> tuple[str, int] | None:
@@ -258,7 +259,7 @@ class ServerProcess(RoleProcess):
         self._listener = QueryListener(
             self.id, self._role.executor, self.clock, port=self.settings.query_port, host=self.settings.address
         )
-        return (ServerApp(self._role.instance, lambda: self.ready).asgi(),)
+        return (ServerApp(self._role.instance, lambda: self.ready, self.settings.access).asgi(),)
 
     def _announce(self) -> None:
         pass  # the instance does that, once its segments are loaded

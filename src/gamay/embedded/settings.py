@@ -5,12 +5,13 @@ What the command line says wins over the file, and the file over the defaults.
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from gamay.base.errors import InvalidConfigError, nearest
 from gamay.base.properties import parse_properties
+from gamay.cluster.access import EVERYBODY, AccessControl, access_control, access_keys
 from gamay.cluster.paths import CLUSTER_NAME
 from gamay.cluster.records import Instance, Role
 
@@ -30,7 +31,8 @@ class RoleSettings:
     controller. url: of a controller, how clients reach it, when not by host and port. instance_id: empty makes one of host
     and port. tags: that the instance has when it joins; None: of the default tenant, or of none, as `tenant_isolation` says.
     wait_s: how long to wait for ZooKeeper at the start. drain_s: how long a server that leaves waits for queries to end.
-    warm_up: whether a server compiles what queries run before it says that it is ready.
+    warm_up: whether a server compiles what queries run before it says that it is ready. access: who may use the HTTP
+    interface. auth_token: the `Authorization` header of what a server asks controllers, and a controller servers.
     """
 
     role: Role
@@ -50,6 +52,8 @@ class RoleSettings:
     wait_s: float = 60
     drain_s: float = 30
     warm_up: bool = True
+    access: AccessControl = EVERYBODY
+    auth_token: str = field(default="", repr=False)
 
     @property
     def address(self) -> str:
@@ -83,6 +87,10 @@ def _folder(text: str) -> Path:
     return Path(text.removeprefix("file://"))
 
 
+def _token(text: str) -> str:
+    return text if text.startswith(("Basic ", "Bearer ")) else f"Basic {text}"
+
+
 def _millis(text: str) -> float:
     return int(text) / 1000
 
@@ -104,6 +112,7 @@ _OF_ROLE: Mapping[Role, Mapping[str, tuple[str, Read]]] = {
         "controller.vip.port": ("vip_port", _port),
         "controller.vip.protocol": ("vip_protocol", str),
         "pinot.controller.instance.id": ("instance_id", str),
+        "controller.server.admin.auth.token": ("auth_token", _token),
     },
     Role.BROKER: {
         "pinot.broker.hostname": ("host", str),
@@ -117,6 +126,9 @@ _OF_ROLE: Mapping[Role, Mapping[str, tuple[str, Read]]] = {
         "pinot.server.instance.dataDir": ("data_dir", _folder),
         "pinot.server.instance.id": ("instance_id", str),
         "pinot.server.shutdown.timeout.ms": ("drain_s", _millis),
+        "pinot.server.segment.fetcher.auth.token": ("auth_token", _token),
+        "pinot.server.segment.uploader.auth.token": ("auth_token", _token),
+        "pinot.server.instance.auth.token": ("auth_token", _token),
         "controller.data.dir": ("deep_store", _folder),
     },
     Role.MINION: {
@@ -162,12 +174,11 @@ def load_settings(role: Role, config_file: Path | None, given: Mapping[str, Any]
 
 
 def _read(role: Role, config_file: Path) -> dict[str, Any]:
-    try:
-        properties = parse_properties(config_file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InvalidConfigError(f"cannot read the configuration '{config_file}': {error.strerror}") from error
+    properties = _properties(config_file)
     keys = {**_COMMON, **_OF_ROLE[role]}
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"access": access_control(role, properties)}
+    for key in access_keys(role, properties):
+        del properties[key]
     for key, text in properties.items():
         if key not in keys:
             _log.warning("%s: '%s' means nothing to a %s.%s", config_file, key, role.value.lower(), nearest(key, keys))
@@ -178,3 +189,24 @@ def _read(role: Role, config_file: Path) -> dict[str, Any]:
         except ValueError as error:
             raise InvalidConfigError(f"{config_file}: '{key}' cannot be '{text}'") from error
     return found
+
+
+def read_access(config_file: Path) -> dict[Role, AccessControl]:
+    """Return who may use each role of an embedded cluster, whose properties file has the keys of all roles.
+
+    Raises InvalidConfigError.
+    """
+    properties = _properties(config_file)
+    found = {role: access_control(role, properties) for role in _OF_ROLE}
+    known = {key for role in _OF_ROLE for key in access_keys(role, properties)}
+    for key in properties:
+        if key not in known:
+            _log.warning("%s: '%s' means nothing to an embedded cluster", config_file, key)
+    return found
+
+
+def _properties(config_file: Path) -> dict[str, str]:
+    try:
+        return parse_properties(config_file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidConfigError(f"cannot read the configuration '{config_file}': {error.strerror}") from error

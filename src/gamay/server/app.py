@@ -13,6 +13,8 @@ from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from gamay.base.errors import NotFoundError
+from gamay.cluster.access import EVERYBODY, AccessControl
+from gamay.cluster.guarded import AsgiApp, Guarded
 from gamay.server.describe import describe_segment
 from gamay.server.instance import ServerInstance
 
@@ -22,11 +24,12 @@ DEAD_LETTERS_SHOWN = 100
 class ServerApp:
     """The handlers. is_ready: whether everything assigned at the start is loaded, and what queries run is compiled."""
 
-    def __init__(self, instance: ServerInstance, is_ready: Callable[[], bool]) -> None:
+    def __init__(self, instance: ServerInstance, is_ready: Callable[[], bool], access: AccessControl = EVERYBODY) -> None:
         self._instance = instance
         self._is_ready = is_ready
+        self._access = access
 
-    def asgi(self) -> Starlette:
+    def asgi(self) -> AsgiApp:
         """Return the application."""
         routes = [
             Route("/health", self.readiness),
@@ -46,7 +49,8 @@ class ServerApp:
             Route("/tables/{table}/size", self.size),
             Route("/table/{table}/size", self.size),
         ]
-        return Starlette(routes=routes, exception_handlers={404: _not_found})
+        app = Starlette(routes=routes, exception_handlers={404: _not_found})
+        return app if self._access.is_open else Guarded(app, self._access)
 
     async def liveness(self, _: Request) -> Response:
         """Say that the process answers."""

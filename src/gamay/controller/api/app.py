@@ -10,6 +10,9 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gamay.base.errors import GamayError
+from gamay.cluster.access import EVERYBODY, AccessControl
+from gamay.cluster.guarded import Guarded
+from gamay.controller.api.auth import auth_router
 from gamay.controller.api.cluster import cluster_router, instance_router, live_broker_router
 from gamay.controller.api.completion import completion_router
 from gamay.controller.api.consumption import consumption_router
@@ -32,10 +35,11 @@ from gamay.controller.api.uploads import ingest_router, upload_router
 from gamay.controller.api.views import view_router
 
 _log = logging.getLogger(__name__)
+_ASKS_BY_POST = frozenset({"/sql", "/query/tableNames", "/tables/validate", "/tableConfigs/validate", "/schemas/validate"})
 
 
-def create_app(services: Services) -> FastAPI:
-    """Return the application. Its page at `/help` (also `/api`) needs no internet."""
+def create_app(services: Services, access: AccessControl = EVERYBODY) -> FastAPI:
+    """Return the application, which lets in whom `access` knows. Its page at `/help` (also `/api`) needs no internet."""
     app: FastAPI = FastAPIOffline(
         title="Gamay controller",
         version=VERSION,
@@ -80,6 +84,9 @@ def create_app(services: Services) -> FastAPI:
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(OSError, _system_error)
     app.add_exception_handler(Exception, _defect)
+    app.include_router(auth_router(access))
+    if not access.is_open:
+        app.add_middleware(Guarded, access=access, asks_by_post=_ASKS_BY_POST)
     app.add_middleware(_Headers, host=services.context.url.partition("://")[2])
     return app
 

@@ -90,15 +90,6 @@ def cluster_router(services: Services) -> APIRouter:
     def leader(table: str) -> dict[str, Any]:
         return _leaders(registry, [raw_table_name(services.tables.resolve(table)[0])])
 
-    @router.get("/auth/info", summary="Tell how users log in")
-    def auth_info() -> dict[str, str]:
-        return {"workflow": "NONE"}
-
-    @router.get("/auth/verify", summary="Tell whether a user may do something")
-    @router.get("/auth/verify/v2", summary="Tell whether a user may do something")
-    def auth_verify() -> bool:
-        return True
-
     _zk_routes(router, registry)
     return router
 

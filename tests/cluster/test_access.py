@@ -1,0 +1,110 @@
+"""Who may do what, as a properties file says."""
+
+import pytest
+
+from gamay.base.errors import InvalidConfigError
+from gamay.cluster.access import (
+    EVERYBODY,
+    ForbiddenError,
+    Permission,
+    UnauthorizedError,
+    access_control,
+    access_keys,
+    basic_token,
+)
+from gamay.cluster.guarded import table_of
+from gamay.cluster.records import Role
+
+P = "controller.admin.access.control"
+FILE = {
+    f"{P}.factory.class": "org.apache.pinot.controller.api.access.BasicAuthAccessControlFactory",
+    f"{P}.principals": "admin, guest,clerk",
+    f"{P}.principals.admin.password": "verysecret",
+    f"{P}.principals.guest.password": "secret",
+    f"{P}.principals.guest.tables": "trips, fares_OFFLINE",
+    f"{P}.principals.guest.permissions": "read",
+    f"{P}.principals.clerk.password": "se:cret",
+    f"{P}.principals.clerk.excludeTables": "pay",
+    "controller.port": "9000",
+}
+
+
+def test_principals_have_what_the_file_gives_them() -> None:
+    access = access_control(Role.CONTROLLER, FILE)
+    admin, guest, clerk = (
+        access.principal(basic_token(*who)) for who in (("admin", "verysecret"), ("guest", "secret"), ("clerk", "se:cret"))
+    )
+    assert [p.name for p in (admin, guest, clerk)] == ["admin", "guest", "clerk"]
+    assert admin.may_use("anything_REALTIME")
+    assert [guest.may_use(t) for t in ("trips", "trips_OFFLINE", "fares", "pay")] == [True, True, True, False]
+    assert [clerk.may_use(t) for t in ("trips", "pay", "pay_REALTIME")] == [True, False, False]
+    assert [guest.may(permission) for permission in Permission] == [True, False, False, False]
+    assert all(clerk.may(permission) for permission in Permission)
+    assert "secret" not in repr(access)
+
+
+@pytest.mark.parametrize(
+    "header", [None, "", "Basic", basic_token("guest", "wrong"), basic_token("x", "y"), "Bearer z", "Basic é"]
+)
+def test_others_are_not_let_in(header: str | None) -> None:
+    access = access_control(Role.CONTROLLER, FILE)
+    with pytest.raises(UnauthorizedError, match="401"):
+        access.check(header, "GET", None)
+
+
+def test_what_is_not_given_is_forbidden() -> None:
+    access, guest = access_control(Role.CONTROLLER, FILE), basic_token("guest", "secret")
+    assert access.check(guest, "GET", "trips").name == "guest"
+    assert access.check(guest, "GET", None).name == "guest"
+    for method, table in (("GET", "pay"), ("POST", "trips"), ("PUT", "trips"), ("DELETE", "trips"), ("POST", None)):
+        with pytest.raises(ForbiddenError, match=r"Permission denied\.Reason: guest may not"):
+            access.check(guest, method, table)
+
+
+def test_without_access_control_everybody_is_let_in() -> None:
+    for given in ({}, {f"{P}.factory.class": "org.apache.pinot.controller.api.access.AllowAllAccessFactory"}):
+        assert access_control(Role.CONTROLLER, given) is EVERYBODY
+    assert EVERYBODY.check(None, "DELETE", "t").may(Permission.DELETE)
+    assert access_keys(Role.BROKER, FILE) == {}
+    assert "controller.port" not in access_keys(Role.CONTROLLER, FILE)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({f"{P}.factory.class": "x.LdapAccessControlFactory"}, "'LdapAccessControlFactory' is unknown"),
+        ({f"{P}.principals": ""}, "principals is missing"),
+        ({f"{P}.principals.guest.password": ""}, r"principals\.guest\.password is missing"),
+        ({f"{P}.principals.guest.permissions": "READ,WRITE"}, "'WRITE' is not one of READ, CREATE, UPDATE, DELETE"),
+        ({f"{P}.principals.guest.pasword": "x"}, r"Did you mean 'principals\.guest\.password'"),
+        ({f"{P}.principals.nobody.password": "x"}, "means nothing"),
+    ],
+)
+def test_mistakes_in_the_file_are_told(change: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidConfigError, match=message):
+        access_control(Role.CONTROLLER, {**FILE, **change})
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "table"),
+    [
+        ("/tables/trips", b"", "trips"),
+        ("/tables/trips_OFFLINE/rebalance", b"", "trips_OFFLINE"),
+        ("/segments/trips/seg__0/metadata", b"", "trips"),
+        ("/tables/trips/segments", b"type=OFFLINE", "trips"),
+        ("/debug/tables/queryQuota/trips", b"", "trips"),
+        ("/debug/routingTable/trips", b"", "trips"),
+        ("/debug/timeBoundary/trips", b"", "trips"),
+        ("/routing/trips", b"", "trips"),
+        ("/v2/segments", b"tableName=trips&tableType=OFFLINE", "trips"),
+        ("/ingestFromFile", b"tableNameWithType=trips_OFFLINE", "trips_OFFLINE"),
+        ("/tables", b"", None),
+        ("/tables/validate", b"", None),
+        ("/tables/livebrokers", b"", None),
+        ("/segments/segmentReloadStatus/1", b"", None),
+        ("/tenants/x/tables", b"", None),
+        ("/cluster/configs", b"", None),
+    ],
+)
+def test_the_table_of_a_request(path: str, query: bytes, table: str | None) -> None:
+    assert table_of(path, query) == table
