@@ -129,7 +129,12 @@ def _text_to_integer(array: pa.Array, target: pa.DataType) -> pa.Array:
         return pc.replace_substring_regex(array, r"^\+", "").cast(target)
     except pa.ArrowInvalid:
         # Decimals are exact where doubles would round a fraction away; a cast that loses digits raises.
-        return array.cast(_DECIMAL).cast(pa.decimal128(_DECIMAL.precision, 0)).cast(target)
+        result = array.cast(_DECIMAL).cast(pa.decimal128(_DECIMAL.precision, 0)).cast(target)
+        # Arrow 26 takes some negative exponents that are out of range, as in 1.25E-43, for 0
+        lost = pc.and_(pc.equal(result, 0), pc.match_substring_regex(array, r"^[^eE]*[1-9]"))
+        if pc.any(lost).as_py():
+            raise ValueError("not a whole number") from None
+        return result
 
 
 def _to_floating(array: pa.Array, field: FieldSpec, target: pa.DataType) -> pa.Array:

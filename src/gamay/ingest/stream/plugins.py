@@ -16,13 +16,16 @@ STREAMS = "gamay.streams"
 DECODERS = "gamay.decoders"
 
 _BUILT_IN: Mapping[str, Mapping[str, str]] = {
-    STREAMS: {"log": "gamay.ingest.stream.log.plugin:LogStream"},
+    STREAMS: {
+        "kafka": "gamay.ingest.stream.kafka:KafkaStream",
+        "log": "gamay.ingest.stream.log.plugin:LogStream",
+    },
     DECODERS: {
         "json": "gamay.ingest.stream.decode.json_decoder:JsonDecoder",
     },
 }
 _PINOT_CLASSES: Mapping[str, Mapping[str, str]] = {
-    STREAMS: {},
+    STREAMS: {"KafkaConsumerFactory": "kafka"},
     DECODERS: {
         "JSONMessageDecoder": "json",
         "KafkaJSONMessageDecoder": "json",

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gamay.ingest.columns import json_text, values_to_array
 from gamay.ingest.convert_text import to_text
@@ -19,6 +20,7 @@ from gamay.model.types import DataType
 
 _NUMBERS = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.BIG_DECIMAL)
 _WHOLE = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
+_FLOAT_MAX = float(np.finfo(np.float32).max)
 _TEXTS = (DataType.JSON, DataType.STRING, DataType.BYTES, DataType.UUID)
 _FRACTIONS = (DataType.FLOAT, DataType.DOUBLE)
 
@@ -94,6 +96,8 @@ def _text(value: Any, target: DataType) -> str | None:
         return value
     if isinstance(value, dict | list | bool) or target is DataType.JSON:
         return json_text(value)
+    if target is DataType.FLOAT and _FLOAT_MAX < abs(value) < math.inf:
+        return f"{value} is beyond the range"  # a number fails here, where text would become infinite
     if isinstance(value, float):
         return str(to_text(pa.array([value]))[0].as_py())
     if isinstance(value, Decimal):
@@ -144,7 +148,7 @@ def not_a(what: str, error: BaseException) -> str:
 def joined(parts: Sequence[DecodedBatch], starts: Sequence[int], fields: InputFields) -> DecodedBatch:
     """Return the rows of consecutive parts of a batch; `starts`: the first message of each part."""
     names = dict.fromkeys(name for part in parts for name in part.rows.schema.names)
-    columns = [_concatenated([_named(part.rows, name) for part in parts], name in fields.types) for name in names]
+    columns = [_concatenated([_named(part.rows, name) for part in parts], fields.types.get(name)) for name in names]
     places = [part.message_of_row + start for part, start in zip(parts, starts, strict=True)]
     bad = [Undecodable(b.message + s, b.reason) for p, s in zip(parts, starts, strict=True) for b in p.undecodable]
     message_of_row: Int64s = np.concatenate(places) if places else np.empty(0, np.int64)
@@ -158,21 +162,30 @@ def _named(rows: pa.RecordBatch, name: str) -> pa.Array:
     return rows.column(at) if at >= 0 else pa.nulls(rows.num_rows)
 
 
-def _concatenated(arrays: list[pa.Array], is_typed: bool) -> pa.Array:
+def _concatenated(arrays: list[pa.Array], target: DataType | None) -> pa.Array:
     kinds = {array.type for array in arrays if not pa.types.is_null(array.type)}
     if len(kinds) > 1:
-        arrays, kinds = _in_one_type(arrays, kinds, is_typed)
+        return _in_one_type(arrays, kinds, target)
     if not kinds:
         return pa.nulls(sum(map(len, arrays)))
     (kind,) = kinds
     return pa.concat_arrays([pa.nulls(len(a), kind) if pa.types.is_null(a.type) else a for a in arrays])
 
 
-def _in_one_type(arrays: list[pa.Array], kinds: set[pa.DataType], is_typed: bool) -> tuple[list[pa.Array], set[pa.DataType]]:
-    """Return arrays of a column with a type as text, from which it is converted to the same values; else as numbers."""
-    if not is_typed and all(pa.types.is_integer(k) or pa.types.is_floating(k) for k in kinds):
-        return [a.cast(pa.float64(), safe=False) for a in arrays], {pa.float64()}
+def _in_one_type(arrays: list[pa.Array], kinds: set[pa.DataType], target: DataType | None) -> pa.Array:
+    """Return the values of a typed column as text, from which each is converted to the same; else numbers as doubles."""
+    if target is None and all(pa.types.is_integer(k) or pa.types.is_floating(k) for k in kinds):
+        return pa.concat_arrays([a.cast(pa.float64(), safe=False) for a in arrays])
     if any(pa.types.is_list(k) for k in kinds):
-        values = [value for array in arrays for value in array.to_pylist()]
-        return [_lists(values, DataType.STRING)], {pa.list_(pa.string())}
-    return [to_text(a.storage if isinstance(a, pa.ExtensionArray) else a) for a in arrays], {pa.string()}
+        return _lists([value for array in arrays for value in array.to_pylist()], target or DataType.STRING)
+    return pa.concat_arrays([_texts(a, target) for a in arrays])
+
+
+def _texts(array: pa.Array, target: DataType | None) -> pa.Array:
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    text = to_text(array)
+    if target is DataType.FLOAT and pa.types.is_floating(array.type):
+        beyond = pc.and_(pc.greater(pc.abs(array), _FLOAT_MAX), pc.is_finite(array))
+        text = pc.if_else(beyond, pc.binary_join_element_wise(text, "is beyond the range", " "), text)
+    return text

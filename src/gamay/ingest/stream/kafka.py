@@ -1,0 +1,468 @@
+"""The stream type `kafka`, on librdkafka through confluent-kafka (`pip install gamay[kafka]`)."""
+
+import logging
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from gamay.base.errors import InvalidConfigError
+from gamay.ingest.stream.config import TOPIC_PARTITIONS_MAX, StreamConfig
+from gamay.ingest.stream.offsets import IntegerOffset, Offset, OffsetCriteria, OffsetKind, parse_integer_offset
+from gamay.ingest.stream.spi import (
+    Gap,
+    MessageBatch,
+    PermanentStreamError,
+    StreamContext,
+    TransientStreamError,
+)
+
+_LOG = logging.getLogger(__name__)
+_CONSUME_MAX = 20_000
+"""Messages that are asked of librdkafka at once; it takes up to a million."""
+
+_LEGACY = ("zk.broker.url", "hlc.zk.connect.string", "hlc.bootstrap.server", "hlc.group.id")
+_JAVA_ONLY = (
+    "key.deserializer", "value.deserializer", "partition.assignment.strategy", "interceptor.classes", "metric.reporters",
+    "receive.buffer.bytes", "send.buffer.bytes", "request.timeout.ms", "max.poll.records", "max.poll.interval.ms",
+    "fetch.max.wait.ms", "sasl.login.callback.handler.class", "ssl.truststore.type", "ssl.keystore.type",
+)  # fmt: skip
+_TRANSLATED = {
+    "receive.buffer.bytes": "socket.receive.buffer.bytes", "send.buffer.bytes": "socket.send.buffer.bytes",
+    "request.timeout.ms": "socket.timeout.ms", "fetch.max.wait.ms": "fetch.wait.max.ms",
+}  # fmt: skip
+_JAAS = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
+_OWN = ("bootstrap.servers", "group.id", "enable.auto.commit", "enable.auto.offset.store", "isolation.level", "client.id")
+
+
+def _library() -> Any:
+    try:
+        import confluent_kafka
+    except ImportError:
+        raise InvalidConfigError(
+            "streamType 'kafka' needs the package confluent-kafka: pip install 'gamay[kafka]'"
+        ) from None
+    return confluent_kafka
+
+
+class KafkaStream:
+    """A topic of Kafka as `StreamConsumerFactory`."""
+
+    properties: ClassVar[frozenset[str]] = frozenset(
+        {
+            "broker.list", "isolation.level", "buffer.size", "socket.timeout", "fetcher.size", "fetcher.minBytes",
+            "partition.ids", *_LEGACY,
+        }
+    )  # fmt: skip
+    takes_client_properties: ClassVar[bool] = True
+
+    def __init__(self, config: StreamConfig, context: StreamContext) -> None:
+        _library()
+        self.config = config
+        self._context = context
+        self.partition_ids = _partition_ids(config)
+        self.settings = _client_settings(config, context.client_id)
+
+    def parse_offset(self, text: str) -> Offset:
+        """Read an offset of Kafka, a whole number."""
+        return parse_integer_offset(text)
+
+    def partition_consumer(self, partition: int) -> "KafkaPartitionConsumer":
+        """Return a consumer of a partition, which belongs to no consumer group."""
+        return KafkaPartitionConsumer(self, partition)
+
+    def stream_consumer(self, group: str) -> "KafkaGroupConsumer":
+        """Return a member of a consumer group of Kafka."""
+        return KafkaGroupConsumer(self, group)
+
+    def metadata(self) -> "KafkaMetadata":
+        """Return the topic's metadata."""
+        return KafkaMetadata(self, self._context)
+
+    def open_consumer(self, **settings: Any) -> Any:
+        """Return a `confluent_kafka.Consumer`; raises InvalidConfigError for a setting that librdkafka refuses."""
+        library = _library()
+        try:
+            return library.Consumer({**self.settings, **settings}, logger=_LOG)
+        except library.KafkaException as error:
+            raise InvalidConfigError(f"the stream of topic '{self.config.topic}': {_text(error)}") from error
+
+    def failure(self, error: Any, doing: str) -> TransientStreamError | PermanentStreamError:
+        """Return what to raise for an error of librdkafka."""
+        code = error.args[0] if isinstance(error, BaseException) else error
+        kinds = _library().KafkaError
+        permanent = (
+            kinds.UNKNOWN_TOPIC_OR_PART, kinds._UNKNOWN_TOPIC, kinds._UNKNOWN_PARTITION, kinds.TOPIC_AUTHORIZATION_FAILED,
+            kinds.GROUP_AUTHORIZATION_FAILED, kinds.CLUSTER_AUTHORIZATION_FAILED, kinds.SASL_AUTHENTICATION_FAILED,
+            kinds._AUTHENTICATION, kinds.TOPIC_EXCEPTION, kinds._FATAL,
+        )  # fmt: skip
+        raised = PermanentStreamError if code.code() in permanent or code.fatal() else TransientStreamError
+        return raised(f"Kafka topic '{self.config.topic}', {doing}: {_text(error)}")
+
+
+def _text(error: Any) -> str:
+    code = error.args[0] if isinstance(error, BaseException) else error
+    return f"{code.str()} ({code.name()})"
+
+
+# -- settings
+
+
+def _client_settings(config: StreamConfig, client_id: str) -> dict[str, Any]:
+    """Return librdkafka's settings; raises InvalidConfigError that names the key that is missing or wrong."""
+    brokers = config.properties.get("broker.list") or config.client_properties.get("bootstrap.servers", "")
+    if not brokers.strip():
+        raise InvalidConfigError(f"{config.property_key('broker.list')} is required: host:port, several with commas")
+    isolation = config.properties.get("isolation.level", "read_uncommitted").strip()
+    if isolation not in ("read_committed", "read_uncommitted"):
+        key = config.property_key("isolation.level")
+        raise InvalidConfigError(f"{key}: '{isolation}' is neither read_committed nor read_uncommitted")
+    settings: dict[str, Any] = {
+        "bootstrap.servers": brokers,
+        "client.id": client_id,
+        "group.id": f"gamay-{config.topic}",  # librdkafka wants one, although partition consumers join no group
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "isolation.level": isolation,
+        "auto.offset.reset": "error",
+        "enable.partition.eof": False,
+        "fetch.wait.max.ms": 50,
+        "fetch.error.backoff.ms": 50,
+        "queued.min.messages": 100_000,
+        "queued.max.messages.kbytes": 65_536,
+        "socket.timeout.ms": max(_number(config, "socket.timeout", 10_000), 1_000),
+        "socket.receive.buffer.bytes": _number(config, "buffer.size", 512_000),
+        "fetch.message.max.bytes": max(_number(config, "fetcher.size", 0), 1 << 20),
+    }
+    given = {**config.consumer_properties, **config.client_properties}
+    for name, value in given.items():
+        if name not in _OWN:
+            settings |= _client_setting(name, value)
+    return settings
+
+
+def _client_setting(name: str, value: str) -> dict[str, str]:
+    """Return librdkafka's setting for one of Kafka's Java client; those without a counterpart have none."""
+    if name == "sasl.jaas.config":
+        return _jaas(value)
+    if name in ("ssl.truststore.location", "ssl.keystore.location") and not value.lower().endswith((".p12", ".pfx", ".pem")):
+        raise InvalidConfigError(f"{name}: a Java key store cannot be read; give one in .p12, or ssl.ca.location in PEM")
+    if name == "ssl.truststore.location":
+        return {"ssl.ca.location": value}
+    if name == "ssl.endpoint.identification.algorithm":
+        return {name: value or "none"}
+    if name in _TRANSLATED:
+        return {_TRANSLATED[name]: value}
+    return {} if name in (*_JAVA_ONLY, "ssl.truststore.password") else {name: value}
+
+
+def _jaas(text: str) -> dict[str, str]:
+    found = {name: re.sub(r"\\(.)", r"\1", a or b or c) for name, a, b, c in _JAAS.findall(text)}
+    if "username" not in found or "password" not in found:
+        raise InvalidConfigError(
+            "sasl.jaas.config: username and password are missing; sasl.username and sasl.password do too"
+        )
+    return {"sasl.username": found["username"], "sasl.password": found["password"]}
+
+
+def _number(config: StreamConfig, name: str, default: int) -> int:
+    text = config.properties.get(name, "").strip()
+    if text and not re.fullmatch(r"\d{1,10}", text, re.ASCII):
+        raise InvalidConfigError(f"{config.property_key(name)}: '{text}' is not a whole number")
+    return int(text) if text else default
+
+
+def _partition_ids(config: StreamConfig) -> tuple[int, ...] | None:
+    """Return the partitions to consume, `0-99,200`, ascending; None for all of the topic."""
+    text = config.properties.get("partition.ids", "").strip()
+    if not text:
+        return None
+    key = config.property_key("partition.ids")
+    found: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})\s*)?", part, re.ASCII)
+        if match is None:
+            raise InvalidConfigError(f"{key}: '{part}' is neither a partition nor a range such as '0-99'")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first or last - first >= TOPIC_PARTITIONS_MAX:
+            raise InvalidConfigError(f"{key}: '{part}' is no range of at most {TOPIC_PARTITIONS_MAX} partitions")
+        found.update(range(first, last + 1))
+    if len(found) > TOPIC_PARTITIONS_MAX:
+        raise InvalidConfigError(f"{key}: at most {TOPIC_PARTITIONS_MAX} partitions can be named, not {len(found)}")
+    return tuple(sorted(found))
+
+
+# -- consumers
+
+
+class KafkaPartitionConsumer:
+    """A `PartitionConsumer` of one partition.
+
+    The client goes on fetching ahead as long as each fetch begins where the one before ended; messages that did not fit are
+    kept for the next fetch.
+    """
+
+    def __init__(self, stream: KafkaStream, partition: int) -> None:
+        self._stream = stream
+        self._partition = partition
+        self._consumer = stream.open_consumer()
+        self._position = -1  # the offset that the client reads next, -1 before the first
+        self._rest: list[Any] = []
+        self._closed = threading.Event()
+        self._in_use = threading.Lock()
+
+    def fetch(self, start: Offset, max_messages: int, max_bytes: int, timeout_ms: int) -> MessageBatch:
+        """Return messages from `start` on; see `PartitionConsumer.fetch`."""
+        first = start.value if isinstance(start, IntegerOffset) else int(str(start))
+        with self._in_use:
+            if self._closed.is_set():
+                return MessageBatch.empty(start)
+            gap = None
+            begin = first
+            if first != self._position:
+                begin, gap = self._seek(first)
+            messages = self._rest or self._consume(min(max_messages, _CONSUME_MAX), timeout_ms)
+            self._rest = []
+            if messages and messages[0].error() is not None:
+                return self._after_error(first, messages[0].error(), gap)
+            taken = _fitting(messages, max_messages, max_bytes)
+            self._rest = messages[taken:]
+            if taken:
+                self._position = messages[taken - 1].offset() + 1
+            return self._batch(messages[:taken], begin, gap)
+
+    def close(self) -> None:
+        """Close the connections; a fetch that waits returns."""
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        with self._in_use:
+            self._consumer.close()
+
+    def _consume(self, max_messages: int, timeout_ms: int) -> list[Any]:
+        """Return messages as soon as there are some, and with them what else has already come in."""
+        library = _library()
+        try:
+            left_ms = timeout_ms
+            while not self._closed.is_set():
+                step_ms = min(left_ms, 200)
+                found: list[Any] = self._consumer.consume(1, step_ms / 1000)
+                left_ms -= step_ms
+                if found or left_ms <= 0:
+                    break
+            else:
+                return []
+            if found and found[0].error() is None and max_messages > 1:
+                found += self._consumer.consume(max_messages - 1, 0)
+        except library.KafkaException as error:
+            self._position = -1
+            raise self._stream.failure(error, f"partition {self._partition}") from error
+        errors = [i for i, message in enumerate(found) if message.error() is not None]
+        return found[: errors[0]] if errors and errors[0] else found[:1] if errors else found
+
+    def _seek(self, first: int) -> tuple[int, Gap | None]:
+        """Make the client read from an offset, or from the earliest there is; return where it reads, and what is lost."""
+        library = _library()
+        low, high = self._watermarks(cached=False)
+        if first > high:
+            raise PermanentStreamError(
+                f"partition {self._partition} of the Kafka topic '{self._stream.config.topic}' ends at offset {high}, "
+                f"before the offset {first} to read from: it is another topic"
+            )
+        begin = max(first, low)
+        self._rest = []
+        try:
+            self._consumer.assign([library.TopicPartition(self._stream.config.topic, self._partition, begin)])
+        except library.KafkaException as error:
+            raise self._stream.failure(error, f"partition {self._partition}") from error
+        self._position = begin
+        return begin, Gap(IntegerOffset(first), IntegerOffset(begin)) if begin > first else None
+
+    def _after_error(self, first: int, error: Any, gap: Gap | None) -> MessageBatch:
+        kinds = _library().KafkaError
+        if error.code() in (kinds.OFFSET_OUT_OF_RANGE, kinds._AUTO_OFFSET_RESET):
+            begin, lost = self._seek(first)  # retention has overtaken this consumer
+            return MessageBatch.empty(IntegerOffset(begin), gap=lost or gap)
+        self._position = -1
+        raise self._stream.failure(error, f"partition {self._partition}")
+
+    def _batch(self, messages: Sequence[Any], begin: int, gap: Gap | None) -> MessageBatch:
+        end = self._watermarks(cached=True)[1]
+        reached = begin
+        if messages:
+            reached = messages[-1].offset() + 1
+        elif not self._rest:
+            reached = max(begin, self._consumer_position())  # past markers of transactions
+        self._position = reached
+        end_offset = IntegerOffset(max(end, reached)) if end >= 0 else None
+        if not messages:
+            return MessageBatch.empty(IntegerOffset(reached), end_offset=end_offset, gap=gap)
+        with_headers = self._stream.config.metadata_populate
+        return to_batch(messages, with_headers, IntegerOffset(reached), end_offset, gap)
+
+    def _consumer_position(self) -> int:
+        library = _library()
+        (at,) = self._consumer.position([library.TopicPartition(self._stream.config.topic, self._partition)])
+        return int(at.offset)
+
+    def _watermarks(self, cached: bool) -> tuple[int, int]:
+        return watermarks(self._stream, self._consumer, self._partition, cached)
+
+
+def watermarks(stream: KafkaStream, consumer: Any, partition: int, cached: bool) -> tuple[int, int]:
+    """Return the first offset of a partition and the one behind its last message; of the cache, -1001 when unknown."""
+    library = _library()
+    at = library.TopicPartition(stream.config.topic, partition)
+    try:
+        found = consumer.get_watermark_offsets(at, timeout=stream.config.connection_timeout_ms / 1000, cached=cached)
+    except library.KafkaException as error:
+        raise stream.failure(error, f"partition {partition}") from error
+    if found is None:
+        raise TransientStreamError(f"Kafka topic '{stream.config.topic}', partition {partition}: no offsets in time")
+    return int(found[0]), int(found[1])
+
+
+def _fitting(messages: Sequence[Any], max_messages: int, max_bytes: int) -> int:
+    """Return how many of the messages fit, at least one."""
+    sizes = np.fromiter(map(len, messages), np.int64, len(messages))
+    fitting = int(np.searchsorted(np.cumsum(sizes), max_bytes, side="right"))
+    return min(max(fitting, 1), max_messages, len(messages))
+
+
+def to_batch(
+    messages: Sequence[Any], with_headers: bool, next_offset: Offset, end_offset: Offset | None, gap: Gap | None
+) -> MessageBatch:
+    """Return messages of confluent-kafka, at least one, as a batch."""
+    kind = type(messages[0])
+    keys = list(map(kind.key, messages))
+    headers = None
+    if with_headers:
+        pairs = [[(n, v or b"") for n, v in m.headers() or ()] for m in messages]
+        headers = pa.array(pairs, pa.map_(pa.string(), pa.binary()))
+    return MessageBatch(
+        pa.array(list(map(kind.value, messages)), pa.binary()),
+        pa.array(list(map(kind.offset, messages)), pa.int64()),
+        np.array([time for _, time in map(kind.timestamp, messages)], np.int64),
+        next_offset,
+        end_offset,
+        gap=gap,
+        keys=pa.array(keys, pa.binary()) if any(key is not None for key in keys) else None,
+        headers=headers,
+    )
+
+
+class KafkaGroupConsumer:
+    """A `StreamLevelConsumer`: a member of a consumer group of Kafka, which shares out the partitions."""
+
+    def __init__(self, stream: KafkaStream, group: str) -> None:
+        criteria = stream.config.offset_criteria
+        if criteria.timestamp_ms(0) is not None:
+            key = stream.config.property_key("consumer.prop.auto.offset.reset")
+            raise InvalidConfigError(f"{key}: a consumer group can begin at smallest or largest only")
+        begin = "earliest" if criteria.kind is OffsetKind.SMALLEST else "latest"
+        self._stream = stream
+        self._consumer = stream.open_consumer(**{"group.id": group, "auto.offset.reset": begin})
+        self._position: dict[int, Offset] = {}
+        self._consumer.subscribe([stream.config.topic], on_revoke=self._revoked, on_lost=self._revoked)
+
+    def fetch(self, max_messages: int, timeout_ms: int) -> Mapping[int, MessageBatch]:
+        """Return the next messages by partition; see `StreamLevelConsumer.fetch`."""
+        library = _library()
+        try:
+            messages = self._consumer.consume(1, timeout_ms / 1000)
+            if messages and max_messages > 1:
+                messages += self._consumer.consume(min(max_messages, _CONSUME_MAX) - 1, 0)
+        except library.KafkaException as error:
+            raise self._stream.failure(error, "consumer group") from error
+        by_partition: dict[int, list[Any]] = {}
+        for message in messages:
+            if message.error() is not None:
+                raise self._stream.failure(message.error(), "consumer group")
+            by_partition.setdefault(message.partition(), []).append(message)
+        found = {}
+        for partition, mine in by_partition.items():
+            behind = IntegerOffset(mine[-1].offset() + 1)
+            found[partition] = to_batch(mine, self._stream.config.metadata_populate, behind, None, None)
+            self._position[partition] = behind
+        return found
+
+    def position(self) -> Mapping[int, Offset]:
+        """Return the offset behind the last message of each partition that this member has read of."""
+        return dict(self._position)
+
+    def commit(self) -> Mapping[int, Offset]:
+        """Commit the position to Kafka and wait for it."""
+        library = _library()
+        offsets = [
+            library.TopicPartition(self._stream.config.topic, partition, int(str(offset)))
+            for partition, offset in self._position.items()
+        ]
+        try:
+            for done in self._consumer.commit(offsets=offsets, asynchronous=False) if offsets else ():
+                if done.error is not None:
+                    raise self._stream.failure(done.error, "commit")
+        except library.KafkaException as error:
+            raise self._stream.failure(error, "commit") from error
+        return dict(self._position)
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._consumer.close()
+
+    def _revoked(self, _: Any, partitions: Sequence[Any]) -> None:
+        for partition in partitions:
+            self._position.pop(partition.partition, None)
+
+
+class KafkaMetadata:
+    """A `StreamMetadataProvider` of a topic."""
+
+    def __init__(self, stream: KafkaStream, context: StreamContext) -> None:
+        self._stream = stream
+        self._clock = context.clock
+        self._consumer = stream.open_consumer()
+
+    def partition_ids(self) -> tuple[int, ...]:
+        """Return the topic's partitions, or those of `partition.ids`; it is an error when one of these does not exist."""
+        topic = self._stream.config.topic
+        found = self._asked(lambda timeout: self._consumer.list_topics(topic, timeout=timeout)).topics[topic]
+        if found.error is not None:
+            raise self._stream.failure(found.error, "partitions")
+        ids = tuple(sorted(found.partitions))
+        wanted = self._stream.partition_ids
+        missing = sorted(set(wanted or ()) - set(ids))
+        if missing:
+            key = self._stream.config.property_key("partition.ids")
+            raise PermanentStreamError(f"{key}: the topic '{topic}' has no partition {missing[0]}; it has {len(ids)}")
+        return ids if wanted is None else wanted
+
+    def offset(self, partition: int, criteria: OffsetCriteria) -> Offset:
+        """Return the offset that a criterion asks for."""
+        low, high = watermarks(self._stream, self._consumer, partition, cached=False)
+        time = criteria.timestamp_ms(self._clock.now_ms())
+        if time is None:
+            return IntegerOffset(low if criteria.kind is OffsetKind.SMALLEST else high)
+        library = _library()
+        at = library.TopicPartition(self._stream.config.topic, partition, max(time, 0))
+        (found,) = self._asked(lambda timeout: self._consumer.offsets_for_times([at], timeout=timeout))
+        if found.error is not None:
+            raise self._stream.failure(found.error, f"partition {partition}")
+        return IntegerOffset(found.offset if found.offset >= 0 else high)
+
+    def latest_offset(self, partition: int) -> Offset:
+        """Return the offset behind the last message."""
+        return IntegerOffset(watermarks(self._stream, self._consumer, partition, cached=False)[1])
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._consumer.close()
+
+    def _asked(self, ask: Callable[[float], Any]) -> Any:
+        library = _library()
+        try:
+            return ask(self._stream.config.connection_timeout_ms / 1000)
+        except library.KafkaException as error:
+            raise self._stream.failure(error, "metadata") from error

@@ -1,0 +1,85 @@
+"""Keys of Kafka streams: what the client gets, and what is refused. No broker is needed."""
+
+from typing import Any
+
+import pytest
+
+from gamay.base.errors import InvalidConfigError
+from gamay.ingest.stream.config import StreamConfig
+from gamay.ingest.stream.kafka import KafkaStream
+from gamay.ingest.stream.plugins import open_stream
+from gamay.ingest.stream.spi import StreamContext
+
+BASE = {"streamType": "kafka", "stream.kafka.topic.name": "t", "stream.kafka.broker.list": "a:1,b:2"}
+
+
+def stream(**keys: str) -> Any:
+    return open_stream(StreamConfig.parse(BASE | keys), StreamContext(client_id="me"))
+
+
+def test_the_names_of_the_java_client_are_understood() -> None:
+    made = stream(
+        **{
+            "stream.kafka.consumer.factory.class.name": "org.apache.pinot.plugin.stream.kafka30.KafkaConsumerFactory",
+            "stream.kafka.isolation.level": "read_committed",
+            "stream.kafka.hlc.zk.connect.string": "zk:2181",
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": 'o.a.k.PlainLoginModule required username="u" password="p\\"=;w";',
+            "ssl.truststore.location": "/etc/ca.pem",
+            "ssl.endpoint.identification.algorithm": "",
+            "stream.kafka.consumer.prop.max.poll.records": "7",
+            "stream.kafka.consumer.prop.fetch.min.bytes": "9",
+            "enable.auto.commit": "true",
+        }
+    )
+    assert isinstance(made, KafkaStream)
+    settings = made.settings
+    assert settings["bootstrap.servers"] == "a:1,b:2"
+    assert settings["isolation.level"] == "read_committed"
+    assert (settings["sasl.username"], settings["sasl.password"]) == ("u", 'p"=;w')
+    assert settings["ssl.ca.location"] == "/etc/ca.pem"
+    assert settings["ssl.endpoint.identification.algorithm"] == "none"
+    assert settings["fetch.min.bytes"] == "9"
+    assert settings["client.id"] == "me"
+    assert settings["enable.auto.commit"] is False
+    assert "max.poll.records" not in settings
+    assert "sasl.jaas.config" not in settings
+
+
+def test_partition_ids() -> None:
+    assert stream(**{"stream.kafka.partition.ids": "0-3, 7,5"}).partition_ids == (0, 1, 2, 3, 5, 7)
+    assert stream().partition_ids is None
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"stream.kafka.broker.list": ""}, "stream.kafka.broker.list is required"),
+        ({"stream.kafka.isolation.level": "serial"}, "isolation.level: 'serial'"),
+        ({"stream.kafka.isolation.levl": "x"}, "Did you mean 'isolation.level'"),
+        ({"stream.kafka.partition.ids": "0-"}, "neither a partition nor a range"),
+        ({"stream.kafka.partition.ids": "0-10000"}, "at most 10000"),
+        ({"stream.kafka.socket.timeout": "soon"}, "socket.timeout: 'soon'"),
+        ({"ssl.truststore.location": "/a.jks"}, "a Java key store cannot be read"),
+        ({"sasl.jaas.config": "nothing"}, "username and password are missing"),
+    ],
+)
+def test_what_is_wrong_is_named(keys: dict[str, str], words: str) -> None:
+    with pytest.raises(InvalidConfigError, match=words):
+        stream(**keys)
+
+
+def test_a_setting_that_the_client_refuses_is_named() -> None:
+    with pytest.raises(InvalidConfigError, match=r"no\.such\.thing"):
+        stream(**{"no.such.thing": "1"}).metadata()
+
+
+def test_unknown_types_and_keys_of_other_streams() -> None:
+    with pytest.raises(InvalidConfigError, match=r"unknown stream type 'kafak'.*Did you mean 'kafka'"):
+        open_stream(StreamConfig.parse({"streamType": "kafak", "stream.kafak.topic.name": "t"}), StreamContext())
+    with pytest.raises(InvalidConfigError, match=r"security\.protocol: is not a known key"):
+        open_stream(
+            StreamConfig.parse({"streamType": "log", "stream.log.topic.name": "t", "security.protocol": "x"}),
+            StreamContext(),
+        )
