@@ -12,6 +12,7 @@ from gamay.model.datetime_format import DateTimeFormat, Granularity
 from gamay.model.schema import FieldSpec, Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.types import DataType, FieldRole
+from gamay.model.upsert_changes import deprecated_keys, forbidden_changes, migrated
 from gamay.model.validation import validate_table_config
 
 SCHEMA = Schema(
@@ -166,7 +167,7 @@ PARTITION = INDEX + "segmentPartitionConfig.columnPartitionMap."
             "segmentList",
         ),
         ({"instancePartitionsMap": {"OFLINE": "x"}}, "Did you mean 'OFFLINE'"),
-        ({"upsertConfig": {}}, "not supported yet"),
+        ({"upsertConfig": {"mode": "PARTIAL"}}, "an OFFLINE table supports FULL only"),
         ({"dedupConfig": {}}, "REALTIME tables only"),
         ({INGEST + "batchIngestionConfig": {"consistentDataPush": True}}, "REFRESH"),
         ({INGEST + "batchIngestionConfig": {"batchConfigMaps": [{"inputFormat": "parque"}]}}, "Did you mean 'PARQUET'"),
@@ -373,3 +374,106 @@ def test_ingestion_aggregates() -> None:
     assert "exclude each other" in problems([("fare", "SUM(price)")], aggregateMetrics=True)
     assert "aggregationFunction of 'fare' is not an expression" in problems([("fare", "SUM(")])
     assert "'fare' more than once" in problems([("fare", "SUM(x)"), ("fare", "MAX(x)")])
+
+
+REALTIME = {
+    "tableType": "REALTIME",
+    "tierConfigs": [],
+    "routing": {"instanceSelectorType": "strictReplicaGroup"},
+    "tableIndexConfig": {"nullHandlingEnabled": True},
+    "instanceAssignmentConfigMap": {},
+    "instancePartitionsMap": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("upsert", "reason"),
+    [
+        ({"comparisonColumns": ["nope"]}, "names the column 'nope'"),
+        ({"comparisonColumns": ["city"]}, "the comparison column 'city' is STRING"),
+        ({"comparisonColumns": ["tags"]}, "the comparison column 'tags' is multi-value"),
+        ({"comparisonColumns": ["ts", "fare"], "metadataTTL": 5}, "metadataTTL does not work with several"),
+        ({"comparisonColumns": ["ts", "ts"]}, "names 'ts' more than once"),
+        ({"metadataTTL": 5, "snapshot": "DISABLE"}, "metadataTTL needs snapshots"),
+        ({"preload": "ENABLE", "snapshot": "DISABLE"}, "preload needs snapshots"),
+        ({"deletedKeysTTL": 5}, "deletedKeysTTL needs a deleteRecordColumn"),
+        ({"deleteRecordColumn": "tags"}, "must be a single BOOLEAN, STRING or number"),
+        ({"deleteRecordColumn": "nope"}, "upsertConfig.deleteRecordColumn"),
+        ({"outOfOrderRecordColumn": "city"}, "must be a single BOOLEAN"),
+        ({"outOfOrderRecordColumn": "flag", "dropOutOfOrderRecord": True}, "exclude each other"),
+        ({"dropOutOfOrderRecord": True, "consistencyMode": "SYNC"}, "need consistencyMode NONE"),
+        ({"consistencyMode": "SNAPSHOT", "newSegmentTrackingTimeMs": 0}, "needs newSegmentTrackingTimeMs above 0"),
+        ({"deleteRecordColumn": "flag", "enableDeletedKeysCompactionConsistency": True}, "needs deletedKeysTTL"),
+        ({"postPartialUpsertTransformConfigs": [{"columnName": "fare", "transformFunction": "1"}]}, "mode PARTIAL only"),
+        ({"mode": "PARTIAL", "partialUpsertStrategies": {"id": "MAX"}}, "which is not merged"),
+        ({"mode": "PARTIAL", "partialUpsertStrategies": {"city": "INCREMENT"}}, "INCREMENT is for single numbers"),
+        ({"mode": "PARTIAL", "partialUpsertStrategies": {"city": "UNION"}}, "UNION is for multi-value columns"),
+        ({"mode": "PARTIAL", "partialUpsertStrategies": {"nope": "MAX"}}, "names the column 'nope'"),
+        ({"mode": "PARTIAL", "defaultPartialUpsertStrategy": "SOME"}, "the strategies are"),
+        ({"mode": "PARTIAL", "defaultPartialUpsertStrategy": "INCREMENT"}, "INCREMENT is for single numbers"),
+        (
+            {"mode": "PARTIAL", "partialUpsertMergerClass": "a.B", "partialUpsertStrategies": {"fare": "MAX"}},
+            "exclude each other",
+        ),
+        (
+            {"mode": "PARTIAL", "postPartialUpsertTransformConfigs": [{"columnName": "id", "transformFunction": "city"}]},
+            "cannot be computed",
+        ),
+        (
+            {"mode": "PARTIAL", "postPartialUpsertTransformConfigs": [{"columnName": "zip", "transformFunction": "city"}]},
+            "names the column 'zip'",
+        ),
+        (
+            {
+                "mode": "PARTIAL",
+                "postPartialUpsertTransformConfigs": 2 * [{"columnName": "city", "transformFunction": "id"}],
+            },
+            "more than once",
+        ),
+    ],
+)
+def test_upsert_refusals(upsert: dict[str, Any], reason: str) -> None:
+    assert reason in refusal({**REALTIME, "upsertConfig": upsert})
+
+
+def test_upsert_needs_one_server_for_a_partition() -> None:
+    assert "strictReplicaGroup" in refusal({**REALTIME, "routing": {}, "upsertConfig": {}})
+    nulls = {**REALTIME, "tableIndexConfig": {}, "upsertConfig": {"mode": "PARTIAL"}}
+    assert "nullHandlingEnabled" in refusal(nulls)
+    dedup = {"dedupTimeColumn": "city", "metadataTTL": 3}
+    assert "numeric dedupTimeColumn" in refusal({**REALTIME, "dedupConfig": dedup})
+
+
+def test_older_upsert_keys_are_read_as_todays() -> None:
+    document = {
+        **GOOD, **REALTIME, "segmentsConfig": {"timeColumnName": "days", "replication": "1"},
+        "upsertConfig": {
+            "comparisonColumn": "days", "enableSnapshot": True, "enablePreload": False, "TtlUnit": "HOURS", "TtlValue": "48",
+        },
+        "dedupConfig": {"dedupEnabled": False, "enablePreload": True},
+    }  # fmt: skip
+    config = TableConfig.from_json(document).value
+    found = migrated(config, SCHEMA)
+    assert found.upsert is not None
+    assert found.dedup is not None
+    assert found.upsert.comparison_columns == ("days",)
+    assert (found.upsert.snapshot, found.upsert.preload, found.dedup.preload) == ("ENABLE", "DEFAULT", "ENABLE")
+    assert found.upsert.metadata_ttl == 2
+    assert len(deprecated_keys(config)) == 5
+    assert deprecated_keys(found) == []
+    assert migrated(found, SCHEMA) == found
+    both = {**document, "upsertConfig": {"comparisonColumn": "days", "comparisonColumns": ["ts"]}}
+    with pytest.raises(InvalidConfigError, match="contradict"):
+        migrated(TableConfig.from_json(both).value, SCHEMA)
+
+
+def test_keys_that_chose_rows_may_not_change() -> None:
+    def config(**upsert: Any) -> TableConfig:
+        return TableConfig.from_json({**GOOD, **REALTIME, "upsertConfig": upsert}).value
+
+    assert forbidden_changes(config(), config(snapshot="ENABLE", metadataTTL=3)) == []
+    assert forbidden_changes(config(), config(mode="PARTIAL", deleteRecordColumn="flag")) == ["mode", "deleteRecordColumn"]
+    other_time = {**GOOD, **REALTIME, "segmentsConfig": {"timeColumnName": "days"}, "upsertConfig": {}}
+    assert forbidden_changes(config(), TableConfig.from_json(other_time).value) == ["timeColumnName"]
+    none = TableConfig.from_json({**GOOD, **REALTIME}).value
+    assert forbidden_changes(none, config()) == forbidden_changes(config(), none) == []

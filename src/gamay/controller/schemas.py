@@ -84,6 +84,12 @@ class SchemaManager:
             if raw_table_name(table) != after.name or table in but or document is None:
                 continue
             config = TableConfig.from_json(document).value
+            keeps_keys = before.primary_key_columns == after.primary_key_columns
+            if (config.upsert is not None or config.dedup is not None) and not keeps_keys:
+                raise InvalidConfigError(
+                    f"Failed to update table '{table}': Cannot modify [primaryKeyColumns] as it may lead to data "
+                    "inconsistencies. Please create a new table instead."
+                )
             try:
                 validate_table_config(config, after, columns_of=columns_of)
             except InvalidConfigError as error:

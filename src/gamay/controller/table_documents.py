@@ -7,12 +7,13 @@ from typing import Any
 from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.controller.context import ControllerContext
 from gamay.controller.schemas import SchemaManager
-from gamay.controller.tables import TableManager
+from gamay.controller.tables import TableManager, refuse_changes
 from gamay.model.parse import Parsed
 from gamay.model.schema import Schema, check_backward_compatible
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType, table_type_of, typed_table_name
 from gamay.model.tuning import tuned
+from gamay.model.upsert_changes import forbidden_changes
 from gamay.model.without_effect import without_effect
 
 _KEYS = frozenset({"tableName", "schema", "offline", "realtime"})
@@ -134,11 +135,15 @@ class TableDocuments:
         known = self.context.registry.get_schema(name)
         if known is not None and not force_schema:
             check_backward_compatible(Schema.from_json(known).value, parsed.schema.value)
+        if not force_schema:
+            for table_type in existing & parsed.configs.keys():
+                table = typed_table_name(name, table_type)
+                refuse_changes(table, forbidden_changes(self.tables.get(table), parsed.configs[table_type].value))
         replaced = [typed_table_name(name, table_type) for table_type in parsed.configs]
         self.schemas.add(parsed.schema.value.to_json(), force=True, replaced_tables=replaced)
         for table_type, config in parsed.configs.items():
             if table_type in existing:
-                self.tables.replace(config.value.typed_name, config.value.to_json(), skip)
+                self.tables.replace(config.value.typed_name, config.value.to_json(), skip, force=force_schema)
             else:
                 self.tables.add(config.value.to_json(), skip)
         return parsed

@@ -5,7 +5,7 @@ that a crash in between leaves remains that `gamay.controller.repair` removes, n
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,6 +27,7 @@ from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType, raw_table_name, table_type_of, typed_table_name
 from gamay.model.units import parse_period
+from gamay.model.upsert_changes import deprecated_keys, forbidden_changes, migrated
 from gamay.model.validation import validate_table_config
 from gamay.model.without_effect import without_effect
 from gamay.sql.columns import columns_of
@@ -122,6 +123,8 @@ class TableManager:
                     f"{nearest(config.raw_name, self.schemas.names())}"
                 )
             schema = Schema.from_json(schema_document).value
+        config = migrated(config, schema)
+        parsed = replace(parsed, value=config)
         if "ALL" not in skipped:
             validate_table_config(config, schema, columns_of=columns_of)
             if config.table_type is TableType.REALTIME:
@@ -156,15 +159,20 @@ class TableManager:
         _log_warnings(config)
         return parsed
 
-    def replace(self, name: str, document: Mapping[str, Any], skip: str = "") -> Parsed[TableConfig]:
-        """Change the config of an existing table. Raises NotFoundError, InvalidConfigError."""
+    def replace(self, name: str, document: Mapping[str, Any], skip: str = "", *, force: bool = False) -> Parsed[TableConfig]:
+        """Change the config of an existing table. Raises NotFoundError, InvalidConfigError.
+
+        force: also where stored rows were chosen by what changes: which row of a primary key counts.
+        """
         parsed = TableConfig.from_json(document)
         table = parsed.value.typed_name
         if name not in (table, parsed.value.raw_name):
             raise InvalidConfigError(f"Request table name '{name}' does not match the table name '{table}' in the body")
         with self.schemas.lock:
-            self.document(table)
+            before = TableConfig.from_json(self.document(table)).value
             parsed = self.parse(document, skip=skip)
+            if not force:
+                refuse_changes(table, forbidden_changes(before, parsed.value))
             self.context.registry.put_table_config(table, parsed.value.to_json())
             replicas = str(parsed.value.replication)
             self.context.registry.update_ideal_state(table, lambda i: replace(i, simple={**i.simple, "REPLICAS": replicas}))
@@ -272,6 +280,20 @@ def parse_table_type(text: str | None) -> TableType | None:
         return TableType(text.strip().upper())
     except ValueError:
         raise InvalidConfigError(f"Illegal table type: '{text}', it must be OFFLINE or REALTIME") from None
+
+
+def refuse_changes(table: str, changed: Sequence[str]) -> None:
+    """Raise InvalidConfigError when something changes that stored rows were chosen by."""
+    if changed:
+        raise InvalidConfigError(
+            f"Failed to update table '{table}': Cannot modify [{', '.join(changed)}] as it may lead to data "
+            "inconsistencies. Please create a new table instead."
+        )
+
+
+def notices(config: TableConfig, document: Mapping[str, Any]) -> list[str]:
+    """Return what whoever stores a config is told: what has no effect, and the deprecated keys of the document given."""
+    return [*without_effect(config), *deprecated_keys(TableConfig.from_json(document).value)]
 
 
 def _log_warnings(config: TableConfig) -> None:

@@ -201,23 +201,6 @@ def _assignment(subject: TableSubject) -> Iterator[str]:
         yield from filter(None, [missing_column(subject.schema, strategy.partition_column, where)])
 
 
-def _row_versions(subject: TableSubject) -> Iterator[str]:
-    config = subject.config
-    upsert = config.upsert is not None and config.upsert.mode != "NONE"
-    dedup = config.dedup is not None and config.dedup.dedup_enabled
-    if upsert and dedup:
-        yield "upsertConfig and dedupConfig exclude each other"
-    if (upsert or dedup) and not subject.schema.primary_key_columns:
-        yield "upsertConfig and dedupConfig need primaryKeyColumns in the schema"
-    if dedup and config.table_type is TableType.OFFLINE:
-        yield "dedupConfig is for REALTIME tables only"
-    if upsert and config.table_type is TableType.OFFLINE:
-        # older rows of a key would be counted twice: a wrong answer is worse than no table
-        yield "upsertConfig on an OFFLINE table is not supported yet; use a REALTIME table"
-    if upsert and config.tiers:
-        yield "upsertConfig and tierConfigs exclude each other"
-
-
 def _encryption(subject: TableSubject) -> Iterator[str]:
     if subject.config.segments.crypter_class_name is not None:
         yield "segmentsConfig.crypterClassName: encryption of segment files is not supported; leave the key out"
@@ -235,6 +218,5 @@ TABLE_RULES: tuple[TableRule, ...] = (
     _query_limits,
     _tenants,
     _tiers,
-    _row_versions,
     _encryption,
 )

@@ -1,6 +1,7 @@
 """Whether a schema or a table config makes sense; both functions name everything that does not.
 
-The rules are in `schema_rules`, `table_rules`, `ingestion_rules`, `index_rules` and `startree_rules`.
+The rules are in `schema_rules`, `table_rules`, `ingestion_rules`, `index_rules`,
+`startree_rules` and `upsert_rules`.
 """
 
 from gamay.model.index_rules import INDEX_RULES
@@ -12,10 +13,11 @@ from gamay.model.schema_rules import schema_problems
 from gamay.model.startree_rules import STAR_TREE_RULES
 from gamay.model.table_config import TableConfig
 from gamay.model.table_rules import TABLE_RULES
+from gamay.model.upsert_rules import UPSERT_RULES
 
 __all__ = ["ColumnsOf", "validate_schema", "validate_table_config"]
 
-_RULES = (*TABLE_RULES, *INGESTION_RULES, *INDEX_RULES, *STAR_TREE_RULES)
+_RULES = (*TABLE_RULES, *INGESTION_RULES, *INDEX_RULES, *STAR_TREE_RULES, *UPSERT_RULES)
 
 
 def validate_schema(schema: Schema, *, columns_of: ColumnsOf | None = None) -> None:

@@ -1,6 +1,6 @@
 """Running queries on the segments of this server."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gamay.base.errors import CorruptSegmentError, ErrorCode, QueryError
 from gamay.query.bind import BoundQuery
@@ -9,7 +9,13 @@ from gamay.query.execute import ServerResult, execute
 from gamay.query.pool import WorkPool
 from gamay.segment.defaults import with_defaults
 from gamay.segment.spi import Segment
+from gamay.segment.visible import VisibleDocs, VisibleSegment
 from gamay.server.instance import ServerInstance
+from gamay.server.table import Contents, TableData
+from gamay.sql.option_values import flag, number
+from gamay.upsert.docs import SegmentDocs
+from gamay.upsert.ranking import partition_of
+from gamay.upsert.views import ViewOptions
 
 
 class QueryExecutor:
@@ -34,32 +40,65 @@ class QueryExecutor:
     ) -> tuple[ServerResult, Sequence[str]]:
         """Run a query on the named segments of a typed table; return the result and the segments that are not here.
 
-        All segments come from one snapshot of the table; those that consume are read as they are at this moment.
-        Raises QueryError.
+        All segments come from one snapshot of the table; those that consume are read as they are at this moment. Where rows
+        replace each other, only those that count are seen, unless the query says skipUpsert. Raises QueryError.
         """
         data = self._instance.table(table)
         if data is None:
             raise QueryError(ErrorCode.SERVER_TABLE_MISSING, f"Server {self._instance.id} does not host table {table}")
-        contents = data.contents()
+        contents, visible_of = self._visible(table, data, query)
         found: list[Segment] = []
+        docs: list[VisibleDocs | None] = []
         missing: list[str] = []
         consuming: dict[str, int] = {}
-        for name in segments:
+        for name in self._with_new(table, contents, segments):
             if name in contents.loaded:
                 found.append(contents.loaded[name].segment)
+                docs.append(visible_of(contents.loaded[name].docs))
             elif name in contents.consuming:
-                view, consuming[name] = contents.consuming[name].freeze()
+                docs.append(visible_of(contents.consuming[name].docs))
+                view, consuming[name] = contents.consuming[name].freeze()  # after the rows that count: it has all of them
                 found.append(view)
             else:
                 missing.append(name)
         try:
             complete = self._complete(table, query, found)
-            return execute(query, complete, self._pool, deadline, consuming=consuming), missing
+            counting = [s if d is None else VisibleSegment(s, d) for s, d in zip(complete, docs, strict=True)]
+            return execute(query, counting, self._pool, deadline, consuming=consuming), missing
         except CorruptSegmentError as error:
             self._instance.recheck(table)
             raise QueryError(
                 ErrorCode.QUERY_EXECUTION, f"A segment of {table} is damaged, it is made again if possible: {error}"
             ) from error
+
+    def _visible(
+        self, table: str, data: TableData, query: BoundQuery
+    ) -> tuple[Contents, Callable[[SegmentDocs | None], VisibleDocs | None]]:
+        """Return what is loaded, and what gives the rows of a segment that count, None for all."""
+        options = query.query.options or {}
+        keys = self._instance.upserts.of(table, None)
+        if keys is None or flag(options, "skipUpsert"):
+            return data.contents(), lambda docs: None
+        freshness = "upsertViewFreshnessMs"
+        wanted = ViewOptions(
+            with_deleted=flag(options, "skipUpsertDelete"),
+            skip_view=flag(options, "skipUpsertView"),
+            freshness_ms=number(options, freshness, 0) if freshness in options else None,
+        )
+        contents, visible_of = keys.views.read(data.contents, Contents.all_docs, wanted)
+        return contents, lambda docs: None if docs is None else visible_of(docs)
+
+    def _with_new(self, table: str, contents: Contents, segments: Sequence[str]) -> Sequence[str]:
+        """Add consumed segments that came lately, of the partitions asked for, which the broker may not know of yet.
+
+        Rows that they replace count no longer, so without them their keys would be missing.
+        """
+        keys = self._instance.upserts.of(table, None)
+        if keys is None:
+            return segments
+        asked = {partition_of(name) for name in segments} - {None}
+        added = [n for n in keys.new_segments.names() if n not in segments and partition_of(n) in asked]
+        return [*segments, *(n for n in added if n in contents.loaded or n in contents.consuming)] if added else segments
 
     def _complete(self, table: str, query: BoundQuery, segments: Sequence[Segment]) -> Sequence[Segment]:
         """Give segments that are older than a column of the query its default value in every row."""

@@ -22,6 +22,7 @@ from gamay.server.loader import SegmentLoader
 from gamay.server.rebuild import TableLayout
 from gamay.server.table import LoadedSegment, TableData
 from gamay.server.transitions import ConsumingTransitions
+from gamay.server.upserts import UpsertTables
 
 _log = logging.getLogger(__name__)
 
@@ -71,6 +72,7 @@ class ServerInstance:
         self._loader = loader
         self._clock = clock
         self._threads = threads
+        self.upserts = UpsertTables(registry, loader.root.with_name(f"{loader.root.name}-upsert"), clock)
         self._tables: dict[str, TableData] = {}
         self._failures: dict[tuple[str, str], Failure] = {}
         self._reported: dict[str, dict[str, str]] = {}
@@ -289,6 +291,7 @@ class ServerInstance:
         self._report(table)
         if ideal is None and not data.snapshot() and not data.contents().consuming:
             self._tables.pop(table, None)
+            self.upserts.forget(table)
 
     def _data_of(self, table: str) -> TableData:
         return self._tables.setdefault(table, TableData(table))
@@ -422,7 +425,13 @@ class ServerInstance:
         return list(self._registry.get_segments(table, names).values())
 
     def _swap(self, data: TableData, fresh: Mapping[str, LoadedSegment], dropped: Iterable[str] = ()) -> None:
-        gone = data.swap(fresh, dropped)
+        layout = self._loader.layout_of(data.name)
+        if layout is not None and self.upserts.of(data.name, layout) is not None:
+            gone, failed = self.upserts.swap(data, layout, fresh, dropped)
+            for name, error in failed.items():
+                self._note_failure(data.name, name, error)
+        else:
+            gone = data.swap(fresh, dropped)
         in_use = {s.folder for s in data.snapshot().values()}
         for old in gone:
             if old.folder not in in_use:

@@ -9,13 +9,15 @@ from gamay.base.errors import NotFoundError
 from gamay.segment.reader import ImmutableSegment
 from gamay.segment.spi import Segment
 from gamay.storage.archive import pack
+from gamay.upsert.docs import SegmentDocs
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedSegment:
     """A segment in memory.
 
-    folder: where its files are. owned: whether they are this server's copy, to be removed when it is dropped.
+    folder: where its files are. owned: whether they are this server's copy, to be removed when it is dropped. docs: the
+    rows that count, where rows replace each other.
     """
 
     segment: ImmutableSegment
@@ -24,16 +26,21 @@ class LoadedSegment:
     owned: bool
     loaded_ms: int
     size_bytes: int
+    docs: SegmentDocs | None = None
 
 
 class ConsumingSegment:
     """A segment that still grows: each query takes the rows that there are when it begins.
 
     freshness_ms: when the last row was written to the stream or, where the stream does not say that, indexed; milliseconds.
+    docs: the rows that count, where rows replace each other.
     """
 
-    def __init__(self, name: str, view: Callable[[], Segment], freshness_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, name: str, view: Callable[[], Segment], freshness_ms: Callable[[], int], docs: SegmentDocs | None = None
+    ) -> None:
         self.name = name
+        self.docs = docs
         self._view = view
         self._freshness_ms = freshness_ms
 
@@ -49,6 +56,11 @@ class Contents:
 
     loaded: Mapping[str, LoadedSegment]
     consuming: Mapping[str, ConsumingSegment]
+
+    def all_docs(self) -> list[SegmentDocs]:
+        """Return the rows that count of every segment that has some."""
+        found = [*(s.docs for s in self.loaded.values()), *(s.docs for s in self.consuming.values())]
+        return [docs for docs in found if docs is not None]
 
 
 class TableData:

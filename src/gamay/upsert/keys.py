@@ -172,7 +172,7 @@ class KeyEncoder:
             return np.ascontiguousarray(binary_buffers(column)[1].reshape(-1, _UUID_BYTES))
         if spec.data_type is DataType.BOOLEAN:
             column = column.astype(np.int32)
-        return np.ascontiguousarray(column).byteswap().view(np.uint8).reshape(len(column), -1)
+        return np.ascontiguousarray(column).byteswap().view(np.uint8).reshape(len(column), column.dtype.itemsize)
 
 
 def _key_width(data_type: DataType) -> int | None:

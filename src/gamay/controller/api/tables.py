@@ -7,8 +7,8 @@ from fastapi import APIRouter, Depends, Query
 from gamay.base.errors import GamayError, InvalidConfigError
 from gamay.controller.api.services import Services, body_docs, json_body, status, with_warnings, written
 from gamay.controller.table_documents import TableDocument
+from gamay.controller.tables import notices
 from gamay.model.table_name import TableType, raw_table_name, table_type_of
-from gamay.model.without_effect import without_effect
 
 _EXAMPLE = {
     "tableName": "trips",
@@ -46,7 +46,7 @@ def table_router(services: Services) -> APIRouter:
     @router.post("/tables", summary="Create a table", openapi_extra=body_docs("A table config", _EXAMPLE))
     def add_table(body: Body, skip: Skip = "") -> dict[str, Any]:
         parsed = tables.add(body, skip)
-        return written(parsed, f"Table {parsed.value.typed_name} successfully added", without_effect(parsed.value))
+        return written(parsed, f"Table {parsed.value.typed_name} successfully added", notices(parsed.value, body))
 
     @router.post("/tables/validate", summary="Check a table config", openapi_extra=body_docs("A table config", _EXAMPLE))
     def validate_table(body: Body, skip: Skip = "") -> dict[str, Any]:
@@ -54,7 +54,7 @@ def table_router(services: Services) -> APIRouter:
         return {
             parsed.value.table_type.value: parsed.value.to_json(),
             "unrecognizedProperties": dict(parsed.unrecognized),
-            **with_warnings(without_effect(parsed.value)),
+            **with_warnings(notices(parsed.value, body)),
         }
 
     @router.get("/tables/{table}", summary="Show the configs of a table")
@@ -63,9 +63,9 @@ def table_router(services: Services) -> APIRouter:
         return {_type_name(typed): tables.document(typed) for typed in found}
 
     @router.put("/tables/{table}", summary="Change a table config", openapi_extra=body_docs("A table config", _EXAMPLE))
-    def put_table(table: str, body: Body, skip: Skip = "") -> dict[str, Any]:
-        parsed = tables.replace(table, body, skip)
-        return written(parsed, f"Table config updated for {table}", without_effect(parsed.value))
+    def put_table(table: str, body: Body, skip: Skip = "", force: bool = False) -> dict[str, Any]:
+        parsed = tables.replace(table, body, skip, force=force)
+        return written(parsed, f"Table config updated for {table}", notices(parsed.value, body))
 
     @router.delete("/tables/{table}", summary="Delete a table: both types of a raw name")
     def delete_table(table: str, table_type: TypeParam = None, retention: str | None = None) -> dict[str, Any]:

@@ -1,0 +1,23 @@
+"""Sets of doc ids as bits: doc d is bit d & 7 of byte d >> 3, uint8 [n]."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gamay.kernels.jit import kernel
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+
+@kernel
+def set_docs(bits: Array, docs: Array) -> None:
+    """Add docs (int64)."""
+    for i in range(docs.size):
+        bits[docs[i] >> 3] |= np.uint8(1 << (docs[i] & 7))
+
+
+@kernel
+def clear_docs(bits: Array, docs: Array) -> None:
+    """Remove docs (int64)."""
+    for i in range(docs.size):
+        bits[docs[i] >> 3] &= np.uint8(255 ^ (1 << (docs[i] & 7)))

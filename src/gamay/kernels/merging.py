@@ -1,0 +1,111 @@
+"""Merging rows with those that they replace, one column at a time.
+
+Values are numbered: the batch's rows 0 … n - 1, then the stored rows that they replace. sources: int64 [n], the number of
+the row that row i replaces, -1 for none; those of the batch come before i. valid: bool [n + stored rows], False for null.
+"""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gamay.kernels.jit import kernel
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+OVERWRITE, IGNORE, MAX, MIN, FORCE_OVERWRITE = range(5)
+
+
+@kernel
+def choose_values(strategy: int, sources: Array, valid: Array, order: Array, chosen: Array) -> None:
+    """Write to `chosen` (int64 [n]) the number of the value that each row gets.
+
+    order: int64 [n + stored rows], ascending with the values, for MAX and MIN; empty otherwise.
+    """
+    for i in range(chosen.size):
+        source = sources[i]
+        if source < 0 or strategy == FORCE_OVERWRITE:
+            chosen[i] = i
+            continue
+        old = chosen[source] if source < chosen.size else source
+        if not valid[i]:
+            chosen[i] = old
+        elif not valid[old] or strategy == OVERWRITE:
+            chosen[i] = i
+        elif strategy == IGNORE:
+            chosen[i] = old
+        elif strategy == MAX:
+            chosen[i] = i if order[i] >= order[old] else old
+        else:
+            chosen[i] = i if order[i] <= order[old] else old
+
+
+@kernel
+def add_values(sources: Array, valid: Array, values: Array, low: Any, high: Any) -> int:
+    """Add to values[i] that of the row it replaces; valid and values (int64 or float64) are changed for rows of the batch.
+
+    Whole numbers stay between `low` and `high`; returns how many had to be kept there.
+    """
+    bounded = 0
+    for i in range(sources.size):
+        source = sources[i]
+        if source < 0 or not valid[source]:
+            continue
+        if not valid[i]:
+            values[i] = values[source]
+            valid[i] = True
+            continue
+        old, new = values[source], values[i]
+        total = old + new
+        # beyond 64 bits a sum wraps: it then has not the sign of its parts
+        if new > 0 and (total > high or total < old):
+            total = high
+            bounded += 1
+        elif new < 0 and (total < low or total > old):
+            total = low
+            bounded += 1
+        values[i] = total
+    return bounded
+
+
+@kernel
+def list_sizes(sources: Array, offsets: Array, sizes: Array) -> None:
+    """Write the lengths (int64 [n]) of all lists joined with those that they replace; offsets: int64 [n + stored + 1]."""
+    for i in range(sizes.size):
+        sizes[i] = offsets[i + 1] - offsets[i]
+        source = sources[i]
+        if source >= sizes.size:
+            sizes[i] += offsets[source + 1] - offsets[source]
+        elif source >= 0:
+            sizes[i] += sizes[source]
+
+
+@kernel
+def _append(codes: Array, start: Any, size: Any, out: Array, first: Any, count: Any, is_union: bool) -> Any:
+    """Copy codes behind the first `count` of a list in `out`, those of a union only once; returns the list's new length."""
+    for k in range(start, start + size):
+        found = False
+        if is_union:
+            for m in range(first, first + count):
+                if out[m] == codes[k]:
+                    found = True
+                    break
+        if not found:
+            out[first + count] = codes[k]
+            count += 1
+    return count
+
+
+@kernel
+def join_lists(
+    sources: Array, offsets: Array, codes: Array, is_union: bool, starts: Array, sizes: Array, out: Array
+) -> None:
+    """Write the joined lists to `out` from starts[i] on; sizes[i], room at first, becomes the length."""
+    for i in range(sizes.size):
+        source = sources[i]
+        count = np.int64(0)
+        if source >= sizes.size:
+            size = offsets[source + 1] - offsets[source]
+            count = _append(codes, offsets[source], size, out, starts[i], count, is_union)
+        elif source >= 0:
+            count = _append(out, starts[source], sizes[source], out, starts[i], count, is_union)
+        sizes[i] = _append(codes, offsets[i], offsets[i + 1] - offsets[i], out, starts[i], count, is_union)

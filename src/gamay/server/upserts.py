@@ -1,0 +1,103 @@
+"""The tables of a server whose rows replace each other: every segment that comes or goes passes through here."""
+
+import logging
+import threading
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from gamay.base.clock import Clock
+from gamay.base.errors import GamayError
+from gamay.cluster.registry import Registry
+from gamay.ingest.post_merge import post_merge_transform
+from gamay.model.table_name import TableType
+from gamay.segment.defaults import with_defaults
+from gamay.server.rebuild import TableLayout
+from gamay.server.table import LoadedSegment, TableData
+from gamay.upsert.docs import SegmentDocs
+from gamay.upsert.settings import DEFAULTS, ServerDefaults, UpsertSettings
+from gamay.upsert.snapshots import SnapshotFolder
+from gamay.upsert.table import SegmentSource, TableUpsert
+
+_log = logging.getLogger(__name__)
+
+
+class UpsertTables:
+    """Keeps the primary keys of each table that has some.
+
+    folder: for snapshots. A table's settings are read when its first segment comes; a server that is to follow a change of
+    them must be started again, as the change would choose other rows.
+    """
+
+    def __init__(self, registry: Registry, folder: Path, clock: Clock, defaults: ServerDefaults = DEFAULTS) -> None:
+        self._registry = registry
+        self._folder = folder
+        self._clock = clock
+        self._defaults = defaults
+        self._lock = threading.Lock()
+        self._tables: dict[str, TableUpsert | None] = {}
+
+    def of(self, table: str, layout: TableLayout | None) -> TableUpsert | None:
+        """Return the keys of a typed table, None when its rows do not replace each other. Raises InvalidConfigError."""
+        with self._lock:
+            if table not in self._tables and layout is not None:
+                settings = UpsertSettings.of(layout.config, layout.schema, self._defaults)
+                self._tables[table] = None if settings is None else self._new(table, settings)
+            return self._tables.get(table)
+
+    def _new(self, table: str, settings: UpsertSettings) -> TableUpsert:
+        transforms = settings.config.post_partial_upsert_transforms
+        transform = post_merge_transform(settings.schema, transforms) if transforms else None
+        return TableUpsert(settings, SnapshotFolder(self._folder / table), self._clock, transform)
+
+    def forget(self, table: str) -> None:
+        """Remove everything of a table that is gone."""
+        with self._lock:
+            self._tables.pop(table, None)
+        SnapshotFolder(self._folder / table).remove_all()
+
+    def swap(
+        self, data: TableData, layout: TableLayout, fresh: Mapping[str, LoadedSegment], dropped: Iterable[str]
+    ) -> tuple[list[LoadedSegment], dict[str, GamayError]]:
+        """Do what `TableData.swap` does, segment by segment, and let rows count or not in the same step.
+
+        Returns the segments that are no longer visible, and why some could not be taken. Segments with a snapshot come
+        first; partitions are loaded side by side.
+        """
+        keys = self.of(data.name, layout)
+        assert keys is not None
+        gone: list[LoadedSegment] = []
+        failed: dict[str, GamayError] = {}
+        for name in dropped:
+            keys.remove(name, lambda name=name: gone.extend(data.swap({}, [name])))  # type: ignore[misc]
+        if not fresh:
+            return gone, failed
+        is_offline = layout.config.table_type is TableType.OFFLINE
+        records = self._registry.get_segments(data.name, list(fresh))
+        partitions: dict[int, list[tuple[SegmentSource, LoadedSegment]]] = {}
+        for name, loaded in fresh.items():
+            record = records.get(name)
+            created_ms = 0 if record is None else record.push_time_ms if is_offline else record.creation_time_ms
+            complete = with_defaults(loaded.segment, layout.schema, layout.config)
+            source = SegmentSource(complete, loaded.crc, created_ms)
+            try:
+                partitions.setdefault(keys.partition_id(complete), []).append((source, loaded))
+            except GamayError as error:
+                failed[name] = error
+
+        def load(partition_id: int) -> None:
+            entries = partitions[partition_id]
+            entries.sort(key=lambda entry: (not keys.has_snapshot(entry[0]), entry[0].created_ms, entry[0].segment.name))
+            for source, loaded in entries:
+
+                def install(docs: SegmentDocs, loaded: LoadedSegment = loaded) -> None:
+                    gone.extend(data.swap({loaded.segment.name: replace(loaded, docs=docs)}))
+
+                keys.load(source, install)
+            if is_offline:
+                keys.settle(partition_id)
+
+        with ThreadPoolExecutor(max(1, self._defaults.preload_threads), thread_name_prefix="upsert-load") as pool:
+            list(pool.map(load, partitions))
+        return gone, failed

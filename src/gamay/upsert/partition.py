@@ -1,0 +1,503 @@
+"""The primary keys of one partition: which row of each key counts, through consuming, commits, loads and removals.
+
+All replicas decide alike. Rows of the stream are taken in its order; a key whose row lies beyond metadataTTL counts as
+absent *whenever* it is looked up, so it does not matter when it is removed; ties between segments do not depend on the
+order in which they are loaded (`gamay.upsert.ranking`).
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap
+
+from gamay.functions.vector import Vector
+from gamay.kernels.key_table import ABSENT, DELETED_BIT, LATE, REPLACED, SKIPPED
+from gamay.model.schema import FieldSpec
+from gamay.model.types import DataType
+from gamay.segment.spi import Segment
+from gamay.upsert.comparing import beyond, ordered
+from gamay.upsert.docs import SegmentDocs
+from gamay.upsert.key_index import BATCH_ROWS, KeyIndex, Put, Rules
+from gamay.upsert.merging import Merger
+from gamay.upsert.ranking import SegmentRank
+from gamay.upsert.settings import UpsertSettings
+from gamay.upsert.spi import PreparedRows
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+Install: TypeAlias = Callable[[SegmentDocs], None]
+
+_DOC = DELETED_BIT - 1
+
+
+@dataclass(slots=True)
+class Tracked:
+    """A segment whose rows are in the index. read: gives it as it is now; is_consuming: whether it still grows."""
+
+    name: str
+    ordinal: int
+    rank: SegmentRank
+    docs: SegmentDocs
+    read: Callable[[], Segment]
+    is_consuming: bool = False
+
+
+@dataclass(slots=True)
+class _Effect:
+    """What `publish` does. added, deletes: of the batch's segment; removed: where rows are that do not count any more."""
+
+    segment: Tracked
+    added: Array
+    deletes: Array
+    removed: Array
+
+
+@dataclass(slots=True)
+class UpsertCounters:
+    """How often something happened since the start."""
+
+    out_of_order: int = 0
+    rejected: int = 0
+    skipped: int = 0
+    keys_not_replaced: int = 0
+    ttl_removed: int = 0
+    deleted_ttl_removed: int = 0
+
+
+class PartitionUpsert:
+    """One partition of a table with `upsertConfig`.
+
+    publishing: the table's lock; held, for microseconds, while the sets of rows that count change, so that whoever holds it
+    sees the table between two batches. Everything else here is done by one thread at a time; loads and removals wait while a
+    batch has been prepared and not yet published.
+    """
+
+    def __init__(
+        self, settings: UpsertSettings, partition: int, publishing: threading.Lock, merger: "Merger | None"
+    ) -> None:
+        self.settings = settings
+        self.partition = partition
+        self._changed = threading.Condition(threading.RLock())
+        self._pending: _Effect | None = None
+        self.counters = UpsertCounters()
+        self._publishing = publishing
+        self._merger = merger
+        self._index = KeyIndex(settings.encoder.words, len(settings.comparison.fields))
+        self._segments: dict[str, Tracked] = {}
+        self._by_ordinal: list[Tracked | None] = []
+
+    # what others ask
+
+    @property
+    def num_keys(self) -> int:
+        """How many primary keys the index holds."""
+        return len(self._index)
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the index and of the sets of rows."""
+        return self._index.num_bytes + sum(tracked.docs.num_bytes for tracked in self._segments.values())
+
+    @property
+    def watermark(self) -> int | None:
+        """The greatest comparison value so far, in the form of `gamay.upsert.comparing`; None before the first row."""
+        return None if self._index.watermark == ABSENT else self._index.watermark
+
+    def raise_watermark(self, value: int) -> None:
+        """Take over a watermark that was stored."""
+        with self.quiet():
+            self._index.raise_watermark(value)
+
+    def segments(self) -> Mapping[str, Tracked]:
+        """Return the segments by name."""
+        return dict(self._segments)
+
+    @contextmanager
+    def quiet(self, name: str = "") -> Iterator[None]:
+        """Keep everybody else from changing anything, between two batches of the stream.
+
+        name: a segment that is given up: a batch that was prepared for it, and will not be published, does not matter.
+        """
+        with self._changed:
+            while self._pending is not None and self._pending.segment.name != name:
+                self._changed.wait()
+            if self._pending is not None:
+                self.apply(self._pending, 0)
+            yield
+
+    # consuming
+
+    def consume(
+        self, name: str, created_ms: int, read: Callable[[], Segment], install: "Install | None" = None
+    ) -> "Consuming":
+        """Begin a consuming segment; `read` gives its rows as they are now."""
+        with self.quiet():
+            tracked = self._track(name, SegmentRank.of(name, created_ms), 0, read)
+            tracked.is_consuming = True
+            with self._publishing:
+                if install is not None:
+                    install(tracked.docs)
+            return Consuming(self, tracked)
+
+    # segments that do not change
+
+    def add_segment(
+        self, segment: Segment, created_ms: int, snapshot: "tuple[BitMap, BitMap | None] | None" = None,
+        install: "Install | None" = None,
+    ) -> SegmentDocs:  # fmt: skip
+        """Take the rows of a segment that was not here before.
+
+        snapshot: the valid and the queryable rows of an earlier time; only these are looked at then. Beyond metadataTTL
+        nothing is: the snapshot's rows count, without one all do. install: makes the segment visible to queries; it is
+        called in the step in which the rows that it replaces stop to count.
+        """
+        with self.quiet():
+            if segment.name in self._segments:
+                raise ValueError(f"segment '{segment.name}' is there already: replace it")
+            tracked = self._track(segment.name, SegmentRank.of(segment.name, created_ms), segment.num_docs, lambda: segment)
+            if self._is_stable(segment):
+                if snapshot is None:
+                    tracked.docs.load(BitMap(range(segment.num_docs)), None)
+                else:
+                    tracked.docs.load(*snapshot)
+                added, removed = _Added(), np.empty(0, np.int64)
+            else:
+                added, removed = self._put_segment(tracked, segment, None if snapshot is None else snapshot[0])
+            self._publish(tracked, added, removed, install)
+            return tracked.docs
+
+    def replace_segment(
+        self, segment: Segment, created_ms: int, install: "Install | None" = None, doc_map: "Array | None" = None
+    ) -> SegmentDocs:
+        """Put a segment in the place of the one with its name: a consuming one that was sealed, or one loaded again.
+
+        doc_map: int64, the new doc id of each old one, where the new segment has the same rows: then exactly the rows that
+        counted go on to count; so do they when the rows turn out to be the same in the same order. Otherwise every row is
+        compared anew, and keys that the new segment lacks are removed.
+        """
+        with self.quiet(segment.name):
+            old = self._segments.pop(segment.name)
+            if doc_map is None:
+                doc_map = self._same_rows(old, segment)
+            tracked = self._track(segment.name, SegmentRank.of(segment.name, created_ms), segment.num_docs, lambda: segment)
+            if doc_map is not None:
+                added, removed = self._move(old, tracked, segment, doc_map), np.empty(0, np.int64)
+            else:
+                added, removed = self._put_segment(tracked, segment, None)
+            num_counting = old.docs.snapshot(with_deleted=True).count
+            num_moved = len(added.docs) if doc_map is not None else int(np.count_nonzero(removed >> 32 == old.ordinal))
+            self._publish(tracked, added, removed[removed >> 32 != old.ordinal], install)
+            self.counters.keys_not_replaced += self._forget(old, num_counting - num_moved)
+            return tracked.docs
+
+    def remove_segment(self, name: str, install: "Callable[[], None] | None" = None) -> None:
+        """Forget a segment and the keys whose rows are in it; older rows of these keys do not come back."""
+        with self.quiet(name):
+            tracked = self._segments.pop(name, None)
+            with self._publishing:
+                if install is not None:
+                    install()
+            if tracked is not None:
+                self._forget(tracked, tracked.docs.snapshot(with_deleted=True).count)
+
+    def remove_expired(self) -> None:
+        """Remove the keys beyond metadataTTL, whose rows stay as they are, and the deleted ones beyond deletedKeysTTL."""
+        settings = self.settings
+        if settings.ttl <= 0 and settings.deleted_ttl <= 0:
+            return
+        with self.quiet():
+            float_ = settings.comparison.is_float
+            if settings.ttl > 0:
+                removed = self._index.remove_expired(Rules(-1, ttl=settings.ttl, is_float=float_))
+                self.counters.ttl_removed += len(removed)
+            if settings.deleted_ttl > 0:
+                removed = self._index.remove_expired(Rules(-1, deleted_ttl=settings.deleted_ttl, is_float=float_))
+                self.counters.deleted_ttl_removed += len(removed)
+                with self._publishing:
+                    self._clear(removed)
+
+    # inside
+
+    def _track(self, name: str, rank: SegmentRank, num_docs: int, read: Callable[[], Segment]) -> Tracked:
+        free = next((i for i, used in enumerate(self._by_ordinal) if used is None), len(self._by_ordinal))
+        if free == len(self._by_ordinal):
+            self._by_ordinal.append(None)
+        docs = SegmentDocs(num_docs, self.settings.delete_column is not None)
+        tracked = Tracked(name, free, rank, docs, read)
+        self._by_ordinal[free] = tracked
+        self._segments[name] = tracked
+        return tracked
+
+    def _forget(self, tracked: Tracked, num_left: int) -> int:
+        """Give a segment's ordinal back; remove the keys that still point to it, `num_left` at most, and return how many."""
+        removed = len(self._index.remove_segment(tracked.ordinal)) if num_left else 0
+        self._by_ordinal[tracked.ordinal] = None
+        return removed
+
+    def _is_stable(self, segment: Segment) -> bool:
+        """Whether all rows of a segment lie beyond metadataTTL."""
+        ttl, watermark = self.settings.ttl, self._index.watermark
+        comparison = self.settings.comparison
+        if ttl <= 0 or watermark == ABSENT or not segment.num_docs:
+            return False
+        greatest = segment.column(comparison.fields[0].name).stats.maximum
+        if greatest is None:
+            return False
+        return bool(beyond(ordered(np.array([greatest])), watermark, ttl, comparison.is_float)[0])
+
+    def _put_segment(self, tracked: Tracked, segment: Segment, valid: "BitMap | None") -> tuple["_Added", Array]:
+        """Put the rows of a segment, or its valid ones; return which of them count, and where those are that they replace.
+
+        The latter are int64, ordinal << 32 | doc.
+        """
+        settings, index = self.settings, self._index
+        docs = np.arange(segment.num_docs) if valid is None else np.asarray(valid.to_array()).astype(np.int64)
+        wins = np.zeros(len(self._by_ordinal), np.uint8)
+        for other in self._by_ordinal:
+            if other is not None:
+                wins[other.ordinal] = other.name == tracked.name or tracked.rank.beats(other.rank)
+        # without a snapshot rows are taken as the stream brought them, each at its time
+        rules = Rules(
+            tracked.ordinal, check_expiry=valid is None and settings.ttl > 0, is_float=settings.comparison.is_float,
+            ttl=settings.ttl,
+        )  # fmt: skip
+        added, deletes, removed = [np.empty(0, np.int64)], [np.empty(0, np.uint8)], [np.empty(0, np.int64)]
+        for start in range(0, len(docs), BATCH_ROWS):
+            part = docs[start : start + BATCH_ROWS]
+            rows = part.astype(np.int32)
+            if valid is None:
+                first, last = int(part[0]), int(part[-1]) + 1
+                keys = settings.encoder.of_segment(segment, first, last)
+                values = settings.comparison.of_segment(segment, first, last)
+            else:
+                keys, values = settings.encoder.at(segment, rows), settings.comparison.at(segment, rows)
+            deleted = _deletes_of(segment, settings.delete_column, rows)
+            if valid is not None and settings.ttl > 0:
+                # what counted when it was beyond the TTL goes on to count, beside newer rows of its key
+                stable = beyond(values[:, 0], index.watermark, settings.ttl, settings.comparison.is_float)
+                added.append(part[stable])
+                deletes.append(deleted[stable])
+                alive = np.flatnonzero(~stable)
+                part, keys, values, deleted = part[alive], keys.at(alive), values[alive], deleted[alive]
+            chosen = np.full(len(part), -1, np.int8)
+            put = index.put(keys, np.ascontiguousarray(values), chosen, deleted, wins, rules, part.copy())
+            counts = put.status != LATE
+            added.append(part[counts])
+            deletes.append(deleted[counts])
+            removed.append(put.previous[put.previous >= 0])
+        return _Added(np.concatenate(added), np.concatenate(deletes)), np.concatenate(removed)
+
+    def _same_rows(self, old: Tracked, segment: Segment) -> "Array | None":
+        """Return the new doc id of each row of a segment whose rows another has, too: in their order, or sorted.
+
+        None when it has not, for every row that counts, a row of the same key where that should be.
+        """
+        if segment.num_docs != old.docs.num_docs:
+            return None
+        doc_map = np.arange(segment.num_docs)
+        if old.is_consuming and self.settings.sorted_column is not None:
+            order = _stable_order(old.read().column(self.settings.sorted_column).values(0, segment.num_docs))
+            doc_map[order] = np.arange(segment.num_docs)
+        valid = old.docs.snapshot(with_deleted=True).docs.astype(np.int64)
+        valid = valid[np.argsort(doc_map[valid])]
+        for start in range(0, len(valid), BATCH_ROWS):
+            docs = valid[start : start + BATCH_ROWS]
+            rows = doc_map[docs].astype(np.int32)
+            locations, _ = self._index.find(self.settings.encoder.at(segment, rows))
+            same = locations & ~DELETED_BIT == (old.ordinal << 32) | docs
+            if self.settings.ttl > 0:  # keys beyond it may have been removed, or have newer rows elsewhere
+                values = self.settings.comparison.at(segment, rows)[:, 0]
+                same |= beyond(values, self._index.watermark, self.settings.ttl, self.settings.comparison.is_float)
+            if not same.all():
+                return None
+        return doc_map
+
+    def _move(self, old: Tracked, new: Tracked, segment: Segment, doc_map: Array) -> "_Added":
+        """Let the keys whose rows were in `old` point to the same rows in `new`; the rows that count are the same."""
+        valid = old.docs.snapshot(with_deleted=True).docs.astype(np.int64)
+        moved = doc_map[valid]
+        order = np.argsort(moved)
+        sources, targets = valid[order], moved[order]
+        for start in range(0, len(targets), BATCH_ROWS):
+            part = slice(start, start + BATCH_ROWS)
+            keys = self.settings.encoder.at(segment, targets[part].astype(np.int32))
+            self._index.move(keys, (old.ordinal << 32) | sources[part], (new.ordinal << 32) | targets[part])
+        deletes = None
+        if self.settings.delete_column is not None:
+            deletes = (~old.docs.snapshot().mask[sources]).astype(np.uint8)
+        return _Added(targets, deletes)
+
+    def _publish(self, tracked: Tracked, added: "_Added", removed: Array, install: "Install | None") -> None:
+        with self._publishing:
+            tracked.docs.add(added.docs, added.deletes)
+            self._clear(removed)
+            if install is not None:
+                install(tracked.docs)
+
+    def _clear(self, locations: Array) -> None:
+        """Let rows count no longer, wherever they are."""
+        ordinals, docs = locations >> 32, locations & _DOC
+        for ordinal in np.unique(ordinals):
+            tracked = self._by_ordinal[ordinal]
+            assert tracked is not None
+            tracked.docs.remove(docs[ordinals == ordinal])
+
+    # for Consuming
+
+    def put_batch(self, tracked: Tracked, batch: pa.RecordBatch, first_doc: int) -> PreparedRows:
+        """Decide about the rows of a conformed batch; see `spi.ConsumingKeys.prepare`."""
+        with self.quiet():
+            rows = self._prepared(tracked, batch, first_doc)
+            self._pending = rows.effect
+            return rows
+
+    def _prepared(self, tracked: Tracked, batch: pa.RecordBatch, first_doc: int) -> PreparedRows:
+        settings = self.settings
+        comparisons = settings.comparison.of_batch(batch)
+        rows = np.arange(batch.num_rows)
+        rejected = np.flatnonzero(comparisons.refused)
+        values, chosen = comparisons.values, comparisons.chosen
+        if len(rejected):
+            rows = np.flatnonzero(~comparisons.refused)
+            batch = batch.take(pa.array(rows))
+            values, chosen = np.ascontiguousarray(values[rows]), chosen[rows]
+        deletes = _deletes_in(batch, settings.delete_column)
+        put = self._index.put(
+            settings.encoder.of_batch(batch), values, chosen, deletes, np.ones(len(self._by_ordinal), np.uint8),
+            Rules(
+                tracked.ordinal, first_doc, settings.drop_out_of_order, settings.skip_late, check_expiry=True,
+                is_float=settings.comparison.is_float, ttl=settings.ttl, deleted_ttl=settings.deleted_ttl,
+            ),
+        )  # fmt: skip
+        late = put.status == LATE
+        if len(settings.comparison.fields) > 1:
+            batch = settings.comparison.fill_in(batch, values)
+        if self._merger is not None:
+            batch = self._merged(self._merger, tracked, batch, put, deletes, first_doc)
+        if settings.out_of_order_column is not None:
+            index = batch.schema.get_field_index(settings.out_of_order_column)
+            batch = batch.set_column(index, batch.schema.field(index), pa.array(late))
+        kept = put.docs >= 0
+        if not kept.all():
+            batch = batch.filter(pa.array(kept))
+        counts = kept & ~late
+        effect = _Effect(tracked, put.docs[counts], deletes[counts], put.previous[put.previous >= 0])
+        skipped = int(np.count_nonzero(put.status == SKIPPED))
+        num_late = int(np.count_nonzero(late))
+        self.counters.out_of_order += num_late
+        self.counters.rejected += len(rejected)
+        self.counters.skipped += skipped
+        return PreparedRows(
+            batch, first_doc, rows[kept], int(np.count_nonzero(~kept)), num_late, len(rejected), rejected, effect
+        )
+
+    def _merged(
+        self, merger: Merger, tracked: Tracked, batch: pa.RecordBatch, put: Put, deletes: Array, first_doc: int
+    ) -> pa.RecordBatch:
+        """Merge rows with those that they replace, which may be in the batch itself."""
+        merges = (put.status == REPLACED) & (deletes == 0) & (put.previous & DELETED_BIT == 0)
+        sources = np.full(batch.num_rows, -1, np.int64)
+        places = np.where(merges, put.previous, -1)
+        ordinals, docs = places >> 32, places & _DOC
+        inside = merges & (ordinals == tracked.ordinal) & (docs >= first_doc)
+        row_of = np.full(int(put.docs.max(initial=first_doc - 1)) + 1 - first_doc, -1, np.int64)
+        with_doc = np.flatnonzero(put.docs >= 0)
+        row_of[put.docs[with_doc] - first_doc] = with_doc
+        sources[inside] = row_of[docs[inside] - first_doc]
+        outside = np.flatnonzero(merges & ~inside)
+        located, inverse = np.unique(places[outside], return_inverse=True)
+        sources[outside] = batch.num_rows + inverse
+        read: list[tuple[Segment, Array]] = []
+        for ordinal in np.unique(located >> 32):
+            other = self._by_ordinal[ordinal]
+            assert other is not None
+            read.append((other.read(), (located[located >> 32 == ordinal] & _DOC).astype(np.int32)))
+        return merger.merge(batch, sources, read)
+
+    def apply(self, effect: _Effect, num_docs: int) -> None:
+        """Let the rows of a batch count; see `spi.ConsumingKeys.publish`."""
+        with self._changed:
+            with self._publishing:
+                effect.segment.docs.grow(num_docs)
+                effect.segment.docs.add(effect.added, effect.deletes)
+                self._clear(effect.removed)
+            self._pending = None
+            self._changed.notify_all()
+
+
+@dataclass(slots=True)
+class _Added:
+    docs: Array = field(default_factory=lambda: np.empty(0, np.int64))
+    deletes: "Array | None" = None
+
+
+class Consuming:
+    """The keys of a consuming segment; implements `spi.ConsumingKeys`. Made by `PartitionUpsert.consume`."""
+
+    def __init__(self, partition: PartitionUpsert, tracked: Tracked) -> None:
+        self._partition = partition
+        self._tracked = tracked
+        self._num_docs = 0
+
+    @property
+    def docs(self) -> SegmentDocs:
+        """The rows of the segment that count."""
+        return self._tracked.docs
+
+    def prepare(self, batch: pa.RecordBatch) -> PreparedRows:
+        """Look up the keys of a conformed batch and decide about each row, in its order."""
+        return self._partition.put_batch(self._tracked, batch, self._num_docs)
+
+    def publish(self, rows: PreparedRows) -> None:
+        """Let the appended rows count, and those that they replace no longer."""
+        self._num_docs = rows.first_doc + rows.batch.num_rows
+        self._partition.apply(rows.effect, self._num_docs)
+
+
+def _stable_order(vector: Vector) -> Array:
+    """Return the rows in the order of their values, equal ones as they are: int64 [n]."""
+    if not isinstance(vector.values, np.ndarray):
+        order: Array = pc.sort_indices(vector.values.view(pa.binary())).to_numpy().astype(np.int64)
+        return order
+    if vector.values.dtype.hasobject:
+        return np.array(sorted(range(len(vector)), key=vector.values.__getitem__), np.int64)
+    return np.argsort(ordered(vector.values), kind="stable")
+
+
+def _truth(values: Any, data_type: DataType) -> Array:
+    if data_type.is_text:
+        is_true: Array = pc.equal(pc.ascii_lower(values), "true").to_numpy(zero_copy_only=False)
+        return is_true.astype(np.uint8)
+    if data_type is DataType.BIG_DECIMAL:
+        return np.array([value != 0 for value in values], np.uint8)
+    numbers: Array = np.asarray(values)
+    return np.not_equal(numbers, 0).astype(np.uint8)
+
+
+def _deletes_in(batch: pa.RecordBatch, spec: FieldSpec | None) -> Array:
+    """Return which rows of a batch delete their key: uint8 [n]; null does not."""
+    if spec is None:
+        return np.zeros(batch.num_rows, np.uint8)
+    array = batch.column(spec.name)
+    if spec.data_type.is_text:
+        return _truth(array.fill_null(""), spec.data_type)
+    kind = pa.float64() if spec.data_type is DataType.BIG_DECIMAL else array.type
+    filled = pc.fill_null(array.cast(kind), pa.scalar(False if pa.types.is_boolean(kind) else 0, kind))
+    return _truth(filled.to_numpy(zero_copy_only=False), DataType.BOOLEAN)
+
+
+def _deletes_of(segment: Segment, spec: FieldSpec | None, docs: "np.ndarray[Any, np.dtype[np.int32]]") -> Array:
+    """Return which rows of a segment delete their key: uint8 [n]; a null does not."""
+    if spec is None or spec.name not in segment.column_names:
+        return np.zeros(len(docs), np.uint8)
+    column = segment.column(spec.name)
+    vector: Vector = column.values_at(docs)
+    flags = _truth(vector.values, spec.data_type)
+    if column.null_docs:
+        flags[np.isin(docs, np.asarray(column.null_docs.to_array()))] = 0
+    return flags

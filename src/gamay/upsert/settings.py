@@ -1,0 +1,90 @@
+"""The effective settings of a table with primary keys, read once from its config and schema."""
+
+from dataclasses import dataclass
+
+from gamay.model.ingestion import DedupConfig, UpsertConfig
+from gamay.model.schema import FieldSpec, Schema
+from gamay.model.table_config import TableConfig
+from gamay.upsert.comparing import ComparisonColumns
+from gamay.upsert.keys import KeyEncoder
+
+
+@dataclass(frozen=True, slots=True)
+class ServerDefaults:
+    """What the server decides where the table's config says DEFAULT. Snapshots cost little and save a restart's time."""
+
+    snapshot: bool = True
+    preload: bool = True
+    preload_threads: int = 2
+
+
+DEFAULTS = ServerDefaults()
+
+
+@dataclass(frozen=True)
+class UpsertSettings:
+    """`upsertConfig`, resolved. ttl, deleted_ttl: in units of the comparison column, 0 for none."""
+
+    config: UpsertConfig
+    schema: Schema
+    encoder: KeyEncoder
+    comparison: ComparisonColumns
+    is_partial: bool
+    delete_column: FieldSpec | None
+    out_of_order_column: str | None
+    drop_out_of_order: bool
+    skip_late: bool
+    ttl: float
+    deleted_ttl: float
+    snapshot: bool
+    preload: bool
+    sorted_column: str | None
+
+    @classmethod
+    def of(cls, table_config: TableConfig, schema: Schema, defaults: ServerDefaults = DEFAULTS) -> "UpsertSettings | None":
+        """Return the settings of a table, None when its rows do not replace each other."""
+        config = table_config.upsert
+        if config is None or config.mode == "NONE":
+            return None
+        names = config.comparison_columns or tuple(filter(None, [table_config.time_column]))
+        snapshot = _enabled(config.snapshot, defaults.snapshot)
+        return cls(
+            config=config,
+            schema=schema,
+            encoder=KeyEncoder.of(schema, config.hash_function),
+            comparison=ComparisonColumns(tuple(schema.field(name) for name in names)),
+            is_partial=config.mode == "PARTIAL",
+            delete_column=None if config.delete_record_column is None else schema.field(config.delete_record_column),
+            out_of_order_column=config.out_of_order_record_column,
+            drop_out_of_order=config.drop_out_of_order_record,
+            skip_late=config.is_skip_late_event and config.metadata_ttl > 0,
+            ttl=config.metadata_ttl,
+            deleted_ttl=config.deleted_keys_ttl,
+            snapshot=snapshot,
+            preload=snapshot and defaults.preload_threads > 0 and _enabled(config.preload, defaults.preload),
+            sorted_column=table_config.sorted_column,
+        )
+
+
+@dataclass(frozen=True)
+class DedupSettings:
+    """`dedupConfig`, resolved. time: the column that the TTL is counted by; None without TTL."""
+
+    config: DedupConfig
+    encoder: KeyEncoder
+    time: ComparisonColumns | None
+    ttl: float
+
+    @classmethod
+    def of(cls, table_config: TableConfig, schema: Schema) -> "DedupSettings | None":
+        """Return the settings of a table, None when its rows are not looked up."""
+        config = table_config.dedup
+        if config is None or not config.dedup_enabled:
+            return None
+        name = config.dedup_time_column or table_config.time_column
+        time = None if config.metadata_ttl <= 0 or name is None else ComparisonColumns((schema.field(name),))
+        return cls(config, KeyEncoder.of(schema, config.hash_function), time, config.metadata_ttl)
+
+
+def _enabled(choice: str, default: bool) -> bool:
+    return default if choice == "DEFAULT" else choice == "ENABLE"
