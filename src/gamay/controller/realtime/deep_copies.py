@@ -34,11 +34,11 @@ class DeepCopyRepair:
         ideal = registry.must_get_ideal_state(table)
         mended: list[str] = []
         left: list[str] = []
-        for segment, states in sorted(ideal.states.items()):
-            record = registry.get_segment(table, segment) if LlcName.parse(segment) is not None else None
-            if record is None or not _lacks_copy(record) or now_ms - record.end_decided_ms < guard_ms:
+        names = sorted(name for name in ideal.states if LlcName.parse(name) is not None)
+        for segment, record in registry.get_segments(table, names).items():
+            if not _lacks_copy(record) or now_ms - record.end_decided_ms < guard_ms:
                 continue
-            servers = sorted(server for server, state in states.items() if state == ONLINE)
+            servers = sorted(server for server, state in ideal.states[segment].items() if state == ONLINE)
             done = any(self._copy(table, record, server) for server in servers)
             (mended if done else left).append(segment)
         if left:

@@ -8,7 +8,7 @@ from gamay.base.errors import InvalidConfigError
 from gamay.cluster.llc_name import PARTITIONS_PER_TOPIC
 from gamay.ingest.stream.config import StreamConfig, stream_configs
 from gamay.ingest.stream.offsets import SMALLEST, OffsetCriteria
-from gamay.ingest.stream.plugins import open_stream
+from gamay.ingest.stream.plugins import open_decoder, open_stream
 from gamay.ingest.stream.spi import StreamConsumerFactory, StreamContext, StreamMetadataProvider
 from gamay.model.table_config import TableConfig
 
@@ -96,6 +96,7 @@ def check_streams(config: TableConfig, opener: StreamOpener) -> None:
                 raise InvalidConfigError(
                     f"{topic.property_key('consumer.type')}: stream-level consumption is not there yet; use lowlevel"
                 )
+            open_decoder(topic)
 
 
 def first_available(streams: TableStreams, partition: int, wanted: str) -> str:

@@ -6,14 +6,14 @@ guard times only leave alone what most likely is still being done.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 
 from gamay.base.errors import GamayError
 from gamay.cluster.llc_name import LlcName
-from gamay.cluster.records import CONSUMING, IN_PROGRESS, OFFLINE, Assignment, SegmentRecord
+from gamay.cluster.records import CONSUMING, IN_PROGRESS, OFFLINE, Assignment
 from gamay.controller.realtime.context import RealtimeContext
 from gamay.controller.realtime.ideal_steps import is_online, latest_segments, pause_state, revived
 from gamay.controller.realtime.lifecycle import SegmentLifecycle, has_ended
@@ -62,8 +62,7 @@ class PartitionValidator:
             return report
         guard = self.context.completion_time_max_ms() if guard_ms is None else guard_ms
         config = self.context.config_of(table)
-        records = {name: registry.get_segment(table, name) for name in ideal.states if LlcName.parse(name) is not None}
-        self._finish_interrupted(table, ideal, records, guard, report)
+        self._finish_interrupted(table, ideal, guard, report)
         ideal = registry.must_get_ideal_state(table)
         self._revive(table, ideal, report)
         if not pause_state(ideal).paused:
@@ -73,19 +72,12 @@ class PartitionValidator:
             _log.error("table %s: %s", table, sentence)
         return report
 
-    def _finish_interrupted(
-        self,
-        table: str,
-        ideal: Assignment,
-        records: Mapping[str, SegmentRecord | None],
-        guard: int,
-        report: ValidationReport,
-    ) -> None:
+    def _finish_interrupted(self, table: str, ideal: Assignment, guard: int, report: ValidationReport) -> None:
         now_ms = self.context.clock.now_ms()
-        for segment, states in ideal.states.items():
-            if is_online(states) or segment not in records:
-                continue
-            record = records[segment]
+        unsettled = [name for name, states in ideal.states.items() if not is_online(states) and LlcName.parse(name)]
+        records = self.context.registry.get_segments(table, unsettled)
+        for segment in unsettled:
+            record = records.get(segment)
             if record is None:
                 # Records are written before ideal states name them, so this one was deleted.
                 self._change(table, partial(_without, segment=segment))

@@ -1,0 +1,100 @@
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gamay.cluster.llc_name import LlcName
+from gamay.cluster.records import Assignment
+from gamay.controller.realtime.ideal_steps import (
+    PauseState,
+    advanced,
+    consuming_segments,
+    continued,
+    latest_segments,
+    marked_offline,
+    pause_state,
+    replaced,
+    revived,
+    with_pause_state,
+)
+
+FIRST, SECOND, THIRD = (LlcName("t", 0, sequence, "20260101T0000Z") for sequence in range(3))
+
+
+def ideal(**states: str) -> Assignment:
+    """Return an ideal state; s0="ca" is sequence 0 CONSUMING on server 0 and OFFLINE (a) on server 1, o is ONLINE."""
+    words = {"c": "CONSUMING", "o": "ONLINE", "a": "OFFLINE"}
+    return Assignment(
+        "t_REALTIME",
+        {
+            str(LlcName("t", 0, int(name[1:]), "20260101T0000Z")): {f"S{i}": words[c] for i, c in enumerate(letters)}
+            for name, letters in states.items()
+        },
+    )
+
+
+STEPS: list[Callable[[Assignment], Assignment]] = [
+    lambda i: advanced(i, FIRST, SECOND, ["S0", "S1"]),
+    lambda i: advanced(i, FIRST, None, []),
+    lambda i: advanced(i, SECOND, THIRD, ["S0"]),
+    lambda i: continued(i, FIRST, SECOND, ["S0"]),
+    lambda i: continued(i, None, FIRST, ["S0"]),
+    lambda i: replaced(i, FIRST, SECOND),
+    lambda i: marked_offline(i, str(FIRST), "S0"),
+    lambda i: revived(i, str(FIRST)),
+]
+
+
+@given(
+    st.dictionaries(st.sampled_from(["s0", "s1", "s2"]), st.text("coa", min_size=1, max_size=3)),
+    st.booleans(),
+    st.lists(st.sampled_from(STEPS), max_size=6),
+)
+def test_steps_may_be_repeated_and_never_make_two_segments_consume(
+    states: dict[str, str], paused: bool, steps: list[Callable[[Assignment], Assignment]]
+) -> None:
+    state = with_pause_state(ideal(**states), PauseState(paused))
+    for step in steps:
+        before, state = len(consuming_segments(state)), step(state)
+        assert step(state) == state
+        assert len(consuming_segments(state)) <= max(before, 1)
+        if paused:
+            assert len(consuming_segments(state)) <= before
+
+
+def test_a_segment_goes_online_and_its_successor_consumes_in_one_step() -> None:
+    assert advanced(ideal(s0="ca"), FIRST, SECOND, ["S0", "S1"]) == ideal(s0="oo", s1="cc")
+    assert advanced(ideal(s0="oo"), FIRST, SECOND, ["S0"]) == ideal(s0="oo")
+    assert advanced(ideal(s0="cc", s1="cc"), FIRST, SECOND, ["S0"]) == ideal(s0="oo", s1="cc")
+    assert advanced(ideal(), FIRST, SECOND, ["S0"]) == ideal()
+
+
+def test_a_partition_goes_on_only_behind_the_segment_that_was_looked_at() -> None:
+    assert continued(ideal(s0="aa"), FIRST, SECOND, ["S0"]) == ideal(s0="aa", s1="c")
+    assert continued(ideal(s0="ca"), FIRST, SECOND, ["S0"]) == ideal(s0="ca")
+    assert continued(ideal(s0="aa", s1="cc"), FIRST, SECOND, ["S0"]) == ideal(s0="aa", s1="cc")
+    assert continued(ideal(), None, FIRST, ["S0"]) == ideal(s0="c")
+    assert continued(ideal(s0="o"), None, FIRST, ["S0"]) == ideal(s0="o")
+
+
+def test_replicas_leave_and_come_back() -> None:
+    assert marked_offline(ideal(s0="cc"), str(FIRST), "S1") == ideal(s0="ca")
+    assert marked_offline(ideal(s0="oo"), str(FIRST), "S1") == ideal(s0="oo")
+    assert revived(ideal(s0="ca"), str(FIRST)) == ideal(s0="cc")
+    assert revived(ideal(s0="aa"), str(FIRST)) == ideal(s0="aa")
+
+
+def test_the_pause_state_is_read_as_written_and_in_its_older_form() -> None:
+    state = PauseState(True, "ADMINISTRATIVE", "why", 5, (0, 2))
+    assert pause_state(with_pause_state(ideal(), state)) == state
+    assert pause_state(ideal()) == PauseState()
+    assert pause_state(Assignment("t", {}, {"isTablePaused": "true"})).paused
+    assert state.pauses(LlcName("t", 10_000, 0, ""))
+    assert not PauseState(inactive_topics=(0,)).pauses(LlcName("t", 10_000, 0, ""))
+
+
+@pytest.mark.parametrize(("sequences", "latest"), [([0, 2, 10, 9], 10), ([], None)])
+def test_the_latest_segment_is_the_one_with_the_highest_sequence(sequences: list[int], latest: int | None) -> None:
+    found = latest_segments(ideal(**{f"s{sequence}": "o" for sequence in sequences}))
+    assert (found[0].sequence if found else None) == latest
