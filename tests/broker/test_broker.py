@@ -163,14 +163,26 @@ def test_segments_that_are_nowhere_are_told(world: World) -> None:
 def test_a_new_segment_has_time_to_be_loaded(world: World) -> None:
     view = world.registry.get_external_view("t_OFFLINE")
     assert view is not None
+    record = SegmentRecord("new", crc=1, total_docs=10, push_time_ms=SYSTEM_CLOCK.now_ms(), download_url="u")
+    world.registry.create_segment("t_OFFLINE", record)
+    added = {"new": {"Server_a_1": ONLINE}}
+    world.registry.update_ideal_state("t_OFFLINE", lambda ideal: ideal.with_segments(added))
+    world.routing.wait_until(lambda: world.routing.find("t")[0].unavailable != (), 5)
+    assert world.ask("SELECT count(*) FROM t").json()["exceptions"] == []
+    failed = Assignment("t_OFFLINE", {**view.states, "new": {"Server_a_1": "ERROR"}})
+    world.registry.put_external_view(failed)
+    world.routing.wait_until(lambda: world.routing.find("t")[0].unavailable == (("new", 0),), 5)
+    assert world.ask("SELECT count(*) FROM t").json()["exceptions"][0]["errorCode"] == 305
+
+
+def test_a_segment_that_was_there_and_is_gone_is_told_at_once(world: World) -> None:
+    view = world.registry.get_external_view("t_OFFLINE")
+    assert view is not None
     without = Assignment("t_OFFLINE", {s: states for s, states in view.states.items() if s != "s0"})
     world.registry.put_external_view(without)
     world.routing.wait_until(lambda: "s0" not in world.routing.find("t")[0].segments, 5)
-    assert world.ask("SELECT count(*) FROM t").json()["exceptions"] == []
-    failed = Assignment("t_OFFLINE", {**without.states, "s0": {"Server_a_1": "ERROR"}})
-    world.registry.put_external_view(failed)
-    world.routing.wait_until(lambda: world.routing.find("t")[0].unavailable == (("s0", 0),), 5)
-    assert world.ask("SELECT count(*) FROM t").json()["exceptions"][0]["errorCode"] == 305
+    answer = world.ask("SELECT count(*) FROM t").json()
+    assert (answer["exceptions"][0]["errorCode"], answer["partialResult"]) == (305, True)
 
 
 def test_running_queries_are_listed_and_cancelled(world: World) -> None:

@@ -173,6 +173,8 @@ class RouteBuilder:
             if segment not in ready and segment not in consuming and not _is_switched_off(ideal)
         ]
         found.unready.sort()
+        for segment in ready:
+            known[segment].was_served = True
         return found
 
     def _not_asked(self) -> "_Excluded":
@@ -216,7 +218,7 @@ def _missed_from(segment: str, view: Assignment | None, known: KnownFacts) -> in
     """Return when the absence of a segment begins to be a failure: milliseconds, 0 for at once."""
     if view is not None and ERROR in view.states.get(segment, {}).values():
         return 0
-    return known[segment].new_until_ms
+    return 0 if known[segment].was_served else known[segment].new_until_ms
 
 
 def _is_switched_off(states: Mapping[str, str]) -> bool:

@@ -8,13 +8,17 @@ from gamay.cluster.znrecord import ZNRecord
 from gamay.query.prune import ColumnRange, SegmentRecordStats
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SegmentFacts:
-    """stats: for pruning. end_time_ms: -1 when unknown. new_until_ms: until then servers may take to load it."""
+    """stats: for pruning. end_time_ms: -1 when unknown. new_until_ms: until then servers may take to load it.
+
+    was_served: whether a server had it at any time; then its absence is a failure, however new it is.
+    """
 
     stats: SegmentRecordStats
     end_time_ms: int
     new_until_ms: int
+    was_served: bool = False
 
 
 def facts_of(name: str, document: ZNRecord, new_ms: int) -> SegmentFacts:
