@@ -100,7 +100,7 @@ def test_what_python_snippets_import_exists(path: Path) -> None:
 
 def test_the_schemas_and_table_configs_shown_are_valid() -> None:
     found = 0
-    schema = None
+    schemas = {}
     for path in GUIDES:
         for text in blocks(path, "json"):
             document = json.loads(text)
@@ -108,15 +108,15 @@ def test_the_schemas_and_table_configs_shown_are_valid() -> None:
                 schema_read = Schema.from_json(document)
                 assert not schema_read.unrecognized
                 validate_schema(schema_read.value)
-                schema = schema_read.value if path.stem == "tables" else schema
-    assert schema is not None
+                if path.stem == "tables" or schema_read.value.name not in schemas:
+                    schemas[schema_read.value.name] = schema_read.value
     for path in GUIDES:
         for text in blocks(path, "json"):
             document = json.loads(text)
             if "tableName" in document:
                 config = TableConfig.from_json(document)
                 assert not config.unrecognized
-                validate_table_config(config.value, schema)
+                validate_table_config(config.value, schemas[config.value.raw_name])
                 found += 1
     assert found
 

@@ -7,8 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from gamay.base.errors import InvalidConfigError
+from gamay.cli import realtime
 
 app = typer.Typer(help="Administer a cluster over its REST interface.", no_args_is_help=True)
+app.add_typer(realtime.app, name="realtime")
 
 Controller = Annotated[str, typer.Option(help="The controller to talk to.")]
 LOCAL = "http://localhost:9000"

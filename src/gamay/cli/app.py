@@ -277,6 +277,34 @@ def quickstart_batch(
     run_batch(exit_after, data_dir, controller_port, broker_port, server_port)
 
 
+@quickstart_app.command("realtime")
+def quickstart_realtime(
+    exit_after: Annotated[bool, typer.Option("--exit", help="Leave after the sample queries.")] = False,
+    data_dir: Annotated[Optional[Path], typer.Option("--data-dir", help="Keep the data here, else in a new folder.")] = None,  # noqa: UP045
+    controller_port: ControllerPort = 9000,
+    broker_port: BrokerPort = 8099,
+    server_port: ServerPort = 8098,
+) -> None:
+    """Flights of 2013 replayed as events into a stream, consumed, and counted while they come."""
+    from gamay.cli.quickstart_realtime import run_realtime
+
+    run_realtime(exit_after, data_dir, controller_port, broker_port, server_port)
+
+
+@quickstart_app.command("hybrid")
+def quickstart_hybrid(
+    exit_after: Annotated[bool, typer.Option("--exit", help="Leave after the sample queries.")] = False,
+    data_dir: Annotated[Optional[Path], typer.Option("--data-dir", help="Keep the data here, else in a new folder.")] = None,  # noqa: UP045
+    controller_port: ControllerPort = 9000,
+    broker_port: BrokerPort = 8099,
+    server_port: ServerPort = 8098,
+) -> None:
+    """Flights of 2013, the older ones from PySpark, the newer ones from a stream, asked as one table."""
+    from gamay.cli.quickstart_realtime import run_hybrid
+
+    run_hybrid(exit_after, data_dir, controller_port, broker_port, server_port)
+
+
 @app.command("warmup")
 def warmup() -> None:
     """Compile the query kernels ahead of time, so that the first query does not wait for them."""

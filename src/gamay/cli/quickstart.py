@@ -35,24 +35,24 @@ def run_batch(exit_after: bool, data_dir: Path | None, controller_port: int, bro
     began = time.monotonic()
     folder = data_dir or Path(tempfile.mkdtemp(prefix="gamay-quickstart-"))
     try:
-        with _spark_starting() as starting:
+        with spark_starting() as starting:
             print_heading("1. Start a cluster: controller, broker and server in this process")
             with EmbeddedCluster(folder, controller_port, broker_port, server_port) as cluster:
                 print(f"controller {cluster.controller_url}, broker {cluster.broker_url}, data in {folder}")
-                segments = _load(cluster.controller_url, starting)
+                segments = load_offline(cluster.controller_url, starting)
                 cluster.core.wait_until_visible(f"{TABLE}_OFFLINE", segments)
                 cluster.wait_until_ready()
-                _ask(cluster.broker_url)
+                ask(cluster.broker_url, 4)
                 print(f"\nAll of this took {time.monotonic() - began:.1f} s.")
                 if not exit_after:
-                    _explore(cluster.controller_url, cluster.broker_url)
+                    explore(cluster.controller_url, cluster.broker_url)
     finally:
         if data_dir is None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
-def _spark_starting() -> Iterator["Future[Any]"]:
+def spark_starting() -> Iterator["Future[Any]"]:
     """Start Spark while the rest goes on, and stop it in the end."""
     from gamay.spark.session import local_session
 
@@ -69,7 +69,8 @@ def _spark_starting() -> Iterator["Future[Any]"]:
                 starting.result()[0].stop()
 
 
-def _load(controller_url: str, starting: "Future[Any]") -> list[str]:
+def load_offline(controller_url: str, starting: "Future[Any]", months: range = range(1, 13)) -> list[str]:
+    """Create the OFFLINE table and push segments of some months of flights; return their names."""
     from gamay.client.controller import ControllerClient
     from gamay.ingest.job_spec import JobSpec
     from gamay.spark.jobs import run_job
@@ -84,13 +85,13 @@ def _load(controller_url: str, starting: "Future[Any]") -> list[str]:
     print(f"table {TABLE}: sorted by time, partitioned by carrier, indexes on tailnum, dest and dep_delay")
     print_heading("3. Build segments on PySpark, and push them")
     with tempfile.TemporaryDirectory(prefix="gamay-flights-") as work:
-        unpack_flights(Path(work) / "input")
+        unpack_flights(Path(work) / "input", months)
         values = {"inputDir": f"{work}/input", "outputDir": f"{work}/output", "controller": controller_url}
         job = JobSpec.load(SAMPLES / "job.yaml", values=values)
         spark, seconds = starting.result()
         print(f"Spark started in {seconds:.1f} s, beside the cluster; the job itself:", flush=True)
         print(run_job(job, spark))
-    return client.list_segments(TABLE)
+    return client.list_segments(TABLE, "OFFLINE")
 
 
 def unpack_flights(folder: Path, months: range = range(1, 13)) -> list[Path]:
@@ -111,10 +112,11 @@ def unpack_flights(folder: Path, months: range = range(1, 13)) -> list[Path]:
     return files
 
 
-def _ask(broker_url: str) -> None:
+def ask(broker_url: str, number: int) -> None:
+    """Ask the sample queries, under a heading with a number."""
     from gamay.client import Connection
 
-    print_heading("4. Ask")
+    print_heading(f"{number}. Ask")
     with Connection.from_host_list(broker_url) as connection:
         for query in tomllib.loads((SAMPLES / "queries.toml").read_text(encoding="utf-8"))["query"]:
             print(f"\n{query['title']}")
@@ -125,7 +127,7 @@ def _ask(broker_url: str) -> None:
             print_statistics(answer.response)
 
 
-def _explore(controller_url: str, broker_url: str) -> None:
+def explore(controller_url: str, broker_url: str) -> None:
     """Say what one can do next, and wait for Ctrl-C or SIGTERM."""
     print_heading("Explore")
     print(f"query  gamay query --broker {broker_url} 'SELECT ...'")

@@ -142,6 +142,31 @@ class ControllerClient(HttpService):
                     file.write(chunk)
         return destination
 
+    # -- streams
+
+    def realtime_status(self, table: str) -> dict[str, Any]:
+        """Return all that is known of the consumption of a table: offsets, lag, rates, memory, builds, errors."""
+        return dict(self.json("GET", f"/tables/{quote(table, safe='')}/realtimeStatus"))
+
+    def dead_letters(self, table: str, limit: int = 100) -> list[dict[str, Any]]:
+        """Return the last messages of a table's stream that are no rows of it, and the offsets that the stream had lost."""
+        answer = self.json("GET", f"/tables/{quote(table, safe='')}/deadLetters", params={"limit": limit})
+        return list(answer["deadLetters"])
+
+    def pause_consumption(self, table: str, comment: str | None = None) -> dict[str, Any]:
+        """Commit what is consumed and stop consuming; return the pause status."""
+        path = f"/tables/{quote(table, safe='')}/pauseConsumption"
+        return dict(self.json("POST", path, params={"comment": comment}))
+
+    def resume_consumption(self, table: str, consume_from: str | None = None) -> dict[str, Any]:
+        """Go on consuming, from lastConsumed (the default), smallest or largest; return the pause status."""
+        path = f"/tables/{quote(table, safe='')}/resumeConsumption"
+        return dict(self.json("POST", path, params={"consumeFrom": consume_from}))
+
+    def force_commit(self, table: str) -> str:
+        """Have all consuming segments of a table committed with what they have; return the id of the job."""
+        return str(self.json("POST", f"/tables/{quote(table, safe='')}/forceCommit")["forceCommitJobId"])
+
     # -- segments: change
 
     def delete_segment(self, table: str, segment: str) -> str:

@@ -17,9 +17,10 @@ from gamay.controller.deep_store import DeepStore
 from gamay.controller.tables import DEFAULT_TENANT
 from gamay.embedded.controller_role import ControllerRole
 from gamay.embedded.layout import Layout
+from gamay.embedded.local_completion import LocalCompletion
 from gamay.embedded.lock import FolderLock
 from gamay.embedded.pandas_import import keep_arrow_from_importing_pandas
-from gamay.embedded.server_role import ServerRole
+from gamay.embedded.server_role import ServerRole, consuming_resources
 from gamay.ingest.stream.spi import StreamContext
 from gamay.server.consuming.manager import ConsumerManager
 from gamay.server.describe import describe_segment
@@ -82,16 +83,7 @@ class LocalCluster:
         )
         self.context, self.schemas, self.tables = self.controller.context, self.controller.schemas, self.controller.tables
         self.segments, self.replacements = self.controller.segments, self.controller.replacements
-        role = ServerRole(
-            server,
-            Registry(self._server_session),
-            self.layout.server,
-            self._locate,
-            clock,
-            ids,
-            threads=threads,
-            verify_on_use=verify_on_use,
-        )
+        role = self._server_role(server, ids, threads, verify_on_use)
         self.server, self._executor = role.instance, role.executor
         self.routing = RoutingTables(self.registry)
         self.runner = QueryRunner(
@@ -162,6 +154,20 @@ class LocalCluster:
     def _locate(self, url: str) -> str:
         deep_store = self.context.deep_store
         return str(deep_store.path_of(url)) if deep_store.owns(url) else url
+
+    def _server_role(self, server: str, ids: Ids, threads: int | None, verify_on_use: bool) -> ServerRole:
+        streams = StreamContext(self.layout.streams, server, self.clock)
+        return ServerRole(
+            server,
+            Registry(self._server_session),
+            self.layout.server,
+            self._locate,
+            self.clock,
+            ids,
+            threads=threads,
+            verify_on_use=verify_on_use,
+            consuming=consuming_resources(server, self.layout, streams, LocalCompletion(self.controller), self.clock, ids),
+        )
 
     def _register_server(self, port: int | None) -> str:
         """Return the id of this folder's server: it stays the same whatever its port is, for ideal states name it."""

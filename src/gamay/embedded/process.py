@@ -29,17 +29,20 @@ from gamay.controller.remote_servers import RemoteServers
 from gamay.embedded.controller_role import ControllerRole
 from gamay.embedded.core import SLOW_QUERY_MS
 from gamay.embedded.http import HttpServer
+from gamay.embedded.layout import Layout
 from gamay.embedded.lock import FolderLock
 from gamay.embedded.membership import connect, join, set_shutting_down, take_place
 from gamay.embedded.memory import release
 from gamay.embedded.pandas_import import keep_arrow_from_importing_pandas
 from gamay.embedded.segment_source import SegmentSource
-from gamay.embedded.server_role import ServerRole
+from gamay.embedded.server_role import ServerRole, consuming_resources
 from gamay.embedded.settings import RoleSettings
 from gamay.embedded.warming import Warming
+from gamay.ingest.stream.spi import StreamContext
 from gamay.minion.app import minion_app
 from gamay.query.queue import QueryQueue
 from gamay.server.app import ServerApp
+from gamay.server.consuming.completion_client import HttpCompletionClient
 from gamay.server.listener import QueryListener
 
 _log = logging.getLogger(__name__)
@@ -254,8 +257,18 @@ class ServerProcess(RoleProcess):
     def _build(self) -> tuple[Any, ...]:
         assert self.settings.data_dir is not None
         source = SegmentSource(self.registry, self.settings.deep_store)
-        folder = self.settings.data_dir.expanduser().absolute() / "server"
-        self._role = ServerRole(self.id, self.registry, folder, source.locate, self.clock, self.ids)
+        layout = Layout(self.settings.data_dir.expanduser().absolute())
+        self._completion = HttpCompletionClient(self._lead_controller)
+        streams = StreamContext(client_id=self.id, clock=self.clock)
+        self._role = ServerRole(
+            self.id,
+            self.registry,
+            layout.server,
+            source.locate,
+            self.clock,
+            self.ids,
+            consuming=consuming_resources(self.id, layout, streams, self._completion, self.clock, self.ids),
+        )
         self._listener = QueryListener(
             self.id, self._role.executor, self.clock, port=self.settings.query_port, host=self.settings.address
         )
@@ -290,8 +303,14 @@ class ServerProcess(RoleProcess):
     def _end(self) -> None:
         self._listener.stop()
         self._role.instance.stop()
+        self._completion.close()
         self._role.executor.close()
         self._lock.release()
+
+    def _lead_controller(self) -> str | None:
+        leader = leader_of(self.store)
+        found = None if leader is None else self.registry.get_instance(leader)
+        return None if found is None else f"http://{found.host}:{found.port}"
 
 
 class MinionProcess(RoleProcess):

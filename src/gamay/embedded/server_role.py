@@ -7,14 +7,25 @@ from pathlib import Path
 from gamay.base.clock import Clock
 from gamay.base.ids import Ids
 from gamay.cluster.registry import Registry
+from gamay.embedded.layout import Layout
+from gamay.ingest.stream.spi import StreamContext
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import raw_table_name
+from gamay.server.consuming.builds import BuildPermits
+from gamay.server.consuming.completion_client import CompletionClient
 from gamay.server.consuming.consumer import Resources
 from gamay.server.executor import QueryExecutor
 from gamay.server.instance import ServerInstance
 from gamay.server.loader import SegmentLoader
 from gamay.server.rebuild import TableLayout
+
+
+def consuming_resources(
+    server: str, layout: Layout, streams: StreamContext, completion: CompletionClient, clock: Clock, ids: Ids
+) -> Resources:
+    """Return what the consumers of a server need. completion: the way to the controllers."""
+    return Resources(server, layout.consuming, layout.realtime, streams, completion, BuildPermits(), clock, ids)
 
 
 class ServerRole:

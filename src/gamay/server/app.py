@@ -67,9 +67,12 @@ class ServerApp:
         return JSONResponse({"tables": self._instance.tables()})
 
     async def segments(self, request: Request) -> Response:
-        """List the loaded segments of a table."""
+        """List the loaded and the consuming segments of a table."""
         data = self._instance.table(request.path_params["table"])
-        return _no_table(request) if data is None else JSONResponse({"segments": sorted(data.snapshot())})
+        if data is None:
+            return _no_table(request)
+        contents = data.contents()
+        return JSONResponse({"segments": sorted({*contents.loaded, *contents.consuming})})
 
     async def crcs(self, request: Request) -> Response:
         """List the CRCs of the loaded segments of a table."""

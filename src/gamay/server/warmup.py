@@ -8,10 +8,15 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import orjson
 import pyarrow as pa
 
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.functions.arrow import arrow_type
+from gamay.ingest.stream.config import StreamConfig
+from gamay.ingest.stream.offsets import IntegerOffset
+from gamay.ingest.stream.plugins import open_decoder
+from gamay.ingest.stream.spi import MessageBatch
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.query.bind import bind
@@ -20,11 +25,14 @@ from gamay.query.execute import execute
 from gamay.query.pool import WorkPool
 from gamay.query.reduce import reduce
 from gamay.segment.builder import SegmentBuilder
-from gamay.segment.reader import open_segment
+from gamay.segment.mutable.segment import MutableSegment
+from gamay.segment.reader import ImmutableSegment, open_segment
+from gamay.segment.spi import Segment
 from gamay.sql.parser import parse_query
 
 _ROWS = 70_000  # more than 65,536 different values need ids of 4 bytes
 _SEGMENTS = 2  # more than one, so that what they give is merged
+_MESSAGES = 100
 _LIMIT_MS = 600_000
 
 _SCHEMA = {
@@ -88,19 +96,34 @@ def warm_up(threads: int = 2, clock: Clock = SYSTEM_CLOCK) -> float:
     schema = Schema.from_json(_SCHEMA).value
     config = TableConfig.from_json(_CONFIG).value
     with tempfile.TemporaryDirectory(prefix="gamay-warmup-") as folder, WorkPool(threads) as pool:
-        rows, segments = _rows(schema), []
+        rows, sealed = _rows(schema), list[ImmutableSegment]()
+        consuming = MutableSegment("warmup_consuming", schema, config, Path(folder), clock=clock)
         try:
             for number in range(_SEGMENTS):
                 builder = SegmentBuilder(schema, config, f"warmup_{number}", Path(folder), clock=clock)
                 builder.append(rows)
-                segments.append(open_segment(builder.build()))
+                sealed.append(open_segment(builder.build()))
+            _decode(rows)
+            consuming.append(rows)
+            segments: list[Segment] = [*sealed, consuming.view()]
             for sql in _QUERIES:
                 bound = bind(parse_query(sql), schema)
                 reduce(bound, [execute(bound, segments, pool, Deadline.after_ms(_LIMIT_MS, clock))])
         finally:
-            for segment in segments:
+            for segment in sealed:
                 segment.close()
+            consuming.close()
     return clock.monotonic_s() - started_s
+
+
+def _decode(rows: pa.RecordBatch) -> None:
+    """Decode some rows as JSON messages, as consumers do."""
+    texts = [orjson.dumps(row, default=str) for row in rows.slice(0, _MESSAGES).to_pylist()]
+    messages = MessageBatch(
+        pa.array(texts, pa.binary()), pa.array(range(_MESSAGES)), np.zeros(_MESSAGES, np.int64), IntegerOffset(_MESSAGES)
+    )
+    keys = {"streamType": "log", "stream.log.topic.name": "warmup", "stream.log.decoder.class.name": "JSONMessageDecoder"}
+    open_decoder(StreamConfig.parse(keys)).decode(messages)
 
 
 def _rows(schema: Schema) -> pa.RecordBatch:

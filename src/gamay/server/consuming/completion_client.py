@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from gamay.base.errors import GamayError
 from gamay.cluster.completion import (
     METADATA_PART,
     REQUEST_TIMEOUT_S,
@@ -50,7 +51,11 @@ class HttpCompletionClient:
         """Return the answer, of status NOT_SENT when there is none."""
         import httpx
 
-        base = controller_url or self._leader()
+        try:
+            base = controller_url or self._leader()
+        except GamayError as error:
+            _log.warning("%s of %s waits: who leads the cluster is not known: %s", call.value, request.segment, error)
+            return _NOT_SENT
         if base is None:
             _log.warning("%s of %s waits: the cluster has no lead controller", call.value, request.segment)
             return _NOT_SENT

@@ -37,7 +37,7 @@ from gamay.server.consuming.intake import Intake
 from gamay.server.consuming.machine import ConsumerMachine, ConsumerState
 from gamay.server.consuming.status import BuiltSegment, ConsumerStatus, RateMeter, StreamError
 from gamay.server.rebuild import TableLayout
-from gamay.storage.archive import pack
+from gamay.storage.archive import ZSTD_LEVEL_QUICK, pack
 
 _log = logging.getLogger(__name__)
 
@@ -389,7 +389,7 @@ class SegmentConsumer:
         folder = self._built_segment.folder
         archive = folder.parent / f"{self.segment}.tar.zst"
         if not archive.exists():
-            pack(folder, archive)
+            pack(folder, archive, ZSTD_LEVEL_QUICK)  # the partition waits
         return self._ask(call, file=archive, controller_url=self._controller_url if call is Call.UPLOAD else None)
 
     def _end_commit(self, location: str) -> Status:

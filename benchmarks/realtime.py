@@ -1,0 +1,263 @@
+"""How fast a stream partition becomes queryable: rows a second, freshness, and the pause of a commit.
+
+    python -m benchmarks.realtime [--rows 2000000] [--rate 50000] [--seconds 30] [--segment-rows 500000]
+
+One partition of the embedded log, messages of 10 columns in JSON, one process with controller, broker and server. Rates are
+by processor time of the consumer's thread, which other work on the machine does not change, and by the clock.
+"""
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from benchmarks import data
+from gamay.base.clock import SYSTEM_CLOCK
+from gamay.embedded.core import LocalCluster
+from gamay.ingest.stream.log.producer import Producer
+from gamay.ingest.stream.log.topic import TopicConfig, create_topic, open_topic
+
+TABLE = "events"
+RESULTS = data.FOLDER.parent / "realtime.json"
+_BLOCK = 50_000
+_SEED = 5
+
+SCHEMA = {
+    "schemaName": TABLE,
+    "dimensionFieldSpecs": [
+        {"name": "user", "dataType": "LONG"},
+        {"name": "country", "dataType": "STRING"},
+        {"name": "device", "dataType": "STRING"},
+        {"name": "page", "dataType": "STRING"},
+        {"name": "referrer", "dataType": "STRING"},
+        {"name": "session", "dataType": "STRING"},
+    ],
+    "metricFieldSpecs": [
+        {"name": "amount", "dataType": "DOUBLE"},
+        {"name": "latency", "dataType": "INT"},
+        {"name": "clicks", "dataType": "INT"},
+    ],
+    "dateTimeFieldSpecs": [{"name": "ts", "dataType": "LONG", "format": "EPOCH", "granularity": "1:MILLISECONDS"}],
+}
+
+
+def table_config(segment_rows: int, *, pauseless: bool = False) -> dict[str, Any]:
+    """Return the config of the table, whose segments are committed after so many rows."""
+    return {
+        "tableName": TABLE,
+        "tableType": "REALTIME",
+        "segmentsConfig": {"timeColumnName": "ts", "replication": "1"},
+        "tenants": {},
+        "tableIndexConfig": {"noDictionaryColumns": ["amount"], "invertedIndexColumns": ["country"]},
+        "ingestionConfig": {
+            "streamIngestionConfig": {
+                "pauselessConsumptionEnabled": pauseless,
+                "streamConfigMaps": [
+                    {
+                        "streamType": "log",
+                        "stream.log.topic.name": TABLE,
+                        "stream.log.decoder.class.name": "JSONMessageDecoder",
+                        "stream.log.consumer.prop.auto.offset.reset": "smallest",
+                        "realtime.segment.flush.threshold.segment.rows": str(segment_rows),
+                    }
+                ],
+            }
+        },
+    }
+
+
+def messages(rng: np.random.Generator, rows: int, ts: int) -> pa.BinaryArray:
+    """Return messages of about 190 bytes."""
+    columns = [
+        rng.integers(0, 1_000_000, rows).tolist(),
+        rng.choice(["no", "se", "de", "fr", "us", "br", "in", "jp"], rows).tolist(),
+        rng.choice(["phone", "tablet", "desktop"], rows).tolist(),
+        [f"/products/{n}" for n in rng.zipf(1.3, rows) % 5_000],
+        [f"https://example.org/{n}" for n in rng.integers(0, 200, rows)],
+        [f"s{n:08x}" for n in rng.integers(0, 200_000, rows)],
+        rng.random(rows).round(4).tolist(),
+        rng.integers(1, 3_000, rows).tolist(),
+        rng.integers(0, 10, rows).tolist(),
+    ]
+    names = ["user", "country", "device", "page", "referrer", "session", "amount", "latency", "clicks"]
+    rows_of = (dict(zip(names, values, strict=True)) | {"ts": ts} for values in zip(*columns, strict=True))
+    return pa.array([orjson.dumps(row) for row in rows_of], pa.binary())
+
+
+def _produce_steadily(folder: Path, rate: int, seconds: float) -> None:
+    """Send `rate` rows a second in parts of 10 ms; the process in which this runs does nothing else."""
+    rng = np.random.default_rng(_SEED)
+    part = max(1, rate // 100)
+    # Only the time differs, and it has as many digits for years to come: it is put into texts that are there.
+    texts = [bytes(text.as_py()) for text in messages(rng, part * 20, 1_700_000_000_000)]
+    producer = Producer(open_topic(folder / "streams", TABLE), SYSTEM_CLOCK)
+    began = time.monotonic()
+    for number in range(int(seconds * 100)):
+        time.sleep(max(0.0, began + number / 100 - time.monotonic()))
+        now = str(time.time_ns() // 1_000_000).encode()
+        first = number % 20 * part
+        sent = [text.replace(b"1700000000000", now) for text in texts[first : first + part]]
+        producer.send(pa.array(sent, pa.binary()), partition=0)
+    producer.close()
+
+
+class Bench:
+    """A cluster in a folder of its own, with the topic and the table."""
+
+    def __init__(self, segment_rows: int, *, pauseless: bool = False) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="gamay-bench-"))
+        self.topic = create_topic(self.folder / "streams", TABLE, TopicConfig(1))
+        self.cluster = LocalCluster(self.folder)
+        self.cluster.prepare()
+        self.cluster.start()
+        self._config = table_config(segment_rows, pauseless=pauseless)
+
+    def create_table(self) -> None:
+        """Begin to consume."""
+        self.cluster.schemas.add(SCHEMA)
+        self.cluster.tables.add(self._config)
+        self.cluster.routing.wait_until(lambda: bool(self.cluster.routing.find(TABLE)), 60)
+
+    def ask(self, sql: str) -> list[tuple[Any, ...]] | None:
+        """Return the rows of an answer, None when segments are missing, as at the very beginning."""
+        response = self.cluster.runner.run(sql)
+        return None if response.exceptions or response.table is None else response.table.rows()
+
+    def count(self) -> int:
+        """Return how many rows queries see."""
+        rows = self.ask(f"SELECT COUNT(*) FROM {TABLE}")
+        return 0 if rows is None else int(rows[0][0])
+
+    def consumer_cpu_s(self) -> float:
+        """Return the processor time of all threads that consume, now."""
+        clocks = [
+            time.pthread_getcpuclockid(thread.ident)
+            for thread in threading.enumerate()
+            if thread.name.startswith("consume-") and thread.ident is not None
+        ]
+        return sum(time.clock_gettime(clock) for clock in clocks)
+
+    def close(self) -> None:
+        """End the cluster and remove the folder."""
+        self.cluster.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def throughput(rows: int) -> dict[str, float]:
+    """Consume rows that are in the stream already, into one segment; the first block compiles the kernels."""
+    bench = Bench(rows + 2 * _BLOCK)
+    try:
+        rng = np.random.default_rng(_SEED)
+        producer = Producer(bench.topic, SYSTEM_CLOCK)
+        producer.send(messages(rng, _BLOCK, 1_700_000_000_000), partition=0)
+        bench.create_table()
+        while bench.count() < _BLOCK:
+            time.sleep(0.01)
+        blocks = [messages(rng, _BLOCK, 1_700_000_000_000 + n) for n in range(4)]
+        [consumer] = bench.cluster.server.consumers.consumers(f"{TABLE}_REALTIME").values()  # type: ignore[union-attr]
+        cpu_s, clock_s, bytes_sent = bench.consumer_cpu_s(), 0.0, 0
+        for start in range(0, rows, 4 * _BLOCK):
+            before = bench.count()
+            for block in blocks:
+                producer.send(block, partition=0)
+                bytes_sent += block.nbytes
+            began = time.monotonic()
+            while bench.count() < before + 4 * _BLOCK:
+                time.sleep(0.002)
+            clock_s += time.monotonic() - began
+            _ = start
+        cpu_s = bench.consumer_cpu_s() - cpu_s
+        sent = -(-rows // (4 * _BLOCK)) * 4 * _BLOCK
+        memory = consumer.status().memory_bytes / (sent + _BLOCK)
+        return {
+            "rows_per_cpu_s": sent / cpu_s,
+            "rows_per_s": sent / clock_s,
+            "message_bytes": bytes_sent / sent,
+            "memory_bytes_per_row": memory,
+        }
+    finally:
+        bench.close()
+
+
+def freshness(rate: int, seconds: float, segment_rows: int, *, pauseless: bool = False) -> dict[str, float]:
+    """Send rows steadily from another process, and ask every 5 ms how old the newest one is that is seen."""
+    bench = Bench(segment_rows, pauseless=pauseless)
+    try:
+        bench.create_table()
+        sender = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.realtime", "--produce", str(bench.folder), "--rate", str(rate),
+             "--seconds", str(seconds)]
+        )  # fmt: skip
+        ages: list[tuple[float, float, int]] = []
+        while sender.poll() is None:
+            rows = bench.ask(f"SELECT MAX(ts), COUNT(*) FROM {TABLE}")
+            now = time.time()
+            if rows is not None and rows[0][1]:
+                ages.append((now, now * 1000 - rows[0][0], int(rows[0][1])))
+            time.sleep(0.005)
+        ages = [age for age in ages if age[2] > rate * 2]  # kernels are compiled in the first two seconds
+        builds = bench.cluster.server.consumers.status(f"{TABLE}_REALTIME")["builds"]  # type: ignore[union-attr]
+        calm = [age for at, age, _ in ages if not any(_near(at * 1000, built) for built in builds)]
+        pauses = [max((age for at, age, _ in ages if _near(at * 1000, built)), default=0.0) for built in builds[1:]]
+        found = {
+            "freshness_p50_ms": statistics.median(calm),
+            "freshness_p99_ms": float(np.percentile(calm, 99)),
+            "samples": float(len(calm)),
+        }
+        if pauses:
+            found |= {
+                "commits": float(len(pauses)),
+                "commit_age_p50_ms": statistics.median(pauses),
+                "commit_age_max_ms": max(pauses),
+                "build_p50_ms": statistics.median(built["buildTimeMs"] for built in builds[1:]),
+            }
+        return found
+    finally:
+        bench.close()
+
+
+def _near(at_ms: float, built: dict[str, Any]) -> bool:
+    """Whether a moment belongs to a commit: from its build's beginning to a second after its end."""
+    end_ms = built["timestampMs"]
+    return bool(end_ms - built["buildTimeMs"] - 50 <= at_ms <= end_ms + 1000)
+
+
+def main() -> None:
+    """Run what the arguments ask for, print it, and write it to build/realtime.json."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--rate", type=int, default=50_000)
+    parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--segment-rows", type=int, default=500_000)
+    parser.add_argument("--only", choices=("throughput", "freshness"))
+    parser.add_argument("--produce", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.produce is not None:
+        _produce_steadily(arguments.produce, arguments.rate, arguments.seconds)
+        return
+    results: dict[str, float] = {}
+    if arguments.only != "freshness":
+        results |= throughput(arguments.rows)
+    if arguments.only != "throughput":
+        for pauseless in (False, True):
+            found = freshness(arguments.rate, arguments.seconds, arguments.segment_rows, pauseless=pauseless)
+            results |= {f"{'pauseless_' if pauseless else ''}{name}": value for name, value in found.items()}
+    for name, value in results.items():
+        print(f"{name:<32} {value:>14,.1f}")
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    RESULTS.write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()

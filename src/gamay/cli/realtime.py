@@ -1,0 +1,116 @@
+"""`gamay admin realtime`: how the consumption of streams goes, and what one can do about it."""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from gamay.cli.output import print_answer
+
+app = typer.Typer(help="Look after tables that consume streams.", no_args_is_help=True)
+
+Controller = Annotated[str, typer.Option(help="The controller to talk to.")]
+_LOCAL = "http://localhost:9000"
+_ERRORS_SHOWN = 5
+
+
+def _client(url: str) -> Any:
+    from gamay.client.controller import ControllerClient
+
+    return ControllerClient(url)
+
+
+@app.command("status")
+def status(
+    table: str,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all that is known, as JSON.")] = False,
+    controller: Controller = _LOCAL,
+) -> None:
+    """Show offsets, lag, rates, memory, builds and errors of each consuming segment and replica."""
+    found = _client(controller).realtime_status(table)
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    _print_segments(found)
+    _print_servers(found["servers"])
+    if found["serversFailingToRespond"]:
+        typer.echo(f"No answer from: {', '.join(found['serversFailingToRespond'])}")
+
+
+def _print_segments(found: Mapping[str, Any]) -> None:
+    rows = [
+        (
+            segment["segmentName"],
+            server,
+            replica["state"],
+            replica["startOffset"],
+            replica["currentOffset"],
+            replica["recordsLag"],
+            replica["numRows"],
+            replica["rowsPerSecond"],
+            replica["memoryBytes"],
+            replica["messagesDropped"],
+        )
+        for segment in found["consumingSegments"]
+        for server, replica in segment["replicas"].items()
+    ]
+    names = ("segment", "server", "state", "start", "offset", "lag", "rows", "rows/s", "memory", "dropped")
+    types = ("STRING", "STRING", "STRING", "STRING", "STRING", "LONG", "LONG", "DOUBLE", "LONG", "LONG")
+    print_answer(names, types, rows)
+    alone = [segment["segmentName"] for segment in found["consumingSegments"] if not segment["replicas"]]
+    if alone:
+        typer.echo(f"No server consumes: {', '.join(alone)}")
+    done = found["completedSegments"]
+    typer.echo(
+        f"{done['number']} completed segments, of {done['meanRows']} rows and {done['meanSizeBytes']} bytes on average"
+    )
+
+
+def _print_servers(servers: Mapping[str, Any]) -> None:
+    for server, known in servers.items():
+        builds = known["builds"]
+        mean_ms = round(sum(built["buildTimeMs"] for built in builds) / len(builds)) if builds else None
+        built = f"{len(builds)} segments built lately in {mean_ms} ms on average" if builds else "no segment built lately"
+        dead = ", ".join(f"{number} {kind}" for kind, number in known["deadLetters"].items() if number) or "none"
+        typer.echo(f"{server}: {built}; permanent errors: {known['numPermanentErrors']}; dead letters: {dead}")
+        for error in known["errors"][-_ERRORS_SHOWN:]:
+            kind = "permanent" if error["permanent"] else "temporary"
+            typer.echo(f"  {error['segment']}, {kind}: {error['reason']}")
+
+
+@app.command("dead-letters")
+def dead_letters(
+    table: str,
+    limit: Annotated[int, typer.Option(help="How many to show, the last ones.")] = 100,
+    controller: Controller = _LOCAL,
+) -> None:
+    """List messages that are no rows of the table, and offsets that the stream had lost: one JSON object a line."""
+    for entry in _client(controller).dead_letters(table, limit):
+        typer.echo(json.dumps(entry))
+
+
+@app.command("pause")
+def pause(
+    table: str,
+    comment: Annotated[str | None, typer.Option(help="Shown in the pause status.")] = None,
+    controller: Controller = _LOCAL,
+) -> None:
+    """Commit what is consumed, and stop consuming."""
+    typer.echo(json.dumps(_client(controller).pause_consumption(table, comment)))
+
+
+@app.command("resume")
+def resume(
+    table: str,
+    consume_from: Annotated[str | None, typer.Option(help="lastConsumed, smallest or largest.")] = None,
+    controller: Controller = _LOCAL,
+) -> None:
+    """Go on consuming."""
+    typer.echo(json.dumps(_client(controller).resume_consumption(table, consume_from)))
+
+
+@app.command("force-commit")
+def force_commit(table: str, controller: Controller = _LOCAL) -> None:
+    """Commit all consuming segments with what they have."""
+    typer.echo(_client(controller).force_commit(table))

@@ -1,0 +1,37 @@
+"""The completion of segments between a server and a controller of one process: by method calls."""
+
+import shutil
+from pathlib import Path
+
+from gamay.base.errors import GamayError
+from gamay.cluster.completion import Call, CompletionRequest, CompletionResponse, Status
+from gamay.embedded.controller_role import ControllerRole
+
+_FAILED = CompletionResponse(Status.FAILED)
+
+
+class LocalCompletion:
+    """A `CompletionClient` of the controller beside the server."""
+
+    def __init__(self, controller: ControllerRole) -> None:
+        self._controller = controller
+
+    def ask(
+        self, call: Call, request: CompletionRequest, file: Path | None = None, controller_url: str | None = None
+    ) -> CompletionResponse:
+        """Return the answer. Files are given to the controller as over a network: it gets copies of its own."""
+        realtime = self._controller.realtime
+        if file is None:
+            return realtime.completion.ask(call, request)
+        try:
+            with self._controller.uploads.scratch(f"take in segment '{request.segment}'") as scratch:
+                copy = Path(shutil.copy2(file, scratch / file.name))
+                if call is Call.COMMIT_END_WITH_METADATA:
+                    return realtime.commit_end(request, copy, scratch)
+                return (
+                    realtime.upload(request, copy, scratch)
+                    if call is Call.UPLOAD
+                    else realtime.commit(request, copy, scratch)
+                )
+        except (GamayError, OSError):
+            return _FAILED
