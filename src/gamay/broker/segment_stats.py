@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, cast
 
-from gamay.cluster.column_stats import decode_columns
+from gamay.cluster.column_stats import decode_bounds
 from gamay.cluster.znrecord import ZNRecord
 from gamay.query.prune import ColumnRange, SegmentRecordStats
 
@@ -31,8 +31,8 @@ def facts_of(name: str, document: ZNRecord, new_ms: int) -> SegmentFacts:
     num_docs = int(fields.get("segment.total.docs", -1))
     columns = {
         # The cluster's Partitioning has the fields of the engine's PartitionInfo, which the cluster must not know.
-        column: ColumnRange(summary.minimum, summary.maximum, cast(Any, summary.partition))
-        for column, summary in decode_columns(fields.get("gamay.segment.columns", "")).items()
+        column: ColumnRange(minimum, maximum, cast(Any, partition))
+        for column, (minimum, maximum, partition) in decode_bounds(fields.get("gamay.segment.columns", "")).items()
     }
     # what a record does not tell is unknown and never prunes
     stats = SegmentRecordStats(name, num_docs if num_docs >= 0 else None, columns)

@@ -7,7 +7,7 @@ would not fit the record: what is unknown never prunes.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -27,7 +27,8 @@ class Partitioning:
     function_config: Mapping[str, str]
 
 
-class ColumnSummary(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ColumnSummary:
     """One column: bounds are true bounds in the type's Python form, None when unknown."""
 
     data_type: DataType
@@ -51,11 +52,25 @@ def encode_columns(columns: Mapping[str, ColumnSummary]) -> str:
     return orjson.dumps({name: orjson.Fragment(entry) for name, entry in entries.items()}).decode()
 
 
-def decode_columns(text: str) -> dict[str, ColumnSummary]:
-    """Return the columns that a record describes; none when the text is empty."""
+def decode_bounds(text: str) -> dict[str, tuple[ExactValue, ExactValue, Partitioning | None]]:
+    """Return the minimum, the maximum and the partitioning of each column that a record describes.
+
+    A broker that starts needs no more, but of hundreds of thousands of segments.
+    """
     if not text:
         return {}
-    return {name: _from_json(entry) for name, entry in orjson.loads(text).items()}
+    bounds = {}
+    for name, entry in orjson.loads(text).items():
+        minimum, maximum, partition = entry[2], entry[3], entry[7]
+        data_type, is_plain = _TYPES[entry[0]]
+        if not is_plain:
+            minimum, maximum = value_from_json(minimum, data_type), value_from_json(maximum, data_type)
+        bounds[name] = (minimum, maximum, None if partition is None else _partitioning(partition))
+    return bounds
+
+
+def _partitioning(entry: list[Any]) -> Partitioning:
+    return Partitioning(entry[0], entry[1], tuple(entry[2]), entry[3])
 
 
 def _to_json(column: ColumnSummary) -> list[Any]:
@@ -71,17 +86,6 @@ def _to_json(column: ColumnSummary) -> list[Any]:
         partition
         and [partition.function_name, partition.num_partitions, partition.partitions, dict(partition.function_config)],
     ]
-
-
-def _from_json(entry: list[Any]) -> ColumnSummary:
-    # A broker that starts reads hundreds of thousands of these.
-    type_name, cardinality, minimum, maximum, is_sorted, num_values, num_nulls, partition = entry
-    data_type, is_plain = _TYPES[type_name]
-    if not is_plain:
-        minimum, maximum = value_from_json(minimum, data_type), value_from_json(maximum, data_type)
-    if partition is not None:
-        partition = Partitioning(partition[0], partition[1], tuple(partition[2]), partition[3])
-    return ColumnSummary(data_type, cardinality, minimum, maximum, is_sorted, num_values, num_nulls, partition)
 
 
 # by name: the type, and whether its values are in JSON what they are

@@ -7,8 +7,7 @@ created them. The conformance suite in `tests/cluster` is the definition of what
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gamay.base.errors import ConflictError, GamayError, InvalidConfigError
 
@@ -35,8 +34,7 @@ class StoreUnavailableError(GamayError):
     http_status = 503
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """What a node held at one moment.
 
     version: number of times that the value was set since the node was created, from 0.

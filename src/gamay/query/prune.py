@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -25,8 +25,7 @@ Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 Counts: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnRange:
+class ColumnRange(NamedTuple):
     """What a segment's record says of one column: true bounds in the type's Python form (None: unknown), and partitions."""
 
     minimum: LiteralValue
