@@ -124,3 +124,23 @@ def test_stopped_replicas_and_lost_rows_are_repaired_and_listed(table, monkeypat
              "foundTimeMs": table.clock.now_ms()}
         ]
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("key", "value"), [("offsetThreshold", "50"), ("timeThresholdSeconds", "60")])
+def test_a_table_that_lags_too_far_jumps_to_the_end_if_it_wants_to(
+    realtime, monkeypatch: pytest.MonkeyPatch, key: str, value: str
+) -> None:
+    from gamay.ingest.stream.log.plugin import LogMetadata
+    from gamay.ingest.stream.offsets import IntegerOffset, OffsetKind
+
+    realtime.topic(1)
+    reset = "realtime.segment.offsetAutoReset."
+    realtime.create(**{f"{reset}enable": "true", f"{reset}{key}": value})
+    ends = {OffsetKind.PERIOD: 150}
+    monkeypatch.setattr(LogMetadata, "latest_offset", lambda self, partition: IntegerOffset(200))
+    monkeypatch.setattr(LogMetadata, "offset", lambda self, partition, criteria: IntegerOffset(ends.get(criteria.kind, 0)))
+    realtime.commit(realtime.consuming(), 100, 10)
+    record = realtime.records()[realtime.consuming()]
+    assert (record.start_offset, record.lost_offsets) == ("200", "100,200")
+    realtime.commit(realtime.consuming(), 210, 10)
+    assert realtime.records()[realtime.consuming()].start_offset == "210"

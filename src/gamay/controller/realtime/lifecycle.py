@@ -16,6 +16,7 @@ makes sure that no late commit passes 1; only then another segment takes its pla
 
 import logging
 from collections.abc import Callable, Collection, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import orjson
@@ -30,6 +31,7 @@ from gamay.controller.realtime.placement import segments_per_server
 from gamay.controller.realtime.streams import TableStreams
 from gamay.controller.realtime.thresholds import CommittedSize, row_limit
 from gamay.ingest.stream.config import StreamConfig, stream_configs
+from gamay.ingest.stream.offsets import OffsetCriteria, OffsetKind
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import raw_table_name
 
@@ -253,12 +255,41 @@ class SegmentLifecycle:
             # Rows come in nevertheless: better fewer replicas, or untagged ones, than none.
             _log.warning("%s; segment %s stays where %s was", error, successor, done)
             servers = sorted(ideal.states[str(done)])
-        record = self.new_record(config, successor, start_offset, len(servers), latest_segments(ideal).keys())
+        start, lost = self._start_of_successor(config, successor, start_offset)
+        record = self.new_record(config, successor, start, len(servers), latest_segments(ideal).keys(), lost)
         try:
             self.context.registry.create_segment(config.typed_name, record)
         except ConflictError:
             _log.info("segment %s was created by an earlier attempt", successor)
         return servers
+
+    def _start_of_successor(self, config: TableConfig, successor: LlcName, end_offset: str) -> tuple[str, str]:
+        """Return where a successor begins, and what that leaves out: nothing, unless the table is to jump when it lags."""
+        reset = _topic(stream_configs(config), successor.partition).offset_auto_reset
+        if reset is None:
+            return end_offset, ""
+        try:
+            with closing(self.context.open_streams(config)) as streams:
+                latest = streams.latest_offset(successor.partition)
+                is_behind = False
+                if reset.time_threshold_s is not None:
+                    recent = streams.offset(
+                        successor.partition, OffsetCriteria(OffsetKind.PERIOD, 1000 * reset.time_threshold_s)
+                    )
+                    is_behind = bool(
+                        streams.order(successor.partition, end_offset) < streams.order(successor.partition, recent)
+                    )
+                if reset.offset_threshold is not None and end_offset.isdecimal() and latest.isdecimal():
+                    is_behind = is_behind or int(latest) - int(end_offset) > reset.offset_threshold
+        except GamayError as error:
+            _log.warning("segment %s begins where its predecessor ended, the stream does not answer: %s", successor, error)
+            return end_offset, ""
+        if not is_behind:
+            return end_offset, ""
+        _log.error(
+            "segment %s skips the offsets from %s to %s: the table lags too far behind", successor, end_offset, latest
+        )
+        return latest, f"{end_offset},{latest}"
 
     def _segments_per_server(self, config: TableConfig, partitions: Collection[int]) -> int:
         try:

@@ -4,7 +4,6 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from gamay.base.errors import GamayError
@@ -26,6 +25,7 @@ from gamay.model.table_name import TableType, raw_table_name, table_type_of, typ
 
 _log = logging.getLogger(__name__)
 
+_STOP_S = 5.0
 _STALE_UPLOAD_MS = 3_600_000
 _ASIDE_MS = 24 * 3_600_000
 
@@ -63,9 +63,7 @@ class RealtimeManager:
         """Begin to complete segments, and finish at once what another controller may have left."""
         self.completion.resign()
         self._leads.set()
-        self._takeover = threading.Thread(
-            target=partial(self.validate_all, guard_ms=0), name="realtime-takeover", daemon=True
-        )
+        self._takeover = threading.Thread(target=self._take_over, name="realtime-takeover", daemon=True)
         self._takeover.start()
 
     def resign(self) -> None:
@@ -77,8 +75,16 @@ class RealtimeManager:
         """End what runs in the background; `sleep` must have begun to return True."""
         self.resign()
         if self._takeover is not None:
-            self._takeover.join()
+            self._takeover.join(_STOP_S)
         self.consumption.stop()
+
+    def _take_over(self) -> None:
+        try:
+            self.validate_all(guard_ms=0)
+        except Exception:
+            # A stream may take its time to answer; what it says after the store was closed is nobody's concern.
+            if self._leads.is_set():
+                raise
 
     # repair
 
