@@ -14,7 +14,9 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.metrics import CONTENT_TYPE, exposition
 from gamay.broker.legacy import answer_pql, pql_text, refused_pql
+from gamay.broker.metrics import measure_routes
 from gamay.broker.query_checks import fingerprint, syntax_report
 from gamay.broker.query_endpoint import (
     ERROR_CODE_HEADER,
@@ -69,6 +71,7 @@ class BrokerApp:
             Route("/health", self.health),
             Route("/health/readiness", self.health),
             Route("/health/liveness", self.liveness),
+            Route("/metrics", self.metrics),
             Route("/debug/routingTable/sql", self.routing_table_of_query),
             Route("/debug/routingTable/{table}", self.routing_table),
             Route("/debug/routingTableWithOptionalSegments/sql", self.routing_table_of_query),
@@ -148,6 +151,11 @@ class BrokerApp:
         if self._is_ready():
             return PlainTextResponse("OK")
         return PlainTextResponse("Broker is not ready, status: STARTING", status_code=503)
+
+    async def metrics(self, _: Request) -> Response:
+        """Tell what the broker measures, in the format of Prometheus."""
+        routes = partial(measure_routes, self._runner.routing.routes, self._runner.now_ms)
+        return Response(exposition([self._runner.counters.measure, routes]), media_type=CONTENT_TYPE)
 
     async def routing_table(self, request: Request) -> Response:
         """Show which server would be asked for which segments."""

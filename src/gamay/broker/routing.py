@@ -111,6 +111,10 @@ class RoutingTables:
         """Return the routes of the table that a query names, raw or typed, in any case; OFFLINE first."""
         return self._snapshot.find(name)
 
+    def routes(self) -> list[TableRoute]:
+        """Return the routes of all tables."""
+        return list(self._snapshot.routes.values())
+
     def table_names(self) -> list[str]:
         """Return the raw names of all tables."""
         return sorted({raw_table_name(table) for table in self._snapshot.routes})

@@ -15,6 +15,7 @@ from gamay.broker.gather import Gatherer, Result
 from gamay.broker.hybrid import halves
 from gamay.broker.limits import NO_LIMITS, QueryLimits, check_sizes, sizes_of
 from gamay.broker.literals import literal_row
+from gamay.broker.metrics import QueryCounters
 from gamay.broker.options import DEFAULT_TIMEOUT_MS, is_on, timeout_ms
 from gamay.broker.query_log import QueryLog
 from gamay.broker.quota import Quotas
@@ -132,6 +133,7 @@ class QueryRunner:
         self.broker_id = broker_id
         self.routing = routing
         self.running = RunningQueries()
+        self.counters = QueryCounters()
         self.limits = QueryLimits(memory or ProcessBudget.of_machine())
         self.quotas = Quotas()
         self._query_log = QueryLog(slow_ms)
@@ -146,6 +148,10 @@ class QueryRunner:
     def is_remote(self) -> bool:
         """Whether servers are in other processes; `fetch` asks them without keeping a thread."""
         return self._gatherer.remote is not None
+
+    def now_ms(self) -> int:
+        """Return the time of this broker's clock."""
+        return self._clock.now_ms()
 
     def close(self) -> None:
         """End the threads and connections by which servers are asked."""
@@ -211,6 +217,7 @@ class QueryRunner:
             pending.plan.took_ns = self._clock.thread_cpu_ns() - begun_ns
         ended_s = self._clock.monotonic_s()
         response.time_used_ms = round((ended_s - pending.started_s) * 1000)
+        self.counters.count(pending.routes[0].table if pending.routes else None, response)
         # a client that did not wait for the query to end has been told already
         was_told = pending.failure is not None and response is not pending.failure
         if response.time_used_ms >= self._query_log.from_ms and not was_told:

@@ -13,10 +13,12 @@ from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from gamay.base.errors import NotFoundError
+from gamay.base.metrics import CONTENT_TYPE, exposition
 from gamay.cluster.access import EVERYBODY, AccessControl
 from gamay.cluster.guarded import AsgiApp, Guarded
 from gamay.server.describe import describe_segment
 from gamay.server.instance import ServerInstance
+from gamay.server.metrics import measure_server
 
 DEAD_LETTERS_SHOWN = 100
 
@@ -35,6 +37,7 @@ class ServerApp:
             Route("/health", self.readiness),
             Route("/health/readiness", self.readiness),
             Route("/health/liveness", self.liveness),
+            Route("/metrics", self.metrics),
             Route("/tables", self.tables),
             Route("/tables/{table}/segments", self.segments),
             Route("/tables/{table}/segments/crc", self.crcs),
@@ -61,6 +64,10 @@ class ServerApp:
         if self._is_ready() or request.query_params.get("checkType") == "liveness":
             return PlainTextResponse("OK")
         return PlainTextResponse("Server is not ready, status: STARTING", status_code=503)
+
+    async def metrics(self, _: Request) -> Response:
+        """Tell what the server measures, in the format of Prometheus."""
+        return Response(exposition([lambda: measure_server(self._instance)]), media_type=CONTENT_TYPE)
 
     async def tables(self, _: Request) -> Response:
         """List the tables with loaded segments."""

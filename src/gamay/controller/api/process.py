@@ -3,12 +3,15 @@
 import platform
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter
 from starlette.responses import PlainTextResponse, Response
 
+from gamay.base.metrics import CONTENT_TYPE, exposition
 from gamay.controller.api.services import VERSION, Services
+from gamay.controller.metrics import measure_controller
 
 
 def process_router(services: Services) -> APIRouter:
@@ -48,5 +51,10 @@ def process_router(services: Services) -> APIRouter:
             },
             "pinotConfig": dict(services.context.registry.cluster_config()),
         }
+
+    @router.get("/metrics", summary="Tell what the controller measures, in the format of Prometheus")
+    def metrics() -> Response:
+        measure = partial(measure_controller, services.context, services.tables)
+        return Response(exposition([measure]), media_type=CONTENT_TYPE)
 
     return router

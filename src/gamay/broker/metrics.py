@@ -1,0 +1,102 @@
+"""What a broker measures."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from gamay.base.errors import ErrorCode
+from gamay.base.metrics import Kind, Measured
+from gamay.broker.route import TableRoute
+from gamay.model.table_name import raw_table_name
+from gamay.query.response import BrokerResponse
+
+_NO_TABLE = "none"
+_REJECTED = frozenset({ErrorCode.SERVER_OUT_OF_CAPACITY.code, ErrorCode.QUERY_SCHEDULING_TIMEOUT.code})
+_SEND_FAILED = ErrorCode.BROKER_REQUEST_SEND.code
+_NO_ANSWER = ErrorCode.SERVER_NOT_RESPONDING.code
+_TOO_MANY = ErrorCode.TOO_MANY_REQUESTS.code
+_UNAVAILABLE = ErrorCode.SEGMENTS_UNAVAILABLE.code
+
+# name of the counter, and what it is, by the field that counts
+_COUNTERS = {
+    "queries": ("queries", "Queries"),
+    "query_total_time_ms": ("queryTotalTimeMs", "Milliseconds that queries took in all"),
+    "documents_scanned": ("documentsScanned", "Rows that matched the filters"),
+    "entries_scanned_in_filter": ("entriesScannedInFilter", "Values that filters read"),
+    "entries_scanned_post_filter": ("entriesScannedPostFilter", "Values that were read of matching rows"),
+    "query_exceptions": ("queryExceptions", "Queries with an error, or an answer that is not whole"),
+    "query_rejected_exceptions": ("queryRejectedExceptions", "Queries for which there was no room"),
+    "query_quota_exceeded": ("queryQuotaExceeded", "Queries above a quota"),
+    "request_send_exceptions": ("requestSendExceptions", "Queries that could not be sent to a server"),
+    "response_fetch_exceptions": ("responseFetchExceptions", "Queries that a server did not answer"),
+    "no_server_found_exceptions": ("noServerFoundExceptions", "Queries that missed segments which no server has"),
+}
+
+
+@dataclass(slots=True)
+class _Counts:
+    """Of one table."""
+
+    queries: int = 0
+    query_total_time_ms: int = 0
+    documents_scanned: int = 0
+    entries_scanned_in_filter: int = 0
+    entries_scanned_post_filter: int = 0
+    query_exceptions: int = 0
+    query_rejected_exceptions: int = 0
+    query_quota_exceeded: int = 0
+    request_send_exceptions: int = 0
+    response_fetch_exceptions: int = 0
+    no_server_found_exceptions: int = 0
+
+
+class QueryCounters:
+    """Counts queries by table. Two threads that count at once may lose one: metrics are not accounts."""
+
+    def __init__(self) -> None:
+        self._tables: dict[str, _Counts] = {}
+
+    def count(self, table: str | None, response: BrokerResponse) -> None:
+        """Count one answered query. table: typed name, None for a query that has none, or an unknown one."""
+        counts = self._tables.get(table or _NO_TABLE)
+        if counts is None:
+            counts = self._tables[table or _NO_TABLE] = _Counts()
+        stats = response.stats
+        counts.queries += 1
+        counts.query_total_time_ms += response.time_used_ms
+        counts.documents_scanned += stats.num_docs_scanned
+        counts.entries_scanned_in_filter += stats.num_entries_scanned_in_filter
+        counts.entries_scanned_post_filter += stats.num_entries_scanned_post_filter
+        if response.exceptions:
+            _count_errors(counts, {code for code, _ in response.exceptions})
+
+    def measure(self) -> Iterator[Measured]:
+        """Yield the counters."""
+        by_field: dict[str, dict[str, int]] = {}
+        for table, counts in list(self._tables.items()):
+            raw = _NO_TABLE if table == _NO_TABLE else raw_table_name(table)
+            for field in _COUNTERS:
+                found = by_field.setdefault(field, {})
+                found[raw] = found.get(raw, 0) + getattr(counts, field)
+        for field, tables in by_field.items():
+            name, text = _COUNTERS[field]
+            for table, value in tables.items():
+                yield Measured(f"pinot_broker_{name}", value, text, {"table": table}, Kind.COUNTER)
+
+
+def _count_errors(counts: _Counts, codes: set[int]) -> None:
+    counts.query_exceptions += 1
+    counts.query_rejected_exceptions += not codes.isdisjoint(_REJECTED)
+    counts.query_quota_exceeded += _TOO_MANY in codes
+    counts.request_send_exceptions += _SEND_FAILED in codes
+    counts.response_fetch_exceptions += _NO_ANSWER in codes
+    counts.no_server_found_exceptions += _UNAVAILABLE in codes
+
+
+def measure_routes(routes: Callable[[], list[TableRoute]], now_ms: Callable[[], int]) -> Iterator[Measured]:
+    """Yield what the routes of all tables tell."""
+    now = now_ms()
+    for route in routes():
+        labels = {"table": route.table}
+        gone = sum(missed_ms <= now for _, missed_ms in route.unavailable)
+        yield Measured("pinot_broker_unavailableSegments", gone, "Segments that no server can answer for", labels)
+        yield Measured("pinot_broker_routedSegments", len(route.segments), "Segments that queries may read", labels)
