@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -50,6 +51,7 @@ class Hosted:
         self.id = name
         self.tables: dict[str, TableData] = {}
         self._layout = TableLayout(schema, config)
+        self.upserts = SimpleNamespace(of=lambda table, layout: None)
 
     def table(self, table: str) -> TableData | None:
         return self.tables.get(table)

@@ -231,6 +231,8 @@ class BrokerProcess(RoleProcess):
 
     def _begin(self) -> None:
         self._routing.start()
+        if self.settings.warm_up:  # it answers meanwhile: most queries need no kernel of a broker
+            Warming(of_broker=True).start()
 
     def _is_of_use(self) -> bool:
         return True  # without ZooKeeper a broker goes on with the routes it has

@@ -9,9 +9,13 @@ _log = logging.getLogger(__name__)
 
 
 class Warming:
-    """Compiles kernels, or loads those compiled before, on a thread that nobody has to wait for."""
+    """Compiles kernels, or loads those compiled before, on a thread that nobody has to wait for.
 
-    def __init__(self) -> None:
+    of_broker: also those that merge what servers in other processes found.
+    """
+
+    def __init__(self, *, of_broker: bool = False) -> None:
+        self._of_broker = of_broker
         self._done = threading.Event()
 
     @property
@@ -35,7 +39,7 @@ class Warming:
         from gamay.server.warmup import warm_up
 
         try:
-            seconds = warm_up(threads=1)
+            seconds = warm_up(threads=1, over_wire=self._of_broker)
         except Exception:  # noqa: BLE001 - queries compile what they need, so without this they are slow at first, not broken
             _log.exception("kernels could not be compiled ahead of the first queries")
         else:

@@ -19,11 +19,12 @@ from gamay.ingest.stream.plugins import open_decoder
 from gamay.ingest.stream.spi import MessageBatch
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
-from gamay.query.bind import bind
+from gamay.query.bind import BoundQuery, bind
 from gamay.query.deadline import Deadline
-from gamay.query.execute import execute
+from gamay.query.execute import ServerResult, execute
 from gamay.query.pool import WorkPool
 from gamay.query.reduce import reduce
+from gamay.query.wire.result import encode_result, receive
 from gamay.segment.builder import SegmentBuilder
 from gamay.segment.mutable.segment import MutableSegment
 from gamay.segment.reader import ImmutableSegment, open_segment
@@ -90,8 +91,12 @@ _QUERIES = (
 )
 
 
-def warm_up(threads: int = 2, clock: Clock = SYSTEM_CLOCK) -> float:
-    """Run every warm-up query once; return the seconds that it took."""
+def warm_up(threads: int = 2, clock: Clock = SYSTEM_CLOCK, *, over_wire: bool = False) -> float:
+    """Run every warm-up query once; return the seconds that it took.
+
+    over_wire: merge what comes from two servers in other processes, as a broker does: such arrays cannot be written to, and
+    kernels are compiled for them anew.
+    """
     started_s = clock.monotonic_s()
     schema = Schema.from_json(_SCHEMA).value
     config = TableConfig.from_json(_CONFIG).value
@@ -108,7 +113,9 @@ def warm_up(threads: int = 2, clock: Clock = SYSTEM_CLOCK) -> float:
             segments: list[Segment] = [*sealed, consuming.view()]
             for sql in _QUERIES:
                 bound = bind(parse_query(sql), schema)
-                reduce(bound, [execute(bound, segments, pool, Deadline.after_ms(_LIMIT_MS, clock))])
+                parts = [[segment] for segment in segments] if over_wire else [segments]
+                found = [execute(bound, part, pool, Deadline.after_ms(_LIMIT_MS, clock)) for part in parts]
+                reduce(bound, [_sent(bound, result, clock) for result in found] if over_wire else found)
         finally:
             for segment in sealed:
                 segment.close()
@@ -124,6 +131,11 @@ def _decode(rows: pa.RecordBatch) -> None:
     )
     keys = {"streamType": "log", "stream.log.topic.name": "warmup", "stream.log.decoder.class.name": "JSONMessageDecoder"}
     open_decoder(StreamConfig.parse(keys)).decode(messages)
+
+
+def _sent(bound: BoundQuery, result: ServerResult, clock: Clock) -> ServerResult:
+    """Return a result as it comes from another process."""
+    return receive([memoryview(bytearray(buffer)) for buffer in encode_result(bound, result, ())]).result(bound, clock)
 
 
 def _rows(schema: Schema) -> pa.RecordBatch:
