@@ -7,6 +7,7 @@ from collections.abc import Callable
 from gamay.base.errors import GamayError
 from gamay.cluster.records import CONSUMING, ONLINE
 from gamay.cluster.registry import Registry
+from gamay.model.table_name import TableType, table_type_of
 from gamay.server.consuming.manager import ConsumerManager
 from gamay.server.rebuild import TableLayout
 from gamay.server.table import TableData
@@ -79,6 +80,8 @@ class ConsumingTransitions:
 
     def apply(self, table: str) -> None:
         """Bring the consumers of a typed table in line with its ideal state."""
+        if table_type_of(table) is not TableType.REALTIME:
+            return
         ideal = self._registry.get_ideal_state(table)
         states = ideal.segments_of(self._server) if ideal is not None and ideal.enabled else {}
         consumers = self._manager.consumers(table)
@@ -89,28 +92,33 @@ class ConsumingTransitions:
                 self._manager.stop(data, segment)
             elif states[segment] == ONLINE:
                 # Before its successor begins: the rows that a consumer has beyond the end are the successor's first ones.
-                self._go_online(data, segment)
+                self._end(data, segment)
         for segment in sorted(started):
-            if states[segment] == CONSUMING:
-                self._begin(data, segment)
+            if states[segment] in (CONSUMING, ONLINE):
+                self._begin(data, segment, states[segment])
         if ideal is None:
             self._manager.forget(table)
         if consumers or CONSUMING in states.values():
             self._report(table)
 
-    def _go_online(self, data: TableData, segment: str) -> None:
+    def _end(self, data: TableData, segment: str) -> None:
         record = self._registry.get_segment(data.name, segment)
         if record is not None and record.end_offset:
-            self._manager.go_online(data, segment, record.end_offset)
+            self._manager.end_at(data, segment, record.end_offset, committed=record.complete)
 
-    def _begin(self, data: TableData, segment: str) -> None:
+    def _begin(self, data: TableData, segment: str, state: str) -> None:
         record = self._registry.get_segment(data.name, segment)
         layout = self._layout_of(data.name)
         if record is None or record.complete or layout is None:
             return  # what is complete is loaded like any other segment
+        if state == ONLINE and not record.end_offset:
+            return
         try:
             self._manager.start(data, record, layout)
         except (GamayError, OSError) as error:
             self._failed(data.name, segment, error)
         else:
             self._begun(data.name, segment)
+            if state == ONLINE:
+                # without pauses: who built it has gone, so whoever has its rows again commits it
+                self._end(data, segment)

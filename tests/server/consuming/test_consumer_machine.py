@@ -117,13 +117,30 @@ def test_without_pauses_the_commit_starts_before_the_build() -> None:
     consumer = committing(pauseless=True)
     assert consumer.next(CREATED_MS) == m.StartCommit()
     consumer.commit_started(Status.COMMIT_CONTINUE, CREATED_MS)
-    consumer.go_online(100, CREATED_MS)  # the cluster goes on while this replica builds
+    consumer.decide_end(100, CREATED_MS)  # the cluster goes on while this replica builds
     assert consumer.next(CREATED_MS) == m.Build(126)
     consumer.built()
     assert consumer.next(CREATED_MS) == m.Upload()
     consumer.uploaded(None, CREATED_MS)
-    assert consumer.next(CREATED_MS) == m.Serve()  # it was not uploaded here, but what was built is good
+    assert consumer.next(CREATED_MS) == m.Wait(CREATED_MS + MAX_HOLD_MS)  # nobody else has to have what was built
+    consumer.go_online(100, CREATED_MS)
+    assert consumer.next(CREATED_MS) == m.Serve()
     assert consumer.next(CREATED_MS) == m.Leave(download=False)
+
+
+def test_an_end_that_others_decided() -> None:
+    behind = started(pauseless=True)
+    behind.consumed(40, 40, CREATED_MS)
+    behind.decide_end(60, CREATED_MS)
+    assert behind.next(CREATED_MS) == m.Consume(None, 60, None)
+    behind.consumed(60, 20, CREATED_MS)
+    assert behind.next(CREATED_MS) == m.ReportConsumed(None)
+    ahead = started(pauseless=True)
+    ahead.consumed(70, 70, CREATED_MS)
+    ahead.decide_end(60, CREATED_MS)
+    assert ahead.next(CREATED_MS) == m.Wait(None)
+    ahead.go_online(60, CREATED_MS)
+    assert ahead.next(CREATED_MS) == m.Leave(download=True)
 
 
 def test_what_was_built_is_used_when_it_is_elected_again() -> None:

@@ -201,10 +201,11 @@ class SegmentConsumer:
         """Commit soon what there is."""
         self._command(self._machine.force_commit)
 
-    def go_online(self, end_offset: str) -> bool:
-        """The segment was committed with the rows before this offset; return whether this consumer has others, too."""
+    def end_at(self, end_offset: str, *, committed: bool) -> bool:
+        """The segment has the rows before this offset, and is committed or will be; return whether there are others here."""
         end = self._factory.parse_offset(end_offset)
-        self._command(lambda: self._machine.go_online(end, self._clock.now_ms()))
+        tell = self._machine.go_online if committed else self._machine.decide_end
+        self._command(lambda: tell(end, self._clock.now_ms()))
         return end < self._machine.offset
 
     def stop(self) -> None:

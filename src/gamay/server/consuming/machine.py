@@ -335,6 +335,21 @@ class ConsumerMachine:
         """End the segment with what it has; nothing happens once it is ending."""
         self._forced = True
 
+    def decide_end(self, end: Offset, now_ms: int) -> None:
+        """The segment will have the rows up to `end`, and is not committed yet: reach it, and ask again who commits.
+
+        So it is without pauses, when the successor consumes already; tell it again after every change of the record.
+        """
+        if self.online or self.state.is_final or (self.state is ConsumerState.COMMITTING and self.offset == end):
+            return
+        if end < self.offset:
+            self.state = ConsumerState.DISCARDED
+        elif self._is_before(end):
+            self.state = ConsumerState.CATCHING_UP
+            self._target, self._next_ms = end, now_ms
+        elif self.state is not ConsumerState.HOLDING:
+            self._hold(now_ms)
+
     def go_online(self, end: Offset, now_ms: int) -> None:
         """The segment was committed up to `end`: keep what is here if it is the same, else make it so or fetch it."""
         if self.online:
@@ -343,7 +358,7 @@ class ConsumerMachine:
         self._target, self._next_ms = end, now_ms
         if self.state in (ConsumerState.COMMITTED, ConsumerState.RETAINED) and self.offset != end:
             self.state = ConsumerState.DISCARDED
-        # without pauses the segment is ONLINE for the cluster while this replica still builds and uploads it
+        # without pauses the answer to what this replica does just now may still come
         elif not self.state.is_final and not (self._pauseless and self.state is ConsumerState.COMMITTING):
             self._settle(now_ms)
 

@@ -86,11 +86,11 @@ class ConsumerManager:
         if consumer is not None:
             consumer.stop()
 
-    def go_online(self, data: TableData, segment: str, end_offset: str) -> None:
-        """A segment was committed with the rows before an offset; a consumer that has more of them shows none any more."""
+    def end_at(self, data: TableData, segment: str, end_offset: str, *, committed: bool) -> None:
+        """A segment has the rows before an offset; a consumer that has more of them shows none any more."""
         with self._lock:
             consumer = self._consumers.get(data.name, {}).get(segment)
-        if consumer is not None and consumer.go_online(end_offset):
+        if consumer is not None and consumer.end_at(end_offset, committed=committed):
             data.remove_consuming([segment])
 
     def force_commit(self, table: str, segments: Collection[str]) -> None:
