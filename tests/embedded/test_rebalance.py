@@ -16,9 +16,12 @@ from gamay.base.ids import RANDOM_IDS
 from gamay.broker.routing import RoutingTables
 from gamay.broker.runner import QueryRunner
 from gamay.cluster.embedded_store import EmbeddedStore
+from gamay.cluster.rebalance_steps import StepRules
 from gamay.cluster.records import ONLINE, Instance
 from gamay.cluster.registry import Registry
 from gamay.controller.deep_store import DeepStore
+from gamay.controller.rebalance import _Aim
+from gamay.controller.rebalance_jobs import RebalanceJob
 from gamay.controller.rebalance_options import RebalanceOptions
 from gamay.controller.relocation import SegmentRelocator
 from gamay.controller.retention import RetentionManager
@@ -360,6 +363,30 @@ def test_segments_past_their_retention_are_deleted_and_others_kept(team: Team) -
     assert team.count() == ROWS
     retention.run()
     assert len(team.placed()) == SEGMENTS
+
+
+def test_consuming_segments_that_move_are_committed_first(team: Team) -> None:
+    team.create()
+    asked: list[tuple[str, list[str]]] = []
+
+    class Commits:
+        def begin(self, table: str, segments: Any, batch_size: int, interval_s: int, timeout_s: int) -> str:
+            asked.append((table, list(segments)))
+            return "job"
+
+        def left(self, job_id: str) -> int:
+            return 0
+
+    rebalances = type(team.rebalances)(team.controller.context, team.controller.placement, Commits())
+    states = {"trips_00": {"Server_gone_1": "CONSUMING"}}
+    team.registry.update_ideal_state(TABLE, lambda ideal: ideal.with_segments(states))
+    ideal = team.registry.must_get_ideal_state(TABLE)
+    job = RebalanceJob("j", TABLE, replace(QUICK, force_commit=True), 1, NOW_MS)
+    plan = team.controller.placement.plan(TABLE)
+    target = {**ideal.states, "trips_00": {"Server_s0_8098": "CONSUMING"}}
+    aim = _Aim(plan, target, ideal.states, StepRules(0))
+    rebalances._commit(job, aim, Commits(), threading.Event())
+    assert asked == [(TABLE, ["trips_00"])]
 
 
 @pytest.mark.parametrize(

@@ -8,20 +8,21 @@ replicas are available as at any time; the checker starts the rebalance again.
 
 import logging
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from gamay.base.errors import ConflictError, GamayError, InvalidConfigError, NotFoundError
 from gamay.cluster.instance_partitions import InstancePartitions
 from gamay.cluster.rebalance_steps import States, StepRules, available_min, next_step
-from gamay.cluster.records import ERROR, OFFLINE, Assignment, SegmentRecord
+from gamay.cluster.records import CONSUMING, ERROR, OFFLINE, Assignment, SegmentRecord
 from gamay.cluster.table_target import TablePlan, target_states, tier_of
 from gamay.controller.context import ControllerContext
 from gamay.controller.placement import PlacementManager
 from gamay.controller.rebalance_jobs import RebalanceJob, RebalanceJobs
 from gamay.controller.rebalance_options import RebalanceOptions
-from gamay.controller.rebalance_report import moves_left, moves_summary, progress
+from gamay.controller.rebalance_report import RebalanceResult, moves_left, moves_summary, progress
 
 _log = logging.getLogger(__name__)
 _SHOWN_DESCRIPTION = 4_000
@@ -29,34 +30,6 @@ _SHOWN_DESCRIPTION = 4_000
 
 class _CancelledError(Exception):
     """The rebalance was asked to end."""
-
-
-@dataclass(frozen=True, slots=True)
-class RebalanceResult:
-    """How a rebalance stands. target: None when it could not be worked out."""
-
-    job_id: str
-    status: str
-    description: str
-    partitions: tuple[tuple[str, InstancePartitions], ...] = ()
-    target: States | None = None
-    summary: dict[str, Any] | None = None
-    checks: dict[str, Any] | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the answer of the REST interface."""
-        tiers = {kind: part for kind, part in self.partitions if part.name.endswith(f"__TIER__{kind}")}
-        plain = {kind: part for kind, part in self.partitions if kind not in tiers}
-        return {
-            "jobId": self.job_id,
-            "status": self.status,
-            "description": self.description,
-            "instanceAssignment": {kind: _shown(part) for kind, part in plain.items()} or None,
-            "tierInstanceAssignment": {kind: _shown(part) for kind, part in tiers.items()} or None,
-            "segmentAssignment": self.target,
-            "preChecksResult": self.checks,
-            "rebalanceSummaryResult": self.summary,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +42,24 @@ class _Aim:
     rules: StepRules
 
 
+class Commits(Protocol):
+    """Commits consuming segments at will."""
+
+    def begin(self, table: str, segments: Sequence[str], batch_size: int, interval_s: int, timeout_s: int) -> str:
+        """Have servers commit what they consume; return the id of the job. Raises GamayError."""
+        ...
+
+    def left(self, job_id: str) -> int:
+        """Return how many of a job's segments are not committed yet."""
+        ...
+
+
 class RebalanceManager:
     """The rebalances of all tables; each runs on a thread of its own, one for a table."""
 
-    def __init__(self, context: ControllerContext, placement: PlacementManager) -> None:
+    def __init__(self, context: ControllerContext, placement: PlacementManager, commits: Commits | None = None) -> None:
+        """commits: has consuming segments committed that are to move; None where no streams are consumed."""
+        self._commits = commits
         self._context = context
         self._placement = placement
         self._lock = threading.Lock()
@@ -266,6 +253,8 @@ class RebalanceManager:
     def _run(self, job: RebalanceJob, aim: _Aim, stopped: threading.Event) -> None:
         status, text = "FAILED", ""
         try:
+            if job.options.force_commit and self._commits is not None:
+                self._commit(job, aim, self._commits, stopped)
             aim = self._move(job, aim, stopped)
             status, text = "DONE", "Rebalance succeeded"
         except _CancelledError:
@@ -281,6 +270,25 @@ class RebalanceManager:
                 self._running.pop(job.table, None)
             _log.info("rebalance %s of %s: %s %s", job.id, job.table, status, text)
             self._note(job, status, text, aim)
+
+    def _commit(self, job: RebalanceJob, aim: _Aim, commits: Commits, stopped: threading.Event) -> None:
+        """Have those consuming segments committed that are to move, so that no server consumes their rows again."""
+        moving = sorted(
+            segment
+            for segment, states in aim.seen.items()
+            if CONSUMING in states.values() and aim.target[segment].keys() != states.keys()
+        )
+        if not moving:
+            return
+        options, clock = job.options, self._context.clock
+        interval_s = max(1, options.force_commit_batch_status_check_interval_ms // 1000)
+        timeout_s = max(1, options.force_commit_batch_status_check_timeout_ms // 1000)
+        begun = commits.begin(job.table, moving, options.force_commit_batch_size, interval_s, timeout_s)
+        batches = -(-len(moving) // options.force_commit_batch_size)
+        late_s = clock.monotonic_s() + timeout_s * batches
+        while commits.left(begun) and clock.monotonic_s() < late_s:  # what is not committed in time moves as it is
+            if stopped.wait(options.external_view_check_interval_in_ms / 1000):
+                raise _CancelledError
 
     def _move(self, job: RebalanceJob, aim: _Aim, stopped: threading.Event) -> _Aim:
         """Take step after step until the ideal state is the target."""
@@ -380,10 +388,6 @@ def _on_tier(record: SegmentRecord | None, tier: str) -> SegmentRecord | None:
 
 def _same(left: States, right: States) -> bool:
     return left.keys() == right.keys() and all(dict(left[segment]) == dict(right[segment]) for segment in left)
-
-
-def _shown(partitions: InstancePartitions) -> dict[str, Any]:
-    return {"instancePartitionsName": partitions.name, "partitionToInstancesMap": partitions.to_map()}
 
 
 def _check(passed: bool, message: str) -> dict[str, str]:

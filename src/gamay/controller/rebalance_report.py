@@ -2,10 +2,40 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from gamay.cluster.instance_partitions import InstancePartitions
 from gamay.cluster.rebalance_steps import States
 from gamay.cluster.records import SegmentRecord
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceResult:
+    """How a rebalance stands. target: None when it could not be worked out."""
+
+    job_id: str
+    status: str
+    description: str
+    partitions: tuple[tuple[str, InstancePartitions], ...] = ()
+    target: States | None = None
+    summary: dict[str, Any] | None = None
+    checks: dict[str, Any] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the answer of the REST interface."""
+        tiers = {kind: part for kind, part in self.partitions if part.name.endswith(f"__TIER__{kind}")}
+        plain = {kind: part for kind, part in self.partitions if kind not in tiers}
+        return {
+            "jobId": self.job_id,
+            "status": self.status,
+            "description": self.description,
+            "instanceAssignment": {kind: _shown(part) for kind, part in plain.items()} or None,
+            "tierInstanceAssignment": {kind: _shown(part) for kind, part in tiers.items()} or None,
+            "segmentAssignment": self.target,
+            "preChecksResult": self.checks,
+            "rebalanceSummaryResult": self.summary,
+        }
 
 
 def moves_summary(present: States, target: States, records: Mapping[str, SegmentRecord]) -> dict[str, Any]:
@@ -90,3 +120,7 @@ def progress(status: str, text: str, started_ms: int, now_ms: int) -> dict[str, 
         "timeToFinishInSeconds": (now_ms - started_ms) // 1000 if is_over else -1,
         "completionStatusMsg": text if is_over else None,
     }
+
+
+def _shown(partitions: InstancePartitions) -> dict[str, Any]:
+    return {"instancePartitionsName": partitions.name, "partitionToInstancesMap": partitions.to_map()}

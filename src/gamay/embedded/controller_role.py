@@ -14,6 +14,7 @@ from gamay.controller.deep_store import DeepStore
 from gamay.controller.lineage import ReplaceManager
 from gamay.controller.periodic import PeriodicTask, PeriodicTasks
 from gamay.controller.placement import PlacementManager
+from gamay.controller.realtime.consumption import ForcedCommits
 from gamay.controller.realtime.manager import RealtimeManager
 from gamay.controller.rebalance import RebalanceManager
 from gamay.controller.relocation import SegmentRelocator
@@ -67,10 +68,10 @@ class ControllerRole:
         self.segments = SegmentManager(self.context, self.tables)
         self.replacements = ReplaceManager(self.context, self.segments)
         self.placement = PlacementManager(self.context, self.tables)
-        self.rebalances = RebalanceManager(self.context, self.placement)
         self.uploads = UploadManager(self.context, self.segments)
         self._stopping = threading.Event()
         self.realtime = RealtimeManager(self.context, self.uploads, lead_registry, self._stopping.wait)
+        self.rebalances = RebalanceManager(self.context, self.placement, ForcedCommits(self.realtime.consumption))
         # the same, for what only the lead controller does
         self._lead_context = replace(self.context, registry=lead_registry)
         self._lead_tables = TableManager(self._lead_context, SchemaManager(lead_registry, self.schemas.lock))

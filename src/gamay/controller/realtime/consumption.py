@@ -251,3 +251,19 @@ class ConsumptionManager:
     def _is_in_progress(self, table: str, segment: str) -> bool:
         record = self.context.registry.get_segment(table, segment)
         return record is not None and record.status == IN_PROGRESS
+
+
+@dataclass(frozen=True, slots=True)
+class ForcedCommits:
+    """Implements `gamay.controller.rebalance.Commits`."""
+
+    consumption: ConsumptionManager
+
+    def begin(self, table: str, segments: Sequence[str], batch_size: int, interval_s: int, timeout_s: int) -> str:
+        """Have servers commit what they consume; return the id of the job. Raises as `ConsumptionManager.force_commit`."""
+        return self.consumption.force_commit(table, None, segments, Batches(batch_size, interval_s, timeout_s))
+
+    def left(self, job_id: str) -> int:
+        """Return how many of a job's segments are not committed yet."""
+        left: int = self.consumption.force_commit_status(job_id)["numberOfSegmentsYetToBeCommitted"]
+        return left
