@@ -185,6 +185,7 @@ class Consumer:
     busy: bool = False
     built: Copy | None = None
     done: bool = False
+    ticket: int = 0
 
 
 @dataclass
@@ -523,8 +524,10 @@ class SimServer:
 
     def _begin(self, segment: str) -> None:
         record = self.sim.checker.records.get(segment)
-        if record is None or record.status != IN_PROGRESS:
-            return
+        if record is not None and record.status == IN_PROGRESS:
+            self._step(self._consumer(segment, record))
+
+    def _consumer(self, segment: str, record: SegmentRecord) -> Consumer:
         profile, now = self.sim.profile, self.sim.scheduler.now_ms
         start = int(record.start_offset)
         machine = ConsumerMachine(
@@ -535,44 +538,25 @@ class SimServer:
         )
         consumer = Consumer(segment, start, machine, self.generation)
         self.consumers[segment] = consumer
-        self._step(consumer)
+        return consumer
 
     def _go_online(self, segment: str, consumer: Consumer | None) -> None:
         record = self.sim.checker.records.get(segment)
         if record is None or not record.end_offset:
             return
-        if consumer is not None:
-            was_online = consumer.machine.online
-            consumer.machine.go_online(IntegerOffset(int(record.end_offset)), self.sim.scheduler.now_ms)
-            if not was_online:
-                self._step(consumer)
-        elif record.status == DONE:
+        if consumer is None and record.status == DONE:
             copy = self.sim.copies[record.download_url]
             self.loaded[segment] = (copy.start, copy.end)
-        else:
-            # Its end is decided, but nobody has stored it: consume exactly its rows once more, and see who has to.
-            self.sim.scheduler.after(20_000 + self.sim.rng.random() * 60_000, self.notice)
-            copy = Copy(segment, int(record.start_offset), int(record.end_offset))
-            if self.sim.rng.random() < 0.3:
-                request = CompletionRequest(self.id, segment, str(copy.end))
-                self._send(Call.CONSUMED, request, None, partial(self._reingest, copy, self.generation))
-
-    def _reingest(self, copy: Copy, generation: int, response: CompletionResponse) -> None:
-        """Commit a segment whose end was decided by a replica that is gone."""
-        if generation != self.generation or response.status is not Status.COMMIT:
             return
-        request = CompletionRequest(self.id, copy.segment, str(copy.end))
-
-        def uploaded(answer: CompletionResponse) -> None:
-            if generation == self.generation and answer.segment_location:
-                end = CompletionRequest(self.id, copy.segment, str(copy.end), location=answer.segment_location)
-                self._send(Call.COMMIT_END_WITH_METADATA, end, None, lambda _: None)
-
-        def started(answer: CompletionResponse) -> None:
-            if generation == self.generation and answer.status is Status.COMMIT_CONTINUE:
-                self._send(Call.UPLOAD, request, copy, uploaded)
-
-        self._send(Call.COMMIT_START, request, None, started)
+        if consumer is None:
+            # Its end is decided, but nobody has stored it: consume exactly its rows once more, and see who has to.
+            consumer = self._consumer(segment, record)
+        end, now = IntegerOffset(int(record.end_offset)), self.sim.scheduler.now_ms
+        if record.status == DONE:
+            consumer.machine.go_online(end, now)
+        else:
+            consumer.machine.decide_end(end, now)
+        self._step(consumer)
 
     def _read_messages(self) -> None:
         registry = self.sim.registry
@@ -598,6 +582,7 @@ class SimServer:
             return
         sim, machine = self.sim, consumer.machine
         now = sim.scheduler.now_ms
+        consumer.ticket += 1  # what was to come later, comes from here
         action = machine.next(now)
         match action:
             case Consume():
@@ -606,7 +591,7 @@ class SimServer:
                 wait = 5_000 if until is None else max(1, min(until - now, 5_000))
                 if until is None and machine.state.is_final and not machine.online:
                     return
-                sim.scheduler.after(wait, partial(self._step, consumer))
+                self._step_after(consumer, wait)
             case ReportConsumed(reason=reason):
                 request = self._request(consumer, "" if reason is None else reason.value)
                 self._ask(consumer, Call.CONSUMED, request, None, partial(self._answered, consumer))
@@ -643,6 +628,15 @@ class SimServer:
             case Leave(download=download):
                 self._leave(consumer, download)
 
+    def _step_after(self, consumer: Consumer, delay_ms: float) -> None:
+        ticket = consumer.ticket
+
+        def step() -> None:
+            if consumer.ticket == ticket:
+                self._step(consumer)
+
+        self.sim.scheduler.after(delay_ms, step)
+
     def _consume(self, consumer: Consumer, action: Consume) -> None:
         sim, machine = self.sim, consumer.machine
         offset = machine.offset
@@ -659,7 +653,7 @@ class SimServer:
             end = min(end, action.until.value)
         if end > offset.value:
             machine.consumed(IntegerOffset(end), end - offset.value, sim.scheduler.now_ms)
-        sim.scheduler.after(2_000 + sim.rng.random() * 18_000, partial(self._step, consumer))
+        self._step_after(consumer, 2_000 + sim.rng.random() * 18_000)
 
     def _build(self, consumer: Consumer, lease_s: int | None) -> None:
         sim = self.sim
@@ -706,7 +700,7 @@ class SimServer:
             copy = self.sim.copies[record.download_url]
             self.loaded[consumer.segment] = (copy.start, copy.end)
         else:
-            self.sim.scheduler.after(5_000, partial(self._step, consumer))
+            self._step_after(consumer, 5_000)
             return
         self.consumers.pop(consumer.segment, None)
         consumer.done = True
