@@ -4,6 +4,7 @@ import importlib.util
 import socket
 import subprocess
 import sys
+import time
 import tomllib
 import zipfile
 from collections.abc import Iterator
@@ -104,3 +105,22 @@ def test_segments_prune_by_time_and_partition(data_dir: Path) -> None:
         )
         assert result.rows()[0][0] > 0
         assert result.stats.num_segments_pruned_by_broker > 0
+
+
+def test_the_realtime_tour_counts_every_flight(tmp_path: Path) -> None:
+    """No Spark and no Java: the flights come as events, and the command fails unless each is counted once."""
+    ports = free_ports(3)
+    command = [sys.executable, "-m", "gamay.cli", "quickstart", "realtime", "--exit", "--data-dir", str(tmp_path)]
+    for role, port in zip(("controller", "broker", "server"), ports, strict=True):
+        command += [f"--{role}-port", str(port)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert "counted   336,776" in ran.stdout
+    with gamay.connect(tmp_path) as db:  # a restart consumes what was not committed once more
+        for _ in range(600):
+            counted = db.sql("SELECT COUNT(*), SUM(distance) FROM flights").rows()[0]
+            if counted[0] == 336_776:
+                break
+            time.sleep(0.1)
+    assert counted == (336_776, 350_217_607.0)
