@@ -243,3 +243,26 @@ def test_each_row_of_a_hybrid_table_counts_once(new_cluster: Callable[[int], Clu
 def boundary_in(cluster: Cluster) -> Any:
     boundary = cluster.routing.find("t")[0].boundary
     return None if boundary is None else boundary.value
+
+
+def test_a_server_that_moves_and_a_store_that_is_away(replicated: Cluster) -> None:
+    check_whole(replicated.ask(COUNT), WHOLE)
+    moving = replicated.servers[0]
+    moving.stop()
+    addresses = replicated.remote._address_of
+
+    def away(name: str) -> tuple[str, int] | None:
+        raise OSError("the metadata store is away")
+
+    replicated.remote._address_of = away
+    for _ in range(4):
+        check_whole(replicated.ask(COUNT), WHOLE)
+    assert replicated.remote.failures.down == {moving.name}
+    moving.port = 0
+    moving.start()
+    time.sleep(0.6)  # for a probe of the old address
+    assert replicated.remote.failures.down == {moving.name}
+    replicated.remote._address_of = addresses
+    eventually(lambda: not replicated.remote.failures.down)
+    for _ in range(4):
+        check_whole(replicated.ask(COUNT), WHOLE)

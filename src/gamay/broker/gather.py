@@ -130,7 +130,7 @@ class Gatherer:
 
     async def _ask_remote(self, ask: Ask, deadline: CancellableDeadline, query_id: str) -> _Outcome:
         assert self.remote is not None
-        server = self.remote.get(ask.server)
+        server = await self.remote.find(ask.server)
         if server is None:
             return _unknown(ask.server)
         ended = self._begun(ask.server)

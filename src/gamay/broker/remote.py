@@ -5,6 +5,7 @@ changes threads on its way to the servers and back; else one of their own.
 """
 
 import asyncio
+import logging
 import ssl
 import threading
 from collections.abc import Callable, Coroutine, Sequence
@@ -26,6 +27,8 @@ from gamay.rpc.errors import BusyError, CallFailedError, CallTimeoutError, NotSe
 from gamay.rpc.peer import Limits
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 _CONNECT_S = 2.0
 # Of the time that a query has left, servers get all but twice this share, and are waited for all but once: what the others
@@ -155,12 +158,30 @@ class RemoteServers:
         self.failures = FailureDetector()
 
     def get(self, server: str, /) -> RemoteServer | None:
-        """Return the way to a server; None when nobody knows where it is."""
+        """Return the way to a server; None when nobody knows where it is. May have to ask the metadata store."""
         known = self._servers.get(server)
-        return known if known is not None else self._new(server)
+        return known if known is not None else self._at(server, self._address(server))
 
-    def _new(self, server: str) -> RemoteServer | None:
-        address = self._address_of(server)
+    async def find(self, server: str) -> RemoteServer | None:
+        """Do what `get` does, without keeping an event loop waiting for the metadata store."""
+        known = self._servers.get(server)
+        return known if known is not None else self._at(server, await asyncio.to_thread(self._address, server))
+
+    def _address(self, server: str) -> tuple[str, int] | None:
+        try:
+            return self._address_of(server)
+        except Exception:  # noqa: BLE001 - while the metadata store is away, what is known has to do
+            _log.exception("the address of %s cannot be read now", server)
+            known = self._servers.get(server)
+            return None if known is None else (known.channel.host, known.channel.port)
+
+    def _at(self, server: str, address: tuple[str, int] | None) -> RemoteServer | None:
+        """Return the way to a server, made anew where it has moved; None when nobody knows where it is."""
+        known = self._servers.get(server)
+        if known is not None and address == (known.channel.host, known.channel.port):
+            return known
+        if known is not None:
+            self.forget(server)
         if address is None:
             return None
         with self._lock:
@@ -182,17 +203,10 @@ class RemoteServers:
             await asyncio.sleep(self.failures.retry_s(server))
             if server not in self.failures.down:
                 return
-            self._look_up_again(server)
-            known = self.get(server)
+            known = self._at(server, await asyncio.to_thread(self._address, server))
             if known is None or await known.probe():  # nobody knows where it is: routes will not name it any more
                 self.failures.recovered(server)
                 return
-
-    def _look_up_again(self, server: str) -> None:
-        """Let go of a connection to a place where the server is no longer."""
-        known, address = self._servers.get(server), self._address_of(server)
-        if known is not None and (address is None or known.channel.address != f"{address[0]}:{address[1]}"):
-            self.forget(server)
 
     def forget(self, server: str) -> None:
         """Look up a server's address again when it is needed next."""

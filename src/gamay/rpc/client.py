@@ -30,7 +30,8 @@ class Channel:
         self, host: str, port: int, name: str, limits: Limits | None = None, tls: ssl.SSLContext | None = None
     ) -> None:
         self.address = f"{host}:{port}"
-        self._host, self._port, self._name, self._tls = host, port, name, tls
+        self.host, self.port = host, port
+        self._name, self._tls = name, tls
         self._limits = limits or Limits()
         self._peer: Peer | None = None
         self._connecting: asyncio.Task[Peer] | None = None
@@ -109,7 +110,7 @@ class Channel:
             async with asyncio.timeout(self._limits.connect_s):
                 _, peer = await loop.create_connection(
                     lambda: Peer(self._name, self._limits, self._on_frame, self._on_lost),
-                    self._host, self._port, ssl=self._tls,
+                    self.host, self.port, ssl=self._tls,
                 )  # fmt: skip
                 try:
                     await peer.greeted
