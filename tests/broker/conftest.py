@@ -34,7 +34,7 @@ from gamay.server.listener import QueryListener
 from gamay.server.rebuild import TableLayout
 from gamay.server.table import LoadedSegment, TableData
 
-FAST = Limits(connect_s=0.5, silence_s=0.6)
+FAST = Limits(connect_s=1.0, silence_s=1.6)
 DAY_MS = 86_400_000
 SCHEMA: dict[str, Any] = {
     "schemaName": "t",

@@ -126,8 +126,8 @@ def test_a_slow_server_is_reported_in_time(replicated: Cluster) -> None:
     replicated.servers[0].executor.released.clear()
     began_s = time.monotonic()
     # a query of a new shape, which the server gives to a thread
-    answer = replicated.ask("SELECT COUNT(*), MIN(n), MIN(x) FROM t", timeoutMs="1000")
-    assert time.monotonic() - began_s < 3
+    answer = replicated.ask("SELECT COUNT(*), MIN(n), MIN(x) FROM t", timeoutMs="3000")
+    assert time.monotonic() - began_s < 6
     assert answer["partialResult"] is True
     assert answer["numServersResponded"] == answer["numServersQueried"] - 1
     assert answer["exceptions"][0]["errorCode"] in (250, 427)
@@ -159,10 +159,10 @@ def test_a_server_that_stands_still_is_replaced_within_the_deadline(replicated: 
     check_whole(replicated.ask(COUNT), WHOLE)
     listener = replicated.servers[0].listener
     assert listener is not None
-    listener._loop.call_soon_threadsafe(time.sleep, 4)
+    listener._loop.call_soon_threadsafe(time.sleep, 6)
     began_s = time.monotonic()
     check_whole(replicated.ask(COUNT), WHOLE)
-    assert time.monotonic() - began_s < 3.5
+    assert time.monotonic() - began_s < 5.5
     assert replicated.remote.failures.down == {"Server_s0_1"}
     began_s = time.monotonic()
     check_whole(replicated.ask(COUNT), WHOLE)
@@ -260,7 +260,7 @@ def test_a_server_that_moves_and_a_store_that_is_away(replicated: Cluster) -> No
     assert replicated.remote.failures.down == {moving.name}
     moving.port = 0
     moving.start()
-    time.sleep(0.6)  # for a probe of the old address
+    time.sleep(0.8)  # for probes of the old address
     assert replicated.remote.failures.down == {moving.name}
     replicated.remote._address_of = addresses
     eventually(lambda: not replicated.remote.failures.down)
