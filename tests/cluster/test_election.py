@@ -124,3 +124,22 @@ def test_there_is_always_one_leader_in_the_end(open_store: Callable[[], Metadata
     for candidate in running:
         candidate.election.stop()
         candidate.store.close()
+
+
+def test_a_leader_that_cannot_lead_tries_again(open_store: Callable[[], MetadataStore]) -> None:
+    """What fails when a term begins ends the term: nobody may hold the office without doing its work."""
+    store, calls = open_store(), []
+
+    def lead() -> None:
+        calls.append("lead")
+        if len(calls) == 1:
+            raise OSError("the disk is full")
+
+    election = LeadElection(store.new_session(), "Controller_a_9000", lead, lambda: calls.append("resign"))
+    election.start()
+    _until(lambda: calls[-1:] == ["lead"] and election.is_lead and len(calls) == 3)
+    assert calls == ["lead", "resign", "lead"]
+    epoch = store.get(paths.EPOCH)
+    assert epoch is not None
+    assert epoch.version == 2
+    election.stop()

@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -96,8 +97,9 @@ def test_changes_while_the_server_is_away_are_told_when_it_is_back(own_zookeeper
 
 
 def test_calls_end_when_the_server_stays_away(own_zookeeper: Any) -> None:
-    store = _open(own_zookeeper.hosts, patience_s=1)
+    store = _open(own_zookeeper.hosts)
     store.create("/a", b"")
+    store._session.address = replace(store._session.address, patience_s=1)
     os.kill(own_zookeeper.pid, signal.SIGSTOP)
     for call in (lambda: store.get("/a"), lambda: store.set("/a", b"1", None), lambda: store.create("/b", b"")):
         with pytest.raises(StoreUnavailableError, match="ZooKeeper at"):

@@ -97,6 +97,7 @@ def run_role(role: str, config_file: Path | None, given: Mapping[str, Any]) -> N
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("gamay").setLevel(logging.INFO)
+    logging.getLogger("kazoo").setLevel(logging.ERROR)  # each attempt to connect is a warning; the store says it once
     settings = load_settings(Role(role), config_file, given)
     from gamay.embedded.process import PROCESSES
 

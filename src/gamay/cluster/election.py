@@ -98,8 +98,8 @@ class LeadElection:
                 self._changed = False
             try:
                 self._settle()
-            except GamayError as error:
-                _log.warning("who leads the cluster is not known: %s", error)
+            except Exception as error:  # noqa: BLE001 - the cluster needs a leader, whatever keeps this one from it now
+                _log.warning("%s cannot find out who leads, or cannot lead: %r", self._instance_id, error)
                 with self._condition:
                     self._condition.wait_for(lambda: self._stopping, _RETRY_S)
                 self._look()
@@ -112,7 +112,11 @@ class LeadElection:
         if self._epoch is None and (epoch := self._elected()) is not None:
             self._epoch = epoch
             _log.info("%s leads the cluster, epoch %d", self._instance_id, epoch)
-            self._lead()
+            try:
+                self._lead()
+            except BaseException:
+                self._leave_office()
+                raise
 
     def _leave_office(self) -> None:
         self._epoch = None

@@ -182,10 +182,13 @@ class Session:
         """Note what became of the connection; on kazoo's thread, which must not wait."""
         if state == "CONNECTED":
             self.connected.set()
+            _log.info("ZooKeeper at %s answers again", self.address.hosts)
             if self._connection_lost or self._session_lost:
                 self.watches.run(self._resume)
             return
         self.connected.clear()
+        if not self._closed:
+            _log.warning("ZooKeeper at %s does not answer", self.address.hosts)
         if state == "LOST":
             self._session_lost = True
         else:
@@ -209,6 +212,8 @@ class Session:
         for follow in list(self.followers) if session_lost else ():
             try:
                 follow()
+            except StoreUnavailableError:
+                self._session_lost = True  # all owners are told again when the connection is back
             except Exception:  # noqa: BLE001 - each owner has to be told
                 _log.exception("what belonged to the session that ended could not be made again")
         self.watches.tell_each()

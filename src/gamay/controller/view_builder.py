@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from gamay.cluster import paths
 from gamay.cluster.registry import Registry
@@ -32,7 +32,7 @@ class ViewBuilder:
             self._registry.store.watch(paths.LIVE_INSTANCES, self._on_change),
             self._registry.store.watch(paths.IDEAL_STATES, self._on_change),
         ]
-        self._rebuild_all()
+        self._rebuild_each(self._registry.resources_with_state())
         self._thread = threading.Thread(target=self._run, name="view-builder", daemon=True)
         self._thread.start()
 
@@ -72,18 +72,20 @@ class ViewBuilder:
             except StoreUnavailableError:
                 # It tells, when it is back, that everything may have changed.
                 _log.warning("the external views stand still: the metadata store does not answer")
-            for resource in sorted(pending):
-                try:
-                    self._rebuild(resource)
-                except FencedError:
-                    _log.warning("another controller leads the cluster now; it builds the external views")
-                    return
-                except Exception:  # noqa: BLE001 - one table's broken record must not freeze the views of the others
-                    _log.exception("cannot build the external view of %s", resource)
+            if not self._rebuild_each(pending):
+                return
 
-    def _rebuild_all(self) -> None:
-        for resource in self._registry.resources_with_state():
-            self._rebuild(resource)
+    def _rebuild_each(self, resources: Iterable[str]) -> bool:
+        """Bring views up to date; return whether this controller still leads the cluster."""
+        for resource in sorted(resources):
+            try:
+                self._rebuild(resource)
+            except FencedError:
+                _log.warning("another controller leads the cluster now; it builds the external views")
+                return False
+            except Exception:  # noqa: BLE001 - one table's broken record must not freeze the views of the others
+                _log.exception("cannot build the external view of %s", resource)
+        return True
 
     def _rebuild(self, resource: str) -> None:
         if self._registry.get_ideal_state(resource) is None:

@@ -194,11 +194,17 @@ class ControllerProcess(RoleProcess):
     def _lead(self) -> None:
         self._role.lead()
         self._periodic.start()
-        self._mend()
+        threading.Thread(target=self._mend_at_once, name="lead-repair", daemon=True).start()
 
     def _resign(self) -> None:
         self._periodic.stop()
         self._role.resign()
+
+    def _mend_at_once(self) -> None:
+        try:
+            self._mend()
+        except Exception:  # noqa: BLE001 - it is tried again in the next interval
+            _log.exception("what other controllers left behind could not be put in order")
 
     def _mend(self) -> None:
         """Finish or undo what controllers left behind that died."""

@@ -15,6 +15,7 @@ from gamay.cluster import paths
 from gamay.cluster.completion import FORCE_COMMIT_MESSAGE
 from gamay.cluster.records import CONSUMING, ERROR, ONLINE, SegmentRecord
 from gamay.cluster.registry import Registry, announce
+from gamay.cluster.store import StoreUnavailableError
 from gamay.cluster.znrecord import ZNRecord, decode
 from gamay.server.consuming.consumer import Resources
 from gamay.server.consuming.manager import ConsumerManager
@@ -215,8 +216,7 @@ class ServerInstance:
     def _run(self) -> None:
         while (work := self._next_work()) is not None:
             if work.session:
-                self._reported.clear()
-                self._guarded("the announcement", self._announce)
+                self._guarded("the announcement", self._begin_session)
             if work.everything:
                 self._guarded("all tables", partial(self._look_again, work))
             for table in sorted({*work.tables, *work.changed}):
@@ -227,6 +227,16 @@ class ServerInstance:
                 self._guarded(table, partial(self._recheck, table))
             if work.messages:
                 self._guarded("messages", self._handle_messages)
+
+    def _begin_session(self) -> None:
+        """Announce the instance again, and forget what it reported in the session that ended."""
+        self._reported.clear()
+        try:
+            self._announce()
+        except StoreUnavailableError:
+            with self._wake:
+                self._work.session = True  # when the store is back, it wakes this thread
+            raise
 
     def _announce(self) -> None:
         announce(self._registry.store, self.id)
