@@ -206,6 +206,10 @@ class SegmentManager:
             )
             try:
                 self._switch(table, existing, record)
+            except BaseException:
+                self._discard_unless_named(table, record)
+                raise
+            try:
                 self._assign(table, [info.name])
             except BaseException:
                 if existing is None:
@@ -228,12 +232,16 @@ class SegmentManager:
         self.context.registry.update_segment(table, record.name, switched)
 
     def _withdraw(self, table: str, record: SegmentRecord) -> None:
-        """Undo a push that failed, unless another controller's record has taken its place."""
-        registry, deep_store = self.context.registry, self.context.deep_store
+        """Undo a push that failed after its record was written, unless another controller's has taken its place."""
+        registry = self.context.registry
         registry.update_segment(table, record.name, lambda current: None if current == record else current)
-        current = registry.get_segment(table, record.name)
-        if deep_store.owns(record.download_url) and (current is None or current.download_url != record.download_url):
-            deep_store.discard(record.download_url, None)
+        self._discard_unless_named(table, record)
+
+    def _discard_unless_named(self, table: str, record: SegmentRecord) -> None:
+        """Remove the copy of a push that failed, unless the segment's record names it: two pushes may share a copy."""
+        current, url = self.context.registry.get_segment(table, record.name), record.download_url
+        if self.context.deep_store.owns(url) and (current is None or current.download_url != url):
+            self.context.deep_store.discard(url, None)
 
     def _check_existing(
         self, table: str, existing: SegmentRecord | None, info: SegmentMetadata, options: PushOptions

@@ -1,0 +1,133 @@
+"""What a role's process is told, and how it becomes a member."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from gamay.base.clock import SYSTEM_CLOCK
+from gamay.base.errors import ConflictError, InvalidConfigError
+from gamay.cluster import paths
+from gamay.cluster.embedded_store import EmbeddedStore
+from gamay.cluster.records import Instance, Role
+from gamay.cluster.registry import Registry, announce
+from gamay.cluster.znrecord import ZNRecord, encode
+from gamay.embedded.membership import AUTO_JOIN, join, set_shutting_down, take_place
+from gamay.embedded.segment_source import SegmentSource
+from gamay.embedded.settings import RoleSettings, known_keys, load_settings
+
+ZK = {"zk": "zk:2181/gamay"}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> EmbeddedStore:
+    return EmbeddedStore.open(tmp_path / "metadata.db", SYSTEM_CLOCK)
+
+
+def test_defaults_of_each_role() -> None:
+    assert load_settings(Role.BROKER, None, ZK).port == 8099
+    assert load_settings(Role.MINION, None, ZK).port == 9514
+    controller = load_settings(Role.CONTROLLER, None, {**ZK, "data_dir": Path("/d")})
+    assert (controller.port, controller.session_timeout_s, controller.address) == (9000, 4.0, "127.0.0.1")
+    server = load_settings(Role.SERVER, None, {**ZK, "data_dir": Path("/d"), "host": "srv1", "tags": None})
+    assert (server.port, server.query_port, server.address, server.instance_id) == (8098, 8097, "0.0.0.0", "")
+
+
+def test_a_file_with_the_older_keys(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "server.conf"
+    file.write_text(
+        "pinot.zk.server=zk1:2181,zk2:2181\npinot.cluster.name=Prod\npinot.server.netty.host=srv1\n"
+        "pinot.server.netty.port=8098\npinot.server.adminapi.port=8097\npinot.server.instance.dataDir=/data/index\n"
+        "pinot.server.shutdown.timeout.ms=600000\npinot.server.instance.dataDirr=/x\ncluster.tenant.isolation.enable=false\n"
+    )
+    settings = load_settings(Role.SERVER, file, {"zk": None, "cluster": "Other"})
+    assert (settings.zk, settings.cluster, settings.host) == ("zk1:2181,zk2:2181", "Other", "srv1")
+    assert (settings.query_port, settings.port, settings.instance_id) == (8098, 8097, "Server_srv1_8098")
+    assert (settings.data_dir, settings.drain_s, settings.tenant_isolation) == (Path("/data/index"), 600.0, False)
+    assert "Did you mean 'pinot.server.instance.dataDir'?" in caplog.text
+
+    file.write_text("controller.zk.str=zk\ncontroller.data.dir=file:///nfs/deep\ncontroller.vip.host=vip\n")
+    controller = load_settings(Role.CONTROLLER, file, {})
+    assert (controller.data_dir, controller.url) == (Path("/nfs/deep"), "http://vip:9000")
+    assert "controller.vip.host" in known_keys(Role.CONTROLLER)
+
+
+@pytest.mark.parametrize(
+    ("role", "text", "problem"),
+    [
+        (Role.BROKER, "", "--zk is missing"),
+        (Role.SERVER, "pinot.zk.server=zk", "--data-dir is missing: the folder for this server's copies"),
+        (Role.BROKER, "pinot.zk.server=zk\npinot.broker.client.queryPort=http", "'pinot.broker.client.queryPort' cannot be"),
+        (Role.BROKER, "pinot.zk.server=zk\ncluster.tenant.isolation.enable=maybe", "cannot be 'maybe'"),
+    ],
+)
+def test_what_cannot_be(tmp_path: Path, role: Role, text: str, problem: str) -> None:
+    file = tmp_path / "role.conf"
+    file.write_text(text)
+    with pytest.raises(InvalidConfigError, match=problem):
+        load_settings(role, file, {})
+    with pytest.raises(InvalidConfigError, match="cannot read"):
+        load_settings(role, tmp_path / "missing", {})
+
+
+def test_joining_and_leaving(store: EmbeddedStore) -> None:
+    registry = Registry(store)
+    settings = RoleSettings(Role.SERVER, "zk", 8098, host="srv1")
+    first = join(settings, registry, "Server_srv1_8098", 8097, 8098)
+    assert (first.port, first.admin_port, first.tags) == (8097, 8098, ("DefaultTenant_OFFLINE", "DefaultTenant_REALTIME"))
+    set_shutting_down(registry, first.id)
+    leaving = registry.get_instance(first.id)
+    assert leaving is not None
+    assert leaving.shutting_down
+    registry.put_instance(Instance(first.id, "srv1", 8097, ("mine",), admin_port=8098, shutting_down=True))
+    again = join(settings, registry, first.id, 7000, 7001)
+    assert (again.port, again.admin_port, again.tags, again.shutting_down) == (7000, 7001, ("mine",), False)
+    assert registry.get_instance(first.id) == again
+
+    untagged = join(RoleSettings(Role.BROKER, "zk", 1, tenant_isolation=False), registry, "Broker_b_1", 1, 1)
+    assert untagged.tags == ("broker_untagged",)
+    registry.update_cluster_config({AUTO_JOIN: "false"})
+    with pytest.raises(InvalidConfigError, match="'allowParticipantAutoJoin' is false"):
+        join(settings, registry, "Server_srv2_8098", 1, 1)
+    assert join(settings, registry, first.id, 1, 1).port == 1
+
+
+def test_taking_the_place_of_a_process_that_is_gone(store: EmbeddedStore) -> None:
+    name, here = "Server_srv1_8098", socket.gethostname()
+    path = paths.live_instance(name)
+    other = store.new_session()
+
+    def alive_as(process: str) -> None:
+        other.delete(path)
+        other.create(path, encode(ZNRecord(name, {"LIVE_INSTANCE": process})), ephemeral=True)
+
+    for gone in (f"{os.getpid()}@{here}", f"4194303@{here}"):
+        alive_as(gone)
+        take_place(store, name, SYSTEM_CLOCK, session_timeout_s=0)
+        assert store.get(path) is None
+    for running in (f"1@{here}", "1@another-machine", ""):
+        alive_as(running)
+        with pytest.raises(ConflictError, match=f"'{name}' is already running"):
+            take_place(store, name, SYSTEM_CLOCK, session_timeout_s=-5)
+    other.close()
+    take_place(store, name, SYSTEM_CLOCK, session_timeout_s=0)
+
+
+def test_where_segments_come_from(store: EmbeddedStore, tmp_path: Path) -> None:
+    registry = Registry(store)
+    url = "deepstore:t_OFFLINE/t_2024-01-01_a b__0__123.tar.gz"
+    source = SegmentSource(registry, tmp_path)
+    assert source.locate("s3://bucket/x.tar.gz") == "s3://bucket/x.tar.gz"
+    with pytest.raises(Exception, match="no controller is alive"):
+        source.locate(url)
+    for host in ("c1", "c2"):
+        registry.put_instance(Instance(f"Controller_{host}_9000", host, 9000))
+        announce(store, f"Controller_{host}_9000")
+    found = {source.locate(url), source.locate(url)}
+    path = "segments/t_OFFLINE/t_2024-01-01_a%20b__0"
+    assert found == {f"http://c1:9000/{path}", f"http://c2:9000/{path}"}
+    copy = tmp_path / "t_OFFLINE" / "t_2024-01-01_a b__0__123.tar.gz"
+    copy.parent.mkdir()
+    copy.touch()
+    assert source.locate(url) == str(copy)
