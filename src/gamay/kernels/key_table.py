@@ -32,6 +32,7 @@ ORDINAL, FIRST_DOC, DROP_LATE, SKIP_EXPIRED, CHECK_EXPIRY, IS_FLOAT, GIVEN_DOCS 
 OPTION_WORDS = 7
 ABSENT = -(2**63)
 DELETED_BIT = 1 << 31
+NO_DOC = (1 << 31) - 1
 
 _BIT31 = np.uint32(0x80000000)
 _LOW31 = np.uint32(0x7FFFFFFF)
@@ -320,7 +321,8 @@ def _outcome(
             outcome = REPLACED
     if outcome < 0:
         order = _order(entries, entry, words + 2, values, row, chosen)
-        outcome = LATE if order < 0 or (order == 0 and wins_tie[location >> 32] == 0) else REPLACED
+        wins = wins_tie[location >> 32]
+        outcome = REPLACED if wins == 2 or order > 0 or (order == 0 and wins == 1) else LATE
     return outcome
 
 
@@ -329,16 +331,18 @@ def put_rows(table: Any, keys: Any, rows: Any, wins_tie: Array, options: Array, 
     """Take the rows of a batch in order; returns how many were taken, fewer only when the directory has no room.
 
     rows: (comparisons int64 [n, k] order-preserving with ABSENT, chosen int8 [n] as in `_order`, deletes uint8 [n]).
-    wins_tie: uint8 [ordinals]: whether a row wins over a row of that segment with an equal comparison value.
+    wins_tie: uint8 [ordinals]: 1 when a row wins over a row of that segment with an equal comparison value, 2 over any row.
     options: int64 [OPTION_WORDS]; ttls: float64 [2], of keys and of deleted keys, 0 for none. Entries beyond them count as
     absent where options[CHECK_EXPIRY] (the deleted row is then replaced).
-    out: (status int8 [n], previous int64 [n], docs int64 [n]): NEW, REPLACED, LATE or SKIPPED; where the replaced row is
-    (ordinal << 32 | doc, bit 31 of the doc: it was a deletion) or -1; the row's doc id, -1 when it is dropped. Docs are read
-    instead where options[GIVEN_DOCS]. Comparison values that a row does not have and its key had before are filled in.
+    out: (status int8 [n], previous int64 [n], docs int64 [n], places int64 [n], values int64 [n, k]). status: NEW, REPLACED,
+    LATE or SKIPPED. previous: where the replaced row is (ordinal << 32 | doc, bit 31 of the doc: it was a deletion) or -1.
+    docs: the row's doc id, -1 when it is dropped; they are read instead where options[GIVEN_DOCS]. places, values: what the
+    key's entry said before, -1 for none, for `undo_rows`; both may be empty.
+    Comparison values that a row does not have and its key had before are filled in.
     """
     slots, old_slots, entries, arena, state = table
     comparisons, chosen, deletes = rows
-    status, previous, docs = out
+    status, previous, docs, places, values = out
     words = state[KEY_WORDS]
     doc = options[FIRST_DOC]
     bits = np.zeros(2 * options[IS_FLOAT], np.int64)
@@ -355,9 +359,15 @@ def put_rows(table: Any, keys: Any, rows: Any, wins_tie: Array, options: Array, 
             continue
         entry, p = _find(slots, old_slots, entries, arena, state, keys, i)
         outcome = NEW
+        if places.size:
+            places[i] = -1
+            if entry >= 0:
+                places[i] = _location(entries, entry, words)
+                for k in range(values.shape[1]):
+                    values[i, k] = _comparison(entries, entry, words + 2 + 2 * k)
         if entry >= 0:
             outcome = _outcome(entries, entry, state, comparisons, i, chosen[i], wins_tie, options, ttls, bits)
-            if outcome == REPLACED:
+            if outcome == REPLACED and entries[entry, words + 1] & _LOW31 != NO_DOC:
                 previous[i] = _location(entries, entry, words)
         else:
             tag = keys[0][i] >> _32
@@ -377,6 +387,27 @@ def put_rows(table: Any, keys: Any, rows: Any, wins_tie: Array, options: Array, 
             _set_values(entries, entry, words, comparisons, i, outcome == REPLACED and chosen[i] >= 0)
     options[FIRST_DOC] = doc
     return status.size
+
+
+@kernel
+def undo_rows(table: Any, keys: Any, status: Array, places: Array, values: Array) -> None:
+    """Put the entries of a batch, the last that was put, back to what they said before it.
+
+    Entries that it added stay, as deletions without a row (NO_DOC) that any row replaces.
+    """
+    slots, old_slots, entries, arena, state = table
+    words = state[KEY_WORDS]
+    for i in range(status.size - 1, -1, -1):
+        if status[i] == LATE or status[i] == SKIPPED:
+            continue
+        entry, _ = _find(slots, old_slots, entries, arena, state, keys, i)
+        if places[i] >= 0:
+            _set_location(entries, entry, words, places[i])
+            _set_values(entries, entry, words, values, i, False)
+        else:
+            _set_location(entries, entry, words, _location(entries, entry, words) | DELETED_BIT | NO_DOC)
+            for k in range(values.shape[1]):
+                _set_comparison(entries, entry, words + 2 + 2 * k, ABSENT)
 
 
 @kernel

@@ -87,7 +87,7 @@ class ServerInstance:
         self._consumers: ConsumerManager | None = None
         self._transitions: ConsumingTransitions | None = None
         if consuming is not None:
-            self._consumers = ConsumerManager(consuming, self._serve, self._on_consumed)
+            self._consumers = ConsumerManager(consuming, self._serve, self._on_consumed, self.upserts)
             self._transitions = ConsumingTransitions(
                 instance_id, registry, self._consumers, loader.layout_of, self._data_of, self._report,
                 self._note_failure, self._forget_failure,

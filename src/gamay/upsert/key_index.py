@@ -91,12 +91,15 @@ class Rules:
 @dataclass(frozen=True, slots=True)
 class Put:
     """What became of rows: status int8 [n] (NEW, REPLACED, LATE, SKIPPED of `kernels.key_table`); previous int64 [n]: where
-    the row is that a row replaced, ordinal << 32 | doc and DELETED_BIT, or -1; docs int64 [n], -1 for dropped rows.
+    the row is that a row replaced, ordinal << 32 | doc and DELETED_BIT, or -1; docs int64 [n], -1 for dropped rows. places,
+    values: what `KeyIndex.undo` needs, empty unless asked for.
     """
 
     status: Array
     previous: Array
     docs: Array
+    places: Array
+    values: Array
 
 
 class KeyIndex:
@@ -138,7 +141,7 @@ class KeyIndex:
 
     def put(
         self, keys: Keys, comparisons: Array, chosen: Array, deletes: Array, wins_tie: Array, rules: Rules,
-        docs: "Array | None" = None,
+        docs: "Array | None" = None, *, undoable: bool = False,
     ) -> Put:  # fmt: skip
         """Take rows in order, as `kernels.key_table.put_rows` describes; `docs` are their doc ids where these are known.
 
@@ -147,6 +150,8 @@ class KeyIndex:
         num_rows = len(keys)
         status, previous = np.empty(num_rows, np.int8), np.empty(num_rows, np.int64)
         given = docs is not None
+        places = np.empty(num_rows if undoable else 0, np.int64)
+        values = np.empty((len(places), self.num_comparisons), np.int64)
         docs = np.empty(num_rows, np.int64) if docs is None else docs
         flags = (rules.drop_late, rules.skip_expired, rules.check_expiry, rules.is_float, given)
         options = np.array([rules.ordinal, rules.first_doc, *flags], np.int64)
@@ -157,12 +162,20 @@ class KeyIndex:
             part = keys.part(start, stop)
             self._make_room(part)
             rows = (comparisons[start:stop], chosen[start:stop], deletes[start:stop])
-            out = (status[start:stop], previous[start:stop], docs[start:stop])
+            old = slice(start, stop) if undoable else slice(0, 0)
+            out = (status[start:stop], previous[start:stop], docs[start:stop], places[old], values[old])
             done = int(table.put_rows(self._table(), _arrays(part), rows, wins_tie, options, ttls, out))
             if done < stop - start:
                 self._widen()
             start += done
-        return Put(status, previous, docs)
+        return Put(status, previous, docs, places, values)
+
+    def undo(self, keys: Keys, put: Put) -> None:
+        """Take back what the last `put` did, which was `undoable`. Keys that it added stay, as deletions that all replace.
+
+        The watermark stays.
+        """
+        table.undo_rows(self._table(), _arrays(keys), put.status, put.places, put.values)
 
     def find(self, keys: Keys) -> tuple[Array, Array]:
         """Return (locations int64 [n], -1 where a key is absent; comparisons int64 [n, num_comparisons])."""

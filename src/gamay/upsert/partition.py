@@ -16,14 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
+from gamay.base.errors import ConflictError
 from gamay.functions.vector import Vector
-from gamay.kernels.key_table import ABSENT, DELETED_BIT, LATE, REPLACED, SKIPPED
+from gamay.kernels.key_table import ABSENT, DELETED_BIT, LATE, NO_DOC, REPLACED, SKIPPED
 from gamay.model.schema import FieldSpec
 from gamay.model.types import DataType
 from gamay.segment.spi import Segment
 from gamay.upsert.comparing import beyond, ordered
 from gamay.upsert.docs import SegmentDocs
-from gamay.upsert.key_index import BATCH_ROWS, KeyIndex, Put, Rules
+from gamay.upsert.key_index import BATCH_ROWS, KeyIndex, Keys, Put, Rules
 from gamay.upsert.merging import Merger
 from gamay.upsert.ranking import SegmentRank
 from gamay.upsert.settings import UpsertSettings
@@ -37,7 +38,9 @@ _DOC = DELETED_BIT - 1
 
 @dataclass(slots=True)
 class Tracked:
-    """A segment whose rows are in the index. read: gives it as it is now; is_consuming: whether it still grows."""
+    """A segment whose rows are in the index. read: gives it as it is now; is_consuming: whether it still grows;
+    has_undone: whether keys may point to it that have no row.
+    """
 
     name: str
     ordinal: int
@@ -45,6 +48,7 @@ class Tracked:
     docs: SegmentDocs
     read: Callable[[], Segment]
     is_consuming: bool = False
+    has_undone: bool = False
 
 
 @dataclass(slots=True)
@@ -55,6 +59,8 @@ class _Effect:
     added: Array
     deletes: Array
     removed: Array
+    keys: Keys
+    put: Put
 
 
 @dataclass(slots=True)
@@ -127,7 +133,7 @@ class PartitionUpsert:
             while self._pending is not None and self._pending.segment.name != name:
                 self._changed.wait()
             if self._pending is not None:
-                self.apply(self._pending, 0)
+                self.undo(self._pending)
             yield
 
     # consuming
@@ -135,7 +141,8 @@ class PartitionUpsert:
     def consume(
         self, name: str, created_ms: int, read: Callable[[], Segment], install: "Install | None" = None
     ) -> "Consuming":
-        """Begin a consuming segment; `read` gives its rows as they are now."""
+        """Begin a consuming segment, from its first row; `read` gives its rows as they are now."""
+        self.remove_segment(name)
         with self.quiet():
             tracked = self._track(name, SegmentRank.of(name, created_ms), 0, read)
             tracked.is_consuming = True
@@ -235,7 +242,7 @@ class PartitionUpsert:
 
     def _forget(self, tracked: Tracked, num_left: int) -> int:
         """Give a segment's ordinal back; remove the keys that still point to it, `num_left` at most, and return how many."""
-        removed = len(self._index.remove_segment(tracked.ordinal)) if num_left else 0
+        removed = len(self._index.remove_segment(tracked.ordinal)) if num_left or tracked.has_undone else 0
         self._by_ordinal[tracked.ordinal] = None
         return removed
 
@@ -259,8 +266,10 @@ class PartitionUpsert:
         docs = np.arange(segment.num_docs) if valid is None else np.asarray(valid.to_array()).astype(np.int64)
         wins = np.zeros(len(self._by_ordinal), np.uint8)
         for other in self._by_ordinal:
-            if other is not None:
-                wins[other.ordinal] = other.name == tracked.name or tracked.rank.beats(other.rank)
+            if other is not None and other.name == tracked.name:
+                wins[other.ordinal] = 1 if other is tracked else 2  # of its former copy no row is left
+            elif other is not None:
+                wins[other.ordinal] = tracked.rank.beats(other.rank)
         # without a snapshot rows are taken as the stream brought them, each at its time
         rules = Rules(
             tracked.ordinal, check_expiry=valid is None and settings.ttl > 0, is_float=settings.comparison.is_float,
@@ -341,6 +350,7 @@ class PartitionUpsert:
 
     def _clear(self, locations: Array) -> None:
         """Let rows count no longer, wherever they are."""
+        locations = locations[locations & _DOC != NO_DOC]
         ordinals, docs = locations >> 32, locations & _DOC
         for ordinal in np.unique(ordinals):
             tracked = self._by_ordinal[ordinal]
@@ -352,6 +362,8 @@ class PartitionUpsert:
     def put_batch(self, tracked: Tracked, batch: pa.RecordBatch, first_doc: int) -> PreparedRows:
         """Decide about the rows of a conformed batch; see `spi.ConsumingKeys.prepare`."""
         with self.quiet():
+            if self._by_ordinal[tracked.ordinal] is not tracked:
+                raise ConflictError(f"segment '{tracked.name}' is consumed here no longer")
             rows = self._prepared(tracked, batch, first_doc)
             self._pending = rows.effect
             return rows
@@ -367,12 +379,14 @@ class PartitionUpsert:
             batch = batch.take(pa.array(rows))
             values, chosen = np.ascontiguousarray(values[rows]), chosen[rows]
         deletes = _deletes_in(batch, settings.delete_column)
+        keys = settings.encoder.of_batch(batch)
         put = self._index.put(
-            settings.encoder.of_batch(batch), values, chosen, deletes, np.ones(len(self._by_ordinal), np.uint8),
+            keys, values, chosen, deletes, np.ones(len(self._by_ordinal), np.uint8),
             Rules(
                 tracked.ordinal, first_doc, settings.drop_out_of_order, settings.skip_late, check_expiry=True,
                 is_float=settings.comparison.is_float, ttl=settings.ttl, deleted_ttl=settings.deleted_ttl,
             ),
+            undoable=True,
         )  # fmt: skip
         late = put.status == LATE
         if len(settings.comparison.fields) > 1:
@@ -386,7 +400,7 @@ class PartitionUpsert:
         if not kept.all():
             batch = batch.filter(pa.array(kept))
         counts = kept & ~late
-        effect = _Effect(tracked, put.docs[counts], deletes[counts], put.previous[put.previous >= 0])
+        effect = _Effect(tracked, put.docs[counts], deletes[counts], put.previous[put.previous >= 0], keys, put)
         skipped = int(np.count_nonzero(put.status == SKIPPED))
         num_late = int(np.count_nonzero(late))
         self.counters.out_of_order += num_late
@@ -422,12 +436,27 @@ class PartitionUpsert:
     def apply(self, effect: _Effect, num_docs: int) -> None:
         """Let the rows of a batch count; see `spi.ConsumingKeys.publish`."""
         with self._changed:
+            if self._pending is not effect:
+                return  # its segment has been given up
             with self._publishing:
                 effect.segment.docs.grow(num_docs)
                 effect.segment.docs.add(effect.added, effect.deletes)
                 self._clear(effect.removed)
             self._pending = None
             self._changed.notify_all()
+
+    def undo(self, effect: _Effect) -> None:
+        """Forget a batch that was prepared and could not be appended."""
+        with self._changed:
+            if self._pending is effect:
+                self._index.undo(effect.keys, effect.put)
+                effect.segment.has_undone = True
+                self._pending = None
+                self._changed.notify_all()
+
+    def has_consuming(self, but: str) -> bool:
+        """Whether another segment than `but` consumes, or has consumed and not been replaced by its sealed copy."""
+        return any(tracked.is_consuming and name != but for name, tracked in self.segments().items())
 
 
 @dataclass(slots=True)
@@ -457,6 +486,10 @@ class Consuming:
         """Let the appended rows count, and those that they replace no longer."""
         self._num_docs = rows.first_doc + rows.batch.num_rows
         self._partition.apply(rows.effect, self._num_docs)
+
+    def undo(self, rows: PreparedRows) -> None:
+        """Forget prepared rows that could not be appended."""
+        self._partition.undo(rows.effect)
 
 
 def _stable_order(vector: Vector) -> Array:

@@ -3,6 +3,7 @@
     rows = keys.prepare(batch)      # decides, merges, drops; what queries see does not change yet
     segment.append(rows.batch)      # the rows become doc ids rows.first_doc, rows.first_doc + 1, …
     keys.publish(rows)              # replaced rows stop to count and the new ones begin to, in one step
+                                    # or, where the append failed: keys.undo(rows)
 
 Only one thread calls these for a partition, in the order of the stream. Between `prepare` and `publish` nothing else of the
 partition is called. Tables without upsertConfig and dedupConfig have no such object.
@@ -44,10 +45,14 @@ class ConsumingKeys(Protocol):
     def prepare(self, batch: pa.RecordBatch) -> PreparedRows:
         """Look up the keys of a conformed batch and decide about each row, in its order.
 
-        After an exception, and after an `append` that failed, the segment must be consumed again from its start offset.
+        After an exception the segment must be consumed again from its start offset.
         """
         ...
 
     def publish(self, rows: PreparedRows) -> None:
         """Let the appended rows count, and those that they replace no longer; call it after the append."""
+        ...
+
+    def undo(self, rows: PreparedRows) -> None:
+        """Forget rows that were prepared and could not be appended; what they would have replaced goes on to count."""
         ...

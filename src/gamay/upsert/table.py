@@ -125,6 +125,18 @@ class TableUpsert:
         self.new_segments.note(name)
         return consuming
 
+    def must_wait(self, partition_id: int, name: str) -> bool:
+        """Whether a consuming segment must not begin yet, because the one before it is not sealed yet.
+
+        So it is where rows depend on what they replace: all replicas then begin at the same state, and what is stored in
+        between is the state at the segment's first row.
+        """
+        settings = self.settings
+        depends = settings.is_partial or settings.drop_out_of_order or settings.out_of_order_column is not None
+        if not (depends or settings.ttl > 0 or settings.deleted_ttl > 0):
+            return False
+        return self._partition(partition_id).has_consuming(name)
+
     def commit(
         self, source: SegmentSource, install: Install, doc_map: "np.ndarray[tuple[int], np.dtype[np.int64]] | None" = None
     ) -> SegmentDocs:

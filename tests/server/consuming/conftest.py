@@ -132,7 +132,7 @@ class Controller:
 class World:
     """A data folder with a topic, a store, a controller, and a server that can be restarted."""
 
-    def __init__(self, folder: Path, config: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, config: dict[str, Any], keys: list[str] | None = None) -> None:
         self.folder = folder
         self.topic = create_topic(folder / "streams", "events", TopicConfig(partitions=1))
         self.producer = Producer(self.topic, SYSTEM_CLOCK)
@@ -142,7 +142,9 @@ class World:
         self.registry.create_ideal_state(Assignment.new_table(TABLE, 1))
         (folder / "deepstore").mkdir()
         self.controller = Controller(self.registry, folder / "deepstore")
-        self.layout = TableLayout(Schema.from_json(SCHEMA).value, TableConfig.from_json(config).value)
+        self.layout = TableLayout(
+            Schema.from_json({**SCHEMA, "primaryKeyColumns": keys}).value, TableConfig.from_json(config).value
+        )
         self.server: ServerInstance | None = None
 
     def start(self) -> ServerInstance:
@@ -205,8 +207,10 @@ def eventually() -> Callable[..., None]:
 def make_world(tmp_path: Path) -> Iterator[Callable[..., World]]:
     made: list[World] = []
 
-    def make(rows: int = 1000, **stream: str) -> World:
-        made.append(World(tmp_path, table_config(rows, **stream)))
+    def make(
+        rows: int = 1000, keys: list[str] | None = None, sections: dict[str, Any] | None = None, **stream: str
+    ) -> World:
+        made.append(World(tmp_path, {**table_config(rows, **stream), **(sections or {})}, keys))
         return made[-1]
 
     yield make

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from gamay.base.clock import Clock, ManualClock
 from gamay.base.errors import GamayError
@@ -38,11 +38,13 @@ from gamay.server.consuming.machine import ConsumerMachine, ConsumerState
 from gamay.server.consuming.status import BuiltSegment, ConsumerStatus, RateMeter, StreamError
 from gamay.server.rebuild import TableLayout
 from gamay.storage.archive import ZSTD_LEVEL_QUICK, pack
+from gamay.upsert.spi import ConsumingKeys
 
 _log = logging.getLogger(__name__)
 
 FETCH_MESSAGES = 1 << 15
 FETCH_BYTES = 8 << 20
+_KEYS_POLL_MS = 20
 POLL_MS = 100
 """The longest that a fetch waits for messages, so that whoever wants something of the consumer need not wait longer."""
 
@@ -63,6 +65,10 @@ class Resources:
     permits: BuildPermits
     clock: Clock
     ids: Ids
+
+
+OpenKeys: TypeAlias = "Callable[[SegmentConsumer], ConsumingKeys | None]"
+"""Gives the primary keys of a consumer's segment; None while the segment before it is not sealed."""
 
 
 class Owner(Protocol):
@@ -102,8 +108,12 @@ class SegmentConsumer:
         stream: StreamConfig,
         letters: DeadLetters,
         history: SizingHistory,
+        open_keys: "OpenKeys | None" = None,
     ) -> None:
+        """`open_keys`: of a table with primary keys; asked again until the segment may begin."""
         self.segment = record.name
+        self._open_keys = open_keys
+        self._keys: ConsumingKeys | None = None
         self.table = table
         self._resources = resources
         self._owner = owner
@@ -242,6 +252,12 @@ class SegmentConsumer:
             self._discard_build()
             self._rows.close()
 
+    def _has_keys(self) -> bool:
+        """Whether rows may be taken: a table without primary keys always may."""
+        if self._open_keys is not None and self._keys is None:
+            self._keys = self._open_keys(self)
+        return self._open_keys is None or self._keys is not None
+
     def _guarded(self, action: m.Action) -> None:
         try:
             self._do(action)
@@ -254,7 +270,10 @@ class SegmentConsumer:
     def _do(self, action: m.Action) -> None:
         match action:
             case m.Consume():
-                self._consume(action)
+                if self._has_keys():
+                    self._consume(action)
+                else:
+                    self._wait(self._clock.now_ms() + _KEYS_POLL_MS)
             case m.Wait():
                 self._wait(action.until_ms)
             case m.ReportConsumed():
@@ -316,13 +335,19 @@ class SegmentConsumer:
         if taken.dead:
             self._dropped += self._letters.add(taken.dead)
         if taken.rows is not None:
+            keys = self._keys
+            prepared = None if keys is None else keys.prepare(taken.rows)
             try:
-                self._rows.append(taken.rows)
+                self._rows.append(taken.rows if prepared is None else prepared.batch)
             except GamayError as error:
+                if keys is not None and prepared is not None:
+                    keys.undo(prepared)
                 if not self._rows.num_docs:
                     raise
                 self._error(f"the segment takes no more rows: {error}", permanent=False)
                 return True
+            if keys is not None and prepared is not None:
+                keys.publish(prepared)
         self._filtered += taken.num_filtered
         self._incomplete += taken.num_incomplete
         return False

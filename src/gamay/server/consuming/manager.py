@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,10 @@ from gamay.server.consuming.dead_letters import DeadLetters
 from gamay.server.consuming.status import BuiltSegment, StreamError
 from gamay.server.rebuild import TableLayout
 from gamay.server.table import ConsumingSegment, TableData
+from gamay.server.upserts import UpsertTables
+from gamay.upsert.docs import SegmentDocs
+from gamay.upsert.spi import ConsumingKeys
+from gamay.upsert.table import TableUpsert
 
 _log = logging.getLogger(__name__)
 _REMEMBERED = 100
@@ -41,7 +46,7 @@ class ConsumerManager:
     """Starts and stops consumers; its methods may be called from any thread.
 
     serve: gives a built segment to queries: (typed table, segment, folder). left: a consumer's work is done, its segment
-    is to be as the ideal state says.
+    is to be as the ideal state says. upserts: the primary keys of tables that have some.
     """
 
     def __init__(
@@ -49,8 +54,10 @@ class ConsumerManager:
         resources: Resources,
         serve: Callable[[str, str, Path], None],
         left: Callable[[str, str], None],
+        upserts: UpsertTables,
     ) -> None:
         self._resources = resources
+        self._upserts = upserts
         self._serve = serve
         self._left = left
         self._lock = threading.Lock()
@@ -72,17 +79,39 @@ class ConsumerManager:
         if topic >= len(topics):
             raise InvalidConfigError(f"segment '{record.name}' is of topic {topic}, and {table} has {len(topics)} topics")
         known = self._table(table)
-        consumer = SegmentConsumer(self._resources, self, table, record, layout, topics[topic], known.letters, known.history)
+        keys = self._upserts.of(table, layout)
+        consumer = SegmentConsumer(
+            self._resources, self, table, record, layout, topics[topic], known.letters, known.history,
+            None if keys is None else partial(self._open_keys, data, keys, record),
+        )  # fmt: skip
         data.add_consuming(ConsumingSegment(record.name, consumer.view, consumer.freshness_ms))
         with self._lock:
             self._consumers.setdefault(table, {})[record.name] = consumer
         consumer.start()
 
+    def _open_keys(
+        self, data: TableData, keys: TableUpsert, record: SegmentRecord, consumer: SegmentConsumer
+    ) -> ConsumingKeys | None:
+        """Begin to look up primary keys, unless the segment must wait for the one before it."""
+        name, partition = record.name, LlcName.must_parse(record.name).partition
+        if keys.must_wait(partition, name):
+            return None
+
+        def install(docs: SegmentDocs) -> None:
+            if self.consumers(data.name).get(name) is consumer:
+                data.add_consuming(ConsumingSegment(name, consumer.view, consumer.freshness_ms, docs))
+
+        return keys.consume(partition, name, record.creation_time_ms, consumer.view, install)
+
     def stop(self, data: TableData, segment: str) -> None:
         """Give up a segment: its rows are no longer seen, and consumed again by whoever hosts it next."""
         with self._lock:
             consumer = self._consumers.get(data.name, {}).pop(segment, None)
-        data.remove_consuming([segment])
+        keys = self._upserts.of(data.name, None)
+        if keys is None:
+            data.remove_consuming([segment])
+        else:
+            keys.remove(segment, partial(data.remove_consuming, [segment]))
         if consumer is not None:
             consumer.stop()
 

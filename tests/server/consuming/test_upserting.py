@@ -1,0 +1,105 @@
+"""A table with primary keys on a server that consumes a real stream: through commits and restarts."""
+
+import threading
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+
+from gamay.upsert.key_index import NO_TEXT, KeyIndex, Keys, Rules
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled() -> None:
+    """Compile what looks keys up, so that no test waits for the compiler."""
+    index, numbers = KeyIndex(3), np.zeros(1, np.uint64)
+    keys = Keys(3, numbers, numbers, *NO_TEXT)
+    index.put(
+        keys, np.zeros((1, 1), np.int64), np.full(1, -1, np.int8), np.zeros(1, np.uint8), np.ones(1, np.uint8), Rules(0)
+    )
+    index.find(keys)
+
+
+def payload(key: int, value: int | None, ts: int) -> bytes:
+    return orjson.dumps({"s": f"k{key}", "n": value, "ts": ts})
+
+
+def sections(**upsert: Any) -> dict[str, Any]:
+    return {
+        "routing": {"instanceSelectorType": "strictReplicaGroup"},
+        "tableIndexConfig": {"nullHandlingEnabled": True, "sortedColumn": ["s"]},
+        "upsertConfig": upsert,
+    }
+
+
+def totals(world: Any) -> list[Any]:
+    rows, _ = world.ask("SELECT s, n, ts FROM t ORDER BY s LIMIT 1000")
+    return [list(row) for row in rows]
+
+
+@pytest.mark.parametrize("mode", ["FULL", "PARTIAL"])
+def test_rows_of_a_key_become_one(make_world: Any, eventually: Any, mode: str) -> None:
+    strategies = {"partialUpsertStrategies": {"n": "INCREMENT"}} if mode == "PARTIAL" else {}
+    world = make_world(20, ["s"], sections(mode=mode, **strategies))
+    world.start()
+    world.controller.create(0, "0", 0)
+    expected: dict[str, list[Any]] = {}
+    sent = 0
+
+    def send(rows: int) -> None:
+        nonlocal sent
+        payloads = []
+        for i in range(sent, sent + rows):
+            key, late = (i * 7) % 5, i % 11 == 3
+            ts = 1_700_000_000_000 + (i - 6 if late else i)
+            payloads.append(payload(key, i, ts))
+            old = expected.get(f"k{key}")
+            if old is None or ts >= old[2]:
+                value = i + old[1] if mode == "PARTIAL" and old is not None else i
+                expected[f"k{key}"] = [f"k{key}", value, ts]
+        sent += rows
+        world.send(*payloads)
+
+    send(7)
+    eventually(lambda: totals(world) == sorted(expected.values()))
+    send(60)
+    eventually(lambda: len(world.segments()) >= 4 and totals(world) == sorted(expected.values()))
+    world.stop()
+    send(3)
+    world.start()
+    eventually(lambda: totals(world) == sorted(expected.values()))
+    rows, _ = world.ask("SET skipUpsert = true; SELECT COUNT(*) FROM t")
+    assert rows == [[70]]
+    (keys,) = world.server.upserts.of("t_REALTIME", None).partitions().values()
+    assert keys.num_keys == 5
+    assert keys.counters.keys_not_replaced == 0
+
+
+@pytest.mark.parametrize("mode", ["SYNC", "SNAPSHOT"])
+def test_queries_see_every_key_once_while_rows_come(make_world: Any, eventually: Any, mode: str) -> None:
+    world = make_world(4000, ["s"], sections(mode="FULL", consistencyMode=mode, upsertViewRefreshIntervalMs=5))
+    world.start()
+    world.controller.create(0, "0", 0)
+    num_keys, rounds = 50, 200
+    world.send(*(payload(key, 0, 1_700_000_000_000) for key in range(num_keys)))
+    eventually(lambda: len(totals(world)) == num_keys)
+    counts: set[tuple[Any, ...]] = set()
+    done = threading.Event()
+
+    def ask() -> None:
+        while not done.is_set():
+            rows, _ = world.ask("SELECT COUNT(*), DISTINCTCOUNT(s) FROM t")
+            counts.add(tuple(rows[0]))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        for i in range(1, rounds):
+            world.send(*(payload(key, i, 1_700_000_000_000 + i) for key in range(num_keys)))
+        eventually(lambda: {row[1] for row in totals(world)} == {rounds - 1})
+    finally:
+        done.set()
+        thread.join()
+    assert counts == {(num_keys, num_keys)}
+    assert len(world.segments()) >= 2
