@@ -1,0 +1,140 @@
+"""From the cluster's records to routes."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gamay.base.clock import ManualClock
+from gamay.broker.route import NEW_SEGMENT_MS, TableRoute
+from gamay.broker.routing import RoutingTables
+from gamay.cluster.embedded_store import EmbeddedStore
+from gamay.cluster.records import CONSUMING, ERROR, OFFLINE, ONLINE, Assignment, Instance, SegmentRecord
+from gamay.cluster.registry import Registry, announce
+from gamay.model.table_config import TableConfig
+
+NOW_MS = 1_700_000_000_000
+SERVERS = ("Server_a_1", "Server_b_1", "Server_c_1")
+A, B, C = SERVERS
+
+
+class Records:
+    """The records of one table, and the routes that a broker makes of them; servers are alive and enabled at first."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = ManualClock(NOW_MS)
+        self.store = EmbeddedStore.open(folder / "metadata.db", self.clock)
+        self.registry = Registry(self.store)
+        self.sessions = {name: self.store.new_session() for name in SERVERS}
+        for name, session in self.sessions.items():
+            self.registry.create_instance(Instance(name, name, 1))
+            announce(session, name)
+        self.registry.put_schema("t", {"schemaName": "t", "dimensionFieldSpecs": [{"name": "n", "dataType": "INT"}]})
+        self.registry.create_ideal_state(Assignment.new_table("t_OFFLINE", 2))
+        self.registry.create_table_config("t_OFFLINE", TableConfig.offline("t").to_json())
+        self.routing = RoutingTables(self.registry, self.clock)
+        self.routing.start()
+
+    def close(self) -> None:
+        self.routing.stop()
+        self.store.close()
+
+    def config(self, **routing: Any) -> None:
+        document = {**TableConfig.offline("t").to_json(), "routing": routing}
+        self.registry.delete_table_config("t_OFFLINE")
+        self.registry.create_table_config("t_OFFLINE", document)
+
+    def put(
+        self, ideal: Mapping[str, dict[str, str]], view: Mapping[str, dict[str, str]] | None = None, pushed_ms: int = 1
+    ) -> None:
+        """Write the states of segments; the view is the ideal state unless it is given."""
+        for name in ideal:
+            if self.registry.get_segment("t_OFFLINE", name) is None:
+                record = SegmentRecord(name, 1, 10, push_time_ms=pushed_ms, download_url="u")
+                self.registry.create_segment("t_OFFLINE", record)
+        self.registry.update_ideal_state("t_OFFLINE", lambda known: replace(known, states=ideal))
+        self.registry.put_external_view(Assignment("t_OFFLINE", ideal if view is None else view))
+
+    def route(self, condition: Callable[[TableRoute], bool]) -> TableRoute:
+        """Return the route once a condition holds."""
+        assert self.routing.wait_until(lambda: any(map(condition, self.routing.find("t"))), 10), self.routing.find("t")
+        return self.routing.find("t")[0]
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Iterator[Records]:
+    made = Records(tmp_path)
+    yield made
+    made.close()
+
+
+def both(state: str = ONLINE) -> dict[str, str]:
+    return {A: state, B: state}
+
+
+def test_servers_that_cannot_be_asked(records: Records) -> None:
+    records.put({"s0": {A: ONLINE, B: ONLINE, C: ONLINE}})
+    records.route(lambda route: route.servers == (SERVERS,))
+    instance = records.registry.get_instance(A)
+    assert instance is not None
+    for change in ({"enabled": False}, {"queries_disabled": True}, {"shutting_down": True}):
+        records.registry.put_instance(replace(instance, **change))
+        records.route(lambda route: route.servers == ((B, C),))
+        records.registry.put_instance(instance)
+        records.route(lambda route: route.servers == (SERVERS,))
+    records.sessions[B].close()  # dies: the view still names it
+    records.route(lambda route: route.servers == ((A, C),))
+    records.put({"s0": {A: OFFLINE, B: ONLINE, C: ONLINE}}, {"s0": {A: ONLINE, C: ONLINE}})
+    records.route(lambda route: route.servers == ((C,),))
+
+
+def test_segments_that_nobody_has(records: Records) -> None:
+    records.put({"old": both(), "s1": both()}, {"s1": both()})
+    route = records.route(lambda route: route.segments == ("s1",))
+    assert route.unavailable == (("old", 1 + NEW_SEGMENT_MS),)
+    records.put({"old": both(), "s1": both()}, {"old": both(ERROR), "s1": both()})
+    records.route(lambda route: route.unavailable == (("old", 0),))
+    records.put({"old": both(OFFLINE), "s1": both()}, {"s1": both()})
+    records.route(lambda route: route.unavailable == ())
+
+
+def test_online_before_consuming_and_one_consuming_segment_each(records: Records) -> None:
+    first, second, third = (f"t__0__{i}__20240101T0000Z" for i in range(3))
+    other = "t__1__0__20240101T0000Z"
+    ideal = {first: both(), second: both(), third: both(CONSUMING), other: both(CONSUMING)}
+    # A has committed the first two; B still consumes the second, and nobody but A the third
+    view = {first: both(), second: {A: ONLINE, B: CONSUMING}, third: {A: CONSUMING}, other: both(CONSUMING)}
+    records.put(ideal, view)
+    route = records.route(lambda route: len(route.segments) == 4)
+    assert dict(zip(route.segments, route.servers, strict=True)) == {first: (A, B), second: (A,), third: (A,), other: (A, B)}
+    # A is gone: the second segment consumes still, so the third has to wait, and is not missing
+    records.sessions[A].close()
+    route = records.route(lambda route: len(route.segments) == 3)
+    assert dict(zip(route.segments, route.servers, strict=True)) == {first: (B,), second: (B,), other: (B,)}
+
+
+def test_strict_groups_leave_new_segments_out_for_a_while(records: Records) -> None:
+    records.config(instanceSelectorType="strictReplicaGroup")
+    records.put({"s0": both(), "s1": both()}, {"s0": both(), "s1": {A: ONLINE}})
+    route = records.route(lambda route: len(route.segments) == 2 and route.selector.value == "strictReplicaGroup")
+    assert route.servers == ((A,), (A,))  # B lacks an old one
+    ideal = {"s0": both(), "s2": both()}
+    records.put(ideal, {"s0": both(), "s2": {A: ONLINE}}, pushed_ms=NOW_MS)
+    route = records.route(lambda route: route.segments == ("s0", "s2"))
+    assert route.servers == ((A, B), (A, B))
+    assert route.optional == {"s2"}
+    assert route.stale_ms == NOW_MS + NEW_SEGMENT_MS
+    records.clock.advance(NEW_SEGMENT_MS / 1000 + 1)
+    records.routing.refresh("t_OFFLINE")
+    route = records.route(lambda route: not route.optional)
+    assert route.servers == ((A,), (A,))
+
+
+def test_names_in_any_case_mean_one_table(records: Records) -> None:
+    records.put({"s0": both()})
+    records.route(lambda route: route.segments == ("s0",))
+    for name in ("t", "T", "t_OFFLINE", "T_offline"):
+        assert [route.table for route in records.routing.find(name)] == ["t_OFFLINE"]
+    assert records.routing.find("t_REALTIME") == []
