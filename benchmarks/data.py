@@ -63,7 +63,7 @@ RECORDS_CONFIG = {
     "tableType": "OFFLINE",
     "segmentsConfig": {"replication": "1"},
     "tenants": {},
-    "tableIndexConfig": {"noDictionaryColumns": ["message", "doc"], "nullHandlingEnabled": True},
+    "tableIndexConfig": {"noDictionaryColumns": ["message", "doc", "amount"], "nullHandlingEnabled": True},
 }
 
 

@@ -108,23 +108,24 @@ def top_docs(segment: Segment, matches: Matches, order_by: Sequence[SortKey], li
         scanned += len(block)
         # Ids are compared where they lie, flags or not: copying those that are kept takes longer than comparing all.
         looked_at = block.span if in_place and best.is_bounded and isinstance(block, DocMask) else block
-        first = _read_key(segment, looked_at, order_by[0])
+        keys = _Keys(segment, looked_at, order_by)
+        first = keys.first
         rows = best.candidates(first)
         if rows is None:
-            best.add([first, *(_read_key(segment, block, key) for key in order_by[1:])], block)
+            best.add([first, *keys.others], block)
         else:
             if looked_at is not block and isinstance(block, DocMask):
                 rows = rows[block.mask[rows]]
             if len(rows):
                 # The other keys are read only where the first leaves a row a chance.
                 chosen = DocList(_docs_at(looked_at, rows))
-                best.add([take_key(first, rows), *(_read_key(segment, chosen, key) for key in order_by[1:])], chosen)
+                best.add([take_key(first, rows), *_Keys(segment, chosen, order_by).others], chosen)
         best.count_memory()
         if ascends and best.is_full:
             break
-    keys, docs = best.rows()
+    found, docs = best.rows()
     best.holder.release()
-    return Ordered(keys, docs, scanned)
+    return Ordered(found, docs, scanned)
 
 
 def _has_ids(segment: Segment, key: SortKey) -> bool:
@@ -157,13 +158,29 @@ def merge_ordered(parts: Sequence[Ordered], order_by: Sequence[SortKey], limit: 
     return Ordered(keys, docs, sum(part.num_scanned for part in parts))
 
 
-def _read_key(segment: Segment, block: Block, key: SortKey) -> Key:
-    operand = segment_reader(segment)(block)(key.expression)
-    if isinstance(operand, Scalar):
-        return as_vector(operand, len(block))
-    if isinstance(operand, EncodedVector) and not operand.dictionary.ascends:
-        return operand.decode() if operand.type.is_fixed_width else in_order(operand)
-    return operand
+class _Keys:
+    """The keys at the rows of a block; a column that several of them are computed of is read once."""
+
+    def __init__(self, segment: Segment, block: Block, order_by: Sequence[SortKey]) -> None:
+        self._operand = segment_reader(segment)(block)
+        self._num_rows = len(block)
+        self._order_by = order_by
+
+    @property
+    def first(self) -> Key:
+        return self._read(self._order_by[0])
+
+    @property
+    def others(self) -> list[Key]:
+        return [self._read(key) for key in self._order_by[1:]]
+
+    def _read(self, key: SortKey) -> Key:
+        operand = self._operand(key.expression)
+        if isinstance(operand, Scalar):
+            return as_vector(operand, self._num_rows)
+        if isinstance(operand, EncodedVector) and not operand.dictionary.ascends:
+            return operand.decode() if operand.type.is_fixed_width else in_order(operand)
+        return operand
 
 
 class _Best:

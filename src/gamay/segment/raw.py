@@ -14,17 +14,27 @@
 All chunks but the last hold the same number of values.
 """
 
+import threading
 from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.functions.vector import take
 from gamay.kernels.encoding import gather_lists
 from gamay.model.types import DataType
 from gamay.segment.format import BufferFile, BufferMeta, BufferWriter
 from gamay.segment.spi import Ids, Side
-from gamay.segment.storage_form import Stored, binary_array, binary_buffers, concat_stored, empty_stored, fixed_dtype
+from gamay.segment.storage_form import (
+    OFFSET_MAX,
+    Stored,
+    binary_array,
+    binary_buffers,
+    concat_stored,
+    empty_stored,
+    fixed_dtype,
+)
 
 PASS_THROUGH = "PASS_THROUGH"
 _ARROW_CODECS = {"LZ4": "lz4_raw", "ZSTANDARD": "zstd", "SNAPPY": "snappy", "GZIP": "gzip"}
@@ -131,41 +141,44 @@ class PlainBinary:
 
 
 class Chunked:
-    """Compressed chunks; the chunk used last is kept decompressed."""
+    """Compressed chunks; the chunk that a thread used last is kept decompressed for it."""
 
     def __init__(self, chunks: Ids, index: Ids, codec: str, data_type: DataType) -> None:
-        self._chunks = chunks
+        self._chunks = pa.py_buffer(chunks)
         self._codec = _ARROW_CODECS[codec]
         self._data_type = data_type
         self._dtype = fixed_dtype(data_type)
         self._per_chunk, self._num_values = int(index[0]), int(index[1])
         num_chunks = -(-self._num_values // self._per_chunk)
-        self._begins = index[2 : 3 + num_chunks]
-        self._sizes = index[3 + num_chunks :]
-        self._last: tuple[int, Stored] = (-1, None)
+        self._begins: list[int] = index[2 : 3 + num_chunks].tolist()
+        self._sizes: list[int] = index[3 + num_chunks :].tolist()
+        self._local = threading.local()
 
     def range(self, start: int, stop: int) -> Stored:
         if stop <= start:
             return empty_stored(self._data_type)
-        parts = []
-        for number in range(start // self._per_chunk, (stop - 1) // self._per_chunk + 1):
-            base = number * self._per_chunk
-            parts.append(self._chunk(number)[max(0, start - base) : stop - base])
-        return parts[0] if len(parts) == 1 else concat_stored(parts)
+        first, last = start // self._per_chunk, (stop - 1) // self._per_chunk
+        parts = [self._chunk(number) for number in range(first, last + 1)]
+        ends = stop - last * self._per_chunk
+        if ends < len(parts[-1]):
+            parts[-1] = parts[-1][:ends]
+        if start > first * self._per_chunk:
+            parts[0] = parts[0][start - first * self._per_chunk :]
+        return self._joined(parts, first, last)
 
     def at(self, positions: Ids) -> Stored:
         if len(positions) == 0:
             return empty_stored(self._data_type)
         positions = np.asarray(positions, np.int64)
         numbers = positions // self._per_chunk
-        cuts = np.concatenate(([0], np.flatnonzero(np.diff(numbers)) + 1, [len(positions)]))
-        parts = []
-        for first, last in pairwise(cuts):
-            number = int(numbers[first])
-            local = positions[first:last] - number * self._per_chunk
-            chunk = self._chunk(number)
-            parts.append(chunk[local] if self._dtype is not None else chunk.take(pa.array(local)))
-        return parts[0] if len(parts) == 1 else concat_stored(parts)
+        cuts = np.concatenate(([0], np.flatnonzero(np.diff(numbers)) + 1, [len(positions)])).tolist()
+        local = positions - numbers * self._per_chunk
+        chosen = numbers[cuts[:-1]].tolist()
+        parts = [
+            take(self._chunk(number), local[first:last])
+            for number, (first, last) in zip(chosen, pairwise(cuts), strict=True)
+        ]
+        return self._joined(parts, chosen[0], chosen[-1])
 
     def search(self, value: Any, side: Side) -> int:
         """Return the first position whose value is not below `value` (left), or above it (right), in ascending values.
@@ -185,21 +198,31 @@ class Chunked:
                 return middle * self._per_chunk + place
         return min(first * self._per_chunk, self._num_values)
 
+    def _joined(self, parts: list[Stored], first: int, last: int) -> Stored:
+        """Join parts of the chunks from `first` to `last`, all of which together are seldom too large."""
+        if len(parts) == 1:
+            return parts[0]
+        if self._dtype is None and sum(self._sizes[first : last + 1]) <= OFFSET_MAX:
+            return pa.concat_arrays(parts)
+        return concat_stored(parts)
+
     def _chunk(self, number: int) -> Stored:
-        last_number, last = self._last
-        if last_number == number:
-            return last
-        packed = pa.py_buffer(self._chunks[self._begins[number] : self._begins[number + 1]])
-        # A codec of its own: some keep state, and several threads read a column at once.
-        plain = pa.Codec(self._codec).decompress(packed, int(self._sizes[number]))
+        local = self._local
+        if getattr(local, "number", -1) == number:
+            return local.chunk
+        codec = getattr(local, "codec", None)
+        if codec is None:
+            # A codec for each thread: some keep state, and several threads read a column at once.
+            codec = local.codec = pa.Codec(self._codec)
+        begin = self._begins[number]
+        plain = codec.decompress(self._chunks.slice(begin, self._begins[number + 1] - begin), self._sizes[number])
         if self._dtype is not None:
             chunk: Stored = np.frombuffer(plain, self._dtype)
         else:
             num_values = min(self._per_chunk, self._num_values - number * self._per_chunk)
             head = 4 * (num_values + 1)
-            raw = np.frombuffer(plain, np.uint8)
-            chunk = binary_array(raw[:head].view(np.int32), raw[head:])
-        self._last = (number, chunk)
+            chunk = pa.Array.from_buffers(pa.binary(), num_values, [None, plain.slice(0, head), plain.slice(head)])
+        local.number, local.chunk = number, chunk
         return chunk
 
 

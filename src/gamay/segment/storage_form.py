@@ -33,8 +33,8 @@ _FIXED: dict[DataType, np.dtype[Any]] = {
     DataType.BOOLEAN: np.dtype("u1"),
 }
 
-
-_OFFSET_MAX = 2**31 - 1
+# what the offsets of one array of texts reach
+OFFSET_MAX = 2**31 - 1
 
 
 def fixed_dtype(data_type: DataType) -> "np.dtype[Any] | None":
@@ -90,9 +90,9 @@ def concat_stored(parts: list[Stored]) -> Stored:
     if isinstance(parts[0], np.ndarray):
         return np.concatenate(parts)
     size = sum(part.nbytes for part in parts)
-    if size > _OFFSET_MAX and sum(pc.sum(pc.binary_length(part)).as_py() or 0 for part in parts) > _OFFSET_MAX:
+    if size > OFFSET_MAX and sum(pc.sum(pc.binary_length(part)).as_py() or 0 for part in parts) > OFFSET_MAX:
         raise InvalidConfigError(
-            f"a column has {size:,} bytes of values in one segment, more than {_OFFSET_MAX:,}: make segments smaller"
+            f"a column has {size:,} bytes of values in one segment, more than {OFFSET_MAX:,}: make segments smaller"
         )
     return pa.concat_arrays(parts)
 

@@ -29,6 +29,11 @@ class Leaf:
     test: Callable[[Any], bool]
     compare: tuple[Compare, Sequence[float]] | None = None
 
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """What the condition reads."""
+        return (self.path,)
+
     def __call__(self, record: Record) -> bool:
         return self.path in record and self.test(record[self.path])
 
@@ -59,6 +64,11 @@ class Joined:
 
     parts: tuple["Condition", ...]
     is_and: bool
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """What the conditions read, each path once."""
+        return tuple(dict.fromkeys(path for part in self.parts for path in part.paths))
 
     def __call__(self, record: Record) -> bool:
         return (all if self.is_and else any)(part(record) for part in self.parts)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from gamay.base.errors import ErrorCode, QueryError
@@ -27,7 +28,7 @@ from gamay.functions.scalar.json_steps import MISSING, parse_document, path_step
 from gamay.functions.scalar.patterns import compiled, like
 from gamay.functions.scalar.values import of_distinct
 from gamay.functions.text import literal_text
-from gamay.functions.vector import Operand, Scalar, Vector
+from gamay.functions.vector import Operand, Scalar, Vector, take
 from gamay.model.types import DataType
 
 STRING, BOOLEAN = DataType.STRING, DataType.BOOLEAN
@@ -89,8 +90,16 @@ class JsonFilter:
         """
         if self.absent or not all(kind == "key" for path in self.paths for kind, _ in path):
             return None
-        columns = {path: found for path in self.paths if (found := scan(documents, path, is_json=is_json)) is not None}
-        return fitting(self.test, columns, self.matches, documents)
+        parts = self.test.parts if isinstance(self.test, Joined) and self.test.is_and else (self.test,)
+        rows, left = np.arange(len(documents)), documents
+        for part in parts:  # each looks only at the documents that those before it leave
+            columns = {path: found for path in part.paths if (found := scan(left, path, is_json=is_json)) is not None}
+            fits = np.flatnonzero(fitting(part, columns, self.matches, left))
+            if len(fits) < len(rows):
+                rows, left = rows[fits], take(left, fits)
+        flags = np.zeros(len(documents), np.bool_)
+        flags[rows] = True
+        return flags
 
 
 @lru_cache(maxsize=512)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from gamay.functions.arrow import binary_buffers
 from gamay.functions.scalar.json_steps import Step
+from gamay.functions.vector import take
 from gamay.kernels.json import ESCAPED, LARGE, MISSING, NULL, REAL, UNSURE, WHOLE, copy_slices, locate_values
 from gamay.kernels.json_columns import locate_in_documents
 from gamay.kernels.numbers import parse_reals, parse_wholes
@@ -58,7 +59,7 @@ class Found:
         """Return for each row whether its kind is one of these: bool [n]."""
         table = np.zeros(256, np.bool_)
         table[list(kinds)] = True
-        return np.asarray(table[self.kinds])
+        return np.asarray(take(table, self.kinds))
 
     def wholes(self) -> tuple[Array, Array]:
         """Return the rows with whole numbers, and these: int64."""
