@@ -31,7 +31,7 @@ class MalformedRecordError(Exception):
     """A record that is not well-formed; it is left out, and reading goes on with the next line."""
 
 
-class _IncompleteError(Exception):
+class IncompleteError(Exception):
     """The record goes on in the next line."""
 
 
@@ -56,7 +56,7 @@ class FieldSplitter:
         self._special = "".join(c for c in (csv_format.quote, csv_format.escape) if c)
 
     def split(self, text: str) -> Fields:
-        """Return the fields; raises MalformedRecordError, or _IncompleteError when the text ends within a quoted field."""
+        """Return the fields; raises MalformedRecordError, or IncompleteError when the text ends within a quoted field."""
         if not any(c in text for c in self._special):
             return [self._value(field) for field in text.split(self._format.delimiter)]
         fields: Fields = []
@@ -75,7 +75,7 @@ class FieldSplitter:
         quoted = self._quoted.match(text, at) if self._quoted else None
         if quoted is not None:
             if quoted[2] is None:
-                raise _IncompleteError
+                raise IncompleteError
             end = quoted.end()
             if end < len(text) and text[end] != self._format.delimiter:
                 raise MalformedRecordError(f"text after a closing quote: {text[end : end + 20]!r}")
@@ -86,7 +86,7 @@ class FieldSplitter:
         assert plain is not None
         end = plain.end()
         if end < len(text) and text[end] != self._format.delimiter:  # an escape character that ends the text
-            raise _IncompleteError
+            raise IncompleteError
         return self._value(plain[0]), end
 
     def _value(self, raw: str) -> str | None:
@@ -143,7 +143,7 @@ class ExactParser:
             while True:
                 try:
                     return self._split(self._content(b"".join(taken)).decode())
-                except _IncompleteError:
+                except IncompleteError:
                     if not self._take_until_complete(taken, size):
                         raise MalformedRecordError("a quote that is never closed") from None
                     size = sum(map(len, taken))

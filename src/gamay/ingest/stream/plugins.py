@@ -22,6 +22,12 @@ _BUILT_IN: Mapping[str, Mapping[str, str]] = {
     },
     DECODERS: {
         "json": "gamay.ingest.stream.decode.json_decoder:JsonDecoder",
+        "json-registry": "gamay.ingest.stream.decode.registry_json:RegistryJsonDecoder",
+        "avro": "gamay.ingest.stream.decode.avro_decoder:AvroDecoder",
+        "avro-registry": "gamay.ingest.stream.decode.avro_decoder:RegistryAvroDecoder",
+        "csv": "gamay.ingest.stream.decode.csv_decoder:CsvDecoder",
+        "arrow": "gamay.ingest.stream.decode.arrow_decoder:ArrowDecoder",
+        "protobuf": "gamay.ingest.stream.decode.protobuf_decoder:ProtobufDecoder",
     },
 }
 _PINOT_CLASSES: Mapping[str, Mapping[str, str]] = {
@@ -29,6 +35,12 @@ _PINOT_CLASSES: Mapping[str, Mapping[str, str]] = {
     DECODERS: {
         "JSONMessageDecoder": "json",
         "KafkaJSONMessageDecoder": "json",
+        "KafkaConfluentSchemaRegistryJsonMessageDecoder": "json-registry",
+        "SimpleAvroMessageDecoder": "avro",
+        "KafkaConfluentSchemaRegistryAvroMessageDecoder": "avro-registry",
+        "CSVMessageDecoder": "csv",
+        "ArrowMessageDecoder": "arrow",
+        "ProtoBufMessageDecoder": "protobuf",
     },
 }
 

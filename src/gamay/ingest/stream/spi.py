@@ -6,7 +6,7 @@ entry-point group `gamay.streams`; a decoder is a callable `(StreamConfig, Input
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeAlias
 
@@ -99,6 +99,10 @@ class MessageBatch:
     def next_offset_after(self, messages: int) -> Offset:
         """Return where to read on when only the first `messages` messages were taken."""
         return self.next_offset if messages >= len(self) else self.offset(messages)
+
+    def with_payloads(self, payloads: pa.BinaryArray) -> "MessageBatch":
+        """Return the same messages with other payloads, as many."""
+        return replace(self, payloads=payloads)
 
     def part(self, start: int, stop: int) -> "MessageBatch":
         """Return the messages from `start` up to, not including, `stop`."""

@@ -1,0 +1,140 @@
+"""Schemas by id from a registry with Confluent's REST interface, and messages that begin with such an id."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gamay.base.errors import InvalidConfigError
+from gamay.ingest.arrays import null_where
+from gamay.ingest.stream.config import StreamConfig
+from gamay.ingest.stream.spi import Int64s, MessageBatch, PermanentStreamError, TransientStreamError
+from gamay.kernels.avro import gather
+
+_URL = "schema.registry.rest.url"
+_USER = ("schema.registry.basic.auth.user.info", "basic.auth.user.info")
+_CAPACITY = "cached.schema.map.capacity"
+_KNOWN = (_URL, *_USER, _CAPACITY, "schema.registry.basic.auth.credentials.source", "basic.auth.credentials.source",
+          "schema.registry.ssl.ca.location")  # fmt: skip
+_TIMEOUT_S = 10
+PREFIX_BYTES = 5
+"""A zero byte and the id of the schema, 4 bytes, the highest first."""
+
+T = TypeVar("T")
+
+
+class UnknownSchemaError(Exception):
+    """The registry has no usable schema of an id."""
+
+
+class RegistryClient:
+    """Asks a registry for schemas, each once."""
+
+    def __init__(self, config: StreamConfig) -> None:
+        """Raises InvalidConfigError without an address."""
+        import httpx
+
+        properties = config.decoder_properties
+        where = config.property_key("decoder.prop.")
+        for key in properties:
+            if key.startswith("schema.registry.") and key not in _KNOWN:
+                raise InvalidConfigError(f"{where}{key}: is not supported; known are {', '.join(_KNOWN)}")
+        if not properties.get(_URL):
+            raise InvalidConfigError(f"{where}{_URL} is required: the address of the schema registry")
+        self._urls = [url.strip().rstrip("/") for url in properties[_URL].split(",")]
+        user = next((properties[key] for key in _USER if properties.get(key)), "")
+        name, _, password = user.partition(":")
+        self._client = httpx.Client(
+            timeout=_TIMEOUT_S,
+            auth=(name, password) if user else None,
+            verify=properties.get("schema.registry.ssl.ca.location") or True,
+        )
+
+    def schema(self, number: int) -> Mapping[str, Any]:
+        """Return the registry's answer for an id: `schema` as text, and `schemaType` where it is not Avro.
+
+        Raises UnknownSchemaError, TransientStreamError when no registry answers, PermanentStreamError when it refuses.
+        """
+        import httpx
+
+        problem = ""
+        for url in self._urls:
+            try:
+                answer = self._client.get(f"{url}/schemas/ids/{number}")
+            except httpx.HTTPError as error:
+                problem = f"{type(error).__name__}: {error}"
+                continue
+            if answer.status_code == 200:
+                found: Mapping[str, Any] = json.loads(answer.content)
+                return found
+            if answer.status_code == 404:
+                raise UnknownSchemaError(f"the schema registry has no schema {number}")
+            if answer.status_code in (401, 403):
+                raise PermanentStreamError(f"the schema registry at {url} refuses access ({answer.status_code})")
+            problem = f"status {answer.status_code}"
+        raise TransientStreamError(f"the schema registry at {', '.join(self._urls)} does not answer: {problem}")
+
+    def close(self) -> None:
+        """Give up the connections."""
+        self._client.close()
+
+
+class SchemaCache(Generic[T]):
+    """What was made of the schemas that were met, the least lately used forgotten beyond a capacity."""
+
+    def __init__(self, config: StreamConfig) -> None:
+        text = config.decoder_properties.get(_CAPACITY, "1000")
+        if not text.isdigit() or int(text) < 1:
+            raise InvalidConfigError(
+                f"{config.property_key('decoder.prop.' + _CAPACITY)}: '{text}' is not a positive number"
+            )
+        self._capacity = int(text)
+        self._made: dict[int, T] = {}
+
+    def get(self, number: int) -> T | None:
+        """Return what was made of a schema."""
+        made = self._made.pop(number, None)
+        if made is not None:
+            self._made[number] = made
+        return made
+
+    def put(self, number: int, made: T) -> T:
+        """Keep what was made of a schema, and return it."""
+        self._made[number] = made
+        if len(self._made) > self._capacity:
+            del self._made[next(iter(self._made))]
+        return made
+
+
+def schema_ids(messages: MessageBatch) -> Int64s:
+    """Return the id of each message's schema, -1 for a message that has none."""
+    payloads = messages.payloads
+    lengths = np.asarray(pc.fill_null(pc.binary_length(payloads), 0))
+    ids = np.full(len(payloads), -1, np.int64)
+    long_enough = np.flatnonzero(lengths >= PREFIX_BYTES)
+    if len(long_enough):
+        offsets = np.frombuffer(payloads.buffers()[1], np.int32, len(payloads), 4 * payloads.offset)
+        data = np.frombuffer(payloads.buffers()[2], np.uint8)
+        prefix = data[offsets[long_enough].astype(np.int64)[:, None] + np.arange(PREFIX_BYTES)].astype(np.int64)
+        number = (prefix[:, 1] << 24) | (prefix[:, 2] << 16) | (prefix[:, 3] << 8) | prefix[:, 4]
+        ids[long_enough] = np.where(prefix[:, 0] == 0, number, -1)
+    return ids
+
+
+def stripped(messages: MessageBatch, size: int) -> MessageBatch:
+    """Return the messages without their first bytes; shorter ones are empty."""
+    if not size or not len(messages):
+        return messages
+    payloads = messages.payloads
+    before = np.frombuffer(payloads.buffers()[1], np.int32, len(payloads) + 1, 4 * payloads.offset).astype(np.int64)
+    values = payloads.buffers()[2]
+    lengths = np.maximum(before[1:] - before[:-1] - size, 0)
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    out = np.empty(int(offsets[-1]), np.uint8)
+    gather(np.frombuffer(values, np.uint8) if values is not None else out, before[:-1] + size, offsets, out)
+    rest = pa.Array.from_buffers(pa.binary(), len(lengths), [None, pa.py_buffer(offsets), pa.py_buffer(out)])
+    return messages.with_payloads(null_where(rest, payloads.is_null()) if payloads.null_count else rest)

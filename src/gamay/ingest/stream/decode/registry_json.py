@@ -1,0 +1,27 @@
+"""JSON messages that begin with the id of a schema in a registry."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gamay.ingest.stream.config import StreamConfig
+from gamay.ingest.stream.decode.json_decoder import JsonDecoder
+from gamay.ingest.stream.decode.registry import PREFIX_BYTES, schema_ids, stripped
+from gamay.ingest.stream.spi import DecodedBatch, InputFields, MessageBatch
+
+_NO_OBJECT = pa.scalar(b"no zero byte and schema id before it", pa.binary())
+
+
+class RegistryJsonDecoder:
+    """A `MessageDecoder` of JSON objects behind five bytes; their schemas are not needed, and the registry is not asked."""
+
+    def __init__(self, config: StreamConfig, fields: InputFields) -> None:
+        self._decoder = JsonDecoder(config, fields)
+
+    def decode(self, messages: MessageBatch) -> DecodedBatch:
+        """Return a row for each message that is an object behind its prefix; see `MessageDecoder.decode`."""
+        objects = stripped(messages, PREFIX_BYTES)
+        lacks_prefix = (schema_ids(messages) < 0) & np.asarray(messages.payloads.is_valid())
+        if lacks_prefix.any():
+            objects = objects.with_payloads(pc.if_else(pa.array(lacks_prefix), _NO_OBJECT, objects.payloads))
+        return self._decoder.decode(objects)
