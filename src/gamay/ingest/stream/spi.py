@@ -104,6 +104,15 @@ class MessageBatch:
         """Return the same messages with other payloads, as many."""
         return replace(self, payloads=payloads)
 
+    def where(self, chosen: npt.NDArray[np.bool_]) -> "MessageBatch":
+        """Return the messages that are chosen, bool [messages]; the offsets before and behind stay as they are."""
+        mask = pa.array(chosen)
+        return replace(
+            self, payloads=self.payloads.filter(mask), offsets=self.offsets.filter(mask),
+            timestamps_ms=self.timestamps_ms[chosen], keys=None if self.keys is None else self.keys.filter(mask),
+            headers=None if self.headers is None else self.headers.filter(mask),
+        )  # fmt: skip
+
     def part(self, start: int, stop: int) -> "MessageBatch":
         """Return the messages from `start` up to, not including, `stop`."""
         behind = self.head(stop)

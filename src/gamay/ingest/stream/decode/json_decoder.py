@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 from gamay.base.errors import InvalidConfigError
 from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.decode.json_columns import JsonColumns
-from gamay.ingest.stream.decode.records import decode_each, joined, records_to_rows
+from gamay.ingest.stream.decode.records import decode_each, joined, merged, records_to_rows
 from gamay.ingest.stream.spi import DecodedBatch, InputFields, MessageBatch
 from gamay.model.types import DataType
 
@@ -49,6 +50,15 @@ class JsonDecoder:
         if self._batches_off:
             self._batches_off -= 1
             return self._decode_each(messages)
+        odd = _odd(messages.payloads)
+        if odd.any() and 2 * int(odd.sum()) < len(messages):
+            return merged(
+                self._decode_pieces(messages.where(~odd)), np.flatnonzero(~odd),
+                self._decode_each(messages.where(odd)), np.flatnonzero(odd), self._fields,
+            )  # fmt: skip
+        return self._decode_pieces(messages)
+
+    def _decode_pieces(self, messages: MessageBatch) -> DecodedBatch:
         whole = self._decode_at_once(messages)
         if whole is not None:
             return whole
@@ -113,17 +123,25 @@ def _number(text: str) -> Any:
     return number if len(text) <= 16 else Decimal(text)
 
 
+def _odd(payloads: pa.BinaryArray) -> npt.NDArray[np.bool_]:
+    """Return which messages, null aside, do not begin with `{` and end with `}`."""
+    values = payloads.buffers()[2]
+    if not len(payloads) or values is None or not values.size:
+        return np.asarray(payloads.is_valid())
+    offsets = np.frombuffer(payloads.buffers()[1], np.int32, len(payloads) + 1, 4 * payloads.offset)
+    data = np.frombuffer(values, np.uint8)
+    first, last = np.minimum(offsets[:-1], data.size - 1), np.maximum(offsets[1:] - 1, 0)
+    odd: npt.NDArray[np.bool_] = (data[first] != _OPEN) | (data[last] != _CLOSE) | (last <= first)
+    return odd & np.asarray(payloads.is_valid()) if payloads.null_count else odd
+
+
 def _lines(payloads: pa.BinaryArray) -> pa.Buffer | None:
     """Return the messages, a newline behind each, if each begins and ends with a brace and is UTF-8.
 
     A newline cannot stand within a JSON string, and no object can go on from `}` to `{`. So when a parser finds as many
     objects as there are messages, each message is one of them.
     """
-    offsets = np.frombuffer(payloads.buffers()[1], np.int32, len(payloads) + 1, 4 * payloads.offset)
-    if (offsets[1:] - offsets[:-1]).min() < 2:
-        return None
-    data = np.frombuffer(payloads.buffers()[2], np.uint8)
-    if not ((data[offsets[:-1]] == _OPEN).all() and (data[offsets[1:] - 1] == _CLOSE).all()):
+    if _odd(payloads).any():
         return None
     try:
         payloads.cast(pa.string())

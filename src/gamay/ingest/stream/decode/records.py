@@ -157,6 +157,22 @@ def joined(parts: Sequence[DecodedBatch], starts: Sequence[int], fields: InputFi
     return DecodedBatch(pa.RecordBatch.from_arrays(columns, list(names)), message_of_row, bad)
 
 
+def merged(
+    one: DecodedBatch, places: Int64s, other: DecodedBatch, other_places: Int64s, fields: InputFields
+) -> DecodedBatch:
+    """Return the rows of two parts of a batch in the order of their messages; places: those of the parts' messages."""
+    both = joined([one, other], [0, 0], fields)
+    message_of_row = np.concatenate([places[one.message_of_row], other_places[other.message_of_row]])
+    bad = [
+        Undecodable(int(at[b.message]), b.reason) for p, at in ((one, places), (other, other_places)) for b in p.undecodable
+    ]
+    rows = both.rows
+    if other.rows.num_rows:
+        order = np.argsort(message_of_row, kind="stable")
+        rows, message_of_row = rows.take(pa.array(order)), message_of_row[order]
+    return DecodedBatch(rows, message_of_row, sorted(bad, key=lambda b: b.message))
+
+
 def _named(rows: pa.RecordBatch, name: str) -> pa.Array:
     at = rows.schema.get_field_index(name)
     return rows.column(at) if at >= 0 else pa.nulls(rows.num_rows)
