@@ -43,8 +43,15 @@ class BrokerApp:
     """The handlers. Queries that take long wait in `queue` for a thread, so that they do not hold up other requests."""
 
     def __init__(
-        self, runner: QueryRunner, queue: QueryQueue, is_ready: Callable[[], bool], access: AccessControl = EVERYBODY
+        self,
+        runner: QueryRunner,
+        queue: QueryQueue,
+        is_ready: Callable[[], bool],
+        access: AccessControl = EVERYBODY,
+        more: Sequence[Route] = (),
     ) -> None:
+        """access: who may ask. more: routes of the process, beside those of the role."""
+        self._more = more
         self._runner = runner
         self._queue = queue
         self._answers = QueryAnswers(runner, queue)
@@ -81,6 +88,9 @@ class BrokerApp:
             Route("/debug/timeBoundary/{table}", self.time_boundary),
             Route("/debug/serverRoutingStats", self.server_stats),
             Route("/debug/tables/queryQuota/{table}", self.query_quota),
+            Route("/debug/databases/queryQuota/{name}", self.database_quota),
+            Route("/debug/applicationQuotas/{name}", self.application_quota),
+            *self._more,
         ]
         cors = Middleware(CORSMiddleware, allow_origins=["*"], allow_methods=["*"], allow_headers=["*"])
         return Starlette(routes=routes, middleware=[cors], exception_handlers={404: _not_found, 405: _not_allowed})
@@ -198,6 +208,14 @@ class BrokerApp:
         if not routes:
             return _failure(404, f"Table {table} not found")
         return PlainTextResponse(f"{routes[0].queries_per_s or 0.0}")
+
+    async def database_quota(self, _: Request) -> Response:
+        """Tell how many queries a second this broker lets pass for a database; 0 where there is no quota."""
+        return PlainTextResponse(f"{self._runner.quotas.database_rate or 0.0}")
+
+    async def application_quota(self, _: Request) -> Response:
+        """Tell how many queries a second this broker lets pass for an application; 0 where there is no quota."""
+        return PlainTextResponse(f"{self._runner.quotas.application_rate or 0.0}")
 
     async def time_boundary(self, request: Request) -> Response:
         """Show where a hybrid table's OFFLINE half ends."""

@@ -65,30 +65,33 @@ class TokenBucket:
 
 
 class Quotas:
-    """The quotas of one broker. is_enabled: whether they are looked at, which the broker's instance config can end."""
+    """The quotas of one broker. is_enabled: whether they are looked at, which the broker's instance config can end.
+
+    database_rate, application_rate: queries a second of each database and application; None is no quota.
+    """
 
     def __init__(self) -> None:
         self.is_enabled = True
         self._buckets: dict[tuple[str, str], TokenBucket] = {}
-        self._database_rate: float | None = None
-        self._application_rate: float | None = None
+        self.database_rate: float | None = None
+        self.application_rate: float | None = None
 
     def apply(self, settings: Mapping[str, str]) -> None:
         """Take over the cluster's settings."""
-        self._database_rate = rate_of(settings.get(DATABASE_SETTING))
-        self._application_rate = rate_of(settings.get(APPLICATION_SETTING))
+        self.database_rate = rate_of(settings.get(DATABASE_SETTING))
+        self.application_rate = rate_of(settings.get(APPLICATION_SETTING))
 
     def admit(self, route: Limited, options: Mapping[str, str], now_s: float) -> None:
         """Let a query pass; raises QueryError 429 when a quota is used up: its application's, database's or table's."""
         table_rate = route.queries_per_s
-        if (table_rate is None and self._database_rate is None and self._application_rate is None) or not self.is_enabled:
+        if (table_rate is None and self.database_rate is None and self.application_rate is None) or not self.is_enabled:
             return
         application = options.get("applicationName")
-        if application is not None and self._application_rate is not None:
-            self._take("application", application, self._application_rate, APPLICATION_SETTING, now_s)
-        if self._database_rate is not None:
+        if application is not None and self.application_rate is not None:
+            self._take("application", application, self.application_rate, APPLICATION_SETTING, now_s)
+        if self.database_rate is not None:
             database, dot, _ = route.table.rpartition(".")
-            self._take("database", database if dot else _DEFAULT_DATABASE, self._database_rate, DATABASE_SETTING, now_s)
+            self._take("database", database if dot else _DEFAULT_DATABASE, self.database_rate, DATABASE_SETTING, now_s)
         if table_rate is not None:
             self._take("table", raw_table_name(route.table), table_rate, "quota.maxQueriesPerSecond", now_s)
 

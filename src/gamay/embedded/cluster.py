@@ -11,6 +11,7 @@ from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.ids import RANDOM_IDS, Ids
 from gamay.broker.app import BrokerApp
 from gamay.cluster.access import EVERYBODY, AccessControl
+from gamay.cluster.process_routes import process_routes
 from gamay.cluster.records import Role
 from gamay.controller.api.app import create_app
 from gamay.controller.periodic import PeriodicTask
@@ -100,11 +101,13 @@ class EmbeddedCluster:
         core = self._core
         services = core.controller.services(self._periodic, lambda: self.ready, self._stopped.wait)
         access = {role: self._access.get(role, EVERYBODY) for role in (Role.CONTROLLER, Role.BROKER, Role.SERVER)}
-        broker = BrokerApp(core.runner, self._queries, lambda: self.ready, access[Role.BROKER])
+        broker_routes = process_routes(core.registry, core.runner.broker_id, core.clock)
+        server_routes = process_routes(core.registry, core.server.id, core.clock)
+        broker = BrokerApp(core.runner, self._queries, lambda: self.ready, access[Role.BROKER], broker_routes)
         apps: tuple[tuple[Any, ...], ...] = (
             (create_app(services, access[Role.CONTROLLER]),),
             (broker.asgi(), broker.protocol()),
-            (ServerApp(core.server, lambda: self.ready, access[Role.SERVER]).asgi(),),
+            (ServerApp(core.server, lambda: self.ready, access[Role.SERVER], server_routes).asgi(),),
         )
         core.prepare()
         for http, app in zip(self._http, apps, strict=True):

@@ -19,6 +19,7 @@ from gamay.broker.routing import RoutingTables
 from gamay.broker.runner import QueryRunner
 from gamay.cluster import buckets
 from gamay.cluster.election import LeadElection, leader_of
+from gamay.cluster.process_routes import process_routes
 from gamay.cluster.records import Instance, Role
 from gamay.cluster.registry import Registry, announce
 from gamay.cluster.zookeeper_store import ZooKeeperStore
@@ -228,7 +229,8 @@ class BrokerProcess(RoleProcess):
             slow_ms=SLOW_QUERY_MS,
         )
         self._queries = QueryQueue(_QUERY_THREADS)
-        app = BrokerApp(self._runner, self._queries, lambda: self.ready, self.settings.access)
+        more = process_routes(self.registry, self.id, self.clock)
+        app = BrokerApp(self._runner, self._queries, lambda: self.ready, self.settings.access, more)
         return app.asgi(), app.protocol()
 
     def _address_of(self, server: str) -> tuple[str, int] | None:
@@ -280,7 +282,8 @@ class ServerProcess(RoleProcess):
         self._listener = QueryListener(
             self.id, self._role.executor, self.clock, port=self.settings.query_port, host=self.settings.address
         )
-        return (ServerApp(self._role.instance, lambda: self.ready, self.settings.access).asgi(),)
+        more = process_routes(self.registry, self.id, self.clock)
+        return (ServerApp(self._role.instance, lambda: self.ready, self.settings.access, more).asgi(),)
 
     def _announce(self) -> None:
         pass  # the instance does that, once its segments are loaded

@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -26,7 +26,15 @@ DEAD_LETTERS_SHOWN = 100
 class ServerApp:
     """The handlers. is_ready: whether everything assigned at the start is loaded, and what queries run is compiled."""
 
-    def __init__(self, instance: ServerInstance, is_ready: Callable[[], bool], access: AccessControl = EVERYBODY) -> None:
+    def __init__(
+        self,
+        instance: ServerInstance,
+        is_ready: Callable[[], bool],
+        access: AccessControl = EVERYBODY,
+        more: Sequence[Route] = (),
+    ) -> None:
+        """access: who may ask. more: routes of the process, beside those of the role."""
+        self._more = more
         self._instance = instance
         self._is_ready = is_ready
         self._access = access
@@ -51,6 +59,7 @@ class ServerApp:
             Route("/tables/{table}/deadLetters", self.dead_letters),
             Route("/tables/{table}/size", self.size),
             Route("/table/{table}/size", self.size),
+            *self._more,
         ]
         app = Starlette(routes=routes, exception_handlers={404: _not_found})
         return app if self._access.is_open else Guarded(app, self._access)

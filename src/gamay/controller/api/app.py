@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gamay.base.errors import GamayError
+from gamay.base.process_info import VERSION
 from gamay.cluster.access import EVERYBODY, AccessControl
 from gamay.cluster.guarded import Guarded
 from gamay.controller.api.auth import auth_router
@@ -28,7 +29,7 @@ from gamay.controller.api.schemas import schema_router
 from gamay.controller.api.segment_changes import segment_change_router
 from gamay.controller.api.segment_checks import segment_check_router
 from gamay.controller.api.segments import segment_read_router
-from gamay.controller.api.services import VERSION, Services
+from gamay.controller.api.services import Services
 from gamay.controller.api.tables import table_documents_router, table_router
 from gamay.controller.api.tenants import tenant_router
 from gamay.controller.api.uploads import ingest_router, upload_router

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, Query
 from starlette.responses import PlainTextResponse, Response
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
+from gamay.base.process_info import VERSION
 from gamay.cluster import buckets
 from gamay.cluster.election import leader_of
 from gamay.cluster.records import Instance, Role
@@ -14,7 +15,7 @@ from gamay.cluster.registry import Registry
 from gamay.cluster.store import Node
 from gamay.cluster.znrecord import decode
 from gamay.cluster.zookeeper_session import Names
-from gamay.controller.api.services import VERSION, Services, json_body, status
+from gamay.controller.api.services import Services, json_body, status
 from gamay.controller.api.tenants import tenants_of
 from gamay.controller.cluster_status import cluster_status
 from gamay.model.cluster_settings import check_settings

@@ -1,8 +1,5 @@
 """REST: what the process that runs the controller says of itself."""
 
-import platform
-import sys
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -10,29 +7,23 @@ from fastapi import APIRouter
 from starlette.responses import PlainTextResponse, Response
 
 from gamay.base.metrics import CONTENT_TYPE, exposition
-from gamay.controller.api.services import VERSION, Services
+from gamay.base.process_info import ProcessInfo
+from gamay.controller.api.services import Services
 from gamay.controller.metrics import measure_controller
 
 
 def process_router(services: Services) -> APIRouter:
     """Return the routes; the process counts as started now."""
     router = APIRouter(tags=["AppConfigs"])
-    clock = services.context.clock
-    started_s, started_ms = clock.monotonic_s(), clock.now_ms()
-
-    def uptime_s() -> int:
-        return int(clock.monotonic_s() - started_s)
-
-    def start_time() -> str:
-        return datetime.fromtimestamp(started_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    info = ProcessInfo(services.context.clock)
 
     @router.get("/uptime", summary="Tell for how many seconds the controller has run", response_class=PlainTextResponse)
     def uptime() -> Response:
-        return PlainTextResponse(str(uptime_s()))
+        return PlainTextResponse(str(info.uptime_s))
 
     @router.get("/start-time", summary="Tell when the controller started", response_class=PlainTextResponse)
     def started() -> Response:
-        return PlainTextResponse(start_time())
+        return PlainTextResponse(info.start_time)
 
     @router.get("/invalidconfigs", summary="List settings of the controller that are not valid")
     def invalid() -> list[str]:
@@ -41,16 +32,7 @@ def process_router(services: Services) -> APIRouter:
 
     @router.get("/appconfigs", summary="Show what the controller runs on and with which settings")
     def app_configs() -> dict[str, Any]:
-        return {
-            "systemConfig": {"name": platform.system(), "version": platform.release(), "arch": platform.machine()},
-            "runtimeConfig": {
-                "library": f"Python {sys.version.partition(' ')[0]}",
-                "version": VERSION,
-                "startTime": start_time(),
-                "uptime": uptime_s(),
-            },
-            "pinotConfig": dict(services.context.registry.cluster_config()),
-        }
+        return info.to_json(services.context.registry.cluster_config())
 
     @router.get("/metrics", summary="Tell what the controller measures, in the format of Prometheus")
     def metrics() -> Response:

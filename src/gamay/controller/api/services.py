@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 from fastapi import Request
@@ -24,8 +23,6 @@ from gamay.controller.tenant_rebalance import TenantRebalanceManager
 from gamay.controller.uploads import UploadManager
 from gamay.controller.writer import TableWriter
 from gamay.model.parse import Parsed, load_json
-
-VERSION = version("gamay")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,37 @@
+"""What every role tells of its process."""
+
+import logging
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+
+@pytest.mark.parametrize("role", ["controller", "broker", "server"])
+def test_each_role_tells_since_when_it_runs_and_on_what(api: Any, role: str) -> None:
+    rest = getattr(api, role)
+    assert int(rest.get("/uptime").text) >= 0
+    assert datetime.fromisoformat(rest.get("/start-time").text.replace("Z", "+00:00")).year >= 2024
+    shown = rest.get("/appconfigs").json()
+    assert set(shown) == {"systemConfig", "runtimeConfig", "pinotConfig"}
+    assert shown["runtimeConfig"]["library"].startswith("Python 3")
+
+
+@pytest.mark.parametrize("role", ["controller", "broker", "server"])
+def test_levels_of_loggers_can_be_seen_and_changed(api: Any, role: str) -> None:
+    rest, name = getattr(api, role), f"gamay.test.{role}"
+    logging.getLogger(name)
+    assert name in rest.get("/loggers").json()
+    assert rest.put(f"/loggers/{name}", params={"level": "debug"}).json()["level"] == "DEBUG"
+    assert logging.getLogger(name).level == logging.DEBUG
+    assert rest.get(f"/loggers/{name}").json() == {"name": name, "level": "DEBUG", "filter": None}
+    assert rest.put(f"/loggers/{name}", params={"level": "LOUD"}).status_code == 400
+    assert rest.get("/loggers/gamay.nothing").status_code == 404
+    assert rest.get("/loggers/files").status_code == 404
+
+
+def test_tags_and_quotas(api: Any) -> None:
+    assert api.broker.get("/instance/tags").json() == ["DefaultTenant_BROKER"]
+    assert api.server.get("/instance/tags").json() == ["DefaultTenant_OFFLINE", "DefaultTenant_REALTIME"]
+    assert api.broker.get("/debug/databases/queryQuota/default").text == "0.0"
+    assert api.broker.get("/debug/applicationQuotas/shop").text == "0.0"
