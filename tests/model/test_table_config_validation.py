@@ -373,6 +373,11 @@ def test_ingestion_aggregates() -> None:
     assert "must be in noDictionaryColumns" in problems([("fare", "SUM(price)"), ("tip", "SUM(tip)")])
     assert "exclude each other" in problems([("fare", "SUM(price)")], aggregateMetrics=True)
     assert "aggregationFunction of 'fare' is not an expression" in problems([("fare", "SUM(")])
+    assert "'SUM(a + b)' of 'fare' must be a function of one column" in problems([("fare", "SUM(a + b)")])
+    assert "'AVG(a)' of 'fare' cannot be kept up while rows come; use SUM, MIN, MAX, COUNT" in problems([("fare", "AVG(a)")])
+    assert "'MIN(*)' of 'fare' must name a column" in problems([("fare", "MIN(*)")])
+    raw_city = problems([("fare", "SUM(x)"), ("tip", "COUNT(*)")], noDictionaryColumns=["fare", "tip", "city"])
+    assert "the column 'city' must have a dictionary" in raw_city
     assert "'fare' more than once" in problems([("fare", "SUM(x)"), ("fare", "MAX(x)")])
 
 

@@ -15,8 +15,10 @@ from gamay.ingest.transforms import Evaluator, Transform
 from gamay.model.datetime_format import sane_time
 from gamay.model.field_spec import FieldSpec
 from gamay.model.ingestion import EnrichmentConfig, SourceFieldConfig
+from gamay.model.rollup import rollups_of
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
+from gamay.model.table_name import TableType
 from gamay.model.types import DataType
 
 _SOURCE_TYPES = {
@@ -54,6 +56,8 @@ class Pipeline:
         text = ingestion.filter.filter_function if ingestion.filter is not None else None
         self._filter = transforms.parse_transform("", text, "ingestionConfig.filterConfig") if text else None
         self._source_fields = [(c.pre_complex_type_transform, _source_field(c)) for c in ingestion.source_fields]
+        is_realtime = table_config.table_type is TableType.REALTIME
+        self._rollups = rollups_of(schema, table_config) if is_realtime else ()
         self._evaluator = Evaluator(schema)
         self._log = ErrorLog(ingestion.continue_on_error)
         self.stats = PipelineStats()
@@ -86,6 +90,7 @@ class Pipeline:
             before = rows.num_rows
             rows = transforms.drop_filtered(self._filter, rows, self._evaluator, self._failures)
             self.stats.rows_filtered += before - rows.num_rows
+        self._take_aggregated(rows)
         fields = self._schema.stored_fields
         columns = [self._finished(spec, rows) for spec in fields]
         target = pa.schema([(f.name, arrow_type(f.data_type, f.single_value)) for f in fields])
@@ -116,6 +121,13 @@ class Pipeline:
                     rows.columns.pop(transform.column, None)
                     rows.typed.pop(transform.column, None)
                 transforms.fill_columns(generated, rows, self._evaluator, self._schema, self._failures)
+
+    def _take_aggregated(self, rows: Rows) -> None:
+        """Give each metric that is aggregated the values of the column that it aggregates."""
+        sources = {rollup.metric: rollup.source for rollup in self._rollups if rollup.source not in (None, rollup.metric)}
+        values = {metric: rows.columns.get(source) for metric, source in sources.items() if source is not None}
+        for metric, column in values.items():
+            rows.put(metric, pa.nulls(rows.num_rows) if column is None else column)
 
     def _finished(self, spec: FieldSpec, rows: Rows) -> pa.Array:
         values, failed = rows.converted(spec, self._evaluator.multi_value_delimiter)

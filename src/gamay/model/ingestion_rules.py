@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Iterator
 
-from gamay.base.errors import GamayError, nearest
-from gamay.model.column_index import is_raw
+from gamay.base.errors import GamayError, InvalidConfigError, nearest
+from gamay.model.rollup import parse_rollup, rollup_problems
 from gamay.model.rules import TableRule, TableSubject, duplicates, missing_column
 from gamay.model.table_name import TableType
 from gamay.model.types import FieldRole
@@ -129,12 +129,7 @@ def _aggregations(subject: TableSubject) -> Iterator[str]:
     if config.upsert is not None or config.dedup is not None:
         yield "metrics cannot be aggregated during ingestion with upsertConfig or dedupConfig"
     metrics = [f.name for f in schema.fields if f.role is FieldRole.METRIC]
-    for name in metrics:
-        if not is_raw(config.indexing, config.field_config(name), name):
-            yield f"the metric '{name}' is aggregated during ingestion and must be in noDictionaryColumns"
-    for spec in schema.fields:
-        if not spec.single_value:
-            yield f"metrics cannot be aggregated during ingestion beside the multi-value column '{spec.name}'"
+    yield from rollup_problems(schema, config)
     covered = [a.column_name for a in aggregations]
     for name in duplicates(covered):
         yield f"ingestionConfig.aggregationConfigs has the column '{name}' more than once"
@@ -156,6 +151,11 @@ def _aggregation(subject: TableSubject, column: str, function: str) -> Iterator[
             subject.columns_of(function)
         except GamayError as error:
             yield f"the aggregationFunction of '{column}' is not an expression: {error}"
+            return
+    try:
+        parse_rollup(column, function)
+    except InvalidConfigError as error:
+        yield str(error)
 
 
 INGESTION_RULES: tuple[TableRule, ...] = (_batch, _stream, _sources, _transforms, _filter, _aggregations)

@@ -5,6 +5,7 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+from pyroaring import BitMap
 
 from gamay.base.errors import InvalidConfigError
 from gamay.functions.vector import take
@@ -25,6 +26,13 @@ from gamay.segment.storage_form import Stored, binary_array, binary_buffers, fix
 _VALUES_MAX = 2**31 - 1
 # From so many values on, and whenever they have doubled, a dictionary must show that it pays.
 _FIRST_CHECK = 1 << 14
+_NULL_CODE = np.uint32(0xFFFFFFFF)
+
+
+class NullDocs(Protocol):
+    """Tells the null docs of the first rows."""
+
+    def docs(self, num_docs: int) -> BitMap: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +51,7 @@ class ColumnState:
     ids: "Ids | None"
     values: Stored
     offsets: "Ids | None"
-    nulls: NullBits
+    nulls: NullDocs
     num_nulls: int
     running: Running
     postings: ChainedPostings | None
@@ -68,10 +76,13 @@ class _Forward(Protocol):
 class MutableColumn:
     """Takes the rows of one column, batch by batch."""
 
-    def __init__(self, plan: ColumnPlan, buffers: BufferFolder, rows: int, sizing: ColumnSizing, is_sort_key: bool) -> None:
+    def __init__(
+        self, plan: ColumnPlan, buffers: BufferFolder, rows: int, sizing: ColumnSizing, is_sort_key: bool, is_row_key: bool
+    ) -> None:
         """Make the buffers for about `rows` rows of the average size that `sizing` tells.
 
         is_sort_key: the sealed rows will be sorted by the column; until then an inverted index answers for the sorted one.
+        is_row_key: rows are merged by the ids of the column, so its dictionary stays whether it pays or not.
         """
         spec = plan.spec
         self.plan = plan
@@ -80,13 +91,13 @@ class MutableColumn:
         self._expected = num_values = int(rows * sizing.values_per_row)
         self._forward: _Forward
         cardinality = min(num_values, sizing.cardinality)
-        pays = num_values < _FIRST_CHECK or plan.dictionary_pays(num_values, cardinality)
+        pays = is_row_key or num_values < _FIRST_CHECK or plan.dictionary_pays(num_values, cardinality)
         if plan.config.dictionary and pays:
             inverted = plan.config.inverted or (is_sort_key and not plan.config.optimize_dictionary)
             self._forward = _EncodedForward(spec.data_type, buffers, num_values, sizing, inverted)
         else:
             self._forward = self._raw_forward(sizing.width)
-        self._next_check = _FIRST_CHECK
+        self._next_check = _VALUES_MAX if is_row_key else _FIRST_CHECK
         self._offsets = None if spec.single_value else buffers.array(np.int32, rows + 1)
         if self._offsets is not None:
             self._offsets.used = 1
@@ -118,6 +129,16 @@ class MutableColumn:
         if self._forward.num_values >= self._next_check:
             self._next_check *= 2
             self._drop_useless_dictionary()
+
+    def encode(self, array: pa.Array) -> Ids:
+        """Return a code for each value of an array of the conformed type, null being one of its own: uint32.
+
+        New values are in the dictionary afterwards; the rows are not taken. Only with a dictionary that is kept.
+        """
+        assert isinstance(self._forward, _EncodedForward)
+        present, _, nulls = without_nulls(array, True, self._default)
+        ids = self._forward.encode(from_arrow(present, self.plan.spec.data_type))
+        return ids if nulls is None or not self.plan.keep_nulls else np.where(nulls, _NULL_CODE, ids)
 
     def _raw_forward(self, width: float) -> _Forward:
         if fixed_dtype(self.plan.spec.data_type) is not None:
@@ -188,6 +209,12 @@ class _EncodedForward:
     def cardinality(self) -> int:
         return len(self._dictionary)
 
+    def encode(self, values: Stored) -> Ids:
+        """Return the ids of values, which are not stored: uint32."""
+        ids = np.empty(len(values), np.uint32)
+        self._dictionary.encode(values, 0, _VALUES_MAX, ids)
+        return ids
+
     @property
     def num_values(self) -> int:
         return self._ids.used
@@ -200,19 +227,21 @@ class _EncodedForward:
         first, total = self.num_values, self.num_values + len(values)
         self._ids.reserve(total)
         position = 0
+        if id_dtype(self.cardinality).itemsize > self._ids.dtype.itemsize:  # `encode` has added entries
+            self._widen(first, total, self.cardinality)
         while True:
             limit = 1 << min(31, 8 * self._ids.dtype.itemsize)
             position = self._dictionary.encode(values, position, limit, self._ids.array[first:total])
             if position == len(values):
                 break
-            self._widen(first + position, total)
+            self._widen(first + position, total, self.cardinality + 1)
         self._ids.used = total
         if self.postings is not None:
             self.postings.append(self._ids.array[first:total], len(self._dictionary))
 
-    def _widen(self, used: int, needed: int) -> None:
+    def _widen(self, used: int, needed: int, cardinality: int) -> None:
         old = self._ids
-        self._ids = self._buffers.array(id_dtype(len(self._dictionary) + 1), max(self._expected, needed))
+        self._ids = self._buffers.array(id_dtype(cardinality), max(self._expected, needed))
         self._ids.reserve(needed)
         self._ids.array[:used] = old.array[:used]
         old.remove()

@@ -123,8 +123,8 @@ class MutableDictionary(Protocol):
         ...
 
 
-class _Table:
-    """The hash table: replaced by a larger one, with all entries put in again, when it has filled up."""
+class HashTable:
+    """Slots by hash: replaced by a larger one, with all entries put in again, when it has filled up."""
 
     def __init__(self, buffers: BufferFolder, expected: int) -> None:
         self._buffers = buffers
@@ -146,9 +146,11 @@ class _Table:
 
     @property
     def memory(self) -> MemoryUse:
+        """What the slots take."""
         return self._file.memory
 
     def remove(self) -> None:
+        """Remove the file."""
         self._file.remove()
 
 
@@ -162,7 +164,7 @@ class NumberDictionary:
         self._bounds = Bounds(data_type)
         self._bits = np.dtype(f"i{dtype.itemsize}")
         self._entries = buffers.array(dtype, expected)
-        self._table = _Table(buffers, expected)
+        self._table = HashTable(buffers, expected)
         self._frozen: ArrivalDictionary | None = None
 
     def __len__(self) -> int:
@@ -220,7 +222,7 @@ class TextDictionary:
         self._offsets = buffers.array(np.int32, expected + 1)
         self._offsets.used = 1
         self._data = buffers.array(np.uint8, int(expected * width))
-        self._table = _Table(buffers, expected)
+        self._table = HashTable(buffers, expected)
         self._frozen: ArrivalDictionary | None = None
 
     def __len__(self) -> int:

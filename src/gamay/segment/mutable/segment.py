@@ -1,17 +1,22 @@
 """A consuming segment: rows in by batch, views for queries, an immutable segment at the end."""
 
 import shutil
+import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
 
 from gamay.base.clock import SYSTEM_CLOCK, Clock
+from gamay.base.errors import InvalidConfigError
 from gamay.functions.arrow import conformed_schema
+from gamay.model.rollup import rollup_problems, rollups_of
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.segment.folder_writer import SegmentPlan, write_segment
 from gamay.segment.mutable.buffers import BufferFolder, MemoryUse
-from gamay.segment.mutable.column import MutableColumn
+from gamay.segment.mutable.column import ColumnState, MutableColumn
+from gamay.segment.mutable.rollup import RolledUpMetric, RowKeys, first_rows
 from gamay.segment.mutable.seal import seal_columns
 from gamay.segment.mutable.sizing import ColumnSizing, Sizing
 from gamay.segment.mutable.view import SegmentView
@@ -22,6 +27,10 @@ class MutableSegment:
 
     One thread appends; any number of threads take views and read them, without locks. A view holds the rows of whole
     batches: those that had been appended when it was taken, for as long as it is held, even after `close`.
+
+    Where the table aggregates metrics, a row whose dimensions (all columns that are no metrics) are known is merged into the
+    one that has them. Metrics then change in place: a view taken after a change copies them, under a lock that an append
+    holds too, so that it shows whole batches in this case as well. Queries between two batches share the copy.
     """
 
     def __init__(
@@ -42,28 +51,42 @@ class MutableSegment:
         self.name = name
         self._plan = SegmentPlan.of(schema, table_config, name, clock.now_ms())
         self._arrow_schema = conformed_schema(schema)
+        rollups = {rollup.metric: rollup.function for rollup in rollups_of(schema, table_config)}
+        if rollups and (problem := next(rollup_problems(schema, table_config), None)):
+            raise InvalidConfigError(problem)
         self._folder = folder / name
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
         buffers = BufferFolder(self._folder)
-        sort_key = table_config.sorted_column
-        self._columns = [
-            MutableColumn(plan, buffers, sizing.rows, sizing.column(plan.spec.name), plan.spec.name == sort_key)
-            for plan in self._plan.columns
-        ]
+        self._columns: list[MutableColumn | RolledUpMetric] = []
+        for plan in self._plan.columns:
+            column = plan.spec.name
+            if column in rollups:
+                self._columns.append(RolledUpMetric(plan, rollups[column], buffers, sizing.rows))
+            else:
+                keys = {"is_sort_key": column == table_config.sorted_column, "is_row_key": bool(rollups)}
+                self._columns.append(MutableColumn(plan, buffers, sizing.rows, sizing.column(column), **keys))
+        dimensions = [column for column in self._columns if isinstance(column, MutableColumn)]
+        self._row_keys = RowKeys(dimensions, buffers, sizing.rows) if rollups else None
         self._failed: BaseException | None = None
-        self._view = self._make_view(0)
+        # only where metrics are aggregated: held while they change, and while they are copied
+        self._changing = threading.Lock()
+        self._num_docs = 0
+        self._states = self._dimension_states()
+        self._view: SegmentView | None = self._make_view()
 
     @property
     def num_docs(self) -> int:
-        """Rows that a query sees."""
-        return self._view.num_docs
+        """Rows that a query sees; where metrics are aggregated, fewer than were appended."""
+        return self._num_docs
 
     def append(self, batch: pa.RecordBatch) -> None:
         """Take the next rows, a conformed batch of `gamay.ingest.pipeline`, and show them all at once.
 
+        A metric that is aggregated has in each row the value that is to be taken in; for COUNT it does not matter.
+
         Raises ValueError for a batch that is not conformed; then nothing has changed. DiskFullError and InvalidConfigError
-        (columns grew too large): the rows are not shown, no more are taken, and those before can be read and sealed.
+        (columns or sums grew too large): the rows are not shown, no more are taken, and those before can be read and sealed.
         """
         if not batch.schema.equals(self._arrow_schema):
             raise ValueError(
@@ -74,20 +97,57 @@ class MutableSegment:
         if batch.num_rows == 0:
             return
         try:
-            for column, array in zip(self._columns, batch.columns, strict=True):
-                column.append(array)
-            view = self._make_view(self.num_docs + batch.num_rows)
+            if self._row_keys is None:
+                self._append_rows(batch)
+            else:
+                self._merge_rows(self._row_keys, batch)
         except BaseException as error:
             self._failed = error
             raise
-        self._view = view  # the one act that shows the rows
+
+    def _append_rows(self, batch: pa.RecordBatch) -> None:
+        for column, array in zip(self._columns, batch.columns, strict=True):
+            assert isinstance(column, MutableColumn)
+            column.append(array)
+        self._num_docs += batch.num_rows
+        self._states = self._dimension_states()
+        self._view = self._make_view()  # the one act that shows the rows
+
+    def _merge_rows(self, row_keys: RowKeys, batch: pa.RecordBatch) -> None:
+        columns = list(zip(self._columns, batch.columns, strict=True))
+        keys = [array for column, array in columns if isinstance(column, MutableColumn)]
+        rows = row_keys.rows_of(keys, batch.num_rows)
+        new = pa.array(first_rows(rows, self._num_docs))
+        for column, array in columns:
+            if isinstance(column, MutableColumn):
+                column.append(array.take(new))
+        states = self._dimension_states()
+        with self._changing, ExitStack() as undo:
+            for column, array in columns:
+                if isinstance(column, RolledUpMetric):
+                    undo.callback(column.saved(rows, row_keys.count))
+                    column.take_in(rows, array)
+            undo.pop_all()
+            self._num_docs, self._states, self._view = row_keys.count, states, None
 
     def view(self) -> SegmentView:
         """Return the rows appended so far; the same object until there are more."""
-        return self._view
+        view = self._view
+        if view is None:
+            with self._changing:
+                view = self._view = self._view or self._make_view()
+        return view
 
-    def _make_view(self, num_docs: int) -> SegmentView:
-        return SegmentView(self.name, [column.state() for column in self._columns], num_docs, self._plan.created_ms)
+    def _dimension_states(self) -> dict[str, ColumnState]:
+        columns = (column for column in self._columns if isinstance(column, MutableColumn))
+        return {column.plan.spec.name: column.state() for column in columns}
+
+    def _make_view(self) -> SegmentView:
+        states = [
+            self._states[column.plan.spec.name] if isinstance(column, MutableColumn) else column.state(self._num_docs)
+            for column in self._columns
+        ]
+        return SegmentView(self.name, states, self._num_docs, self._plan.created_ms)
 
     def seal(self, out_dir: Path) -> Path:
         """Write the rows shown as an immutable segment, `out_dir/name`, whole or not at all, and return its folder.
@@ -96,13 +156,13 @@ class MutableSegment:
         same rows give the same bytes as from `gamay.segment.builder.SegmentBuilder`. Nothing in this segment changes.
         Raises ConflictError when the folder exists, RecordError for a time that is not of its column's format.
         """
-        view = self._view
+        view = self.view()
         columns = seal_columns(view.states, self._plan.table_config.sorted_column)
         return write_segment(self._plan, columns, view.num_docs, out_dir)
 
     def sizing(self) -> Sizing:
         """Return what the segment has turned out to be, for `SizingHistory.record`."""
-        view = self._view
+        view = self.view()
         rows = max(1, view.num_docs)
         columns = {}
         for state, column in zip(view.states, self._columns, strict=True):
@@ -112,8 +172,12 @@ class MutableSegment:
         return Sizing(view.num_docs, columns)
 
     def memory(self) -> dict[str, dict[str, MemoryUse]]:
-        """Return the bytes of each part (`dictionary`, `forward`, `inverted`, `range`, `null`) of each column."""
-        return {column.plan.spec.name: column.memory() for column in self._columns}
+        """Return the bytes of each part (`dictionary`, `forward`, `inverted`, `range`, `null`) of each column.
+
+        Where metrics are aggregated, the empty name stands for the keys by which rows are found.
+        """
+        found = {column.plan.spec.name: column.memory() for column in self._columns}
+        return found if self._row_keys is None else found | {"": {"keys": self._row_keys.memory()}}
 
     def close(self) -> None:
         """Remove the files. Views that are held stay valid: memory is given back when the last of them is gone."""
