@@ -205,6 +205,25 @@ def test_machines_are_lost_and_answers_are_not(cluster: Cluster, make_segment: C
     until(lambda: _ask(broker)[0] == 500)
 
 
+@pytest.mark.chaos
+def test_a_leader_that_was_paused_writes_nothing_more(cluster: Cluster) -> None:
+    """A stopped leader loses its session; when it goes on, another leads, and all are ready again."""
+    controllers = [cluster.controller(), cluster.controller()]
+    for controller in controllers:
+        controller.wait_ready()
+    leads = controllers[0].http.get("/leader/tables").json()["leadControllerEntryMap"]["leadControllerResource_0"]
+    old = next(c for c in controllers if leads["leadControllerId"].endswith(f"_{c.port}"))
+    new = next(c for c in controllers if c is not old)
+    assert old._process is not None
+    old._process.send_signal(signal.SIGSTOP)
+    until(lambda: f"Controller_localhost_{new.port} leads the cluster" in new.log, 30, lambda: new.log)
+    old._process.send_signal(signal.SIGCONT)
+    until(lambda: f"Controller_localhost_{old.port} leads the cluster no more" in old.log, 30, lambda: old.log)
+    until(lambda: len(new.http.get("/liveinstances").json()["instances"]) == 2, 30, lambda: old.log)
+    until(lambda: old.ready and new.ready, 30)
+    assert old.http.get("/leader/tables").json() == new.http.get("/leader/tables").json()
+
+
 def test_a_minion_joins_and_leaves(cluster: Cluster) -> None:
     controller, minion = cluster.controller(), cluster.add("minion", "--tags", "a, b")
     controller.wait_ready()
