@@ -224,6 +224,37 @@ def test_a_leader_that_was_paused_writes_nothing_more(cluster: Cluster) -> None:
     assert old.http.get("/leader/tables").json() == new.http.get("/leader/tables").json()
 
 
+@pytest.mark.chaos
+def test_queries_are_answered_while_zookeeper_is_away(
+    tmp_path: Path, own_zookeeper: Any, make_segment: Callable[..., Path]
+) -> None:
+    """What is known is answered; what is changed afterwards is seen by everyone."""
+    cluster = Cluster(tmp_path, f"{own_zookeeper.hosts}/some/path")
+    try:
+        server, broker, controller = cluster.server(), cluster.add("broker"), cluster.controller()
+        for process in cluster.processes:
+            process.wait_ready()
+        assert controller.http.post("/schemas", json=SCHEMA).status_code == 200
+        segments = {**TABLE["segmentsConfig"], "replication": "1"}
+        assert controller.http.post("/tables", json={**TABLE, "segmentsConfig": segments}).status_code == 200
+        _push(controller, make_segment("trips_0", list(range(100))))
+        until(lambda: _ask(broker)[0] == 100, 30, lambda: _ask(broker))
+        own_zookeeper.stop()
+        until(lambda: not controller.ready, 30)
+        for _ in range(20):
+            count, answer = _ask(broker)
+            assert (count, answer["exceptions"]) == (100, [])
+        assert broker.ready
+        assert server.ready
+        own_zookeeper.start()
+        until(lambda: controller.ready, 60, lambda: controller.log)
+        _push(controller, make_segment("trips_1", list(range(100))))
+        until(lambda: _ask(broker)[0] == 200, 30, lambda: _ask(broker))
+        assert len(controller.http.get("/liveinstances").json()["instances"]) == 3
+    finally:
+        cluster.stop()
+
+
 def test_a_minion_joins_and_leaves(cluster: Cluster) -> None:
     controller, minion = cluster.controller(), cluster.add("minion", "--tags", "a, b")
     controller.wait_ready()
