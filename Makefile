@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
+WORKERS ?= 2
 
 .PHONY: setup java lint test quickstart bench clean
 
@@ -26,10 +27,10 @@ lint: setup
 	$(BIN)/lint-imports
 
 test: lint java
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
 
 quickstart: setup java
-	$(BIN)/gamay quickstart batch $(ARGS)
+	$(BIN)/gamay quickstart $(if $(filter-out --%,$(firstword $(ARGS))),,batch) $(ARGS)
 
 bench: setup
 	$(BIN)/python -m benchmarks.compare $(ARGS)
