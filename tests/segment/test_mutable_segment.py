@@ -279,12 +279,17 @@ def test_values_that_do_not_fit_are_refused(kit, consume, monkeypatch):
     config = kit.config([{"name": "r", "encodingType": "RAW"}])
     for module, column in (("dictionary._TEXT_BYTES_MAX", "distinct values"), ("column._VALUES_MAX", "bytes of values")):
         segment = consume(schema, config, {"d": ["abc"], "r": ["abc"]})
+        assert not segment.is_nearly_full
         long = kit.batch(schema, {"d": ["x" * 80_000], "r": ["y" * 80_000]})
         with monkeypatch.context() as patch:
             patch.setattr(f"gamay.segment.mutable.{module}", 40_000)
             with pytest.raises(InvalidConfigError, match=f"{column}.*make segments smaller"):
                 segment.append(long)
         assert segment.num_docs == 1
+        segment = consume(schema, config, {"d": ["x" * 30_000], "r": ["y" * 33_000]})
+        with monkeypatch.context() as patch:
+            patch.setattr("gamay.segment.mutable.column._VALUES_MAX", 40_000)
+            assert segment.is_nearly_full
 
 
 def test_memory_is_told_by_column_and_part(kit, consume):

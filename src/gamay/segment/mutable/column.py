@@ -67,6 +67,8 @@ class _Forward(Protocol):
     @property
     def num_values(self) -> int: ...
     @property
+    def num_entries(self) -> int: ...
+    @property
     def width(self) -> float: ...
     def append(self, values: Stored) -> None: ...
     def frozen(self) -> "tuple[ArrivalDictionary | None, Ids | None, Stored]": ...
@@ -130,6 +132,12 @@ class MutableColumn:
             self._next_check *= 2
             self._drop_useless_dictionary()
 
+    @property
+    def fullness(self) -> float:
+        """How much of what offsets of 32 bits reach is in use, in values or in bytes of texts: 0 to 1."""
+        texts = 0 if self.plan.spec.data_type.is_fixed_width else self._forward.width * self._forward.num_entries
+        return max(self._forward.num_values, texts) / _VALUES_MAX
+
     def encode(self, array: pa.Array) -> Ids:
         """Return a code for each value of an array of the conformed type, null being one of its own: uint32.
 
@@ -148,7 +156,7 @@ class MutableColumn:
     def _drop_useless_dictionary(self) -> None:
         """Go over to raw values where `optimizeDictionary` would leave the dictionary out of the sealed segment."""
         old = self._forward
-        if not isinstance(old, _EncodedForward) or self.plan.dictionary_pays(old.num_values, old.cardinality):
+        if not isinstance(old, _EncodedForward) or self.plan.dictionary_pays(old.num_values, old.num_entries):
             return
         dictionary, ids, _ = old.frozen()
         self._forward = self._raw_forward(old.width)
@@ -206,7 +214,7 @@ class _EncodedForward:
         self.postings = ChainedPostings(buffers, num_values, sizing.cardinality) if inverted else None
 
     @property
-    def cardinality(self) -> int:
+    def num_entries(self) -> int:
         return len(self._dictionary)
 
     def encode(self, values: Stored) -> Ids:
@@ -227,14 +235,14 @@ class _EncodedForward:
         first, total = self.num_values, self.num_values + len(values)
         self._ids.reserve(total)
         position = 0
-        if id_dtype(self.cardinality).itemsize > self._ids.dtype.itemsize:  # `encode` has added entries
-            self._widen(first, total, self.cardinality)
+        if id_dtype(self.num_entries).itemsize > self._ids.dtype.itemsize:  # `encode` has added entries
+            self._widen(first, total, self.num_entries)
         while True:
             limit = 1 << min(31, 8 * self._ids.dtype.itemsize)
             position = self._dictionary.encode(values, position, limit, self._ids.array[first:total])
             if position == len(values):
                 break
-            self._widen(first + position, total, self.cardinality + 1)
+            self._widen(first + position, total, self.num_entries + 1)
         self._ids.used = total
         if self.postings is not None:
             self.postings.append(self._ids.array[first:total], len(self._dictionary))
@@ -274,6 +282,10 @@ class _FixedForward:
         return self._values.used
 
     @property
+    def num_entries(self) -> int:
+        return self._values.used
+
+    @property
     def width(self) -> float:
         return float(self._values.dtype.itemsize)
 
@@ -302,6 +314,10 @@ class _TextForward:
 
     @property
     def num_values(self) -> int:
+        return self._offsets.used - 1
+
+    @property
+    def num_entries(self) -> int:
         return self._offsets.used - 1
 
     @property

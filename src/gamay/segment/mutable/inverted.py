@@ -31,9 +31,13 @@ class ChainedPostings:
 
     def positions(self, wanted: Ids, num_values: int) -> "Ids | None":
         """Return the positions below `num_values` of some ids, in any order; None when a scan is due."""
-        out = np.empty(_STEPS_MIN + num_values // _SCANNED_PER_STEP, np.uint32)
-        found = int(walk(wanted, num_values, self._heads.readable, self._links.readable, out))
-        return None if found < 0 else out[:found]
+        # most look-ups find few rows, and large arrays cost more than such a walk
+        for room in (_STEPS_MIN, num_values // _SCANNED_PER_STEP):
+            out = np.empty(room, np.uint32)
+            found = int(walk(wanted, num_values, self._heads.readable, self._links.readable, out))
+            if found >= 0:
+                return out[:found]
+        return None
 
     def memory(self) -> MemoryUse:
         """Return what heads and links take."""

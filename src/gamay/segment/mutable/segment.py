@@ -21,6 +21,9 @@ from gamay.segment.mutable.seal import seal_columns
 from gamay.segment.mutable.sizing import ColumnSizing, Sizing
 from gamay.segment.mutable.view import SegmentView
 
+# One more batch fits for certain: none holds a fifth of what a column can.
+_NEARLY_FULL = 0.8
+
 
 class MutableSegment:
     """Takes rows of one stream partition and shows them at once.
@@ -79,6 +82,12 @@ class MutableSegment:
     def num_docs(self) -> int:
         """Rows that a query sees; where metrics are aggregated, fewer than were appended."""
         return self._num_docs
+
+    @property
+    def is_nearly_full(self) -> bool:
+        """Whether a column comes near to what it can hold, so that the segment should be completed."""
+        columns = (column for column in self._columns if isinstance(column, MutableColumn))
+        return any(column.fullness > _NEARLY_FULL for column in columns)
 
     def append(self, batch: pa.RecordBatch) -> None:
         """Take the next rows, a conformed batch of `gamay.ingest.pipeline`, and show them all at once.
