@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import orjson
+import pyarrow as pa
 import pytest
+
+from gamay.base.clock import SYSTEM_CLOCK
+from gamay.ingest.stream.log.producer import Producer
+from gamay.ingest.stream.log.topic import TopicConfig, create_topic
 
 _START_S = 120
 SCHEMA: dict[str, Any] = {
@@ -253,6 +259,59 @@ def test_queries_are_answered_while_zookeeper_is_away(
         assert len(controller.http.get("/liveinstances").json()["instances"]) == 3
     finally:
         cluster.stop()
+
+
+@pytest.mark.chaos
+def test_streams_are_consumed_while_processes_die(cluster: Cluster) -> None:
+    """Replication 2: a server and the lead controller are killed amid commits; every row is counted once in the end."""
+    servers = [cluster.server("--no-warm-up"), cluster.server("--no-warm-up")]
+    broker = cluster.add("broker")
+    controllers = [cluster.controller(), cluster.controller()]
+    for process in cluster.processes:
+        process.wait_ready()
+    streams = cluster.folder / "streams"
+    producer = Producer(create_topic(streams, "trips", TopicConfig(2)), SYSTEM_CLOCK)
+    sent = 0
+
+    def produce(batches: int) -> None:
+        nonlocal sent
+        for _ in range(batches):
+            lines = [orjson.dumps({"city": "Oslo", "n": sent + i, "ts": 1_700_000_000_000}) for i in range(250)]
+            producer.send(pa.array(lines, pa.binary()), partition=sent // 250 % 2)
+            sent += 250
+            time.sleep(0.02)
+
+    stream = {
+        "streamType": "log", "stream.log.topic.name": "trips", "stream.log.folder": str(streams),
+        "stream.log.decoder.class.name": "JSONMessageDecoder", "stream.log.consumer.prop.auto.offset.reset": "smallest",
+        "realtime.segment.flush.threshold.segment.rows": "2000",
+    }  # fmt: skip
+    ingestion = {"streamIngestionConfig": {"streamConfigMaps": [stream]}}
+    table = {**TABLE, "tableType": "REALTIME", "ingestionConfig": ingestion}
+    assert controllers[0].http.post("/schemas", json=SCHEMA).status_code == 200
+    answer = controllers[0].http.post("/tables", json=table)
+    assert answer.status_code == 200, answer.text
+
+    def all_counted() -> bool:
+        count, answer = _ask(broker)
+        rows = answer.get("resultTable", {}).get("rows") or [[None, None]]
+        return count == sent and rows[0][1] == sent * (sent - 1) / 2 and not answer["exceptions"]
+
+    produce(30)
+    until(all_counted, 60, lambda: _ask(broker))
+    leader = controllers[0].http.get("/leader/tables").json()["leadControllerEntryMap"]["leadControllerResource_0"]
+    old = next(c for c in controllers if str(c.port) in leader["leadControllerId"])
+    servers[0].kill()
+    produce(20)
+    old.kill()
+    produce(20)
+    servers[0].start()
+    old.start()
+    for process in (servers[0], old):
+        process.wait_ready()
+    produce(10)
+    until(all_counted, 90, lambda: _ask(broker))
+    producer.close()
 
 
 def test_a_minion_joins_and_leaves(cluster: Cluster) -> None:

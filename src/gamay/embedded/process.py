@@ -268,7 +268,7 @@ class ServerProcess(RoleProcess):
         assert self.settings.data_dir is not None
         source = SegmentSource(self.registry, self.settings.deep_store)
         layout = Layout(self.settings.data_dir.expanduser().absolute())
-        self._completion = HttpCompletionClient(self._lead_controller)
+        self._completion = HttpCompletionClient(self._lead_controller, self.settings.auth_token)
         streams = StreamContext(client_id=self.id, clock=self.clock)
         self._role = ServerRole(
             self.id,

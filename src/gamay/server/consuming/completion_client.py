@@ -38,10 +38,15 @@ class CompletionClient(Protocol):
 
 
 class HttpCompletionClient:
-    """Asks over HTTP. leader: returns the URL of the lead controller as the cluster knows it, None when there is none."""
+    """Asks over HTTP.
 
-    def __init__(self, leader: Callable[[], str | None]) -> None:
+    leader: returns the URL of the lead controller as the cluster knows it, None when there is none. auth_token: the
+    `Authorization` header that controllers want to see; empty is none.
+    """
+
+    def __init__(self, leader: Callable[[], str | None], auth_token: str = "") -> None:
         self._leader = leader
+        self._headers = {"Authorization": auth_token} if auth_token else {}
         self._lock = threading.Lock()
         self._http: Any = None
 
@@ -88,5 +93,5 @@ class HttpCompletionClient:
 
         with self._lock:
             if self._http is None:
-                self._http = httpx.Client()
+                self._http = httpx.Client(headers=self._headers)
             return self._http
