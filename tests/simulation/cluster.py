@@ -186,6 +186,7 @@ class Consumer:
     built: Copy | None = None
     done: bool = False
     ticket: int = 0
+    serves: bool = False
 
 
 @dataclass
@@ -571,7 +572,12 @@ class SimServer:
 
     def copy_of(self, segment: str) -> Copy:
         """Return what this server serves of a segment that is ONLINE. Raises NotFoundError."""
-        if segment not in self.loaded or self.sim.scheduler.now_ms < self.down_until:
+        if self.sim.scheduler.now_ms < self.down_until:
+            raise NotFoundError(segment)
+        consumer = self.consumers.get(segment)
+        if consumer is not None and consumer.serves and consumer.built is not None:
+            return consumer.built
+        if segment not in self.loaded:
             raise NotFoundError(segment)
         return Copy(segment, *self.loaded[segment])
 
@@ -624,6 +630,7 @@ class SimServer:
                     lambda r: machine.stop_reported(r.status is Status.PROCESSED, sim.scheduler.now_ms),
                 )  # fmt: skip
             case Serve():
+                consumer.serves = True
                 self._step(consumer)
             case Leave(download=download):
                 self._leave(consumer, download)
