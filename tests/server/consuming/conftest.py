@@ -194,7 +194,7 @@ class World:
 
 @pytest.fixture
 def eventually() -> Callable[..., None]:
-    def wait(condition: Callable[[], bool], timeout_s: float = 20) -> None:
+    def wait(condition: Callable[[], bool], timeout_s: float = 60) -> None:
         give_up = time.monotonic() + timeout_s
         while not condition():
             assert time.monotonic() < give_up
