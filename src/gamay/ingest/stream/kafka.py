@@ -4,7 +4,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -260,8 +260,10 @@ class KafkaPartitionConsumer:
         except library.KafkaException as error:
             self._position = -1
             raise self._stream.failure(error, f"partition {self._partition}") from error
-        errors = [i for i, message in enumerate(found) if message.error() is not None]
-        return found[: errors[0]] if errors and errors[0] else found[:1] if errors else found
+        if not any(map(library.Message.error, found)):
+            return found
+        first_error = next(i for i, message in enumerate(found) if message.error() is not None)
+        return found[: max(first_error, 1)]  # the messages before it, else the error
 
     def _seek(self, first: int) -> tuple[int, Gap | None]:
         """Make the client read from an offset, or from the earliest there is; return where it reads, and what is lost."""
@@ -343,15 +345,25 @@ def to_batch(
         pairs = [[(n, v or b"") for n, v in m.headers() or ()] for m in messages]
         headers = pa.array(pairs, pa.map_(pa.string(), pa.binary()))
     return MessageBatch(
-        pa.array(list(map(kind.value, messages)), pa.binary()),
+        _binary(list(map(kind.value, messages))),
         pa.array(list(map(kind.offset, messages)), pa.int64()),
         np.array([time for _, time in map(kind.timestamp, messages)], np.int64),
         next_offset,
         end_offset,
         gap=gap,
-        keys=pa.array(keys, pa.binary()) if any(key is not None for key in keys) else None,
+        keys=_binary(keys) if any(key is not None for key in keys) else None,
         headers=headers,
     )
+
+
+def _binary(values: list[bytes | None]) -> pa.BinaryArray:
+    """Return byte strings as an array; several times as fast as `pa.array` where none is null."""
+    if None in values:
+        return pa.array(values, pa.binary())
+    present = cast(list[bytes], values)
+    offsets = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(np.fromiter(map(len, present), np.int32, len(values)), out=offsets[1:])
+    return pa.Array.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(present))])
 
 
 class KafkaGroupConsumer:
