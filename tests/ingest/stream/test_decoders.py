@@ -333,6 +333,8 @@ def test_protobuf_messages(protobuf: tuple[Path, Callable[..., bytes]]) -> None:
         ("csv", {}, "header is required"),
         ("csv", {"headr": "a"}, "Did you mean 'header'"),
         ("arrow", {"limit": "1"}, "no such property"),
+        ("json", {"jsonFromat": "TEXT"}, "no such property.*Did you mean 'jsonFormat'"),
+        ("avro-registry", {"schema.registry.url": "x"}, "no such property"),
         ("protobuf", {"descriptorFile": "x"}, "protoClassName are both required"),
         ("protobuf", {"descriptorFile": "/no", "protoClassName": "x"}, "is not a set of file descriptors"),
         ("jsn", {}, "unknown decoder 'jsn'.*Did you mean 'json'"),

@@ -131,6 +131,8 @@ def _client_settings(config: StreamConfig, client_id: str) -> dict[str, Any]:
         "enable.partition.eof": False,
         "fetch.wait.max.ms": 50,
         "fetch.error.backoff.ms": 50,
+        "reconnect.backoff.ms": 200,
+        "reconnect.backoff.max.ms": 5_000,
         "queued.min.messages": 100_000,
         "queued.max.messages.kbytes": 65_536,
         "socket.timeout.ms": max(_number(config, "socket.timeout", 10_000), 1_000),

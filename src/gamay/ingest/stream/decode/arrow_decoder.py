@@ -3,13 +3,11 @@
 import numpy as np
 import pyarrow as pa
 
-from gamay.base.errors import InvalidConfigError, nearest
 from gamay.ingest.arrays import plain
 from gamay.ingest.stream.config import StreamConfig
+from gamay.ingest.stream.decode.properties import check_properties
 from gamay.ingest.stream.decode.records import joined, not_a, records_to_rows
 from gamay.ingest.stream.spi import DecodedBatch, InputFields, MessageBatch, Undecodable
-
-_KNOWN = ("arrow.allocator.limit", "extractRawTimeValues", "stopOnDecodeError")
 
 
 class ArrowDecoder:
@@ -17,10 +15,7 @@ class ArrowDecoder:
 
     def __init__(self, config: StreamConfig, fields: InputFields) -> None:
         """Raises InvalidConfigError for unknown properties."""
-        for key in config.decoder_properties:
-            if key not in _KNOWN:
-                where = config.property_key(f"decoder.prop.{key}")
-                raise InvalidConfigError(f"{where}: the Arrow decoder has no such property.{nearest(key, _KNOWN)}")
+        check_properties(config, "arrow.allocator.limit", "extractRawTimeValues")
         self._fields = fields
         self._raw_times = config.decoder_properties.get("extractRawTimeValues", "false").lower() == "true"
 

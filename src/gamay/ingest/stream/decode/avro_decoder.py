@@ -14,6 +14,7 @@ import numpy as np
 from gamay.base.errors import InvalidConfigError
 from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.decode.avro_columns import AvroColumns
+from gamay.ingest.stream.decode.properties import check_properties
 from gamay.ingest.stream.decode.records import decode_each, joined, not_a
 from gamay.ingest.stream.decode.registry import (
     PREFIX_BYTES,
@@ -36,6 +37,7 @@ class AvroDecoder:
 
     def __init__(self, config: StreamConfig, fields: InputFields) -> None:
         """Raises InvalidConfigError that names the property which is missing or wrong."""
+        check_properties(config, "schema", "leading.bytes.to.strip")
         key = config.property_key("decoder.prop.schema")
         text = config.decoder_properties.get("schema", "").strip()
         if not text:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from gamay.base.errors import InvalidConfigError
 from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.decode.json_columns import JsonColumns
+from gamay.ingest.stream.decode.properties import REGISTRY_PROPERTIES, check_properties
 from gamay.ingest.stream.decode.records import decode_each, joined, merged, records_to_rows
 from gamay.ingest.stream.spi import DecodedBatch, InputFields, MessageBatch
 from gamay.model.types import DataType
@@ -35,7 +36,8 @@ class JsonDecoder:
     """
 
     def __init__(self, config: StreamConfig, fields: InputFields) -> None:
-        """Raises InvalidConfigError for a `jsonFormat` other than TEXT and AUTO."""
+        """Raises InvalidConfigError for unknown properties, and for a `jsonFormat` other than TEXT and AUTO."""
+        check_properties(config, "jsonFormat", *REGISTRY_PROPERTIES)
         form = config.decoder_properties.get("jsonFormat", "TEXT").upper()
         if form not in ("TEXT", "AUTO"):
             key = config.property_key("decoder.prop.jsonFormat")

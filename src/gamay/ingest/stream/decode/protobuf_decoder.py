@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 from gamay.base.errors import InvalidConfigError
 from gamay.ingest.stream.config import StreamConfig
+from gamay.ingest.stream.decode.properties import check_properties
 from gamay.ingest.stream.decode.records import decode_each
 from gamay.ingest.stream.spi import DecodedBatch, InputFields, MessageBatch
 
@@ -25,6 +26,7 @@ class ProtobufDecoder:
 
     def __init__(self, config: StreamConfig, fields: InputFields) -> None:
         """Raises InvalidConfigError that names the property which is missing or wrong."""
+        check_properties(config, "descriptorFile", "protoClassName")
         where = config.property_key("decoder.prop.")
         path, name = (config.decoder_properties.get(key, "").strip() for key in ("descriptorFile", "protoClassName"))
         if not path or not name:

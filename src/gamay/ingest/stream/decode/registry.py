@@ -11,14 +11,13 @@ import pyarrow.compute as pc
 from gamay.base.errors import InvalidConfigError
 from gamay.ingest.arrays import null_where
 from gamay.ingest.stream.config import StreamConfig
+from gamay.ingest.stream.decode.properties import REGISTRY_PROPERTIES, check_properties
 from gamay.ingest.stream.spi import Int64s, MessageBatch, PermanentStreamError, TransientStreamError
 from gamay.kernels.avro import gather
 
 _URL = "schema.registry.rest.url"
 _USER = ("schema.registry.basic.auth.user.info", "basic.auth.user.info")
 _CAPACITY = "cached.schema.map.capacity"
-_KNOWN = (_URL, *_USER, _CAPACITY, "schema.registry.basic.auth.credentials.source", "basic.auth.credentials.source",
-          "schema.registry.ssl.ca.location")  # fmt: skip
 _TIMEOUT_S = 10
 PREFIX_BYTES = 5
 """A zero byte and the id of the schema, 4 bytes, the highest first."""
@@ -39,9 +38,7 @@ class RegistryClient:
 
         properties = config.decoder_properties
         where = config.property_key("decoder.prop.")
-        for key in properties:
-            if key.startswith("schema.registry.") and key not in _KNOWN:
-                raise InvalidConfigError(f"{where}{key}: is not supported; known are {', '.join(_KNOWN)}")
+        check_properties(config, *REGISTRY_PROPERTIES)
         if not properties.get(_URL):
             raise InvalidConfigError(f"{where}{_URL} is required: the address of the schema registry")
         self._urls = [url.strip().rstrip("/") for url in properties[_URL].split(",")]
