@@ -129,6 +129,7 @@ class EmbeddedCluster:
         if self._stopped.is_set():
             return
         self._stopped.set()
+        self._warm.stop()
         for http in self._http:
             http.begin_stop()
         for http in self._http:

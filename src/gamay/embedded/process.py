@@ -229,6 +229,7 @@ class BrokerProcess(RoleProcess):
             slow_ms=SLOW_QUERY_MS,
         )
         self._queries = QueryQueue(_QUERY_THREADS)
+        self._warming = Warming(of_broker=True)
         more = process_routes(self.registry, self.id, self.clock)
         app = BrokerApp(self._runner, self._queries, lambda: self.ready, self.settings.access, more)
         return app.asgi(), app.protocol()
@@ -240,12 +241,13 @@ class BrokerProcess(RoleProcess):
     def _begin(self) -> None:
         self._routing.start()
         if self.settings.warm_up:  # it answers meanwhile: most queries need no kernel of a broker
-            Warming(of_broker=True).start()
+            self._warming.start()
 
     def _is_of_use(self) -> bool:
         return True  # without ZooKeeper a broker goes on with the routes it has
 
     def _end(self) -> None:
+        self._warming.stop()
         self._routing.stop()
         self._runner.close()
         self._connections.close()
@@ -312,6 +314,7 @@ class ServerProcess(RoleProcess):
             threading.Event().wait(0.05)
 
     def _end(self) -> None:
+        self._warming.stop()
         self._listener.stop()
         self._role.instance.stop()
         self._completion.close()

@@ -9,7 +9,7 @@ _log = logging.getLogger(__name__)
 
 
 class Warming:
-    """Compiles kernels, or loads those compiled before, on a thread that nobody has to wait for.
+    """Compiles kernels, or loads those compiled before, on a thread that ends soon after `stop`, or when the program does.
 
     of_broker: also those that merge what servers in other processes found.
     """
@@ -17,6 +17,7 @@ class Warming:
     def __init__(self, *, of_broker: bool = False) -> None:
         self._of_broker = of_broker
         self._done = threading.Event()
+        self._stopped = threading.Event()
 
     @property
     def done(self) -> bool:
@@ -24,8 +25,12 @@ class Warming:
         return self._done.is_set()
 
     def start(self) -> None:
-        """Begin; whoever stops the process does not wait for the compiler."""
-        threading.Thread(target=self._compile, name="warm-up", daemon=True).start()
+        """Begin. The program does not end in the middle of a kernel: what it reads would be unmapped beneath it."""
+        threading.Thread(target=self._compile, name="warm-up").start()
+
+    def stop(self) -> None:
+        """Compile no more than what is being compiled."""
+        self._stopped.set()
 
     def skip(self) -> None:
         """Leave it to the queries, which are slow at first then."""
@@ -39,10 +44,14 @@ class Warming:
         from gamay.server.warmup import warm_up
 
         try:
-            seconds = warm_up(threads=1, over_wire=self._of_broker)
+            seconds = warm_up(threads=1, over_wire=self._of_broker, is_wanted=self._is_wanted)
         except Exception:  # noqa: BLE001 - queries compile what they need, so without this they are slow at first, not broken
             _log.exception("kernels could not be compiled ahead of the first queries")
         else:
             _log.info("kernels are ready after %.1f s", seconds)
             release()
         self._done.set()
+
+    def _is_wanted(self) -> bool:
+        # The program ends when its main thread has, and then waits for the others.
+        return not self._stopped.is_set() and threading.main_thread().is_alive()

@@ -5,6 +5,7 @@ bytes), the raw number types, text and multi-value columns. What the cache on di
 """
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -91,8 +92,10 @@ _QUERIES = (
 )
 
 
-def warm_up(threads: int = 2, clock: Clock = SYSTEM_CLOCK, *, over_wire: bool = False) -> float:
-    """Run every warm-up query once; return the seconds that it took.
+def warm_up(
+    threads: int = 2, clock: Clock = SYSTEM_CLOCK, *, over_wire: bool = False, is_wanted: Callable[[], bool] = lambda: True
+) -> float:
+    """Run every warm-up query once, as long as `is_wanted` says so; return the seconds that it took.
 
     over_wire: merge what comes from two servers in other processes, as a broker does: such arrays cannot be written to, and
     kernels are compiled for them anew.
@@ -112,6 +115,8 @@ def warm_up(threads: int = 2, clock: Clock = SYSTEM_CLOCK, *, over_wire: bool = 
             consuming.append(rows)
             segments: list[Segment] = [*sealed, consuming.view()]
             for sql in _QUERIES:
+                if not is_wanted():
+                    break
                 bound = bind(parse_query(sql), schema)
                 parts = [[segment] for segment in segments] if over_wire else [segments]
                 found = [execute(bound, part, pool, Deadline.after_ms(_LIMIT_MS, clock)) for part in parts]
