@@ -15,9 +15,10 @@ import pyarrow as pa
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.functions.arrow import arrow_type
 from gamay.ingest.stream.config import StreamConfig
+from gamay.ingest.stream.decode.fields import input_fields
 from gamay.ingest.stream.offsets import IntegerOffset
 from gamay.ingest.stream.plugins import open_decoder
-from gamay.ingest.stream.spi import MessageBatch
+from gamay.ingest.stream.spi import InputFields, MessageBatch
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.query.bind import BoundQuery, bind
@@ -111,7 +112,7 @@ def warm_up(
                 builder = SegmentBuilder(schema, config, f"warmup_{number}", Path(folder), clock=clock)
                 builder.append(rows)
                 sealed.append(open_segment(builder.build()))
-            _decode(rows)
+            _decode(rows, input_fields(schema, config))
             consuming.append(rows)
             segments: list[Segment] = [*sealed, consuming.view()]
             for sql in _QUERIES:
@@ -128,14 +129,14 @@ def warm_up(
     return clock.monotonic_s() - started_s
 
 
-def _decode(rows: pa.RecordBatch) -> None:
+def _decode(rows: pa.RecordBatch, fields: InputFields) -> None:
     """Decode some rows as JSON messages, as consumers do."""
     texts = [orjson.dumps(row, default=str) for row in rows.slice(0, _MESSAGES).to_pylist()]
     messages = MessageBatch(
         pa.array(texts, pa.binary()), pa.array(range(_MESSAGES)), np.zeros(_MESSAGES, np.int64), IntegerOffset(_MESSAGES)
     )
     keys = {"streamType": "log", "stream.log.topic.name": "warmup", "stream.log.decoder.class.name": "JSONMessageDecoder"}
-    open_decoder(StreamConfig.parse(keys)).decode(messages)
+    open_decoder(StreamConfig.parse(keys), fields).decode(messages)
 
 
 def _sent(bound: BoundQuery, result: ServerResult, clock: Clock) -> ServerResult:

@@ -16,6 +16,7 @@ from gamay.cluster.llc_name import LlcName
 from gamay.cluster.records import SegmentRecord
 from gamay.ingest.pipeline import Pipeline
 from gamay.ingest.stream.config import DEFAULT_FLUSH_ROWS, StreamConfig
+from gamay.ingest.stream.decode.fields import input_fields
 from gamay.ingest.stream.offsets import IntegerOffset, Offset
 from gamay.ingest.stream.plugins import open_decoder, open_stream
 from gamay.ingest.stream.spi import (
@@ -133,8 +134,9 @@ class SegmentConsumer:
             downloads_completed=_downloads_completed(layout.config),
         )
         pipeline = Pipeline(layout.schema, layout.config, drop_failed=True)
+        decoder = open_decoder(stream, input_fields(layout.schema, layout.config))
         self._intake = Intake(
-            record.name, self._name.partition, open_decoder(stream), pipeline, self._clock,
+            record.name, self._name.partition, decoder, pipeline, self._clock,
             stop_on_decode_error=stream.stop_on_decode_error,
         )  # fmt: skip
         self._row_limit = limits.rows
