@@ -49,7 +49,8 @@ class _Mapping:
         if address == _FAILED:
             code = ctypes.get_errno()
             raise OSError(code, f"cannot map {size:,} bytes: {os.strerror(code)}")
-        weakref.finalize(self, _libc.munmap, address, size)
+        # not when the process ends: threads may still read then, and the system unmaps by itself
+        weakref.finalize(self, _libc.munmap, address, size).atexit = False
         self.__array_interface__ = {"version": 3, "data": (address, False), "shape": (size,), "typestr": "|u1"}
 
 
