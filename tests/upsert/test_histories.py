@@ -26,7 +26,8 @@ from gamay.model.table_config import TableConfig
 from gamay.segment.storage_form import from_arrow, to_values
 from gamay.upsert.settings import ServerDefaults, UpsertSettings
 from gamay.upsert.snapshots import SnapshotFolder
-from gamay.upsert.table import SegmentSource, TableUpsert
+from gamay.upsert.spi import SegmentSource
+from gamay.upsert.table import TableUpsert
 
 HISTORIES = int(os.environ.get("GAMAY_UPSERT_HISTORIES", "500"))
 STRATEGIES = {

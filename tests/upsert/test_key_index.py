@@ -15,6 +15,8 @@ from tests.naive.key_index import CheckedKeyIndex
 from gamay.kernels import key_table
 from gamay.kernels.key_table import ABSENT, DELETED_BIT, LATE, NEW, REPLACED
 from gamay.model.schema import Schema
+from gamay.model.table_config import TableConfig
+from gamay.upsert.estimate import estimate
 from gamay.upsert.key_index import NO_TEXT, KeyIndex, Keys, Rules
 from gamay.upsert.keys import KeyEncoder
 
@@ -231,3 +233,22 @@ def test_uuids_in_any_spelling_are_one_key() -> None:
     index = KeyIndex(3)
     put = index.put(keys, np.zeros((n, 1), np.int64), np.full(n, -1, np.int8), np.zeros(n, np.uint8), WINS, Rules(0))
     assert put.status.tolist() == [NEW, REPLACED, REPLACED, *[NEW] * len(others)]
+
+
+@pytest.mark.parametrize(("function", "columns", "most"), [("MURMUR3", "s", 40), ("NONE", "l", 32), ("NONE", "s", 57)])
+def test_estimate_is_what_keys_take(function: str, columns: str, most: int) -> None:
+    schema = Schema.from_json(
+        {
+            "schemaName": "t",
+            "dimensionFieldSpecs": [FIELDS["l"] | {"name": "at"}, *(FIELDS[c] for c in columns)],
+            "primaryKeyColumns": list(columns),
+        }
+    ).value
+    document = {
+        "tableName": "t", "tableType": "REALTIME", "segmentsConfig": {"timeColumnName": "at"}, "tenants": {},
+        "tableIndexConfig": {}, "upsertConfig": {"hashFunction": function},
+    }  # fmt: skip
+    found = estimate(schema, TableConfig.from_json(document).value, 1000, 16)
+    assert found is not None
+    assert found.entry_bytes + found.key_bytes < most
+    assert estimate(schema, TableConfig.from_json({**document, "upsertConfig": None}).value, 1, 1) is None

@@ -1,16 +1,16 @@
 """`gamay admin`: what the controller's REST interface offers, for the command line."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from gamay.base.errors import InvalidConfigError
-from gamay.cli import realtime
+from gamay.cli import realtime, upsert
+from gamay.cli.json_file import read_json
 
 app = typer.Typer(help="Administer a cluster over its REST interface.", no_args_is_help=True)
 app.add_typer(realtime.app, name="realtime")
+app.add_typer(upsert.app, name="upsert")
 
 Controller = Annotated[str, typer.Option(help="The controller to talk to.")]
 LOCAL = "http://localhost:9000"
@@ -36,19 +36,6 @@ def _client(url: str) -> Any:
     from gamay.client.controller import ControllerClient
 
     return ControllerClient(url)
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object; raises InvalidConfigError with the place where it ends to be one."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InvalidConfigError(f"{path} does not exist") from None
-    except json.JSONDecodeError as error:
-        raise InvalidConfigError(f"{path}, line {error.lineno}, column {error.colno}: {error.msg}") from None
-    if not isinstance(document, dict):
-        raise InvalidConfigError(f"{path} holds a JSON {type(document).__name__}; expected an object")
-    return document
 
 
 @app.command("add-table")

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gamay.cli.admin import read_json
 from gamay.cli.flights import flights_csv
+from gamay.cli.json_file import read_json
 from gamay.cli.output import print_answer, print_heading, print_sql, print_statistics
 
 SAMPLES = Path(__file__).parent / "samples" / "flights"

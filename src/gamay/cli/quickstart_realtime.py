@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 
 from gamay.base.errors import GamayError
-from gamay.cli.admin import read_json
+from gamay.cli.json_file import read_json
 from gamay.cli.output import is_terminal, print_heading
 from gamay.cli.quickstart import SAMPLES, TABLE, ask, explore, load_offline, spark_starting
 

@@ -312,8 +312,8 @@ def _outcome(
     """Return what a row does to the entry of its key: NEW when the entry has expired, REPLACED or LATE."""
     words = state[KEY_WORDS]
     location = _location(entries, entry, words)
-    outcome = -1
-    if options[CHECK_EXPIRY]:
+    outcome = REPLACED if location & NO_DOC == NO_DOC else -1
+    if options[CHECK_EXPIRY] and outcome < 0:
         stored = _comparison(entries, entry, words + 2)
         if ttls[0] > 0 and is_expired(stored, state[WATERMARK], ttls[0], bits):
             outcome = NEW
@@ -322,7 +322,7 @@ def _outcome(
     if outcome < 0:
         order = _order(entries, entry, words + 2, values, row, chosen)
         wins = wins_tie[location >> 32]
-        outcome = REPLACED if wins == 2 or order > 0 or (order == 0 and wins == 1) else LATE
+        outcome = REPLACED if wins == 2 or (wins < 2 and (order > 0 or (order == 0 and wins == 1))) else LATE
     return outcome
 
 
@@ -331,7 +331,8 @@ def put_rows(table: Any, keys: Any, rows: Any, wins_tie: Array, options: Array, 
     """Take the rows of a batch in order; returns how many were taken, fewer only when the directory has no room.
 
     rows: (comparisons int64 [n, k] order-preserving with ABSENT, chosen int8 [n] as in `_order`, deletes uint8 [n]).
-    wins_tie: uint8 [ordinals]: 1 when a row wins over a row of that segment with an equal comparison value, 2 over any row.
+    wins_tie: uint8 [ordinals]: 1 when a row wins over a row of that segment with an equal comparison value, 2 over any row,
+    3 over none.
     options: int64 [OPTION_WORDS]; ttls: float64 [2], of keys and of deleted keys, 0 for none. Entries beyond them count as
     absent where options[CHECK_EXPIRY] (the deleted row is then replaced).
     out: (status int8 [n], previous int64 [n], docs int64 [n], places int64 [n], values int64 [n, k]). status: NEW, REPLACED,

@@ -76,7 +76,7 @@ class QueryExecutor:
     ) -> tuple[Contents, Callable[[SegmentDocs | None], VisibleDocs | None]]:
         """Return what is loaded, and what gives the rows of a segment that count, None for all."""
         options = query.query.options or {}
-        keys = self._instance.upserts.of(table, None)
+        keys = self._instance.upserts.upsert(table)
         if keys is None or flag(options, "skipUpsert"):
             return data.contents(), lambda docs: None
         freshness = "upsertViewFreshnessMs"
@@ -93,7 +93,7 @@ class QueryExecutor:
 
         Rows that they replace count no longer, so without them their keys would be missing.
         """
-        keys = self._instance.upserts.of(table, None)
+        keys = self._instance.upserts.upsert(table)
         if keys is None:
             return segments
         asked = {partition_of(name) for name in segments} - {None}

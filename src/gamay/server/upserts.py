@@ -1,4 +1,5 @@
-"""The tables of a server whose rows replace each other: every segment that comes or goes passes through here."""
+"""The tables of a server whose rows replace each other, or that drop repeated ones: every segment that comes or goes passes
+through here."""
 
 import logging
 import threading
@@ -15,10 +16,12 @@ from gamay.model.table_name import TableType
 from gamay.segment.defaults import with_defaults
 from gamay.server.rebuild import TableLayout
 from gamay.server.table import LoadedSegment, TableData
+from gamay.upsert.dedup import TableDedup
 from gamay.upsert.docs import SegmentDocs
-from gamay.upsert.settings import DEFAULTS, ServerDefaults, UpsertSettings
+from gamay.upsert.settings import DEFAULTS, DedupSettings, ServerDefaults, UpsertSettings
 from gamay.upsert.snapshots import SnapshotFolder
-from gamay.upsert.table import SegmentSource, TableUpsert
+from gamay.upsert.spi import KeyedTable, SegmentSource
+from gamay.upsert.table import TableUpsert
 
 _log = logging.getLogger(__name__)
 
@@ -36,15 +39,24 @@ class UpsertTables:
         self._clock = clock
         self._defaults = defaults
         self._lock = threading.Lock()
-        self._tables: dict[str, TableUpsert | None] = {}
+        self._tables: dict[str, KeyedTable | None] = {}
 
-    def of(self, table: str, layout: TableLayout | None) -> TableUpsert | None:
-        """Return the keys of a typed table, None when its rows do not replace each other. Raises InvalidConfigError."""
+    def of(self, table: str, layout: TableLayout | None) -> KeyedTable | None:
+        """Return the keys of a typed table, None when it has no use for them. Raises InvalidConfigError."""
         with self._lock:
             if table not in self._tables and layout is not None:
                 settings = UpsertSettings.of(layout.config, layout.schema, self._defaults)
-                self._tables[table] = None if settings is None else self._new(table, settings)
+                dedup = DedupSettings.of(layout.config, layout.schema)
+                if settings is not None:
+                    self._tables[table] = self._new(table, settings)
+                else:
+                    self._tables[table] = None if dedup is None else TableDedup(dedup)
             return self._tables.get(table)
+
+    def upsert(self, table: str) -> TableUpsert | None:
+        """Return the keys of a typed table whose rows replace each other, None for others."""
+        found = self.of(table, None)
+        return found if isinstance(found, TableUpsert) else None
 
     def _new(self, table: str, settings: UpsertSettings) -> TableUpsert:
         transforms = settings.config.post_partial_upsert_transforms
@@ -91,7 +103,7 @@ class UpsertTables:
             entries.sort(key=lambda entry: (not keys.has_snapshot(entry[0]), entry[0].created_ms, entry[0].segment.name))
             for source, loaded in entries:
 
-                def install(docs: SegmentDocs, loaded: LoadedSegment = loaded) -> None:
+                def install(docs: SegmentDocs | None, loaded: LoadedSegment = loaded) -> None:
                     gone.extend(data.swap({loaded.segment.name: replace(loaded, docs=docs)}))
 
                 keys.load(source, install)

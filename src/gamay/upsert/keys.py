@@ -55,6 +55,11 @@ class KeyEncoder:
             return 1
         return 1 if self.function == "NONE" and self._width is not None and self._width <= _WHOLE[0] else 3
 
+    @property
+    def keeps_bytes(self) -> bool:
+        """Whether keys are compared by their bytes, which the index then holds, too."""
+        return self.function == "NONE" and (self._width is None or self._width > _WHOLE[1])
+
     def of_batch(self, batch: pa.RecordBatch) -> Keys:
         """Return the keys of a conformed batch; null counts as the column's default null value."""
         return self._encode([_stored_of_array(batch.column(spec.name), spec) for spec in self.fields])

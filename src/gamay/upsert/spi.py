@@ -9,11 +9,29 @@ Only one thread calls these for a partition, in the order of the stream. Between
 partition is called. Tables without upsertConfig and dedupConfig have no such object.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+
+from gamay.segment.spi import Segment
+from gamay.upsert.docs import SegmentDocs
+
+KeyedInstall: TypeAlias = "Callable[[SegmentDocs | None], None]"
+"""Makes a segment visible to queries, with the rows of it that count; None: all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentSource:
+    """A segment that does not change, as the server has loaded it. created_ms: in the cluster's record; for OFFLINE tables
+    the time of its push.
+    """
+
+    segment: Segment
+    crc: int
+    created_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,4 +73,38 @@ class ConsumingKeys(Protocol):
 
     def undo(self, rows: PreparedRows) -> None:
         """Forget rows that were prepared and could not be appended; what they would have replaced goes on to count."""
+        ...
+
+
+class KeyedTable(Protocol):
+    """The primary keys of a table on one server, as every segment that comes or goes passes through them."""
+
+    def has_snapshot(self, source: SegmentSource) -> bool:
+        """Whether the rows of a segment that count are known from disk, so that it is loaded first."""
+        ...
+
+    def partition_id(self, segment: Segment) -> int:
+        """Return the partition that a segment belongs to. Raises InvalidConfigError when it has rows of several."""
+        ...
+
+    def load(self, source: SegmentSource, install: KeyedInstall) -> object:
+        """Add a segment, or put it in the place of the one with its name, and let queries see it by `install`."""
+        ...
+
+    def remove(self, name: str, install: Callable[[], None]) -> None:
+        """Forget a segment; `install` takes it from the sight of queries."""
+        ...
+
+    def settle(self, partition_id: int) -> None:
+        """Store what is to be stored of a partition, and forget what may be forgotten."""
+        ...
+
+    def must_wait(self, partition_id: int, name: str) -> bool:
+        """Whether a consuming segment must not begin yet, because the one before it is not sealed yet."""
+        ...
+
+    def consume(
+        self, partition_id: int, name: str, created_ms: int, read: Callable[[], Segment], install: KeyedInstall
+    ) -> ConsumingKeys:
+        """Begin a consuming segment from its first row; `read` gives its rows as they are now."""
         ...

@@ -3,7 +3,6 @@
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,20 +16,10 @@ from gamay.upsert.partition import Consuming, Install, PartitionUpsert
 from gamay.upsert.ranking import partition_of
 from gamay.upsert.settings import UpsertSettings
 from gamay.upsert.snapshots import SnapshotFolder
+from gamay.upsert.spi import SegmentSource
 from gamay.upsert.views import NewSegments, Views
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentSource:
-    """A segment that does not change, as the server has loaded it. created_ms: in the cluster's record; for OFFLINE tables
-    the time of its push.
-    """
-
-    segment: Segment
-    crc: int
-    created_ms: int
 
 
 class TableUpsert:

@@ -62,7 +62,7 @@ def test_rows_of_a_key_become_one(make_world: Any, eventually: Any, mode: str) -
         world.send(*payloads)
 
     send(7)
-    eventually(lambda: totals(world) == sorted(expected.values()))
+    eventually(lambda: totals(world) == sorted(expected.values()), 120)
     send(60)
     eventually(lambda: len(world.segments()) >= 4 and totals(world) == sorted(expected.values()))
     world.stop()
@@ -71,7 +71,7 @@ def test_rows_of_a_key_become_one(make_world: Any, eventually: Any, mode: str) -
     eventually(lambda: totals(world) == sorted(expected.values()))
     rows, _ = world.ask("SET skipUpsert = true; SELECT COUNT(*) FROM t")
     assert rows == [[70]]
-    (keys,) = world.server.upserts.of("t_REALTIME", None).partitions().values()
+    (keys,) = world.server.upserts.upsert("t_REALTIME").partitions().values()
     assert keys.num_keys == 5
     assert keys.counters.keys_not_replaced == 0
 
@@ -103,3 +103,25 @@ def test_queries_see_every_key_once_while_rows_come(make_world: Any, eventually:
         thread.join()
     assert counts == {(num_keys, num_keys)}
     assert len(world.segments()) >= 2
+
+
+def test_repeated_rows_are_dropped(make_world: Any, eventually: Any) -> None:
+    dedup = {"routing": {"instanceSelectorType": "strictReplicaGroup"}, "dedupConfig": {"metadataTTL": 100}}
+    world = make_world(12, ["s"], dedup)
+    world.start()
+    world.controller.create(0, "0", 0)
+    start = 1_700_000_000_000
+    world.send(*(payload(i % 10, i, start + i) for i in range(40)))
+    eventually(lambda: world.count() == 10 and world.server.consumers.consumers("t_REALTIME"))
+    world.send(*(payload(i % 20, i, start + i) for i in range(40, 80)))
+    eventually(lambda: world.count() == 20)
+    eventually(lambda: len(world.segments()) == 2)
+    world.stop()
+    world.start()
+    world.send(*(payload(i % 20, i, start + i) for i in range(40, 80)))
+    world.send(payload(99, 1, start + 90))
+    eventually(lambda: world.count() == 21)
+    rows, _ = world.ask("SELECT n FROM t ORDER BY n LIMIT 100")
+    assert [row[0] for row in rows] == sorted([*range(10), *range(50, 60), 1])
+    world.send(payload(3, 500, start + 500))
+    eventually(lambda: world.count() == 22)

@@ -22,8 +22,7 @@ from gamay.server.rebuild import TableLayout
 from gamay.server.table import ConsumingSegment, TableData
 from gamay.server.upserts import UpsertTables
 from gamay.upsert.docs import SegmentDocs
-from gamay.upsert.spi import ConsumingKeys
-from gamay.upsert.table import TableUpsert
+from gamay.upsert.spi import ConsumingKeys, KeyedTable
 
 _log = logging.getLogger(__name__)
 _REMEMBERED = 100
@@ -90,14 +89,14 @@ class ConsumerManager:
         consumer.start()
 
     def _open_keys(
-        self, data: TableData, keys: TableUpsert, record: SegmentRecord, consumer: SegmentConsumer
+        self, data: TableData, keys: KeyedTable, record: SegmentRecord, consumer: SegmentConsumer
     ) -> ConsumingKeys | None:
         """Begin to look up primary keys, unless the segment must wait for the one before it."""
         name, partition = record.name, LlcName.must_parse(record.name).partition
         if keys.must_wait(partition, name):
             return None
 
-        def install(docs: SegmentDocs) -> None:
+        def install(docs: SegmentDocs | None) -> None:
             if self.consumers(data.name).get(name) is consumer:
                 data.add_consuming(ConsumingSegment(name, consumer.view, consumer.freshness_ms, docs))
 
