@@ -7,9 +7,11 @@ value and the column's type alone, never from the Arrow type that the values of 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -27,11 +29,11 @@ _FRACTIONS = (DataType.FLOAT, DataType.DOUBLE)
 
 def records_to_rows(records: Sequence[Mapping[str, Any]], fields: InputFields) -> pa.RecordBatch:
     """Return one column for each wanted key that occurs; missing keys are null."""
-    names = dict.fromkeys(name for record in records for name in record if fields.wants(name))
+    names = [name for name in dict.fromkeys(chain.from_iterable(records)) if fields.wants(name)]
     if not names:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * len(records), pa.struct([])))
     arrays = [_column([record.get(name) for record in records], name, fields) for name in names]
-    return pa.RecordBatch.from_arrays(arrays, list(names))
+    return pa.RecordBatch.from_arrays(arrays, names)
 
 
 def _column(values: list[Any], name: str, fields: InputFields) -> pa.Array:
@@ -95,7 +97,10 @@ def _text(value: Any, target: DataType) -> str | None:
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, dict | list | bool) or target is DataType.JSON:
-        return json_text(value)
+        try:
+            return orjson.dumps(value).decode()
+        except TypeError:  # keys that are no text, or values that JSON has no form for
+            return json_text(value)
     if target is DataType.FLOAT and _FLOAT_MAX < abs(value) < math.inf:
         return f"{value} is beyond the range"  # a number fails here, where text would become infinite
     if isinstance(value, float):
