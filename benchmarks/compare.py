@@ -1,8 +1,10 @@
 """Runs every query on Gamay, DuckDB and chDB, checks that the answers agree, and prints the ratios.
 
     python -m benchmarks.compare [--rows 20000000] [--records 2000000] [--repeat 7] [--threads 2] [--only TEXT]
+                                 [--systems gamay,duckdb] [--processor]
 
-A ratio is the peer's median time divided by Gamay's: above 1, Gamay is faster. Results go to build/bench.json.
+A ratio is the peer's median time divided by Gamay's: above 1, Gamay is faster. Results go to build/bench.json. With
+--processor, it is the processor time of all threads that is measured, for machines that have other work to do.
 """
 
 import argparse
@@ -11,7 +13,7 @@ import math
 import statistics
 import time
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -106,26 +108,36 @@ def same(left: Rows, right: Rows, tolerance: float) -> bool:
     return True
 
 
-def measure(system: System, query: Query, fillings: Sequence[dict[str, Any]]) -> tuple[float, list[Rows]]:
+def measure(
+    system: System, query: Query, fillings: Sequence[dict[str, Any]], clock: Callable[[], float]
+) -> tuple[float, list[Rows]]:
     """Return the median time of a run in milliseconds, and the answers; one run before goes unmeasured."""
     system.run(query.text(system.name).format(**fillings[0]))
     times, answers = [], []
     for filling in fillings:
         sql = query.text(system.name).format(**filling)
-        start = time.perf_counter()
+        start = clock()
         answers.append(system.run(sql))
-        times.append((time.perf_counter() - start) * 1000)
+        times.append((clock() - start) * 1000)
     return statistics.median(times), answers
 
 
-def run(rows: int, num_records: int, repeat: int, threads: int, only: str) -> list[dict[str, Any]]:
+def run(
+    rows: int,
+    num_records: int,
+    repeat: int,
+    threads: int,
+    only: str,
+    systems: Sequence[str] = tuple(SYSTEMS),
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[dict[str, Any]]:
     """Run everything, one system after the other so that none shares memory with another; return the records."""
     fillings = parameters(repeat)
     queries = [q for name in ("events", "flights", "records") for q in read_queries(name) if only in q.name]
     medians: dict[tuple[str, str], float] = {}
     answers: dict[tuple[str, str], list[Rows]] = {}
-    for make in SYSTEMS.values():
-        system: System = make(threads)
+    for chosen in systems:
+        system: System = SYSTEMS[chosen](threads)
         tables = {"events": lambda: data.events(rows), "flights": data.flights, "records": lambda: data.records(num_records)}
         for table, files in tables.items():
             if any(q.benchmark == table for q in queries):
@@ -133,11 +145,11 @@ def run(rows: int, num_records: int, repeat: int, threads: int, only: str) -> li
                 system.load(table, files())
                 print(f"{system.name}: {table} ready after {time.perf_counter() - started:.1f} s")
         for query in (query for query in queries if query.runs_on(system.name)):
-            medians[query.name, system.name], answers[query.name, system.name] = measure(system, query, fillings)
+            medians[query.name, system.name], answers[query.name, system.name] = measure(system, query, fillings, clock)
         system.close()
     records = []
     for query in queries:
-        for name in (name for name in SYSTEMS if query.runs_on(name)):
+        for name in (name for name in systems if query.runs_on(name)):
             if name != "gamay" and not all(
                 same(ours, theirs, query.tolerance)
                 for ours, theirs in zip(answers[query.name, "gamay"], answers[query.name, name], strict=True)
@@ -167,7 +179,7 @@ def show(records: list[dict[str, Any]]) -> None:
         times = [f"{found[name]['median_ms']:.2f}" if name in found else "" for name in SYSTEMS]
         ratios = [f"{found[name]['ratio']:.1f}" if name in found else "" for name in SYSTEMS if name != "gamay"]
         table.add_row(benchmark, query, *times, *ratios)
-    for name in SYSTEMS:
+    for name in {r["system"]: None for r in records}:
         if name != "gamay":
             ratios_of = [r["ratio"] for r in records if r["system"] == name]
             mean = statistics.geometric_mean(ratios_of)
@@ -182,8 +194,18 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=7)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", default="", help="only queries whose name contains this text")
+    parser.add_argument("--systems", default=",".join(SYSTEMS), help="gamay first, and whom to compare it with")
+    parser.add_argument("--processor", action="store_true", help="measure processor time of all threads")
     arguments = parser.parse_args()
-    records = run(arguments.rows, arguments.records, arguments.repeat, arguments.threads, arguments.only)
+    records = run(
+        arguments.rows,
+        arguments.records,
+        arguments.repeat,
+        arguments.threads,
+        arguments.only,
+        arguments.systems.split(","),
+        time.process_time if arguments.processor else time.perf_counter,
+    )
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     RESULTS.write_text(json.dumps(records, indent=1) + "\n")
     show(records)

@@ -6,7 +6,7 @@ MergeTree in the order of time and LowCardinality text, DuckDB as it loads (it k
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -144,4 +144,4 @@ def _num_rows(file: Path) -> int:
     return int(pq.read_metadata(file).num_rows)
 
 
-SYSTEMS = {system.name: system for system in (Gamay, DuckDB, ChDB)}
+SYSTEMS: dict[str, Callable[[int], System]] = {Gamay.name: Gamay, DuckDB.name: DuckDB, ChDB.name: ChDB}
