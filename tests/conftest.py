@@ -1,4 +1,4 @@
-"""A real ZooKeeper for the tests that need one: Debian's package `zookeeper`, run from its jars."""
+"""What all tests share; a real ZooKeeper for those that need one: Debian's package `zookeeper`, run from its jars."""
 
 import os
 import shutil
@@ -10,6 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says more of the machine than of the code.
+settings.register_profile("gamay", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("gamay")
 
 _JARS = Path("/usr/share/java")
 _NEEDED = (
