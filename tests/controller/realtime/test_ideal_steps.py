@@ -42,6 +42,7 @@ STEPS: list[Callable[[Assignment], Assignment]] = [
     lambda i: continued(i, None, FIRST, ["S0"]),
     lambda i: replaced(i, FIRST, SECOND),
     lambda i: marked_offline(i, str(FIRST), "S0"),
+    lambda i: marked_offline(i, str(FIRST), "S0", is_committing=True),
     lambda i: revived(i, str(FIRST)),
 ]
 
@@ -81,6 +82,8 @@ def test_a_partition_goes_on_only_behind_the_segment_that_was_looked_at() -> Non
 def test_replicas_leave_and_come_back() -> None:
     assert marked_offline(ideal(s0="cc"), str(FIRST), "S1") == ideal(s0="ca")
     assert marked_offline(ideal(s0="oo"), str(FIRST), "S1") == ideal(s0="oo")
+    assert marked_offline(ideal(s0="oo"), str(FIRST), "S1", is_committing=True) == ideal(s0="oa")
+    assert marked_offline(ideal(s0="oo"), str(FIRST), "S2", is_committing=True) == ideal(s0="oo")
     assert revived(ideal(s0="ca"), str(FIRST)) == ideal(s0="cc")
     assert revived(ideal(s0="aa"), str(FIRST)) == ideal(s0="aa")
 

@@ -132,10 +132,14 @@ def replaced(ideal: Assignment, last: LlcName, successor: LlcName) -> Assignment
     )
 
 
-def marked_offline(ideal: Assignment, segment: str, server: str) -> Assignment:
-    """Return the ideal state in which a server no longer consumes a segment; nothing changes if it does not."""
-    states = ideal.states.get(segment)
-    if states is None or states.get(server) != CONSUMING:
+def marked_offline(ideal: Assignment, segment: str, server: str, *, is_committing: bool = False) -> Assignment:
+    """Return the ideal state in which a server no longer consumes a segment; nothing changes if it does not.
+
+    is_committing: the segment's end is decided, but nobody has stored it (pauseless tables). Then a server that is to have
+    it ONLINE consumes it as well: there is nothing yet that it could download.
+    """
+    states = ideal.states.get(segment, {})
+    if states.get(server) != CONSUMING and not (is_committing and states.get(server) == ONLINE):
         return ideal
     return ideal.with_segments({segment: {**states, server: OFFLINE}})
 

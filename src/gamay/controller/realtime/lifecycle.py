@@ -10,6 +10,9 @@ Only one server's commit passes 1. From then on the rest is determined: the succ
 wrote, so 2 and 3 can be done by anybody, again, and at once with others, with the same result. `advance` does them, for the
 controller that commits, for the one that takes over after a crash, and for the periodic repair.
 
+A record that did not make it into the ideal state, because the partition rests by then or has moved on, stays until the
+periodic repair removes it: others may be about to name it. Nothing is named whose record is gone.
+
 A segment that no server can complete any more is abandoned: a mark in its record, also a compare-and-set from IN_PROGRESS,
 makes sure that no late commit passes 1; only then another segment takes its place, from the same start offset.
 """
@@ -181,14 +184,16 @@ class SegmentLifecycle:
         config = context.config_of(table)
         successor: LlcName | None = None
         servers: Sequence[str] = ()
-        if not (pause_state(ideal).pauses(done) or has_ended(record) or done.topic_index >= len(stream_configs(config))):
+        rests = pause_state(ideal).pauses(done) or has_ended(record) or done.topic_index >= len(stream_configs(config))
+        # A successor that was given up, whose place another one took, must not come back as a record that can be committed.
+        if not rests and latest_segments(ideal)[done.partition] == done:
             successor = done.next(record.end_decided_ms)
             servers = self._create_successor(config, ideal, done, successor, record.end_offset)
         if by_committer and context.clock.now_ms() - record.end_decided_ms > context.completion_time_max_ms():
             raise CommitRefusedError(f"the completion of segment '{segment}' took too long; the repair will finish it")
-        registry.update_ideal_state(table, lambda now: advanced(now, done, successor, servers))
-        if successor is not None:
-            self._drop_unless_assigned(table, successor)
+        registry.update_ideal_state(
+            table, lambda now: advanced(now, done, successor if self._has_record(table, successor) else None, servers)
+        )
 
     # going on where nobody consumes
 
@@ -221,8 +226,10 @@ class SegmentLifecycle:
         partitions = latest_segments(ideal).keys() | {partition}
         name = LlcName(raw_table_name(table), partition, 0 if last is None else last.sequence + 1, "")
         name = self._create_anew(config, name, start_offset, len(servers), partitions, lost_offsets)
-        registry.update_ideal_state(table, lambda now: continued(now, last, name, servers))
-        return None if self._drop_unless_assigned(table, name) else name
+        registry.update_ideal_state(
+            table, lambda now: continued(now, last, name, servers) if self._has_record(table, name) else now
+        )
+        return self._if_assigned(table, name)
 
     def restart(self, table: str, segment: str, rows_max: int) -> LlcName | None:
         """Let another segment with a lower row limit take the place of one that cannot be built; return it.
@@ -240,8 +247,8 @@ class SegmentLifecycle:
         name = self._create_anew(
             config, wanted, record.start_offset, len(servers), partitions, record.lost_offsets, rows_max
         )
-        registry.update_ideal_state(table, lambda now: replaced(now, last, name))
-        return None if self._drop_unless_assigned(table, name) else name
+        registry.update_ideal_state(table, lambda now: replaced(now, last, name) if self._has_record(table, name) else now)
+        return self._if_assigned(table, name)
 
     # parts
 
@@ -315,13 +322,12 @@ class SegmentLifecycle:
             return name
         raise ConflictError(f"no free name for segment {wanted.sequence} of partition {wanted.partition}")
 
-    def _drop_unless_assigned(self, table: str, name: LlcName) -> bool:
-        """Remove the record of a segment that did not make it into the ideal state; return whether that was so."""
-        registry = self.context.registry
-        if str(name) in registry.must_get_ideal_state(table).states:
-            return False
-        registry.delete_segment(table, str(name))
-        return True
+    def _has_record(self, table: str, name: LlcName | None) -> bool:
+        """Whether a segment may be named in the ideal state: between the two writes a repair may have removed its record."""
+        return name is not None and self.context.registry.get_segment(table, str(name)) is not None
+
+    def _if_assigned(self, table: str, name: LlcName) -> LlcName | None:
+        return name if str(name) in self.context.registry.must_get_ideal_state(table).states else None
 
     def _change(self, table: str, segment: str, change: Callable[[SegmentRecord], SegmentRecord]) -> SegmentRecord:
         changed: list[SegmentRecord] = []

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from gamay.base.errors import GamayError
 from gamay.cluster.completion import Call, CompletionRequest, CompletionResponse, Status
 from gamay.cluster.llc_name import LlcName
-from gamay.cluster.records import COMMITTING, CONSUMING, SegmentRecord
+from gamay.cluster.records import COMMITTING, CONSUMING, Assignment, SegmentRecord
 from gamay.controller.realtime.completion import EffectKind, Outcome, SegmentCompletion, State, Timing
 from gamay.controller.realtime.context import RealtimeContext, is_pauseless
 from gamay.controller.realtime.ideal_steps import marked_offline
@@ -126,9 +126,7 @@ class CompletionManager:
             return response
         if outcome.effect is EffectKind.MARK_OFFLINE:
             _log.warning("%s stopped consuming %s: %s", request.instance, request.segment, request.reason)
-            self._context.registry.update_ideal_state(
-                table, lambda ideal: marked_offline(ideal, request.segment, request.instance)
-            )
+            self._mark_offline(table, request)
         return outcome.response
 
     def _commit_end(self, table: str, request: CompletionRequest, describe: Describe) -> CompletionResponse:
@@ -177,6 +175,18 @@ class CompletionManager:
             _log.warning("the end of %s could not be decided for %s: %s", request.segment, request.instance, error)
             return False
         return True
+
+    def _mark_offline(self, table: str, request: CompletionRequest) -> None:
+        """Let a replica that gave up go OFFLINE, from where the repair lets it begin anew."""
+        registry, segment = self._context.registry, request.segment
+
+        def change(ideal: Assignment) -> Assignment:
+            # Read after the ideal state: where that says ONLINE already, the end has been decided before.
+            record = registry.get_segment(table, segment)
+            is_committing = record is not None and record.status == COMMITTING
+            return marked_offline(ideal, segment, request.instance, is_committing=is_committing)
+
+        registry.update_ideal_state(table, change)
 
     def _build_failed(self, table: str, request: CompletionRequest) -> CompletionResponse:
         """No replica can build so many rows: let a segment with half of them take this one's place."""

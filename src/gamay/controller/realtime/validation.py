@@ -13,7 +13,7 @@ from functools import partial
 
 from gamay.base.errors import GamayError
 from gamay.cluster.llc_name import LlcName
-from gamay.cluster.records import CONSUMING, IN_PROGRESS, OFFLINE, Assignment
+from gamay.cluster.records import CONSUMING, IN_PROGRESS, OFFLINE, Assignment, SegmentRecord
 from gamay.controller.realtime.context import RealtimeContext
 from gamay.controller.realtime.ideal_steps import is_online, latest_segments, pause_state, revived
 from gamay.controller.realtime.lifecycle import SegmentLifecycle, has_ended
@@ -166,6 +166,8 @@ class PartitionValidator:
     def _remove_leftovers(self, table: str, guard: int, report: ValidationReport) -> None:
         """Remove segments that another took the place of, and records that never made it into the ideal state."""
         registry, now_ms = self.context.registry, self.context.clock.now_ms()
+        # Even a new lead waits: whoever wrote a record, and may be slow, is about to name it.
+        age_ms = 2 * max(guard, self.context.completion_time_max_ms())
         names = {name: parsed for name in registry.segment_names(table) if (parsed := LlcName.parse(name)) is not None}
         ideal = registry.must_get_ideal_state(table)
         latest = latest_segments(ideal)
@@ -177,14 +179,25 @@ class PartitionValidator:
             if record is None or record.status != IN_PROGRESS:
                 continue
             if states is None:
-                leftover = now_ms - record.creation_time_ms >= 2 * guard
+                leftover = now_ms - record.creation_time_ms >= age_ms
             else:
                 leftover = record.abandoned_ms >= 0 and latest[name.partition] != name
             if leftover:
                 self._change(table, partial(_without_idle, segment=segment))
-                if segment not in registry.must_get_ideal_state(table).states:
-                    registry.delete_segment(table, segment)
+                if self._delete_unless_assigned(table, record):
                     report.removed.append(segment)
+
+    def _delete_unless_assigned(self, table: str, judged: SegmentRecord) -> bool:
+        """Delete a record by compare-and-set, so that one that was changed or made anew since it was judged stays."""
+        deleted = False
+
+        def delete(record: SegmentRecord | None) -> SegmentRecord | None:
+            nonlocal deleted
+            deleted = record == judged and judged.name not in self.context.registry.must_get_ideal_state(table).states
+            return None if deleted else record
+
+        self.context.registry.update_segment(table, judged.name, delete)
+        return deleted
 
     def _change(self, table: str, change: Callable[[Assignment], Assignment]) -> None:
         self.context.registry.update_ideal_state(table, change)
