@@ -9,12 +9,15 @@ import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
 
 import gamay
 import gamay.cli
+from gamay.cli.quickstart_upsert import PLANE, REVIVED_AT, flights_of_planes
+from gamay.embedded.database import Database
 
 SAMPLES = Path(gamay.cli.__file__).parent / "samples" / "flights"
 PEER_SQL = {
@@ -124,3 +127,69 @@ def test_the_realtime_tour_counts_every_flight(tmp_path: Path) -> None:
                 break
             time.sleep(0.1)
     assert counted == (336_776, 350_217_607.0)
+
+
+@pytest.fixture(scope="module")
+def keyed_tours(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Run both tours of tables with primary keys at once; return their data folders."""
+    folders = {name: tmp_path_factory.mktemp(name) for name in ("upsert", "partial-upsert")}
+    running = {}
+    for name, folder in folders.items():
+        command = [sys.executable, "-m", "gamay.cli", "quickstart", name, "--exit", "--data-dir", str(folder)]
+        for role, port in zip(("controller", "broker", "server"), free_ports(3), strict=True):
+            command += [f"--{role}-port", str(port)]
+        running[name] = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for tour in running.values():
+        out, errors = tour.communicate(timeout=300)
+        assert tour.returncode == 0, out + errors
+        assert "Traceback" not in errors
+    return folders
+
+
+def until(db: Database, sql: str, wanted: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return an answer when it is what is wanted, or has not become it: a restart consumes some rows once more."""
+    for _ in range(300):
+        rows = [tuple(row) for row in db.sql(sql).rows()]
+        if rows == wanted:
+            break
+        time.sleep(0.1)
+    return rows
+
+
+def test_the_upsert_tour_keeps_each_planes_latest_flight(keyed_tours: dict[str, Path]) -> None:
+    flights = flights_of_planes().select(["tailnum", "time_hour", "carrier", "flight", "dest"]).to_pylist()
+    latest = {row["tailnum"]: row for row in flights}  # they are in the order of their departure
+    latest[PLANE] |= {"carrier": "UA", "flight": 1, "dest": "IAH", "time_hour": REVIVED_AT}
+    planes = [(row["tailnum"], row["carrier"], row["flight"], row["dest"]) for _, row in sorted(latest.items())]
+    hours = sorted(row["time_hour"] for row in latest.values())
+    with gamay.connect(keyed_tours["upsert"]) as db:
+        rows = [(len(flights) + 2,)]
+        assert until(db, "SET skipUpsert = true; SELECT COUNT(*) FROM planes", rows) == rows
+        assert db.sql("SELECT COUNT(*) FROM planes").rows()[0][0] == len(planes)
+        found = db.sql("SELECT tailnum, carrier, flight, dest FROM planes ORDER BY tailnum LIMIT 10000").rows()
+        assert [tuple(row) for row in found] == planes
+        times = db.sql("SELECT ToDateTime(time_hour, 'yyyy-MM-dd''T''HH:mm:ss''Z''') FROM planes LIMIT 10000").rows()
+        assert sorted(row[0] for row in times) == hours
+
+
+def test_the_partial_upsert_tour_adds_up_each_planes_flights(keyed_tours: dict[str, Path]) -> None:
+    totals: dict[str, dict[str, Any]] = {}
+    flights = flights_of_planes().to_pylist()
+    for row in flights:
+        new = {"flights": 0, "miles": 0, "worst": None, "dests": [], "first": row["dest"]}
+        plane = totals.setdefault(row["tailnum"], new)
+        plane["flights"] += 1
+        plane["miles"] += row["distance"]
+        plane["worst"] = max((d for d in (plane["worst"], row["dep_delay"]) if d is not None), default=None)
+        plane["dests"] += [] if row["dest"] in plane["dests"] else [row["dest"]]
+        plane["last"] = row["origin"]
+    names = ("flights", "miles", "worst", "dests", "first", "last")
+    wanted = [(tailnum, *(plane[name] for name in names)) for tailnum, plane in sorted(totals.items())]
+    with gamay.connect(keyed_tours["partial-upsert"]) as db:
+        rows = [(len(flights),)]
+        assert until(db, "SET skipUpsert = true; SELECT COUNT(*) FROM plane_totals", rows) == rows
+        found = db.sql(
+            "SET enableNullHandling = true; SELECT tailnum, flights, miles, worst_delay, dests, first_dest, last_origin "
+            "FROM plane_totals ORDER BY tailnum LIMIT 10000"
+        ).rows()
+        assert [tuple(row) for row in found] == wanted

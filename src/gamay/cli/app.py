@@ -305,6 +305,34 @@ def quickstart_hybrid(
     run_hybrid(exit_after, data_dir, controller_port, broker_port, server_port)
 
 
+@quickstart_app.command("upsert")
+def quickstart_upsert(
+    exit_after: Annotated[bool, typer.Option("--exit", help="Leave after the sample queries.")] = False,
+    data_dir: Annotated[Optional[Path], typer.Option("--data-dir", help="Keep the data here, else in a new folder.")] = None,  # noqa: UP045
+    controller_port: ControllerPort = 9000,
+    broker_port: BrokerPort = 8099,
+    server_port: ServerPort = 8098,
+) -> None:
+    """A table of planes, each with its latest flight only, as flights of 2013 come; a plane is deleted, and comes back."""
+    from gamay.cli.quickstart_upsert import run_upsert
+
+    run_upsert(exit_after, data_dir, controller_port, broker_port, server_port)
+
+
+@quickstart_app.command("partial-upsert")
+def quickstart_partial_upsert(
+    exit_after: Annotated[bool, typer.Option("--exit", help="Leave after the sample queries.")] = False,
+    data_dir: Annotated[Optional[Path], typer.Option("--data-dir", help="Keep the data here, else in a new folder.")] = None,  # noqa: UP045
+    controller_port: ControllerPort = 9000,
+    broker_port: BrokerPort = 8099,
+    server_port: ServerPort = 8098,
+) -> None:
+    """Totals of each plane, merged row by row as flights of 2013 come."""
+    from gamay.cli.quickstart_upsert import run_partial_upsert
+
+    run_partial_upsert(exit_after, data_dir, controller_port, broker_port, server_port)
+
+
 @app.command("warmup")
 def warmup() -> None:
     """Compile the query kernels ahead of time, so that the first query does not wait for them."""

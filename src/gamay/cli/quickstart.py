@@ -11,11 +11,14 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gamay.cli.flights import flights_csv
 from gamay.cli.json_file import read_json
 from gamay.cli.output import print_answer, print_heading, print_sql, print_statistics
+
+if TYPE_CHECKING:
+    from gamay.client import Connection
 
 SAMPLES = Path(__file__).parent / "samples" / "flights"
 TABLE = "flights"
@@ -112,19 +115,24 @@ def unpack_flights(folder: Path, months: range = range(1, 13)) -> list[Path]:
     return files
 
 
-def ask(broker_url: str, number: int) -> None:
-    """Ask the sample queries, under a heading with a number."""
+def ask(broker_url: str, number: int, samples: Path = SAMPLES) -> None:
+    """Ask the queries of a folder of samples, under a heading with a number."""
     from gamay.client import Connection
 
     print_heading(f"{number}. Ask")
     with Connection.from_host_list(broker_url) as connection:
-        for query in tomllib.loads((SAMPLES / "queries.toml").read_text(encoding="utf-8"))["query"]:
-            print(f"\n{query['title']}")
-            print_sql(query["sql"].strip())
-            answer = connection.execute(query["sql"])
-            for result in answer:
-                print_answer(result.columns, result.types, result.wire_rows)
-            print_statistics(answer.response)
+        for query in tomllib.loads((samples / "queries.toml").read_text(encoding="utf-8"))["query"]:
+            ask_one(connection, query["title"], query["sql"].strip())
+
+
+def ask_one(connection: "Connection", title: str, sql: str) -> None:
+    """Print a query below what it shows, and its answer."""
+    print(f"\n{title}")
+    print_sql(sql)
+    answer = connection.execute(sql)
+    for result in answer:
+        print_answer(result.columns, result.types, result.wire_rows)
+    print_statistics(answer.response)
 
 
 def explore(controller_url: str, broker_url: str) -> None:

@@ -37,10 +37,10 @@ def run_realtime(exit_after: bool, data_dir: Path | None, controller_port: int, 
     """
     from gamay.cli.replay import Replay, flights_by_departure
 
-    with _tour(exit_after, data_dir, (controller_port, broker_port, server_port)) as (cluster, folder):
+    with tour(exit_after, data_dir, (controller_port, broker_port, server_port)) as (cluster, folder):
         print_heading("2. Make a topic, and a table that consumes it")
         replay = Replay(folder, flights_by_departure(), ROWS_PER_S)
-        _add_table(cluster)
+        add_table(cluster, SAMPLES / "schema.json", SAMPLES / "realtime_table.json")
         print_heading(f"3. Replay {replay.num_rows:,} flights at {ROWS_PER_S:,} a second, and count as they come")
         watch(cluster, replay, replay.num_rows)
         ask(cluster.broker_url, 4)
@@ -55,7 +55,7 @@ def run_hybrid(exit_after: bool, data_dir: Path | None, controller_port: int, br
 
     with (
         spark_starting() as starting,
-        _tour(exit_after, data_dir, (controller_port, broker_port, server_port)) as (cluster, folder),
+        tour(exit_after, data_dir, (controller_port, broker_port, server_port)) as (cluster, folder),
     ):
         flights = flights_by_departure()
         segments = load_offline(cluster.controller_url, starting, range(1, _MONTH_OF_BOTH + 1))
@@ -64,7 +64,7 @@ def run_hybrid(exit_after: bool, data_dir: Path | None, controller_port: int, br
         print_heading("4. Make a topic, and the other half of the table, which consumes it")
         recent = flights.filter(pc.greater_equal(flights.column("month"), _MONTH_OF_BOTH))
         replay = Replay(folder, recent, ROWS_PER_S)
-        _add_table(cluster)
+        add_table(cluster, SAMPLES / "schema.json", SAMPLES / "realtime_table.json")
         print_heading(
             f"5. Replay {replay.num_rows:,} flights from October on; those of October are there twice, and count once"
         )
@@ -73,7 +73,7 @@ def run_hybrid(exit_after: bool, data_dir: Path | None, controller_port: int, br
 
 
 @contextmanager
-def _tour(exit_after: bool, data_dir: Path | None, ports: tuple[int, int, int]) -> Iterator[tuple["EmbeddedCluster", Path]]:
+def tour(exit_after: bool, data_dir: Path | None, ports: tuple[int, int, int]) -> Iterator[tuple["EmbeddedCluster", Path]]:
     """Run a cluster in a folder, which is new and removed in the end unless one is given."""
     from gamay.embedded.cluster import EmbeddedCluster
 
@@ -94,17 +94,21 @@ def _tour(exit_after: bool, data_dir: Path | None, ports: tuple[int, int, int]) 
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _add_table(cluster: "EmbeddedCluster") -> None:
+def add_table(cluster: "EmbeddedCluster", schema_file: Path, config_file: Path) -> None:
+    """Create a REALTIME table, unless it is there, and wait until it consumes."""
     from gamay.client.controller import ControllerClient
 
     client = ControllerClient(cluster.controller_url)
-    client.add_schema(read_json(SAMPLES / "schema.json"))
-    if f"{TABLE}_REALTIME" not in client.list_tables("REALTIME"):
-        client.add_table(read_json(SAMPLES / "realtime_table.json"))
-    table = f"{TABLE}_REALTIME"
-    segments = client.list_segments(TABLE, "REALTIME")
-    cluster.core.wait_until_visible(table, segments)
-    print(f"topic {TABLE} of {len(segments)} partitions; a segment is committed after every 50,000 rows of one")
+    config = read_json(config_file)
+    name = config["tableName"]
+    client.add_schema(read_json(schema_file))
+    if f"{name}_REALTIME" not in client.list_tables("REALTIME"):
+        client.add_table(config)
+    segments = client.list_segments(name, "REALTIME")
+    cluster.core.wait_until_visible(f"{name}_REALTIME", segments)
+    stream = config["ingestionConfig"]["streamIngestionConfig"]["streamConfigMaps"][0]
+    rows = int(stream["realtime.segment.flush.threshold.segment.rows"])
+    print(f"topic {name} of {len(segments)} partitions; a segment is committed after every {rows:,} rows of one")
 
 
 class Count:

@@ -19,7 +19,6 @@ from gamay.ingest.stream.log.topic import TopicConfig, create_topic, open_topic,
 TOPIC = "flights"
 PARTITIONS = 2
 _BATCH_ROWS = 500
-_KEY = "carrier"
 
 
 def flights_by_departure() -> pa.Table:
@@ -46,17 +45,18 @@ def json_lines(rows: pa.RecordBatch) -> pa.BinaryArray:
 class Replay:
     """Sends rows to a topic in a data folder, `rows_per_s` of them a second, on a thread of its own."""
 
-    def __init__(self, data_dir: Path, rows: pa.Table, rows_per_s: int) -> None:
-        """Make the topic, unless it is there."""
+    def __init__(self, data_dir: Path, rows: pa.Table, rows_per_s: int, *, name: str = TOPIC, key: str = "carrier") -> None:
+        """Make the topic `name`, unless it is there. key: the text column that chooses a row's partition."""
         folder = data_dir / "streams"
-        if TOPIC in topic_names(folder):
-            topic = open_topic(folder, TOPIC)
+        if name in topic_names(folder):
+            topic = open_topic(folder, name)
         else:
-            topic = create_topic(folder, TOPIC, TopicConfig(PARTITIONS))
+            topic = create_topic(folder, name, TopicConfig(PARTITIONS))
         self.num_rows = rows.num_rows
         self.sent = 0
         self.failure: BaseException | None = None
         self._rows = rows
+        self._key = key
         self._rows_per_s = rows_per_s
         self._producer = Producer(topic, SYSTEM_CLOCK)
         self._stopping = threading.Event()
@@ -83,7 +83,7 @@ class Replay:
                 ahead_s = self.sent / self._rows_per_s - (time.monotonic() - began)
                 if self._stopping.wait(max(0.0, ahead_s)):
                     return
-                self._producer.send(json_lines(batch), batch.column(_KEY).cast(pa.binary()))
+                self._producer.send(json_lines(batch), batch.column(self._key).cast(pa.binary()))
                 self.sent += batch.num_rows
         except BaseException as error:  # noqa: BLE001 - shown by who waits for the rows
             self.failure = error

@@ -31,6 +31,7 @@ from gamay.segment.builder import SegmentBuilder
 from gamay.segment.mutable.segment import MutableSegment
 from gamay.segment.reader import ImmutableSegment, open_segment
 from gamay.segment.spi import Segment
+from gamay.server.warmup_keys import warm_up_keys
 from gamay.sql.parser import parse_query
 
 _ROWS = 70_000  # more than 65,536 different values need ids of 4 bytes
@@ -126,6 +127,8 @@ def warm_up(
             for segment in sealed:
                 segment.close()
             consuming.close()
+        if not over_wire:  # a broker holds no keys
+            warm_up_keys(Path(folder), pool, clock, is_wanted)
     return clock.monotonic_s() - started_s
 
 

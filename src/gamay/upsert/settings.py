@@ -58,8 +58,8 @@ class UpsertSettings:
             out_of_order_column=config.out_of_order_record_column,
             drop_out_of_order=config.drop_out_of_order_record,
             skip_late=config.is_skip_late_event and config.metadata_ttl > 0,
-            ttl=config.metadata_ttl,
-            deleted_ttl=config.deleted_keys_ttl,
+            ttl=float(config.metadata_ttl),
+            deleted_ttl=float(config.deleted_keys_ttl),
             snapshot=snapshot,
             preload=snapshot and defaults.preload_threads > 0 and _enabled(config.preload, defaults.preload),
             sorted_column=table_config.sorted_column,
@@ -83,7 +83,7 @@ class DedupSettings:
             return None
         name = config.dedup_time_column or table_config.time_column
         time = None if config.metadata_ttl <= 0 or name is None else ComparisonColumns((schema.field(name),))
-        return cls(config, KeyEncoder.of(schema, config.hash_function), time, config.metadata_ttl)
+        return cls(config, KeyEncoder.of(schema, config.hash_function), time, float(config.metadata_ttl))
 
 
 def _enabled(choice: str, default: bool) -> bool:
