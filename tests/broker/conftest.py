@@ -51,7 +51,7 @@ class Hosted:
         self.id = name
         self.tables: dict[str, TableData] = {}
         self._layout = TableLayout(schema, config)
-        self.upserts = SimpleNamespace(of=lambda table, layout: None)
+        self.upserts = SimpleNamespace(upsert=lambda table: None)
 
     def table(self, table: str) -> TableData | None:
         return self.tables.get(table)

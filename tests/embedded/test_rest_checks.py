@@ -29,13 +29,13 @@ def test_settings_without_effect_are_named_when_a_table_is_stored(trips: Any) ->
         {"dimensionsSplitOrder": ["city"], "functionColumnPairs": ["SUM__n"]}
     ]
     config["fieldConfigList"] = [{"name": "city", "indexTypes": ["TEXT"]}]
-    config["segmentsConfig"] |= {"retentionTimeUnit": "DAYS", "retentionTimeValue": "30"}
+    config["quota"] = {"storage": "10G"}
     answer = trips.controller.put("/tables/trips", json=config).json()
     assert answer["status"] == "Table config updated for trips"
     said = " ".join(answer["warnings"])
     assert "starTreeIndexConfigs: this version builds no star-tree" in said
     assert "fieldConfigList of column 'city': this version builds no text index" in said
-    assert "retentionTimeUnit and retentionTimeValue: this version does not act on it" in said
+    assert "quota.storage: this version does not act on it" in said
     assert trips.controller.post("/tables/validate", json=config).json()["warnings"] == answer["warnings"]
     document = trips.controller.get("/tableConfigs/trips").json()
     warnings = trips.controller.put("/tableConfigs/trips", json=document).json()["warnings"]

@@ -124,6 +124,7 @@ def evaluate_entries(expression: Expression, entries: Vector) -> Operand:
 
 def evaluate_constant(expression: Call) -> Expression:
     """Compute an expression of constants; one that yields a list comes back as it is. Raises QueryError."""
+    result_type(expression, _no_column_type, post_aggregation=True)  # which also checks the arguments
     result = evaluate(expression, _no_column, 1, post_aggregation=True)
     if not isinstance(result, Scalar):
         return expression
