@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gamay.ingest.arrays import null_where
 from gamay.model.datetime_format import DateTimeKind
 from gamay.model.field_spec import FieldSpec
 from gamay.model.types import DataType
@@ -105,8 +104,3 @@ def _millis_of(value: Any, field: FieldSpec) -> int:
         return field.format.to_millis(value) if field.format is not None else int(value)
     except (ValueError, OverflowError):
         return int(np.iinfo(np.int64).min)
-
-
-def null_times(array: pa.Array, mask: "np.ndarray[Any, np.dtype[np.bool_]]") -> pa.Array:
-    """Return the column without the times under the mask."""
-    return null_where(array, mask)

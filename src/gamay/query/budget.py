@@ -200,9 +200,6 @@ class BudgetHolder:
         self.hold(0)
 
 
-UNLIMITED = ProcessBudget(_UNLIMITED, _UNLIMITED)
-
-
 def megabytes(num_bytes: int) -> str:
     """Return a size as people read it."""
     return f"{num_bytes / 1e6:,.0f} MB" if num_bytes >= 10_000_000 else f"{num_bytes:,} bytes"

@@ -31,7 +31,6 @@ from gamay.segment.storage_form import (
     empty_stored,
     fixed_dtype,
     from_python,
-    to_python,
     to_values,
 )
 
@@ -119,10 +118,6 @@ class SortedDictionary:
     def values(self) -> Vector:
         """All values, by id."""
         return Vector(self.data_type, to_values(self.stored, self.data_type), derived={}, ascends=True)
-
-    def value_at(self, dict_id: int) -> LiteralValue:
-        """Return one value in its Python form."""
-        return to_python(self.stored, dict_id, self.data_type)
 
     def id_of(self, value: LiteralValue) -> int:
         """Return the id of a value of the column's type, or -1 when it does not occur."""

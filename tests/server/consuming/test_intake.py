@@ -44,11 +44,12 @@ def messages(*payloads: str | None, first: int = 10, gap: Gap | None = None) -> 
     return MessageBatch(binary, offsets, times, IntegerOffset(first + len(payloads)), gap=gap)
 
 
-def intake(*, stop: bool = False, **ingestion: object) -> Intake:
+def intake(*, stop: bool = False, metadata: bool = False, **ingestion: object) -> Intake:
     document = {**TableConfig.offline("t").to_json(), "ingestionConfig": ingestion}
     config = TableConfig.from_json(document).value
     pipeline = Pipeline(SCHEMA, config, drop_failed=True)
-    return Intake("t__0__0__x", 0, PlainDecoder(), pipeline, ManualClock(5), stop_on_decode_error=stop)
+    clock = ManualClock(5)
+    return Intake("t__0__0__x", 0, PlainDecoder(), pipeline, clock, stop_on_decode_error=stop, with_metadata=metadata)
 
 
 def test_rows_and_what_is_none() -> None:
@@ -60,6 +61,16 @@ def test_rows_and_what_is_none() -> None:
         ("13", DeadLetterKind.UNCONVERTIBLE, b'{"n": "x"}'),
     ]
     assert "'x' is not a valid INT" in taken.dead[1].reason
+
+
+def test_what_the_stream_knows_of_a_message_can_be_a_column() -> None:
+    transform = [{"columnName": "n", "transformFunction": 'CAST("__metadata$offset" AS INT)'}]
+    for wanted, rows in ((True, [{"n": 10}, {"n": 12}]), (False, [{"n": None}, {"n": None}])):
+        taken = intake(metadata=wanted, transformConfigs=transform, continueOnError=True).take(
+            messages('{"m": 1}', None, '{"m": 2, "__metadata$offset": null}')
+        )
+        assert taken.rows is not None
+        assert taken.rows.to_pylist() == rows
 
 
 def test_filtered_and_incomplete_rows_are_counted() -> None:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from gamay.base.errors import InvalidConfigError
 from gamay.cluster.llc_name import PARTITIONS_PER_TOPIC
 from gamay.ingest.stream.config import StreamConfig, stream_configs
-from gamay.ingest.stream.offsets import SMALLEST, OffsetCriteria
+from gamay.ingest.stream.offsets import OffsetCriteria
 from gamay.ingest.stream.plugins import open_decoder, open_stream
 from gamay.ingest.stream.spi import StreamConsumerFactory, StreamContext, StreamMetadataProvider
 from gamay.model.table_config import TableConfig
@@ -97,10 +97,3 @@ def check_streams(config: TableConfig, opener: StreamOpener) -> None:
                     f"{topic.property_key('consumer.type')}: stream-level consumption is not there yet; use lowlevel"
                 )
             open_decoder(topic)
-
-
-def first_available(streams: TableStreams, partition: int, wanted: str) -> str:
-    """Return the offset to go on from: `wanted`, or the earliest one if the stream no longer has that."""
-    earliest = streams.offset(partition, SMALLEST)
-    is_lost = streams.order(partition, wanted) < streams.order(partition, earliest)
-    return earliest if is_lost else wanted

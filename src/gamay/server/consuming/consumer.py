@@ -137,7 +137,7 @@ class SegmentConsumer:
         decoder = open_decoder(stream, input_fields(layout.schema, layout.config))
         self._intake = Intake(
             record.name, self._name.partition, decoder, pipeline, self._clock,
-            stop_on_decode_error=stream.stop_on_decode_error,
+            stop_on_decode_error=stream.stop_on_decode_error, with_metadata=stream.metadata_populate,
         )  # fmt: skip
         self._row_limit = limits.rows
         # all replicas take the same time for "now", so that they build the same segment
@@ -366,7 +366,8 @@ class SegmentConsumer:
             self._busy_ms = now_ms
             self._close_reader()
         ended = batch.is_end_of_partition and not len(batch)
-        self._machine.consumed(batch.next_offset, rows, now_ms, partition_ended=ended)
+        full = self._rows.is_nearly_full
+        self._machine.consumed(batch.next_offset, rows, now_ms, partition_ended=ended, full=full)
 
     def _close_reader(self) -> None:
         reader, self._reader = self._reader, None

@@ -8,6 +8,7 @@ import pyarrow as pa
 from gamay.base.clock import Clock
 from gamay.base.errors import GamayError
 from gamay.ingest.pipeline import Pipeline
+from gamay.ingest.stream.decode.metadata import add_metadata
 from gamay.ingest.stream.spi import MessageBatch, MessageDecoder, PermanentStreamError
 from gamay.server.consuming.dead_letters import DeadLetter, DeadLetterKind
 
@@ -28,6 +29,7 @@ class Intake:
     """Turns the messages of one partition into rows, for one segment; it belongs to the consumer's thread.
 
     pipeline: one that drops rows that fail. stop_on_decode_error: whether a message that is no row ends consumption.
+    with_metadata: whether rows have what the stream knows of their messages, too.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class Intake:
         clock: Clock,
         *,
         stop_on_decode_error: bool = False,
+        with_metadata: bool = False,
     ) -> None:
         self._segment = segment
         self._partition = partition
@@ -46,6 +49,7 @@ class Intake:
         self._pipeline = pipeline
         self._clock = clock
         self._stop = stop_on_decode_error
+        self._with_metadata = with_metadata
 
     def take(self, messages: MessageBatch) -> Taken:
         """Return the rows of a batch. Raises PermanentStreamError for a message that is none, if that ends consumption."""
@@ -58,6 +62,8 @@ class Intake:
         stats = self._pipeline.stats
         filtered, incomplete = stats.rows_filtered, stats.rows_incomplete
         decoded = self._decoder.decode(messages)
+        if self._with_metadata and decoded.rows.num_rows:
+            decoded = add_metadata(messages, decoded, self._partition)
         for bad in decoded.undecodable:
             dead.append(self._bad_message(messages, bad.message, DeadLetterKind.UNDECODABLE, bad.reason))
         failed: dict[int, str] = {}

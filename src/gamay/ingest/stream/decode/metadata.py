@@ -26,7 +26,7 @@ def add_metadata(messages: MessageBatch, decoded: DecodedBatch, partition: int) 
         columns["__key"] = _text(messages.keys)
     if messages.headers is not None:
         columns |= _header_columns(messages.headers)
-    rows = decoded.rows
+    rows = decoded.rows.select([name for name in decoded.rows.schema.names if name not in columns])
     arrays = [*rows.columns, *(column.take(at) for column in columns.values())]
     with_all = pa.RecordBatch.from_arrays(arrays, [*rows.schema.names, *columns])
     return DecodedBatch(with_all.replace_schema_metadata(rows.schema.metadata), decoded.message_of_row, decoded.undecodable)
