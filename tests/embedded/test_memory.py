@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 import gamay
-from gamay.embedded.memory import release, release_compiler
+from gamay.embedded.memory import release, trim
 
 
 def test_queries_go_on_after_memory_was_given_back(trips: Any, make_segment: Callable[..., Path]) -> None:
@@ -31,5 +31,5 @@ def test_a_database_goes_on_after_the_compiler_was_given_back(tmp_path: Path) ->
             "SELECT MODE(n) FROM t",
         ):
             rows = db.sql(query).rows()
-            release_compiler()
+            trim()
             assert db.sql(query).rows() == rows

@@ -14,17 +14,15 @@ from gamay.cluster.access import EVERYBODY, AccessControl
 from gamay.cluster.process_routes import process_routes
 from gamay.cluster.records import Role
 from gamay.controller.api.app import create_app
-from gamay.controller.periodic import PeriodicTask
 from gamay.embedded.core import HOST, LocalCluster
 from gamay.embedded.http import HttpServer
-from gamay.embedded.memory import release
+from gamay.embedded.memory import memory_tasks
 from gamay.embedded.warming import Warming
 from gamay.query.queue import QueryQueue
 from gamay.server.app import ServerApp
 
 # Queries that run at once: more would neither be done sooner nor leave the processors to those who only ask for a little.
 _QUERY_THREADS = max(4, 2 * (os.cpu_count() or 1))
-_RELEASE_S = 600  # between returns of memory that a burst of queries or loads has left behind
 
 
 class EmbeddedCluster:
@@ -74,7 +72,7 @@ class EmbeddedCluster:
             for http in self._http:
                 http.stop()
             raise
-        self._periodic = self._core.controller.periodic_tasks([PeriodicTask("MemoryRelease", _RELEASE_S, release)])
+        self._periodic = self._core.controller.periodic_tasks(memory_tasks())
         self.controller_url = f"http://{HOST}:{controller}"
         self.broker_url = f"http://{HOST}:{broker}"
         self.server_url = f"http://{HOST}:{server}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gamay.base.errors import ConflictError, ErrorCode, GamayError, InvalidConfigError, NotFoundError, QueryError, nearest
 from gamay.controller.periodic import PeriodicTask, PeriodicTasks
 from gamay.embedded.core import LocalCluster
-from gamay.embedded.memory import release_compiler
+from gamay.embedded.memory import TRIM_S, trim
 from gamay.embedded.result import Result
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
@@ -18,8 +18,6 @@ from gamay.model.table_name import TableType, raw_table_name, typed_table_name
 if TYPE_CHECKING:
     from gamay.controller.writer import TableWriter
     from gamay.embedded.sources import Source
-
-_RELEASE_S = 60  # between returns of memory that only loading kernels needs
 
 
 class ClosedError(GamayError):
@@ -51,7 +49,7 @@ class Database:
         try:
             self._cluster.prepare()
             self._cluster.start()
-            memory = PeriodicTask("MemoryRelease", _RELEASE_S, release_compiler)
+            memory = PeriodicTask("MemoryTrim", TRIM_S, trim)
             self._periodic = PeriodicTasks([memory], self._cluster.clock)
             self._periodic.start()
         except BaseException:

@@ -11,6 +11,12 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from gamay.controller.periodic import PeriodicTask
+
+TRIM_S = 10.0
+"""Seconds between two calls of `trim`."""
+
+_RELEASE_S = 600.0
 _COMPILER = "/libllvmlite"
 _MADV_DONTNEED = 4
 
@@ -24,16 +30,25 @@ def release() -> None:
     gc.unfreeze()
     gc.collect()
     gc.freeze()
+    trim()
+    _release_code(ctypes.CDLL(None), "")
+
+
+def trim() -> None:
+    """Give back what large queries have freed, and the compiler's code: work of a millisecond, in any process.
+
+    Nothing else of a process of which Gamay is only a part is touched.
+    """
     pa.default_memory_pool().release_unused()
     libc = ctypes.CDLL(None)
     if hasattr(libc, "malloc_trim"):
         libc.malloc_trim(0)
-    _release_code(libc, "")
+    _release_code(libc, _COMPILER)
 
 
-def release_compiler() -> None:
-    """Give back the compiler's code only: in a process of which Gamay is a part, all else is not its own."""
-    _release_code(ctypes.CDLL(None), _COMPILER)
+def memory_tasks() -> list[PeriodicTask]:
+    """Return what a process that is all Gamay's does about its memory from time to time."""
+    return [PeriodicTask("MemoryTrim", TRIM_S, trim), PeriodicTask("MemoryRelease", _RELEASE_S, release)]
 
 
 def _release_code(libc: ctypes.CDLL, library: str) -> None:

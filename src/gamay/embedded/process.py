@@ -33,7 +33,7 @@ from gamay.embedded.http import HttpServer
 from gamay.embedded.layout import Layout
 from gamay.embedded.lock import FolderLock
 from gamay.embedded.membership import connect, join, set_shutting_down, take_place
-from gamay.embedded.memory import release
+from gamay.embedded.memory import memory_tasks
 from gamay.embedded.pandas_import import keep_arrow_from_importing_pandas
 from gamay.embedded.segment_source import SegmentSource
 from gamay.embedded.server_role import ServerRole, consuming_resources
@@ -49,7 +49,6 @@ from gamay.server.listener import QueryListener
 _log = logging.getLogger(__name__)
 
 _QUERY_THREADS = max(4, 2 * (os.cpu_count() or 1))
-_RELEASE_S = 600
 _REPAIR_S = 3600
 _SETTLED_MS = 600_000  # what is older and belongs to nothing was left behind by somebody who died
 _SWEEP_MS = 3_600_000
@@ -69,7 +68,7 @@ class RoleProcess(ABC):
         self.id = settings.instance_id or Instance.make_id(settings.role, settings.host, self._http.port)
         self._stopped = threading.Event()
         self._started = False
-        self._memory = PeriodicTasks([PeriodicTask("MemoryRelease", _RELEASE_S, release)], clock)
+        self._memory = PeriodicTasks(memory_tasks(), clock)
 
     @property
     def url(self) -> str:

@@ -7,6 +7,7 @@ so processes that compile the same kernel at once cost each other time, never co
 
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -44,6 +45,39 @@ def cache_dir() -> Path:
 os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_dir()))
 
 from numba import njit  # noqa: E402
+from numba.core import event  # noqa: E402
+
+
+class _CompilerWatch(event.Listener):
+    """Adds up the time of compiling: one thread at a time does it, and within a kernel those that it calls."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._since_s = 0.0
+        self._ended_s = 0.0
+
+    def on_start(self, event: event.Event) -> None:
+        if self._depth == 0:
+            self._since_s = time.monotonic()
+        self._depth += 1
+
+    def on_end(self, event: event.Event) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self._ended_s += time.monotonic() - self._since_s
+
+    def total_s(self) -> float:
+        under_way_s = time.monotonic() - self._since_s if self._depth else 0.0
+        return self._ended_s + under_way_s
+
+
+_WATCH = _CompilerWatch()
+event.register("numba:compile", _WATCH)  # type: ignore[no-untyped-call]
+
+
+def compiling_s() -> float:
+    """Return the seconds that this process has spent on compiling kernels so far."""
+    return _WATCH.total_s()
 
 
 def kernel(function: F) -> F:

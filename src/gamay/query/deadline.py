@@ -5,6 +5,7 @@ from collections.abc import Callable
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.base.guard import NOBODY, Holder
+from gamay.kernels.jit import compiling_s
 from gamay.query.budget import Budget, BudgetHolder
 
 
@@ -12,15 +13,19 @@ class Deadline:
     """A point on a clock's monotonic scale; checked between blocks of work, from any thread.
 
     budget: the memory that the query may have; None is no limit. A deadline is the `gamay.base.guard.Guard` of its query.
+
+    Work is not cut short because this process compiled kernels meanwhile, which the first query of a kind may have to wait
+    for and no query is to blame for.
     """
 
-    __slots__ = ("budget", "clock", "expires_s", "timeout_ms")
+    __slots__ = ("_compiled_s", "budget", "clock", "expires_s", "timeout_ms")
 
     def __init__(self, clock: Clock, expires_s: float, timeout_ms: float, budget: Budget | None = None) -> None:
         self.clock = clock
         self.expires_s = expires_s
         self.timeout_ms = timeout_ms
         self.budget = budget
+        self._compiled_s = compiling_s()
 
     @classmethod
     def after_ms(cls, timeout_ms: float, clock: Clock, budget: Budget | None = None) -> "Deadline":
@@ -34,7 +39,8 @@ class Deadline:
 
     def check(self) -> None:
         """Raise QueryError 250 when the moment has passed, 245 when others needed the memory that the query held."""
-        if self.clock.monotonic_s() >= self.expires_s:
+        now_s = self.clock.monotonic_s()
+        if now_s >= self.expires_s and now_s >= self.expires_s + compiling_s() - self._compiled_s:
             raise QueryError(
                 ErrorCode.EXECUTION_TIMEOUT,
                 f"The query ran longer than its {self.timeout_ms:.0f} ms; filter more, or set a larger timeoutMs",
