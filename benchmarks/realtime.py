@@ -3,10 +3,13 @@
     python -m benchmarks.realtime [--rows 2000000] [--rate 50000] [--seconds 30] [--segment-rows 500000]
 
 One partition of the embedded log, messages of 10 columns in JSON, one process with controller, broker and server. Rates are
-by processor time of the consumer's thread, which other work on the machine does not change, and by the clock.
+by processor time of the consumer's thread, which other work on the machine does not change, and by the clock. The pause of a
+commit is the longest time between two batches of rows that queries can see, from a segment's last one to a second later;
+beside it stands the longest time of all other moments.
 """
 
 import argparse
+import itertools
 import json
 import shutil
 import statistics
@@ -25,8 +28,11 @@ import pyarrow as pa
 from benchmarks import data
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.embedded.core import LocalCluster
+from gamay.embedded.switching import switch_threads_often
 from gamay.ingest.stream.log.producer import Producer
 from gamay.ingest.stream.log.topic import TopicConfig, create_topic, open_topic
+from gamay.ingest.stream.spi import MessageBatch
+from gamay.server.consuming.consumer import SegmentConsumer
 
 TABLE = "events"
 RESULTS = data.FOLDER.parent / "realtime.json"
@@ -190,24 +196,58 @@ def throughput(rows: int) -> dict[str, float]:
         bench.close()
 
 
+class Appended:
+    """When batches of rows became visible, and of which segment, while the block runs."""
+
+    def __init__(self) -> None:
+        self.moments: list[tuple[float, str]] = []
+        self._passed = SegmentConsumer._passed
+
+    def __enter__(self) -> "Appended":
+        def passed(consumer: SegmentConsumer, batch: MessageBatch) -> None:
+            if len(batch):
+                self.moments.append((time.monotonic(), consumer.segment))
+            self._passed(consumer, batch)
+
+        SegmentConsumer._passed = passed  # type: ignore[assignment,method-assign]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        SegmentConsumer._passed = self._passed  # type: ignore[method-assign]
+
+    def gaps(self, since: float) -> dict[str, float]:
+        """Return the longest times without a batch, of each commit and of the rest, in milliseconds."""
+        moments = sorted(moment for moment in self.moments if moment[0] >= since)
+        steps = [(at, 1000 * (after - at), of != then) for (at, of), (after, then) in itertools.pairwise(moments)]
+        ends = [at for at, _, is_end in steps if is_end]
+        pauses = [max(gap for at, gap, _ in steps if end <= at <= end + 1) for end in ends]
+        calm = [gap for at, gap, _ in steps if not any(end - 0.05 <= at <= end + 1 for end in ends)]
+        found = {"batch_gap_p99_ms": float(np.percentile(calm, 99)), "batch_gap_max_ms": max(calm)}
+        return found | ({"commit_gap_p50_ms": statistics.median(pauses), "commit_gap_max_ms": max(pauses)} if pauses else {})
+
+
 def freshness(rate: int, seconds: float, segment_rows: int, *, pauseless: bool = False) -> dict[str, float]:
     """Send rows steadily from another process, and ask every 5 ms how old the newest one is that is seen."""
     bench = Bench(segment_rows, pauseless=pauseless)
     try:
         bench.create_table()
-        sender = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.realtime", "--produce", str(bench.folder), "--rate", str(rate),
-             "--seconds", str(seconds)]
-        )  # fmt: skip
         ages: list[tuple[float, float, int]] = []
-        while sender.poll() is None:
-            rows = bench.ask(f"SELECT MAX(ts), COUNT(*) FROM {TABLE}")
-            now = time.time()
-            if rows is not None and rows[0][1]:
-                ages.append((now, now * 1000 - rows[0][0], int(rows[0][1])))
-            time.sleep(0.005)
-        ages = [age for age in ages if age[2] > rate * 2]  # kernels are compiled in the first two seconds
+        with Appended() as appended:
+            sender = subprocess.Popen(
+                [sys.executable, "-m", "benchmarks.realtime", "--produce", str(bench.folder), "--rate", str(rate),
+                 "--seconds", str(seconds)]
+            )  # fmt: skip
+            while sender.poll() is None:
+                rows = bench.ask(f"SELECT MAX(ts), COUNT(*) FROM {TABLE}")
+                now = time.time()
+                if rows is not None and rows[0][1]:
+                    ages.append((now, now * 1000 - rows[0][0], int(rows[0][1])))
+                time.sleep(0.005)
+        # kernels are compiled in the first two seconds, those of a commit in the first commit
         builds = bench.cluster.server.consumers.status(f"{TABLE}_REALTIME")["builds"]  # type: ignore[union-attr]
+        begun = next(at for at, _, count in ages if count > rate * 2)
+        begun = max(begun, builds[0]["timestampMs"] / 1000 + 1.5) if builds else begun
+        ages = [age for age in ages if age[0] > begun]
         calm = [age for at, age, _ in ages if not any(_near(at * 1000, built) for built in builds)]
         pauses = [max((age for at, age, _ in ages if _near(at * 1000, built)), default=0.0) for built in builds[1:]]
         found = {
@@ -215,6 +255,7 @@ def freshness(rate: int, seconds: float, segment_rows: int, *, pauseless: bool =
             "freshness_p99_ms": float(np.percentile(calm, 99)),
             "samples": float(len(calm)),
         }
+        found |= appended.gaps(time.monotonic() - (time.time() - begun))
         if pauses:
             found |= {
                 "commits": float(len(pauses)),
@@ -247,6 +288,7 @@ def main() -> None:
         _produce_steadily(arguments.produce, arguments.rate, arguments.seconds)
         return
     results: dict[str, float] = {}
+    switch_threads_often()
     if arguments.only != "freshness":
         results |= throughput(arguments.rows)
     if arguments.only != "throughput":

@@ -136,8 +136,9 @@ class Task:
         self._work = work
         self._done = done
         self._worker: _Worker | None = None
-        self._to_task = threading.Semaphore(0)
-        self._to_scheduler = threading.Semaphore(0)
+        self._to_task, self._to_scheduler = threading.Lock(), threading.Lock()  # held until the other side lets go
+        self._to_task.acquire()
+        self._to_scheduler.acquire()
         self._outcome: tuple[bool, Any] | None = None
         self._error: BaseException | None = None
 

@@ -7,6 +7,7 @@ the time, which has only minutes.
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 
 _SEPARATOR = "__"
 _TIME_FORMAT = "%Y%m%dT%H%MZ"
@@ -37,12 +38,7 @@ class LlcName:
     @classmethod
     def parse(cls, name: str) -> "LlcName | None":
         """Return the parts, or None when the name is of another kind."""
-        parts = name.split(_SEPARATOR)
-        if len(parts) != 4 or not parts[0] or not _is_number(parts[1]) or not _is_number(parts[2]):
-            return None
-        if _TIME.fullmatch(parts[3]) is None:
-            return None
-        return cls(parts[0], int(parts[1]), int(parts[2]), parts[3])
+        return _parse(name)
 
     @classmethod
     def must_parse(cls, name: str) -> "LlcName":
@@ -65,6 +61,16 @@ class LlcName:
     def stream_partition(self) -> int:
         """Return the partition of the topic that the rows come from."""
         return self.partition % PARTITIONS_PER_TOPIC
+
+
+@lru_cache(1 << 14)  # every change of an ideal state asks for the names in it
+def _parse(name: str) -> LlcName | None:
+    parts = name.split(_SEPARATOR)
+    if len(parts) != 4 or not parts[0] or not _is_number(parts[1]) or not _is_number(parts[2]):
+        return None
+    if _TIME.fullmatch(parts[3]) is None:
+        return None
+    return LlcName(parts[0], int(parts[1]), int(parts[2]), parts[3])
 
 
 def partition_of(name: str) -> int | None:

@@ -17,6 +17,7 @@ from gamay.controller.api.app import create_app
 from gamay.embedded.core import HOST, LocalCluster
 from gamay.embedded.http import HttpServer
 from gamay.embedded.memory import memory_tasks
+from gamay.embedded.switching import switch_threads_often
 from gamay.embedded.warming import Warming
 from gamay.query.queue import QueryQueue
 from gamay.server.app import ServerApp
@@ -96,6 +97,7 @@ class EmbeddedCluster:
         if self._started:
             return self
         self._started = True
+        switch_threads_often()
         core = self._core
         services = core.controller.services(self._periodic, lambda: self.ready, self._stopped.wait)
         access = {role: self._access.get(role, EVERYBODY) for role in (Role.CONTROLLER, Role.BROKER, Role.SERVER)}

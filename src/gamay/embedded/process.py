@@ -38,6 +38,7 @@ from gamay.embedded.pandas_import import keep_arrow_from_importing_pandas
 from gamay.embedded.segment_source import SegmentSource
 from gamay.embedded.server_role import ServerRole, consuming_resources
 from gamay.embedded.settings import RoleSettings
+from gamay.embedded.switching import switch_threads_often
 from gamay.embedded.warming import Warming
 from gamay.ingest.stream.spi import StreamContext
 from gamay.minion.app import minion_app
@@ -82,6 +83,7 @@ class RoleProcess(ABC):
 
     def start(self) -> None:
         """Join the cluster, and return when the role is at work."""
+        switch_threads_often()
         self.store: ZooKeeperStore = connect(self.settings, self.clock, self._stopped.is_set)
         try:
             self.registry = Registry(self.store, self.settings.cluster)

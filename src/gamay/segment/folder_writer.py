@@ -43,9 +43,12 @@ class SegmentPlan:
         return cls(schema, table_config, name, created_ms, columns)
 
 
-def write_segment(plan: SegmentPlan, columns: Iterable[FinishedColumn], num_docs: int, out_dir: Path) -> Path:
+def write_segment(
+    plan: SegmentPlan, columns: Iterable[FinishedColumn], num_docs: int, out_dir: Path, *, durable: bool = True
+) -> Path:
     """Write the folder `out_dir/name` and return it; columns, in the order of the plan, are taken one after the other.
 
+    durable: False leaves it to the caller, or to a copy made elsewhere, that the folder outlives a crash of the machine.
     Raises ConflictError when the folder exists already, RecordError for a time that is not of its column's format.
     """
     final = out_dir / plan.name
@@ -61,7 +64,7 @@ def write_segment(plan: SegmentPlan, columns: Iterable[FinishedColumn], num_docs
             for column_plan, column in zip(plan.columns, columns, strict=True):
                 written[column_plan.spec.name] = write_column(writer, column_plan, column)
         write_metadata(temporary, _metadata(plan, num_docs, written))
-        publish_folder(temporary, final)
+        publish_folder(temporary, final, durable=durable)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise

@@ -59,17 +59,24 @@ def atomic_write(path: Path, data: bytes) -> None:
     fsync_folder(path.parent)
 
 
-def publish_folder(temporary: Path, final: Path) -> None:
-    """Give a finished folder its name: its files are made durable first, then the name appears at once.
-
-    Raises OSError when `final` exists and is not an empty folder.
-    """
-    for folder, _, names in os.walk(temporary):
+def fsync_tree(root: Path) -> None:
+    """Make a folder and all that is in it durable."""
+    for folder, _, names in os.walk(root):
         for name in names:
             fsync_file(Path(folder) / name)
         fsync_folder(Path(folder))
+
+
+def publish_folder(temporary: Path, final: Path, *, durable: bool = True) -> None:
+    """Give a finished folder its name: its files are made durable first unless told not to, then the name appears at once.
+
+    Raises OSError when `final` exists and is not an empty folder.
+    """
+    if durable:
+        fsync_tree(temporary)
     os.rename(temporary, final)
-    fsync_folder(final.parent)
+    if durable:
+        fsync_folder(final.parent)
 
 
 def fetch(uri: str, destination: Path) -> None:

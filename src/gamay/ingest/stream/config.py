@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeVar
 
 from gamay.base.errors import InvalidConfigError, nearest
@@ -131,9 +132,10 @@ def stream_configs(table: TableConfig) -> tuple[StreamConfig, ...]:
         raise InvalidConfigError("streamConfigMaps and tableIndexConfig.streamConfigs exclude each other; keep the former")
     if stream is None:
         older = table.indexing.stream_configs
-        return (StreamConfig.parse(older, "tableIndexConfig.streamConfigs"),) if older else ()
+        return (_parse(tuple(older.items()), "tableIndexConfig.streamConfigs"),) if older else ()
     found = tuple(
-        StreamConfig.parse(keys, f"streamConfigMaps[{position}]") for position, keys in enumerate(stream.stream_config_maps)
+        _parse(tuple(keys.items()), f"streamConfigMaps[{position}]")
+        for position, keys in enumerate(stream.stream_config_maps)
     )
     for other in found[1:]:
         if other.stream_type != found[0].stream_type:
@@ -143,6 +145,11 @@ def stream_configs(table: TableConfig) -> tuple[StreamConfig, ...]:
     if len({config.topic for config in found}) < len(found):
         raise InvalidConfigError("streamConfigMaps name a topic twice")
     return found
+
+
+@lru_cache(256)  # every question of a server to the controller asks for them
+def _parse(keys: tuple[tuple[str, str], ...], where: str) -> StreamConfig:
+    return StreamConfig.parse(dict(keys), where)
 
 
 class _Reader:

@@ -158,16 +158,17 @@ class MutableSegment:
         ]
         return SegmentView(self.name, states, self._num_docs, self._plan.created_ms)
 
-    def seal(self, out_dir: Path) -> Path:
+    def seal(self, out_dir: Path, *, durable: bool = True) -> Path:
         """Write the rows shown as an immutable segment, `out_dir/name`, whole or not at all, and return its folder.
 
         Rows are ordered by the table's sorted column, if it has one; rows with equal values stay in order of arrival. The
         same rows give the same bytes as from `gamay.segment.builder.SegmentBuilder`. Nothing in this segment changes.
+        durable: as of `write_segment`.
         Raises ConflictError when the folder exists, RecordError for a time that is not of its column's format.
         """
         view = self.view()
         columns = seal_columns(view.states, self._plan.table_config.sorted_column)
-        return write_segment(self._plan, columns, view.num_docs, out_dir)
+        return write_segment(self._plan, columns, view.num_docs, out_dir, durable=durable)
 
     def sizing(self) -> Sizing:
         """Return what the segment has turned out to be, for `SizingHistory.record`."""

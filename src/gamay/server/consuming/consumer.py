@@ -3,8 +3,9 @@
 import logging
 import shutil
 import threading
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -31,12 +32,14 @@ from gamay.segment.mutable.segment import MutableSegment
 from gamay.segment.mutable.sizing import SizingHistory
 from gamay.segment.spi import Segment
 from gamay.server.consuming import machine as m
+from gamay.server.consuming.ahead import Ahead, ReadAhead
 from gamay.server.consuming.builds import Build, BuildPermits, lease
 from gamay.server.consuming.completion_client import CompletionClient
 from gamay.server.consuming.dead_letters import DeadLetters
-from gamay.server.consuming.intake import Intake
+from gamay.server.consuming.intake import Intake, Taken
 from gamay.server.consuming.machine import ConsumerMachine, ConsumerState
 from gamay.server.consuming.status import BuiltSegment, ConsumerStatus, RateMeter, StreamError
+from gamay.server.consuming.throttle import Throttle
 from gamay.server.rebuild import TableLayout
 from gamay.storage.archive import ZSTD_LEVEL_QUICK, pack
 from gamay.upsert.spi import ConsumingKeys
@@ -83,6 +86,10 @@ class Owner(Protocol):
         """The consumer's work is done: what is served now stays, or the committed copy is to be fetched."""
         ...
 
+    def keep_ahead(self, table: str, ahead: ReadAhead) -> None:
+        """Keep what is read behind the segment's end for its successor; it is given away."""
+        ...
+
     def note_error(self, table: str, error: StreamError) -> None:
         """Remember an error."""
         ...
@@ -110,8 +117,9 @@ class SegmentConsumer:
         letters: DeadLetters,
         history: SizingHistory,
         open_keys: "OpenKeys | None" = None,
+        ahead: ReadAhead | None = None,
     ) -> None:
-        """`open_keys`: of a table with primary keys; asked again until the segment may begin."""
+        """`open_keys`: of a table with primary keys; asked again until the segment may begin. ahead: given away."""
         self.segment = record.name
         self._open_keys = open_keys
         self._keys: ConsumingKeys | None = None
@@ -122,23 +130,20 @@ class SegmentConsumer:
         self._config = stream
         self._letters = letters
         self._history = history
+        self._layout = layout
         self._clock = resources.clock
         self._name = LlcName.must_parse(record.name)
         self._factory = open_stream(stream, resources.streams)
         limits = _limits(record, stream)
+        start = self._factory.parse_offset(record.start_offset)
         self._machine = ConsumerMachine(
-            self._factory.parse_offset(record.start_offset),
+            start,
             limits,
             self._clock.now_ms(),
             pauseless=_is_pauseless(layout.config),
             downloads_completed=_downloads_completed(layout.config),
         )
-        pipeline = Pipeline(layout.schema, layout.config, drop_failed=True)
-        decoder = open_decoder(stream, input_fields(layout.schema, layout.config))
-        self._intake = Intake(
-            record.name, self._name.partition, decoder, pipeline, self._clock,
-            stop_on_decode_error=stream.stop_on_decode_error, with_metadata=stream.metadata_populate,
-        )  # fmt: skip
+        self._intake = self._open_intake()
         self._row_limit = limits.rows
         # all replicas take the same time for "now", so that they build the same segment
         created = ManualClock(record.creation_time_ms)
@@ -153,7 +158,12 @@ class SegmentConsumer:
         self._build: Build | None = None
         self._controller_url: str | None = None
         self._rate = RateMeter()
-        self._throttle = _Throttle(stream.partition_rate_limit)
+        self._throttle = Throttle(stream.partition_rate_limit)
+        if ahead is not None and not ahead.fits(start, layout, stream):
+            ahead.close()
+            ahead = None
+        self._ahead = ahead
+        self._read: deque[Ahead] = deque()
         self._end: Offset | None = None
         self._last_consumed_ms = record.creation_time_ms
         self._last_message_ms = -1
@@ -250,6 +260,8 @@ class SegmentConsumer:
                     return
                 self._guarded(action)
         finally:
+            if self._ahead is not None:
+                self._ahead.close()
             self._close_reader()
             self._discard_build()
             self._rows.close()
@@ -279,6 +291,7 @@ class SegmentConsumer:
             case m.Wait():
                 self._wait(action.until_ms)
             case m.ReportConsumed():
+                self._read_ahead()
                 self._ask_what_to_do(action)
             case m.Build():
                 self._build_segment(action)
@@ -312,12 +325,16 @@ class SegmentConsumer:
         if action.deadline_ms is not None:
             wait_ms = max(0, min(wait_ms, action.deadline_ms - now_ms))
         try:
-            if self._reader is None:
-                self._reader = self._factory.partition_consumer(self._name.stream_partition)
-            batch = self._reader.fetch(self._machine.offset, messages, FETCH_BYTES, wait_ms)
-            if action.until is not None:
-                batch = batch.before(action.until)
-            full = self._index(batch)
+            read = self._read_before(action)
+            if read is None:
+                if self._reader is None:
+                    self._reader = self._factory.partition_consumer(self._name.stream_partition)
+                batch = self._reader.fetch(self._machine.offset, messages, FETCH_BYTES, wait_ms)
+                if action.until is not None:
+                    batch = batch.before(action.until)
+                full = self._append(self._intake.take(batch))
+            else:
+                batch, full = read.batch, self._append(read.taken)
         except (TransientStreamError, PermanentStreamError, GamayError, OSError) as error:
             permanent = not isinstance(error, TransientStreamError)
             self._close_reader()
@@ -331,11 +348,45 @@ class SegmentConsumer:
         if delay_s := self._throttle.delay_s(len(batch), self._clock.monotonic_s()):
             self._wait(self._clock.now_ms() + round(delay_s * 1000))
 
-    def _index(self, batch: MessageBatch) -> bool:
-        """Take the rows of a batch in; return whether the segment is full, which leaves the batch to the next one."""
-        taken = self._intake.take(batch)
+    def _open_intake(self) -> Intake:
+        layout, stream = self._layout, self._config
+        pipeline = Pipeline(layout.schema, layout.config, drop_failed=True)
+        decoder = open_decoder(stream, input_fields(layout.schema, layout.config))
+        return Intake(
+            self.segment, self._name.partition, decoder, pipeline, self._clock,
+            stop_on_decode_error=stream.stop_on_decode_error, with_metadata=stream.metadata_populate,
+        )  # fmt: skip
+
+    def _read_before(self, action: m.Consume) -> Ahead | None:
+        """Return the next batch that was read while the segment before was completed, None when there is none that fits."""
+        if self._ahead is not None:
+            ahead, self._ahead = self._ahead, None
+            self._reader, self._read = ahead.finish()
+        if not self._read:
+            return None
+        read = self._read.popleft()
+        fits = action.until is None and (action.rows_max is None or len(read.batch) <= action.rows_max)
+        if fits and read.start == self._machine.offset:
+            return read
+        self._read.clear()
+        return None
+
+    def _read_ahead(self) -> None:
+        """Let the stream be read on for the successor, which most likely begins where this segment ends."""
+        reader, self._reader = self._reader, None
+        if reader is None:
+            return
+        if self._throttle.per_s is not None:
+            reader.close()
+            return
+        offset = self._machine.offset
+        rows, layout, stream = self._row_limit, self._layout, self._config
+        self._owner.keep_ahead(self.table, ReadAhead(self.segment, offset, layout, stream, rows, reader, self._open_intake))
+
+    def _append(self, taken: Taken) -> bool:
+        """Take rows in; return whether the segment is full, which leaves their messages to the next one."""
         if taken.dead:
-            self._dropped += self._letters.add(taken.dead)
+            self._dropped += self._letters.add([replace(letter, segment=self.segment) for letter in taken.dead])
         if taken.rows is not None:
             keys = self._keys
             prepared = None if keys is None else keys.prepare(taken.rows)
@@ -391,7 +442,7 @@ class SegmentConsumer:
         try:
             with lease(action.lease_s, self._extend), self._resources.permits.taken():
                 building_s = self._clock.monotonic_s()
-                folder = self._rows.seal(out)
+                folder = self._rows.seal(out, durable=False)
         except (GamayError, OSError, MemoryError) as error:
             shutil.rmtree(out, ignore_errors=True)
             self._error(f"the segment cannot be built: {error}", permanent=True)
@@ -473,21 +524,6 @@ class SegmentConsumer:
         self._owner.note_error(
             self.table, StreamError(self.segment, self._name.partition, permanent, reason, self._clock.now_ms())
         )
-
-
-class _Throttle:
-    """Keeps a partition below so many messages a second; None is no limit."""
-
-    def __init__(self, per_s: float | None) -> None:
-        self._per_s = per_s
-        self._free_s = 0.0
-
-    def delay_s(self, messages: int, now_s: float) -> float:
-        """Count messages; return how long to wait before the next ones."""
-        if self._per_s is None or not messages:
-            return 0.0
-        self._free_s = max(self._free_s, now_s) + messages / self._per_s
-        return max(0.0, self._free_s - now_s)
 
 
 def _limits(record: SegmentRecord, stream: StreamConfig) -> m.Limits:

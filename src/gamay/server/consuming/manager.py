@@ -15,6 +15,7 @@ from gamay.cluster.llc_name import LlcName
 from gamay.cluster.records import SegmentRecord
 from gamay.ingest.stream.config import stream_configs
 from gamay.segment.mutable.sizing import SizingHistory
+from gamay.server.consuming.ahead import ReadAhead
 from gamay.server.consuming.consumer import Resources, SegmentConsumer
 from gamay.server.consuming.dead_letters import DeadLetters
 from gamay.server.consuming.status import BuiltSegment, StreamError
@@ -62,6 +63,7 @@ class ConsumerManager:
         self._lock = threading.Lock()
         self._consumers: dict[str, dict[str, SegmentConsumer]] = {}
         self._tables: dict[str, _Table] = {}
+        self._ahead: dict[tuple[str, int], ReadAhead] = {}
         # rows that were not committed are consumed again, so what a crash left is of no use
         shutil.rmtree(resources.folder, ignore_errors=True)
 
@@ -79,10 +81,16 @@ class ConsumerManager:
             raise InvalidConfigError(f"segment '{record.name}' is of topic {topic}, and {table} has {len(topics)} topics")
         known = self._table(table)
         keys = self._upserts.of(table, layout)
-        consumer = SegmentConsumer(
-            self._resources, self, table, record, layout, topics[topic], known.letters, known.history,
-            None if keys is None else partial(self._open_keys, data, keys, record),
-        )  # fmt: skip
+        ahead = self._take_ahead(table, LlcName.must_parse(record.name).partition)
+        try:
+            consumer = SegmentConsumer(
+                self._resources, self, table, record, layout, topics[topic], known.letters, known.history,
+                None if keys is None else partial(self._open_keys, data, keys, record), ahead,
+            )  # fmt: skip
+        except BaseException:
+            if ahead is not None:
+                ahead.close()
+            raise
         data.add_consuming(ConsumingSegment(record.name, consumer.view, consumer.freshness_ms))
         with self._lock:
             self._consumers.setdefault(table, {})[record.name] = consumer
@@ -106,6 +114,11 @@ class ConsumerManager:
         """Give up a segment: its rows are no longer seen, and consumed again by whoever hosts it next."""
         with self._lock:
             consumer = self._consumers.get(data.name, {}).pop(segment, None)
+            partition = (data.name, LlcName.must_parse(segment).partition)
+            is_ahead = partition in self._ahead and self._ahead[partition].segment == segment
+            ahead = self._ahead.pop(partition) if is_ahead else None
+        if ahead is not None:
+            ahead.close()
         keys = self._upserts.of(data.name, None)
         if keys is None:
             data.remove_consuming([segment])
@@ -132,8 +145,11 @@ class ConsumerManager:
         with self._lock:
             stopping = [consumer for consumers in self._consumers.values() for consumer in consumers.values()]
             self._consumers = {}
+            reading, self._ahead = list(self._ahead.values()), {}
         for consumer in stopping:
             consumer.stop()
+        for ahead in reading:
+            ahead.close()
         for consumer in stopping:
             consumer.join(_STOP_S)
 
@@ -196,6 +212,21 @@ class ConsumerManager:
         with self._lock:
             self._consumers.get(table, {}).pop(segment, None)
         self._left(table, segment)
+
+    def keep_ahead(self, table: str, ahead: ReadAhead) -> None:
+        """Keep what is read behind a segment's end for its successor."""
+        with self._lock:
+            key = (table, LlcName.must_parse(ahead.segment).partition)
+            before, self._ahead[key] = self._ahead.get(key), ahead
+        if before is not None:
+            before.close()
+
+    def _take_ahead(self, table: str, partition: int) -> ReadAhead | None:
+        with self._lock:
+            ahead = self._ahead.pop((table, partition), None)
+        if ahead is not None:
+            ahead.stop()
+        return ahead
 
     def note_error(self, table: str, error: StreamError) -> None:
         """Remember an error of a consumer."""

@@ -1,0 +1,112 @@
+"""Reading on behind a segment's end while it is completed: its successor begins with rows that are fetched and decoded."""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gamay.base.errors import GamayError
+from gamay.ingest.stream.config import StreamConfig
+from gamay.ingest.stream.offsets import Offset
+from gamay.ingest.stream.spi import MessageBatch, PartitionConsumer
+from gamay.server.consuming.intake import Intake, Taken
+from gamay.server.rebuild import TableLayout
+
+_log = logging.getLogger(__name__)
+
+MESSAGES_MAX = 1 << 18
+"""Of one read-ahead; what is behind them is read by the successor."""
+BYTES_MAX = 128 << 20
+LIFE_S = 60.0
+"""After this no successor is expected any more, as when consumption was paused."""
+_FETCH_MESSAGES = 1 << 13
+_FETCH_BYTES = 4 << 20
+_FETCH_MS = 10  # the successor waits for a fetch that is under way
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """One batch that was read: where it began, the messages, and what they are as rows."""
+
+    start: Offset
+    batch: MessageBatch
+    taken: Taken
+
+
+class ReadAhead:
+    """Reads a partition from `start` on a thread of its own, until it is finished or has enough.
+
+    layout, stream: what the rows were made by; a successor with others must read again. rows_max: of the successor, most
+    likely. reader: given away. open_intake: called on the thread. Errors end it quietly: the successor meets them itself,
+    and counts and reports them.
+    """
+
+    def __init__(
+        self,
+        segment: str,
+        start: Offset,
+        layout: TableLayout,
+        stream: StreamConfig,
+        rows_max: int,
+        reader: PartitionConsumer,
+        open_intake: Callable[[], Intake],
+    ) -> None:
+        self.segment = segment
+        self._start, self._layout, self._stream = start, layout, stream
+        self._messages_max = min(rows_max, MESSAGES_MAX)
+        self._reader: PartitionConsumer | None = reader
+        self._open_intake = open_intake
+        self._read: deque[Ahead] = deque()
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"ahead-{segment}", daemon=True)
+        self._thread.start()
+
+    def fits(self, start: Offset, layout: TableLayout, stream: StreamConfig) -> bool:
+        """Whether a segment that begins at `start` would read the same rows."""
+        return start == self._start and layout == self._layout and stream == self._stream
+
+    def stop(self) -> None:
+        """End soon; what was read stays."""
+        self._done.set()
+
+    def finish(self) -> tuple[PartitionConsumer | None, deque[Ahead]]:
+        """End, and give away the reader, None when it failed, and what was read."""
+        self._done.set()
+        self._thread.join()
+        reader, self._reader = self._reader, None
+        return reader, self._read
+
+    def close(self) -> None:
+        """End, and throw away what was read."""
+        reader, _ = self.finish()
+        if reader is not None:
+            reader.close()
+
+    def _run(self) -> None:
+        try:
+            self._read_on()
+        except (GamayError, OSError) as error:
+            _log.info("%s: what follows is read by the next segment: %s", self.segment, error)
+            self._give_up()
+        if not self._done.wait(LIFE_S):
+            self._give_up()
+
+    def _read_on(self) -> None:
+        assert self._reader is not None
+        intake, at = self._open_intake(), self._start
+        messages = num_bytes = 0
+        while not self._done.is_set() and messages < self._messages_max and num_bytes < BYTES_MAX:
+            batch = self._reader.fetch(at, min(_FETCH_MESSAGES, self._messages_max - messages), _FETCH_BYTES, _FETCH_MS)
+            if batch.is_end_of_partition:
+                return
+            if batch.next_offset == at:
+                continue
+            self._read.append(Ahead(at, batch, intake.take(batch)))
+            at, messages, num_bytes = batch.next_offset, messages + len(batch), num_bytes + batch.num_bytes
+
+    def _give_up(self) -> None:
+        reader, self._reader = self._reader, None
+        self._read.clear()
+        if reader is not None:
+            reader.close()
