@@ -6,11 +6,13 @@ from gamay.base.errors import InvalidConfigError
 from gamay.cluster.access import (
     EVERYBODY,
     ForbiddenError,
+    ListedAccess,
     Permission,
     UnauthorizedError,
     access_control,
     access_keys,
     basic_token,
+    check_access,
 )
 from gamay.cluster.guarded import table_of
 from gamay.cluster.records import Role
@@ -31,6 +33,7 @@ FILE = {
 
 def test_principals_have_what_the_file_gives_them() -> None:
     access = access_control(Role.CONTROLLER, FILE)
+    assert isinstance(access, ListedAccess)
     admin, guest, clerk = (
         access.principal(basic_token(*who)) for who in (("admin", "verysecret"), ("guest", "secret"), ("clerk", "se:cret"))
     )
@@ -48,23 +51,25 @@ def test_principals_have_what_the_file_gives_them() -> None:
 )
 def test_others_are_not_let_in(header: str | None) -> None:
     access = access_control(Role.CONTROLLER, FILE)
+    assert isinstance(access, ListedAccess)
     with pytest.raises(UnauthorizedError, match="401"):
-        access.check(header, "GET", None)
+        check_access(access, header, "GET", None)
 
 
 def test_what_is_not_given_is_forbidden() -> None:
     access, guest = access_control(Role.CONTROLLER, FILE), basic_token("guest", "secret")
-    assert access.check(guest, "GET", "trips").name == "guest"
-    assert access.check(guest, "GET", None).name == "guest"
+    assert isinstance(access, ListedAccess)
+    assert check_access(access, guest, "GET", "trips").name == "guest"
+    assert check_access(access, guest, "GET", None).name == "guest"
     for method, table in (("GET", "pay"), ("POST", "trips"), ("PUT", "trips"), ("DELETE", "trips"), ("POST", None)):
         with pytest.raises(ForbiddenError, match=r"Permission denied\.Reason: guest may not"):
-            access.check(guest, method, table)
+            check_access(access, guest, method, table)
 
 
 def test_without_access_control_everybody_is_let_in() -> None:
     for given in ({}, {f"{P}.factory.class": "org.apache.pinot.controller.api.access.AllowAllAccessFactory"}):
         assert access_control(Role.CONTROLLER, given) is EVERYBODY
-    assert EVERYBODY.check(None, "DELETE", "t").may(Permission.DELETE)
+    assert check_access(EVERYBODY, None, "DELETE", "t").may(Permission.DELETE)
     assert access_keys(Role.BROKER, FILE) == {}
     assert "controller.port" not in access_keys(Role.CONTROLLER, FILE)
 

@@ -209,13 +209,13 @@ class BrokerApp:
             return _failure(404, f"Table {table} not found")
         return PlainTextResponse(f"{routes[0].queries_per_s or 0.0}")
 
-    async def database_quota(self, _: Request) -> Response:
+    async def database_quota(self, request: Request) -> Response:
         """Tell how many queries a second this broker lets pass for a database; 0 where there is no quota."""
-        return PlainTextResponse(f"{self._runner.quotas.database_rate or 0.0}")
+        return PlainTextResponse(f"{self._runner.quotas.databases.of(request.path_params['name']) or 0.0}")
 
-    async def application_quota(self, _: Request) -> Response:
+    async def application_quota(self, request: Request) -> Response:
         """Tell how many queries a second this broker lets pass for an application; 0 where there is no quota."""
-        return PlainTextResponse(f"{self._runner.quotas.application_rate or 0.0}")
+        return PlainTextResponse(f"{self._runner.quotas.applications.of(request.path_params['name']) or 0.0}")
 
     async def time_boundary(self, request: Request) -> Response:
         """Show where a hybrid table's OFFLINE half ends."""

@@ -10,11 +10,9 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.model.table_name import raw_table_name
+from gamay.cluster.quotas import APPLICATION_SETTING, DATABASE_SETTING, RATE_LIMIT_DISABLED
+from gamay.model.table_name import database_of, raw_table_name
 
-DATABASE_SETTING = "databaseMaxQueriesPerSecond"
-APPLICATION_SETTING = "applicationMaxQueriesPerSecond"
-_DEFAULT_DATABASE = "default"
 # so many applications have a bucket at the same time; those beyond begin with full ones
 _BUCKETS_MAX = 10_000
 
@@ -64,34 +62,50 @@ class TokenBucket:
             self.rate = rate
 
 
+class Rates:
+    """Queries a second by name: what a setting says of all names, and of single ones after a dot."""
+
+    def __init__(self, settings: Mapping[str, str], setting: str) -> None:
+        self._of_all = rate_of(settings.get(setting))
+        named = {key.partition(".")[2]: rate_of(text) for key, text in settings.items() if key.startswith(f"{setting}.")}
+        self._named = {name: rate for name, rate in named.items() if rate is not None}
+
+    def __bool__(self) -> bool:
+        return self._of_all is not None or bool(self._named)
+
+    def of(self, name: str) -> float | None:
+        """Return the quota of a name; None is no quota."""
+        return self._named.get(name, self._of_all)
+
+
 class Quotas:
-    """The quotas of one broker. is_enabled: whether they are looked at, which the broker's instance config can end.
+    """The quotas of one broker. is_enabled: whether they are looked at, which the broker's instance config can end."""
 
-    database_rate, application_rate: queries a second of each database and application; None is no quota.
-    """
-
-    def __init__(self) -> None:
+    def __init__(self, broker_id: str = "") -> None:
         self.is_enabled = True
+        self._broker_id = broker_id
         self._buckets: dict[tuple[str, str], TokenBucket] = {}
-        self.database_rate: float | None = None
-        self.application_rate: float | None = None
+        self.databases = Rates({}, DATABASE_SETTING)
+        self.applications = Rates({}, APPLICATION_SETTING)
 
     def apply(self, settings: Mapping[str, str]) -> None:
-        """Take over the cluster's settings."""
-        self.database_rate = rate_of(settings.get(DATABASE_SETTING))
-        self.application_rate = rate_of(settings.get(APPLICATION_SETTING))
+        """Take over the cluster's settings, and what `gamay.cluster.quotas` knows."""
+        self.is_enabled = settings.get(f"{RATE_LIMIT_DISABLED}.{self._broker_id}") != "true"
+        self.databases = Rates(settings, DATABASE_SETTING)
+        self.applications = Rates(settings, APPLICATION_SETTING)
 
     def admit(self, route: Limited, options: Mapping[str, str], now_s: float) -> None:
         """Let a query pass; raises QueryError 429 when a quota is used up: its application's, database's or table's."""
         table_rate = route.queries_per_s
-        if (table_rate is None and self.database_rate is None and self.application_rate is None) or not self.is_enabled:
+        if (table_rate is None and not self.databases and not self.applications) or not self.is_enabled:
             return
         application = options.get("applicationName")
-        if application is not None and self.application_rate is not None:
-            self._take("application", application, self.application_rate, APPLICATION_SETTING, now_s)
-        if self.database_rate is not None:
-            database, dot, _ = route.table.rpartition(".")
-            self._take("database", database if dot else _DEFAULT_DATABASE, self.database_rate, DATABASE_SETTING, now_s)
+        if application is not None and (rate := self.applications.of(application)) is not None:
+            self._take("application", application, rate, APPLICATION_SETTING, now_s)
+        if self.databases:
+            database = database_of(route.table)
+            if (rate := self.databases.of(database)) is not None:
+                self._take("database", database, rate, DATABASE_SETTING, now_s)
         if table_rate is not None:
             self._take("table", raw_table_name(route.table), table_rate, "quota.maxQueriesPerSecond", now_s)
 

@@ -11,6 +11,8 @@ from gamay.base.errors import GamayError
 from gamay.broker.route import KnownFacts, RouteBuilder, TableRoute
 from gamay.broker.selection import FIRST_TURN
 from gamay.cluster import paths
+from gamay.cluster.quotas import quota_settings
+from gamay.cluster.records import Role
 from gamay.cluster.registry import Registry
 from gamay.model.cluster_settings import FIXED_REPLICA, NULL_HANDLING
 from gamay.model.table_name import raw_table_name, table_type_of
@@ -83,7 +85,8 @@ class RoutingTables:
         self._cancels.append(store.watch(paths.SEGMENTS, self._on_segment_change))
         for path in (paths.PARTICIPANT_CONFIGS, paths.LIVE_INSTANCES):
             self._cancels.append(store.watch(path, self._on_instance_change))
-        self._cancels.append(store.watch(paths.CLUSTER_CONFIG, self._on_settings_change))
+        for path in (paths.CLUSTER_CONFIG, paths.DATABASES, paths.APPLICATION_QUOTAS):
+            self._cancels.append(store.watch(path, self._on_settings_change))
         self._read_settings()
         for table in self._registry.table_names():
             self._rebuild(table, None)
@@ -138,9 +141,10 @@ class RoutingTables:
             self._dirty.update(tables)
             self._condition.notify_all()
 
-    def _on_instance_change(self, _: str) -> None:
+    def _on_instance_change(self, path: str) -> None:
         with self._condition:
             self._dirty.update(self._snapshot.routes)
+            self._settings_changed |= path.startswith(paths.participant_config(Role.BROKER.value))
             self._condition.notify_all()
 
     def _on_settings_change(self, _: str) -> None:
@@ -149,7 +153,7 @@ class RoutingTables:
             self._condition.notify_all()
 
     def _read_settings(self) -> None:
-        settings = self._registry.cluster_config()
+        settings = self._registry.cluster_config() | quota_settings(self._registry)
         named = {option: setting.text(settings) for setting, option in _OPTION_SETTINGS.items() if setting.name in settings}
         limits = RowLimits.of(settings)
         with self._condition:

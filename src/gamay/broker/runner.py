@@ -135,7 +135,7 @@ class QueryRunner:
         self.running = RunningQueries()
         self.counters = QueryCounters()
         self.limits = QueryLimits(memory or ProcessBudget.of_machine())
-        self.quotas = Quotas()
+        self.quotas = Quotas(broker_id)
         self._query_log = QueryLog(slow_ms)
         self.server_stats = ServerStats()
         for follower in (self.limits, self.quotas, self._query_log, self.server_stats):

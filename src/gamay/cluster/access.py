@@ -7,7 +7,8 @@
     controller.admin.access.control.principals.guest.tables=trips
     controller.admin.access.control.principals.guest.permissions=READ
 
-Brokers have the same under `pinot.broker.access.control`, servers under `pinot.server.admin.access.control`.
+Brokers have the same under `pinot.broker.access.control`, servers under `pinot.server.admin.access.control`. With the class
+`ZkBasicAuthAccessControlFactory` the users are those in the metadata store: `gamay.cluster.users`.
 """
 
 import base64
@@ -15,12 +16,15 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Protocol
 
 from gamay.base.errors import GamayError, InvalidConfigError, nearest
 from gamay.cluster.records import Role
 from gamay.model.table_name import raw_table_name
 
 _BASIC = "BasicAuthAccessControlFactory"
+_STORED = "ZkBasicAuthAccessControlFactory"
+_INITIAL = "access.control.init"
 _OPEN = ("AllowAllAccessFactory", "AllowAllAccessControlFactory")
 _KEYS = ("password", "tables", "excludeTables", "permissions")
 _PREFIXES = {
@@ -57,13 +61,29 @@ class ForbiddenError(GamayError):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """tables, permissions: None is all. excluded: tables that are not to be seen, whatever `tables` says."""
+    """tables, permissions: None is all. excluded: tables that are not to be seen, whatever `tables` says.
+
+    token: the `Authorization` header, empty for who is known otherwise. role_is_admin: None where there are no roles.
+    """
 
     name: str
     token: str = field(repr=False)
     tables: frozenset[str] | None = None
     excluded: frozenset[str] = frozenset()
     permissions: frozenset[Permission] | None = None
+    role_is_admin: bool | None = None
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether users and the metadata store may be changed: as the role says, else where nothing is kept away."""
+        if self.role_is_admin is not None:
+            return self.role_is_admin
+        return self.tables is None and not self.excluded and self.permissions is None
+
+    @property
+    def sees_all_tables(self) -> bool:
+        """Whether no table is kept away."""
+        return self.tables is None and not self.excluded
 
     def may_use(self, table: str) -> bool:
         """Whether a table, with or without its type, may be used."""
@@ -76,18 +96,61 @@ class Principal:
 
     def check(self, permission: Permission, table: str | None) -> None:
         """Raise ForbiddenError unless both may be."""
-        if table is not None and not self.may_use(table):
-            raise ForbiddenError(f"Permission denied.Reason: {self.name} may not use table {raw_table_name(table)}")
+        if table is not None:
+            self.check_table(table)
         if not self.may(permission):
             raise ForbiddenError(f"Permission denied.Reason: {self.name} may not {permission.value.lower()}")
+
+    def check_table(self, table: str) -> None:
+        """Raise ForbiddenError unless a table may be used."""
+        if not self.may_use(table):
+            raise ForbiddenError(f"Permission denied.Reason: {self.name} may not use table {raw_table_name(table)}")
+
+    def check_admin(self, what: str) -> None:
+        """Raise ForbiddenError unless this is an administrator."""
+        if not self.is_admin:
+            raise ForbiddenError(f"Permission denied.Reason: {self.name} is no administrator, who alone may {what}")
 
 
 ANYONE = Principal("anyone", "")
 
 
+class AccessControl(Protocol):
+    """Who may use the HTTP interface of a role."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether everybody may do everything."""
+        ...
+
+    def is_known(self, authorization: str | None) -> bool:
+        """Whether `principal` answers at once; otherwise it may take a while, and belongs on a thread."""
+        ...
+
+    def principal(self, authorization: str | None) -> Principal:
+        """Return who sent a request with this `Authorization` header. Raises UnauthorizedError."""
+        ...
+
+
+def check_access(access: AccessControl, authorization: str | None, method: str, table: str | None) -> Principal:
+    """Return who sent a request; raises UnauthorizedError, ForbiddenError."""
+    found = access.principal(authorization)
+    if not access.is_open:
+        found.check(_PERMISSION_OF_METHOD.get(method, Permission.READ), table)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
-class AccessControl:
-    """The principals of a role; None lets everybody in."""
+class StoredUsers:
+    """Says that the users of a role are in the metadata store. name, password: of the first administrator."""
+
+    name: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedAccess:
+    """The principals of a role that its properties file lists; None lets everybody in."""
 
     principals: tuple[Principal, ...] | None = None
 
@@ -95,6 +158,10 @@ class AccessControl:
     def is_open(self) -> bool:
         """Whether everybody may do everything."""
         return self.principals is None
+
+    def is_known(self, authorization: str | None) -> bool:
+        """Whether `principal` answers at once: always."""
+        return True
 
     def principal(self, authorization: str | None) -> Principal:
         """Return who sent a request with this `Authorization` header. Raises UnauthorizedError."""
@@ -104,19 +171,17 @@ class AccessControl:
         # all are compared, so that the time taken tells nothing
         matching = [p for p in self.principals if hmac.compare_digest(p.token.encode(), given)]
         if not matching:
-            what = "a name and a password" if authorization is None else "another name or password"
-            raise UnauthorizedError(f"HTTP 401 Unauthorized: this needs {what}")
+            raise unauthorized(authorization)
         return matching[0]
 
-    def check(self, authorization: str | None, method: str, table: str | None) -> Principal:
-        """Return who sent a request; raises UnauthorizedError, ForbiddenError."""
-        found = self.principal(authorization)
-        if not self.is_open:
-            found.check(_PERMISSION_OF_METHOD.get(method, Permission.READ), table)
-        return found
+
+EVERYBODY = ListedAccess()
 
 
-EVERYBODY = AccessControl()
+def unauthorized(authorization: str | None) -> UnauthorizedError:
+    """Return the error of a request by nobody that is known."""
+    what = "a name and a password" if authorization is None else "another name or password"
+    return UnauthorizedError(f"HTTP 401 Unauthorized: this needs {what}")
 
 
 def basic_token(name: str, password: str) -> str:
@@ -127,21 +192,29 @@ def basic_token(name: str, password: str) -> str:
 def access_keys(role: Role, properties: Mapping[str, str]) -> dict[str, str]:
     """Return those properties that say who may do what."""
     prefix, _ = _PREFIXES[role]
-    return {key: value for key, value in properties.items() if key.startswith(f"{prefix}.")}
+    starts = (f"{prefix}.", f"{_INITIAL}.")
+    return {key: value for key, value in properties.items() if key.startswith(starts)}
 
 
-def access_control(role: Role, properties: Mapping[str, str]) -> AccessControl:
+def access_control(role: Role, properties: Mapping[str, str]) -> ListedAccess | StoredUsers:
     """Read the access control of a role; everybody may do everything unless it says otherwise.
 
     Raises InvalidConfigError for an unknown class or key, and for a principal without a password.
     """
     prefix, class_key = _PREFIXES[role]
     own = {key.removeprefix(f"{prefix}."): value.strip() for key, value in access_keys(role, properties).items()}
+    initial = {part: own.pop(f"{_INITIAL}.{part}", "") or "admin" for part in ("username", "password")}
     factory = own.pop(class_key, _OPEN[0]).rpartition(".")[2]
     if factory in _OPEN:
         return EVERYBODY
+    if factory == _STORED:
+        if own:
+            key = next(iter(own))
+            raise InvalidConfigError(f"{prefix}.{key} means nothing with {_STORED}: users are managed by /users")
+        return StoredUsers(initial["username"], initial["password"])
     if factory != _BASIC:
-        raise InvalidConfigError(f"{prefix}.{class_key}: '{factory}' is unknown, it must be {_BASIC} or {_OPEN[0]}")
+        classes = f"{_BASIC}, {_STORED} or {_OPEN[0]}"
+        raise InvalidConfigError(f"{prefix}.{class_key}: '{factory}' is unknown, it must be {classes}")
     names = _listed(own.pop("principals", ""))
     if not names:
         raise InvalidConfigError(f"{prefix}.principals is missing: the names of those who may log in, by commas")
@@ -150,7 +223,7 @@ def access_control(role: Role, properties: Mapping[str, str]) -> AccessControl:
     for key in own:
         if key not in known:
             raise InvalidConfigError(f"{prefix}.{key} means nothing.{nearest(key, known)}")
-    return AccessControl(principals)
+    return ListedAccess(principals)
 
 
 def _principal(prefix: str, name: str, own: Mapping[str, str]) -> Principal:

@@ -1,6 +1,7 @@
 """An HTTP interface that lets in whom its access control knows."""
 
-from collections.abc import Awaitable, Callable, MutableMapping
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs
@@ -8,7 +9,7 @@ from urllib.parse import parse_qs
 import orjson
 
 from gamay.base.errors import GamayError
-from gamay.cluster.access import AccessControl, UnauthorizedError
+from gamay.cluster.access import AccessControl, UnauthorizedError, check_access
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -20,11 +21,25 @@ PRINCIPAL = "gamay.principal"
 
 _OPEN_PATHS = frozenset({"/", "/help", "/api", "/swagger.json", "/auth/info", "/auth/verify", "/auth/verify/v2"})
 _OPEN_FOLDERS = ("/health", "/pinot-controller/admin", "/static-offline-docs")
-# the part behind these is a table, with or without its type, but for these paths
+# the part behind these is a table, with or without its type, or a schema, which is named like its table, but for these paths
 _TABLE_AFTER = frozenset(
-    {"tables", "table", "segments", "tableConfigs", "timeBoundary", "routingTable", "queryQuota", "routing"}
+    {"tables", "table", "segments", "tableConfigs", "timeBoundary", "routingTable", "queryQuota", "routing", "schemas"}
 )
-_OF_NO_TABLE = ("/tables/validate", "/tables/livebrokers", "/segments/batchUpload", "/segments/segmentReloadStatus")
+_OF_NO_TABLE = (
+    "/tables/validate",
+    "/tables/livebrokers",
+    "/tables/recommender",
+    "/tables/forceCommitStatus",
+    "/tableConfigs/validate",
+    "/tableConfigs/tune",
+    "/schemas/validate",
+    "/schemas/info",
+    "/schemas/fieldSpec",
+    "/segments/batchUpload",
+    "/segments/segmentReloadStatus",
+    "/debug/routingTable/sql",
+    "/debug/routingTableWithOptionalSegments/sql",
+)
 
 
 class Guarded:
@@ -42,14 +57,14 @@ class Guarded:
         """Handle one request."""
         if scope["type"] == "http" and not _is_open(scope["path"]) and scope["method"] != "OPTIONS":
             headers = dict(scope["headers"])
-            given = headers.get(b"authorization")
+            raw = headers.get(b"authorization")
+            given = None if raw is None else raw.decode("latin-1")
             method = "GET" if scope["path"] in self._asks_by_post else scope["method"]
+            table = table_of(scope["path"], scope["query_string"])
             try:
-                scope[PRINCIPAL] = self._access.check(
-                    None if given is None else given.decode("latin-1"),
-                    method,
-                    table_of(scope["path"], scope["query_string"]),
-                )
+                if not self._access.is_known(given):
+                    await asyncio.to_thread(self._access.principal, given)
+                scope[PRINCIPAL] = check_access(self._access, given, method, table)
             except GamayError as error:
                 await _refuse(send, error)
                 return
@@ -58,16 +73,26 @@ class Guarded:
 
 def table_of(path: str, query: bytes) -> str | None:
     """Return the table that a request is about, None when it is about none."""
-    parts = path.strip("/").split("/")
-    if not path.startswith(_OF_NO_TABLE):
-        for before, after in pairwise(parts):
-            if before in _TABLE_AFTER and after not in _TABLE_AFTER:
-                return after
+    parts = path.split("/")
+    position = table_position(parts)
+    if position is not None:
+        return parts[position]
     if query:
         asked = parse_qs(query.decode("latin-1"))
         for name in ("tableName", "tableNameWithType", "table"):
             if name in asked:
                 return asked[name][0]
+    return None
+
+
+def table_position(parts: Sequence[str]) -> int | None:
+    """Return where the parts of a path name a table or a schema, None when they name none."""
+    path = "/".join(parts)
+    if any(path == known or path.startswith(f"{known}/") for known in _OF_NO_TABLE):
+        return None
+    for position, (before, after) in enumerate(pairwise(parts)):
+        if before in _TABLE_AFTER and after and after not in _TABLE_AFTER:
+            return position + 1
     return None
 
 

@@ -15,6 +15,9 @@ EPOCH = f"{_ROOT}/CONTROLLER/EPOCH"
 SCHEMAS = f"{_ROOT}/PROPERTYSTORE/SCHEMAS"
 TABLE_CONFIGS = f"{_ROOT}/PROPERTYSTORE/CONFIGS/TABLE"
 SEGMENTS = f"{_ROOT}/PROPERTYSTORE/SEGMENTS"
+USERS = f"{_ROOT}/PROPERTYSTORE/CONFIGS/USER"
+DATABASES = f"{_ROOT}/PROPERTYSTORE/CONFIGS/DATABASE"
+APPLICATION_QUOTAS = f"{_ROOT}/PROPERTYSTORE/CONFIGS/APPLICATION_QUOTAS"
 BUCKETS = f"{_ROOT}/PROPERTYSTORE/BUCKETS"
 LINEAGES = f"{_ROOT}/PROPERTYSTORE/SEGMENT_LINEAGE"
 INSTANCE_PARTITIONS = f"{_ROOT}/PROPERTYSTORE/INSTANCE_PARTITIONS"
@@ -63,6 +66,16 @@ def schema(name: str) -> str:
 def table_config(table: str) -> str:
     """Return the path of the config of a typed table."""
     return f"{TABLE_CONFIGS}/{table}"
+
+
+def user(key: str) -> str:
+    """Return the path of a user, `<name>_<component>`."""
+    return f"{USERS}/{key}"
+
+
+def database(name: str) -> str:
+    """Return the path of the config of a database."""
+    return f"{DATABASES}/{name}"
 
 
 def segments(table: str) -> str:

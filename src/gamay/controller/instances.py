@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError, nearest
+from gamay.cluster.quotas import RATE_LIMIT_DISABLED
 from gamay.cluster.records import Instance, Role
 from gamay.controller.context import ControllerContext
 from gamay.controller.tables import TableManager, server_tag
@@ -85,6 +86,17 @@ class InstanceManager:
         else:
             changed = replace(instance, enabled=wanted == "enable")
         self.context.registry.put_instance(changed)
+
+    def set_rate_limited(self, name: str, state: str) -> None:
+        """Let a broker heed quotas of queries, or not. Raises NotFoundError, InvalidConfigError."""
+        instance = self.get(name)
+        if instance.role is not Role.BROKER:
+            raise InvalidConfigError(f"Only brokers limit rates, and {name} is a {instance.role.value}")
+        if state.upper() not in ("ENABLE", "DISABLE"):
+            raise InvalidConfigError(f"Invalid state: '{state}', it must be ENABLE or DISABLE")
+        others = {key: value for key, value in instance.extra.items() if key != RATE_LIMIT_DISABLED}
+        disabled = {RATE_LIMIT_DISABLED: "true"} if state.upper() == "DISABLE" else {}
+        self.context.registry.put_instance(replace(instance, extra={**others, **disabled}))
 
     def drop(self, name: str) -> None:
         """Forget an instance. Raises NotFoundError, ConflictError while it is alive or has segments."""

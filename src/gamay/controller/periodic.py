@@ -6,18 +6,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gamay.base.clock import Clock
-from gamay.base.errors import NotFoundError, nearest
+from gamay.base.errors import InvalidConfigError, NotFoundError, nearest
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class PeriodicTask:
-    """One kind of work. run: does it once; interval_s: from the end of one run to the start of the next."""
+    """One kind of work. run: does it once; interval_s: from the end of one run to the start of the next.
+
+    run_for: does it once for one typed table; None where it is not done by table.
+    """
 
     name: str
     interval_s: float
     run: Callable[[], object]
+    run_for: Callable[[str], object] | None = None
 
 
 class PeriodicTasks:
@@ -34,13 +38,21 @@ class PeriodicTasks:
         """Return the names of all tasks, ascending."""
         return sorted(self._tasks)
 
-    def run(self, name: str) -> None:
-        """Run a task now and wait for its end. Raises NotFoundError, and what the task raises."""
+    def run(self, name: str, table: str | None = None) -> None:
+        """Run a task now, for one typed table if given, and wait for its end.
+
+        Raises NotFoundError, InvalidConfigError for a task that is not done by table, and what the task raises.
+        """
         task = self._tasks.get(name)
         if task is None:
             raise NotFoundError(f"Periodic task '{name}' not found.{nearest(name, self._tasks)}")
+        if table is not None and task.run_for is None:
+            raise InvalidConfigError(f"Periodic task '{name}' is not done by table: leave out tableName")
         with self._running:
-            task.run()
+            if table is None or task.run_for is None:
+                task.run()
+            else:
+                task.run_for(table)
 
     def start(self) -> None:
         """Begin, also after a `stop`; the first run of each task comes one interval from now."""

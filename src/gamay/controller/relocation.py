@@ -26,12 +26,16 @@ class SegmentRelocator:
     def run(self) -> None:
         """Begin to move what has to be moved; what fails is tried again the next time."""
         for table in self.placement.tables.names():
-            config = self.placement.tables.get(table)
-            if not config.tiers and COMPLETED_KIND not in self.placement.kinds(config):
-                continue
-            try:
-                result = self.rebalances.rebalance(table, _OPTIONS)
-            except ConflictError:
-                continue  # one is under way
-            if result.status == "FAILED":
-                _log.warning("segments of table %s cannot be moved: %s", table, result.description)
+            self.move(table)
+
+    def move(self, table: str) -> None:
+        """Begin to move what has to be moved of one typed table. Raises NotFoundError."""
+        config = self.placement.tables.get(table)
+        if not config.tiers and COMPLETED_KIND not in self.placement.kinds(config):
+            return
+        try:
+            result = self.rebalances.rebalance(table, _OPTIONS)
+        except ConflictError:
+            return  # one is under way
+        if result.status == "FAILED":
+            _log.warning("segments of table %s cannot be moved: %s", table, result.description)

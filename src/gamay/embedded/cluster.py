@@ -10,9 +10,10 @@ from typing import Any
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.ids import RANDOM_IDS, Ids
 from gamay.broker.app import BrokerApp
-from gamay.cluster.access import EVERYBODY, AccessControl
+from gamay.cluster.access import EVERYBODY, ListedAccess, StoredUsers
 from gamay.cluster.process_routes import process_routes
 from gamay.cluster.records import Role
+from gamay.cluster.users import resolve_access
 from gamay.controller.api.app import create_app
 from gamay.embedded.core import HOST, LocalCluster
 from gamay.embedded.http import HttpServer
@@ -46,7 +47,7 @@ class EmbeddedCluster:
         host: str = "127.0.0.1",
         threads: int | None = None,
         warm_up: bool = True,
-        access: Mapping[Role, AccessControl] | None = None,
+        access: Mapping[Role, ListedAccess | StoredUsers] | None = None,
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = RANDOM_IDS,
     ) -> None:
@@ -100,7 +101,8 @@ class EmbeddedCluster:
         switch_threads_often()
         core = self._core
         services = core.controller.services(self._periodic, lambda: self.ready, self._stopped.wait)
-        access = {role: self._access.get(role, EVERYBODY) for role in (Role.CONTROLLER, Role.BROKER, Role.SERVER)}
+        given = {role: self._access.get(role, EVERYBODY) for role in (Role.CONTROLLER, Role.BROKER, Role.SERVER)}
+        access = {role: resolve_access(known, role, core.registry) for role, known in given.items()}
         broker_routes = process_routes(core.registry, core.runner.broker_id, core.clock)
         server_routes = process_routes(core.registry, core.server.id, core.clock)
         broker = BrokerApp(core.runner, self._queries, lambda: self.ready, access[Role.BROKER], broker_routes)

@@ -109,9 +109,11 @@ class ControllerRole:
         retention = RetentionManager(self._lead_context, self._lead_tables, self._lead_segments)
         relocator = SegmentRelocator(self.placement, self.rebalances)
         own = [
-            PeriodicTask("RealtimeSegmentValidationManager", _VALIDATION_S, self.realtime.validate_all),
-            PeriodicTask("RetentionManager", _RETENTION_S, retention.run),
-            PeriodicTask("SegmentRelocator", _RELOCATION_S, relocator.run),
+            PeriodicTask(
+                "RealtimeSegmentValidationManager", _VALIDATION_S, self.realtime.validate_all, self.realtime.validate
+            ),
+            PeriodicTask("RetentionManager", _RETENTION_S, retention.run, retention.apply),
+            PeriodicTask("SegmentRelocator", _RELOCATION_S, relocator.run, relocator.move),
             PeriodicTask("RebalanceChecker", _REBALANCE_CHECK_S, self.rebalances.check),
         ]
         return PeriodicTasks([*own, *more], self.context.clock)

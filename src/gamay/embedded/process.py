@@ -18,10 +18,12 @@ from gamay.broker.remote import RemoteServers as QueryConnections
 from gamay.broker.routing import RoutingTables
 from gamay.broker.runner import QueryRunner
 from gamay.cluster import buckets
+from gamay.cluster.access import AccessControl
 from gamay.cluster.election import LeadElection, leader_of
 from gamay.cluster.process_routes import process_routes
 from gamay.cluster.records import Instance, Role
 from gamay.cluster.registry import Registry, announce
+from gamay.cluster.users import resolve_access
 from gamay.cluster.zookeeper_store import ZooKeeperStore
 from gamay.controller.api.app import create_app
 from gamay.controller.deep_store import DeepStore
@@ -148,6 +150,10 @@ class RoleProcess(ABC):
     def _is_of_use(self) -> bool:
         """Whether the role, which has begun, can do what it is there for."""
 
+    def _access(self) -> AccessControl:
+        """Return who may use the HTTP interface."""
+        return resolve_access(self.settings.access, self.settings.role, self.registry)
+
     @abstractmethod
     def _end(self) -> None:
         """End the threads of the role."""
@@ -175,7 +181,7 @@ class ControllerProcess(RoleProcess):
         mend = PeriodicTask("ClusterRepair", _REPAIR_S, self._mend)
         self._periodic = self._role.periodic_tasks([mend])
         services = self._role.services(self._periodic, lambda: self.ready, self._stopped.wait)
-        return (create_app(services, self.settings.access),)
+        return (create_app(services, self._access()),)
 
     def _prepare(self) -> None:
         self._role.prepare(alone=False)
@@ -232,7 +238,7 @@ class BrokerProcess(RoleProcess):
         self._queries = QueryQueue(_QUERY_THREADS)
         self._warming = Warming(of_broker=True)
         more = process_routes(self.registry, self.id, self.clock)
-        app = BrokerApp(self._runner, self._queries, lambda: self.ready, self.settings.access, more)
+        app = BrokerApp(self._runner, self._queries, lambda: self.ready, self._access(), more)
         return app.asgi(), app.protocol()
 
     def _address_of(self, server: str) -> tuple[str, int] | None:
@@ -286,7 +292,7 @@ class ServerProcess(RoleProcess):
             self.id, self._role.executor, self.clock, port=self.settings.query_port, host=self.settings.address
         )
         more = process_routes(self.registry, self.id, self.clock)
-        return (ServerApp(self._role.instance, lambda: self.ready, self.settings.access, more).asgi(),)
+        return (ServerApp(self._role.instance, lambda: self.ready, self._access(), more).asgi(),)
 
     def _announce(self) -> None:
         pass  # the instance does that, once its segments are loaded

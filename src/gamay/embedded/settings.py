@@ -11,7 +11,7 @@ from typing import Any
 
 from gamay.base.errors import InvalidConfigError, nearest
 from gamay.base.properties import parse_properties
-from gamay.cluster.access import EVERYBODY, AccessControl, access_control, access_keys
+from gamay.cluster.access import EVERYBODY, ListedAccess, StoredUsers, access_control, access_keys
 from gamay.cluster.paths import CLUSTER_NAME
 from gamay.cluster.records import Instance, Role
 
@@ -52,7 +52,7 @@ class RoleSettings:
     wait_s: float = 60
     drain_s: float = 30
     warm_up: bool = True
-    access: AccessControl = EVERYBODY
+    access: ListedAccess | StoredUsers = EVERYBODY
     auth_token: str = field(default="", repr=False)
 
     @property
@@ -191,7 +191,7 @@ def _read(role: Role, config_file: Path) -> dict[str, Any]:
     return found
 
 
-def read_access(config_file: Path) -> dict[Role, AccessControl]:
+def read_access(config_file: Path) -> dict[Role, ListedAccess | StoredUsers]:
     """Return who may use each role of an embedded cluster, whose properties file has the keys of all roles.
 
     Raises InvalidConfigError.

@@ -6,6 +6,9 @@ from functools import lru_cache
 
 from gamay.base.errors import InvalidConfigError
 
+# of tables whose names say none
+DEFAULT_DATABASE = "default"
+
 
 class TableType(Enum):
     """How a table is fed: from files, or from a stream."""
@@ -41,6 +44,32 @@ def typed_table_name(name: str, table_type: TableType) -> str:
             f"the table name '{name}' ends with the other type's suffix than its type {table_type.value}"
         )
     return f"{raw_table_name(name)}_{table_type.value}"
+
+
+def database_of(name: str) -> str:
+    """Return the database of a table or schema.
+
+    >>> database_of("sales.trips_OFFLINE"), database_of("trips")
+    ('sales', 'default')
+    """
+    database, dot, _ = name.partition(".")
+    return database if dot else DEFAULT_DATABASE
+
+
+def in_database(name: str, database: str) -> str:
+    """Return the full name of what a request about a database calls by `name`.
+
+    >>> in_database("trips", "sales"), in_database("sales.trips", "sales"), in_database("trips", "default")
+    ('sales.trips', 'sales.trips', 'trips')
+
+    Raises InvalidConfigError when the name is of another database.
+    """
+    if "." in name:
+        named, _, rest = name.partition(".")
+        if named != database:
+            raise InvalidConfigError(f"'{name}' is not in the database '{database}' that the request's header names")
+        return rest if named == DEFAULT_DATABASE else name
+    return name if database == DEFAULT_DATABASE else f"{database}.{name}"
 
 
 def name_problems(raw_name: str, what: str = "table name") -> Iterator[str]:

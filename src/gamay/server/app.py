@@ -17,6 +17,7 @@ from gamay.base.metrics import CONTENT_TYPE, exposition
 from gamay.cluster.access import EVERYBODY, AccessControl
 from gamay.cluster.guarded import AsgiApp, Guarded
 from gamay.server.describe import describe_segment
+from gamay.server.details import detail_routes
 from gamay.server.instance import ServerInstance
 from gamay.server.metrics import measure_server
 
@@ -59,6 +60,7 @@ class ServerApp:
             Route("/tables/{table}/deadLetters", self.dead_letters),
             Route("/tables/{table}/size", self.size),
             Route("/table/{table}/size", self.size),
+            *detail_routes(self._instance),
             *self._more,
         ]
         app = Starlette(routes=routes, exception_handlers={404: _not_found})

@@ -39,7 +39,7 @@ def describe_segment(loaded: LoadedSegment, columns: Sequence[str] = ()) -> dict
         "custom": {},
         "startOffset": None,
         "endOffset": None,
-        "columns": [_column(column) for column in chosen],
+        "columns": [column_details(column) for column in chosen],
         "indexes": {column.name: index_flags(column) for column in chosen},
         "star-tree-index": [],
     }
@@ -51,7 +51,8 @@ def index_flags(column: Any) -> dict[str, str]:
     return {name: "YES" if part in parts else "NO" for part, name in _INDEXES.items()}
 
 
-def _column(column: Any) -> dict[str, Any]:
+def column_details(column: Any) -> dict[str, Any]:
+    """Return what is known of a column of a segment."""
     stats = column.stats
     return {
         "columnName": column.name,

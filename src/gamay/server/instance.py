@@ -125,6 +125,23 @@ class ServerInstance:
             return []
         return sorted(name for name, loaded in data.snapshot().items() if not layout.matches(loaded.segment.info))
 
+    def missing_segments(self, table: str) -> list[str]:
+        """Return the segments of a table that should be ONLINE here and are not."""
+        ideal = self._registry.get_ideal_state(table)
+        wanted = ideal.segments_of(self.id) if ideal is not None and ideal.enabled else {}
+        loaded = self._data_of(table).snapshot()
+        return sorted(name for name, state in wanted.items() if state == ONLINE and name not in loaded)
+
+    def pools(self) -> Mapping[str, str]:
+        """Return the pools of this instance, by tag."""
+        found = self._registry.get_instance(self.id)
+        return {} if found is None else found.pools
+
+    @property
+    def folder(self) -> Path:
+        """Where the segments are."""
+        return self._loader.root
+
     def layout_of(self, table: str) -> TableLayout | None:
         """Return how a typed table is stored now, None when it is gone."""
         return self._loader.layout_of(table)

@@ -17,8 +17,10 @@ from gamay.controller.api.auth import auth_router
 from gamay.controller.api.cluster import cluster_router, instance_router, live_broker_router
 from gamay.controller.api.completion import completion_router
 from gamay.controller.api.consumption import consumption_router
+from gamay.controller.api.databases import DatabaseHeader, database_router
 from gamay.controller.api.instance_changes import instance_change_router
 from gamay.controller.api.loggers import logger_router
+from gamay.controller.api.not_offered import not_offered_router
 from gamay.controller.api.partitions import partition_router
 from gamay.controller.api.periodic import periodic_router
 from gamay.controller.api.process import process_router
@@ -33,7 +35,9 @@ from gamay.controller.api.services import Services
 from gamay.controller.api.tables import table_documents_router, table_router
 from gamay.controller.api.tenants import tenant_router
 from gamay.controller.api.uploads import ingest_router, upload_router
+from gamay.controller.api.users import user_router
 from gamay.controller.api.views import view_router
+from gamay.controller.api.zookeeper import zookeeper_router
 
 _log = logging.getLogger(__name__)
 _ASKS_BY_POST = frozenset({"/sql", "/query/tableNames", "/tables/validate", "/tableConfigs/validate", "/schemas/validate"})
@@ -50,6 +54,7 @@ def create_app(services: Services, access: AccessControl = EVERYBODY) -> FastAPI
         openapi_url="/swagger.json",
     )
     for router in (
+        not_offered_router(),
         live_broker_router(services),
         schema_router(services),
         view_router(services),
@@ -68,7 +73,10 @@ def create_app(services: Services, access: AccessControl = EVERYBODY) -> FastAPI
         partition_router(services),
         tenant_router(services),
         periodic_router(services),
+        database_router(services),
+        user_router(services),
         cluster_router(services),
+        zookeeper_router(services),
         process_router(services),
         logger_router(services),
         query_router(services),
@@ -88,6 +96,7 @@ def create_app(services: Services, access: AccessControl = EVERYBODY) -> FastAPI
     app.include_router(auth_router(access))
     if not access.is_open:
         app.add_middleware(Guarded, access=access, asks_by_post=_ASKS_BY_POST)
+    app.add_middleware(DatabaseHeader)
     app.add_middleware(_Headers, host=services.context.url.partition("://")[2])
     return app
 

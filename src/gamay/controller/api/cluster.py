@@ -8,13 +8,9 @@ from starlette.responses import PlainTextResponse, Response
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.base.process_info import VERSION
-from gamay.cluster import buckets
 from gamay.cluster.election import leader_of
 from gamay.cluster.records import Instance, Role
 from gamay.cluster.registry import Registry
-from gamay.cluster.store import Node
-from gamay.cluster.znrecord import decode
-from gamay.cluster.zookeeper_session import Names
 from gamay.controller.api.services import Services, json_body, status
 from gamay.controller.api.tenants import tenants_of
 from gamay.controller.cluster_status import cluster_status
@@ -91,7 +87,6 @@ def cluster_router(services: Services) -> APIRouter:
     def leader(table: str) -> dict[str, Any]:
         return _leaders(registry, [raw_table_name(services.tables.resolve(table)[0])])
 
-    _zk_routes(router, registry)
     return router
 
 
@@ -203,74 +198,11 @@ def live_broker_router(services: Services) -> APIRouter:
     return router
 
 
-def _zk_routes(router: APIRouter, registry: Registry) -> None:
-    store = registry.store
-    PathParam = Annotated[str, Query(alias="path")]
-
-    # users see the cluster under its own name
-    names = Names("", registry.cluster)
-
-    def must_get(path: str) -> Node:
-        node = store.get(names.here(path))
-        if node is None:
-            raise NotFoundError(f"ZKPath {path} does not exist!")
-        return node
-
-    def children(path: str) -> list[str]:
-        if path == "/":
-            return [registry.cluster]
-        must_get(path)
-        here = names.here(path)
-        return [names.there(f"{here}/{name}").rpartition("/")[2] for name in store.children(here)]
-
-    def nodes(path: str) -> dict[str, Node]:
-        below = children(path)
-        found = store.get_many([names.here(f"{path.rstrip('/')}/{name}") for name in below])
-        return {name: node for name, node in zip(below, found, strict=True) if node is not None}
-
-    @router.get("/zk/get", tags=["Zookeeper"], summary="Show a node of the metadata store")
-    def get(path: PathParam) -> dict[str, Any] | None:
-        record = buckets.get(store, names.here(path)) if must_get(path).value else None
-        return None if record is None else record.to_json()
-
-    @router.get("/zk/ls", tags=["Zookeeper"], summary="List the children of a node")
-    def ls(path: PathParam) -> list[str]:
-        return children(path)
-
-    @router.get("/zk/lsl", tags=["Zookeeper"], summary="List the children of a node with their statistics")
-    def lsl(path: PathParam) -> dict[str, Any]:
-        return {name: _stat(node) for name, node in nodes(path).items()}
-
-    @router.get("/zk/stat", tags=["Zookeeper"], summary="Show the statistics of a node")
-    def stat(path: PathParam) -> dict[str, int]:
-        return _stat(must_get(path))
-
-    @router.get("/zk/getChildren", tags=["Zookeeper"], summary="Show the children of a node")
-    def get_children(path: PathParam) -> list[dict[str, Any]]:
-        return [decode(node.value).to_json() for node in nodes(path).values() if node.value]
-
-
 def _leaders(registry: Registry, tables: list[str]) -> dict[str, Any]:
     """Show who leads, as clients know it; one controller leads all tables."""
     leader = leader_of(registry.store)
     entry = {"leadControllerId": leader, "tableNames": tables}
     return {"leadControllerResourceEnabled": leader is not None, "leadControllerEntryMap": {_LEAD: entry} if leader else {}}
-
-
-def _stat(node: Node) -> dict[str, int]:
-    return {
-        "czxid": 0,
-        "mzxid": 0,
-        "ctime": node.created_ms,
-        "mtime": node.modified_ms,
-        "version": node.version,
-        "cversion": 0,
-        "aversion": 0,
-        "ephemeralOwner": node.ephemeral_owner,
-        "dataLength": len(node.value),
-        "numChildren": node.num_children,
-        "pzxid": 0,
-    }
 
 
 def _minion(instance: Instance, live: bool) -> dict[str, Any]:

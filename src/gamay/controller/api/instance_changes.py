@@ -63,6 +63,11 @@ def instance_change_router(services: Services) -> APIRouter:
         instances.drop(name)
         return status("Successfully dropped instance")
 
+    @router.post("/brokers/instances/{name}/qps", tags=["Broker"], summary="Let a broker heed quotas of queries, or not")
+    def limit_rates(name: str, state: str) -> dict[str, Any]:
+        instances.set_rate_limited(name, state)
+        return status(f"Request to {state} query rate limiting for broker {name} is successful")
+
     _check_routes(router, services)
     _tenant_routes(router, services)
     return router
@@ -128,6 +133,7 @@ def _tenant_routes(router: APIRouter, services: Services) -> None:
         instances.put_tenant(body, exists=True)
         return status("Updated tenant")
 
+    @router.post("/tenants/{name}/metadata", tags=["Tenant"], summary="Switch the instances of a tenant on or off")
     @router.post("/tenants/{name}", tags=["Tenant"], summary="Switch the instances of a tenant on or off")
     def state(name: str, state: str, kind: Annotated[str | None, Query(alias="type")] = None) -> dict[str, Any]:
         instances.set_tenant_state(name, kind, state)

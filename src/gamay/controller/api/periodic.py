@@ -17,8 +17,12 @@ def periodic_router(services: Services) -> APIRouter:
 
     @router.get("/periodictask/run", summary="Run a periodic task now")
     @router.post("/periodictask/run", summary="Run a periodic task now")
-    def run(name: Annotated[str, Query(alias="taskname")]) -> dict[str, Any]:
-        services.periodic.run(name)
+    def run(
+        name: Annotated[str, Query(alias="taskname")],
+        table: Annotated[str | None, Query(alias="tableName")] = None,
+        table_type: Annotated[str | None, Query(alias="type", description="OFFLINE or REALTIME")] = None,
+    ) -> dict[str, Any]:
+        services.periodic.run(name, None if table is None else services.tables.resolve_one(table, table_type))
         return {"taskId": f"api-{services.context.ids.new()}", "isSuccessful": True}
 
     return router

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Request
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.controller.api.multipart import stream_single
-from gamay.controller.api.services import Services, body_docs, json_body, status, written
+from gamay.controller.api.services import Services, body_docs, json_body, listed_for, named_in_database, status, written
 from gamay.model.default_null import COLUMN_TYPES, METRIC_TYPES, default_null_value
 from gamay.model.parse import load_json
 from gamay.model.types import FieldRole
@@ -31,12 +31,15 @@ def schema_router(services: Services) -> APIRouter:
     schemas = services.schemas
 
     @router.get("/schemas", summary="List the names of all schemas")
-    def list_schemas() -> list[str]:
-        return schemas.names()
+    def list_schemas(request: Request) -> list[str]:
+        return listed_for(request, schemas.names())
 
     @router.get("/schemas/info", summary="Count the columns of all schemas by role")
-    def schemas_info() -> dict[str, Any]:
-        return {"schemasInfo": [_info(services, name) for name in schemas.names()], "uncachedSchemas": []}
+    def schemas_info(request: Request) -> dict[str, Any]:
+        return {
+            "schemasInfo": [_info(services, name) for name in listed_for(request, schemas.names())],
+            "uncachedSchemas": [],
+        }
 
     @router.get("/schemas/fieldSpec", summary="List the types that a column can have, with their default nulls by role")
     def field_spec() -> dict[str, Any]:
@@ -89,7 +92,7 @@ async def _schema_body(request: Request, services: Services) -> dict[str, Any]:
         document = load_json((await stream_single(request, scratch)).path.read_bytes(), "schema")
     if not isinstance(document, dict):
         raise InvalidConfigError("the schema must be a JSON object")
-    return document
+    return named_in_database(document, request.headers.get("database", ""))
 
 
 def _reload_users(services: Services, name: str) -> None:

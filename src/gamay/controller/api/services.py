@@ -1,12 +1,14 @@
 """What the handlers call, and how they read requests and write answers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fastapi import Request
 
 from gamay.base.errors import InvalidConfigError
+from gamay.cluster.access import ANYONE, Principal
+from gamay.cluster.guarded import PRINCIPAL
 from gamay.controller.context import ControllerContext
 from gamay.controller.instances import InstanceManager
 from gamay.controller.lineage import ReplaceManager
@@ -23,6 +25,11 @@ from gamay.controller.tenant_rebalance import TenantRebalanceManager
 from gamay.controller.uploads import UploadManager
 from gamay.controller.writer import TableWriter
 from gamay.model.parse import Parsed, load_json
+from gamay.model.table_name import database_of, in_database
+
+# keys that name a table or a schema, and keys of documents that have such keys
+_NAMING = ("tableName", "schemaName")
+_PARTS = ("schema", "offline", "realtime")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +56,11 @@ class Services:
 
 
 async def json_body(request: Request) -> dict[str, Any]:
-    """Return the JSON object in a request's body, whatever its content type says. Raises InvalidConfigError."""
-    return _object(await request.body())
+    """Return the JSON object in a request's body, whatever its content type says. Raises InvalidConfigError.
+
+    Names of tables and schemas in it are completed by the database that the request's header names.
+    """
+    return named_in_database(_object(await request.body()), request.headers.get("database", ""))
 
 
 async def optional_json_body(request: Request) -> dict[str, Any]:
@@ -65,6 +75,27 @@ async def names_body(request: Request) -> list[str]:
     if not isinstance(document, list) or not all(isinstance(name, str) for name in document):
         raise InvalidConfigError('the request body must be a JSON list of names, like ["a", "b"]')
     return document
+
+
+def principal_of(request: Request) -> Principal:
+    """Return who sent a request."""
+    found: Principal = request.scope.get(PRINCIPAL, ANYONE)
+    return found
+
+
+def named_in_database(document: dict[str, Any], database: str) -> dict[str, Any]:
+    """Return a schema, a table config or a document with them, with full names. Raises InvalidConfigError."""
+    if not database:
+        return document
+    named = {key: in_database(document[key], database) for key in _NAMING if isinstance(document.get(key), str)}
+    parts = {part: document[part] for part in _PARTS if isinstance(document.get(part), dict)}
+    return document | named | {part: named_in_database(inner, database) for part, inner in parts.items()}
+
+
+def listed_for(request: Request, names: Iterable[str]) -> list[str]:
+    """Return those tables or schemas that a request is to see: of the database in its header, all without one."""
+    database = request.headers.get("database", "")
+    return [name for name in names if not database or database_of(name) == database]
 
 
 def status(text: str) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Query, Request
 
 from gamay.base.errors import GamayError, InvalidConfigError
-from gamay.controller.api.services import Services, body_docs, json_body, status, with_warnings, written
+from gamay.controller.api.services import Services, body_docs, json_body, listed_for, status, with_warnings, written
 from gamay.controller.table_documents import TableDocument
 from gamay.controller.tables import notices
 from gamay.model.table_name import TableType, raw_table_name, table_type_of
@@ -37,11 +37,12 @@ def table_router(services: Services) -> APIRouter:
 
     @router.get("/tables", summary="List tables: raw names, or typed ones when a type is asked for")
     def list_tables(
+        request: Request,
         table_type: TypeParam = None,
         sort_type: Annotated[str, Query(alias="sortType")] = "",
         sort_asc: Annotated[bool, Query(alias="sortAsc")] = True,
     ) -> dict[str, Any]:
-        return {"tables": _list_tables(services, table_type, sort_type, sort_asc)}
+        return {"tables": listed_for(request, _list_tables(services, table_type, sort_type, sort_asc))}
 
     @router.post("/tables", summary="Create a table", openapi_extra=body_docs("A table config", _EXAMPLE))
     def add_table(body: Body, skip: Skip = "") -> dict[str, Any]:
@@ -95,8 +96,8 @@ def table_documents_router(services: Services) -> APIRouter:
     documents = services.documents
 
     @router.get("/tableConfigs", summary="List the raw names of all tables")
-    def list_documents() -> list[str]:
-        return sorted({raw_table_name(table) for table in services.tables.names()})
+    def list_documents(request: Request) -> list[str]:
+        return listed_for(request, sorted({raw_table_name(table) for table in services.tables.names()}))
 
     @router.post("/tableConfigs", summary="Add a schema and its tables", openapi_extra=body_docs("Schema and table configs"))
     def add_document(body: Body, skip: Skip = "") -> dict[str, Any]:

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from gamay.base.errors import InvalidConfigError, NotFoundError
+from gamay.base.errors import NotFoundError
 from gamay.cluster.records import Assignment, Role
 from gamay.cluster.views import segment_status
+from gamay.controller.api.not_offered import NotOfferedError
 from gamay.controller.api.services import Services
 from gamay.controller.hybrid_boundary import fix_boundary, release_boundary
 from gamay.controller.sizes import UNKNOWN, table_size, told_sizes
@@ -124,7 +125,7 @@ def _content_routes(router: APIRouter, services: Services) -> None:
     def metadata(table: str, columns: Columns, table_type: TypeParam = None) -> dict[str, Any]:
         typed = tables.resolve(table, table_type)[0]
         if typed.endswith("_REALTIME"):
-            raise InvalidConfigError(f"The metadata of a table is told for OFFLINE tables only, not for {typed}")
+            raise NotOfferedError(f"The metadata of a table is told for OFFLINE tables only, not for {typed}")
         return _aggregate(services, typed, columns)
 
 

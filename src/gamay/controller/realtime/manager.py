@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from gamay.base.errors import GamayError
+from gamay.base.errors import GamayError, InvalidConfigError
 from gamay.cluster.completion import Call, CompletionRequest, CompletionResponse, Status
 from gamay.cluster.llc_name import LlcName
 from gamay.cluster.records import SegmentRecord
@@ -104,7 +104,10 @@ class RealtimeManager:
         self.completion.forget_stale()
 
     def validate(self, table: str, guard_ms: int | None = None) -> None:
-        """Repair one typed table. Raises NotFoundError, and what the metadata store raises."""
+        """Repair one typed table that consumes a stream. Raises NotFoundError, InvalidConfigError for one that does not, and
+        what the metadata store raises."""
+        if table_type_of(table) is not TableType.REALTIME:
+            raise InvalidConfigError(f"Table {table} consumes no stream, there is nothing to repair")
         self._validator.validate(table, guard_ms=guard_ms)
         self._copies.repair(table, self._context.completion_time_max_ms())
         self._lead_consumption.enforce(table)

@@ -1,0 +1,286 @@
+"""Users in the metadata store: `/users` of a controller manages them, and every role looks its own ones up.
+
+A user is known by name and component (`bob_BROKER`), so that one name may have other rights at brokers than at controllers.
+Passwords are stored as scrypt hashes (RFC 7914). What was verified once is remembered until the user changes, because the
+hash is made to be slow.
+"""
+
+import base64
+import hashlib
+import hmac
+import logging
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError, nearest
+from gamay.cluster import paths
+from gamay.cluster.access import AccessControl, Permission, Principal, StoredUsers, unauthorized
+from gamay.cluster.records import Role
+from gamay.cluster.registry import Registry
+from gamay.cluster.store import MetadataStore, update
+from gamay.cluster.znrecord import ZNRecord, decode, encode
+from gamay.model.table_name import raw_table_name
+
+_log = logging.getLogger(__name__)
+
+COMPONENTS = ("CONTROLLER", "BROKER", "SERVER", "MINION", "PROXY")
+ADMIN, USER = "ADMIN", "USER"
+HIDDEN = "*****"
+_KEYS = ("username", "password", "component", "role", "tables", "excludeTables", "permissions")
+# 8 MiB and about 20 ms each
+_COST, _BLOCK, _PARALLEL = 1 << 13, 8, 1
+_SCHEME = "scrypt"
+_REMEMBERED_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """password: hashed. tables, permissions: None is all. excluded: tables that may not be used, whatever `tables` says."""
+
+    name: str
+    component: str
+    password: str = field(repr=False)
+    role: str = USER
+    tables: frozenset[str] | None = None
+    excluded: frozenset[str] = frozenset()
+    permissions: frozenset[Permission] | None = None
+
+    @property
+    def key(self) -> str:
+        """How users are told apart: `<name>_<component>`."""
+        return f"{self.name}_{self.component}"
+
+    @property
+    def principal(self) -> Principal:
+        """What the user may do."""
+        return Principal(self.name, "", self.tables, self.excluded, self.permissions, self.role == ADMIN)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any], hashed: str | None = None) -> "User":
+        """Read what users write; the password is hashed, unless a hash is given. Raises InvalidConfigError."""
+        if unknown := [key for key in document if key not in _KEYS]:
+            raise InvalidConfigError(f"user: unknown key '{unknown[0]}'.{nearest(unknown[0], _KEYS)}")
+        name, password = document.get("username"), document.get("password")
+        if not isinstance(name, str) or not name or set(name) & set(":/") or not name.isprintable():
+            raise InvalidConfigError(f"user: 'username' must be a name without ':' and '/', not {name!r}")
+        if hashed is None and (not isinstance(password, str) or not password):
+            raise InvalidConfigError("user: the key 'password' is missing")
+        permissions = _texts(document, "permissions") or []
+        names = [_one_of("permissions", text, tuple(Permission.__members__)) for text in permissions]
+        tables = _texts(document, "tables")
+        return cls(
+            name,
+            component_of(document.get("component")),
+            hashed if hashed is not None else hashed_password(str(password)),
+            _one_of("role", document.get("role", USER), (ADMIN, USER)),
+            None if not tables or tables == ["*"] else frozenset(map(raw_table_name, tables)),
+            frozenset(raw_table_name(table) for table in _texts(document, "excludeTables") or [] if table != "*"),
+            frozenset(Permission[text] for text in names) or None,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what administrators see: without the password."""
+        return {
+            "username": self.name,
+            "password": HIDDEN,
+            "component": self.component,
+            "role": self.role,
+            "tables": None if self.tables is None else sorted(self.tables),
+            "excludeTables": sorted(self.excluded) or None,
+            "permissions": None if self.permissions is None else sorted(p.value for p in self.permissions),
+        }
+
+    @classmethod
+    def from_record(cls, record: ZNRecord) -> "User":
+        """Translate a record of the metadata store."""
+        document = {**record.simple, **{key: names for key, names in record.lists.items() if key in _KEYS}}
+        return cls.from_json({key: document[key] for key in document if key in _KEYS}, record.simple["password"])
+
+    def to_record(self) -> ZNRecord:
+        simple = {"username": self.name, "password": self.password, "component": self.component, "role": self.role}
+        shown = self.to_json()
+        lists = {key: shown[key] for key in ("tables", "excludeTables", "permissions") if shown[key] is not None}
+        return ZNRecord(self.key, simple, lists=lists)
+
+
+class Users:
+    """The users of the cluster."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+
+    def all(self) -> dict[str, User]:
+        """Return all users, by key."""
+        names = self._store.children(paths.USERS)
+        nodes = self._store.get_many([paths.user(name) for name in names])
+        found = [User.from_record(decode(node.value)) for node in nodes if node is not None and node.value]
+        return {user.key: user for user in found}
+
+    def get(self, name: str, component: str) -> User:
+        """Return a user. Raises NotFoundError."""
+        users = self.all()
+        key = f"{name}_{component_of(component)}"
+        if key not in users:
+            raise NotFoundError(f"User {key} does not exist.{nearest(key, users)}")
+        return users[key]
+
+    def add(self, user: User) -> None:
+        """Add a user. Raises ConflictError when there is one of the name and component."""
+        try:
+            self._store.create(paths.user(user.key), encode(user.to_record()))
+        except ConflictError as error:
+            raise ConflictError(f"User {user.key} already exists. If this is unexpected, use PUT to change it.") from error
+
+    def replace(self, user: User) -> None:
+        """Change a user. Raises NotFoundError, ConflictError when no administrator of controllers would be left."""
+        if user.role != ADMIN:
+            self._keep_an_administrator(self.get(user.name, user.component))
+        value = encode(user.to_record())
+        update(self._store, paths.user(user.key), lambda _: value)
+
+    def delete(self, name: str, component: str) -> User:
+        """Delete a user, and return it. Raises NotFoundError, ConflictError as `replace`."""
+        user = self.get(name, component)
+        self._keep_an_administrator(user)
+        self._store.delete(paths.user(user.key))
+        return user
+
+    def _keep_an_administrator(self, user: User) -> None:
+        others = [u for u in self.all().values() if u.component == "CONTROLLER" and u.role == ADMIN and u.key != user.key]
+        if user.component == "CONTROLLER" and user.role == ADMIN and not others:
+            raise ConflictError(f"User {user.key} is the last administrator of controllers: make another one first")
+
+
+class StoredAccess:
+    """Lets the users of a component in; implements `gamay.cluster.access.AccessControl`.
+
+    Where the component has no users at all, its first administrator is made.
+    """
+
+    is_open = False
+
+    def __init__(self, registry: Registry, component: str, first: StoredUsers) -> None:
+        self._users = Users(registry.store)
+        self._component = component
+        self._known: dict[str, User] | None = None
+        self._remembered: dict[bytes, User] = {}
+        self._lock = threading.Lock()
+        registry.store.watch(paths.USERS, self._forget)
+        if not self._read():
+            _log.warning("%s: no users yet, made the administrator '%s': change the password", component, first.name)
+            document = {"username": first.name, "password": first.password, "component": component, "role": ADMIN}
+            try:
+                self._users.add(User.from_json(document))
+            except ConflictError:
+                _log.info("%s: another process made the administrator", component)
+
+    def is_known(self, authorization: str | None) -> bool:
+        """Whether `principal` answers at once; else it asks the store or computes a slow hash."""
+        return self._known is not None and (authorization is None or self._key(authorization) in self._remembered)
+
+    def principal(self, authorization: str | None) -> Principal:
+        """Return who sent a request with this `Authorization` header. Raises UnauthorizedError."""
+        if authorization is None:
+            raise unauthorized(authorization)
+        key = self._key(authorization)
+        found = self._remembered.get(key)
+        if found is None:
+            users = self._read()
+            name, password = _credentials(authorization)
+            found = users.get(name)
+            # who is not there takes as long as who is
+            if not _matches(password, _NOBODY if found is None else found.password) or found is None:
+                raise unauthorized(authorization)
+            with self._lock:
+                if len(self._remembered) >= _REMEMBERED_MAX:
+                    self._remembered.clear()
+                if self._known is users:
+                    self._remembered[key] = found
+        return found.principal
+
+    def _read(self) -> dict[str, User]:
+        known = self._known
+        if known is None:
+            with self._lock:
+                known = {u.name: u for u in self._users.all().values() if u.component == self._component}
+                self._known = known
+        return known
+
+    def _forget(self, _: str) -> None:
+        with self._lock:
+            self._known = None
+            self._remembered.clear()
+
+    @staticmethod
+    def _key(authorization: str) -> bytes:
+        return hashlib.sha256(authorization.strip().encode("utf-8", "surrogateescape")).digest()
+
+
+def resolve_access(access: AccessControl | StoredUsers, role: Role, registry: Registry) -> AccessControl:
+    """Return who may use a role, now that the metadata store can be asked."""
+    return StoredAccess(registry, role.name, access) if isinstance(access, StoredUsers) else access
+
+
+def component_of(text: Any) -> str:
+    """Return the name of a component, in any case. Raises InvalidConfigError."""
+    return _one_of("component", text, COMPONENTS)
+
+
+def changed_user(before: User, document: Mapping[str, Any], *, password_changed: bool) -> User:
+    """Return a user as it is to be; its name and component stay. Raises InvalidConfigError."""
+    merged = {"username": before.name, "component": before.component, **document}
+    after = User.from_json(merged, None if password_changed else before.password)
+    if after.key != before.key:
+        raise InvalidConfigError(f"user: the body is about {after.key}, the path about {before.key}")
+    return after
+
+
+def hashed_password(password: str, salt: bytes | None = None) -> str:
+    """Return what is stored of a password: `scrypt$n$r$p$salt$hash`, the last two in base64."""
+    chosen = os.urandom(16) if salt is None else salt
+    made = hashlib.scrypt(password.encode(), salt=chosen, n=_COST, r=_BLOCK, p=_PARALLEL)
+    return f"{_SCHEME}${_COST}${_BLOCK}${_PARALLEL}${_base64(chosen)}${_base64(made)}"
+
+
+def _matches(password: str, hashed: str) -> bool:
+    scheme, *numbers = hashed.split("$")
+    if scheme != _SCHEME or len(numbers) != 5:
+        return False  # another program's hash: the password has to be set anew
+    salt, wanted = base64.b64decode(numbers[3]), base64.b64decode(numbers[4])
+    cost, block, parallel = map(int, numbers[:3])
+    made = hashlib.scrypt(password.encode("utf-8", "surrogateescape"), salt=salt, n=cost, r=block, p=parallel)
+    return hmac.compare_digest(made, wanted)
+
+
+def _credentials(authorization: str) -> tuple[str, str]:
+    """Return name and password, empty where the header is none of basic authentication."""
+    scheme, _, token = authorization.strip().partition(" ")
+    try:
+        text = base64.b64decode(token, validate=True).decode() if scheme.lower() == "basic" else ""
+    except ValueError:
+        text = ""
+    name, _, password = text.partition(":")
+    return name, password
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+_NOBODY = f"{_SCHEME}${_COST}${_BLOCK}${_PARALLEL}${_base64(bytes(16))}${_base64(bytes(64))}"
+
+
+def _texts(document: Mapping[str, Any], key: str) -> list[str] | None:
+    value = document.get(key)
+    if value is not None and not (isinstance(value, list) and all(isinstance(text, str) for text in value)):
+        raise InvalidConfigError(f"user: '{key}' must be a list of texts")
+    return value
+
+
+def _one_of(key: str, text: Any, known: tuple[str, ...]) -> str:
+    if not isinstance(text, str) or text.upper() not in known:
+        raise InvalidConfigError(f"user: '{key}' is {text!r}, it must be one of {', '.join(known)}")
+    return text.upper()

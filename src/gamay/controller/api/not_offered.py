@@ -1,0 +1,78 @@
+"""REST: what Pinot has and Gamay has not: lists of it are empty, and the rest is refused with the reason.
+
+Clients and consoles that look for it learn at once that there is none, instead of being told that the path is unknown.
+"""
+
+from collections.abc import Callable
+
+from fastapi import APIRouter
+
+from gamay.base.errors import GamayError
+
+_TIME_SERIES = "there is no time-series engine: ask by SQL, with GROUP BY over DATETRUNC and GAPFILL"
+_LOGICAL = "there are no logical tables: a hybrid table joins its OFFLINE and its REALTIME half, more tables do not join"
+_VIEWS = "there are no materialized views: let a job write the table that you want to query"
+_WORKLOADS = "there are no query workloads: quotas of tables, databases and applications limit who asks how much"
+_MULTI_STAGE = "there is no multi-stage engine: each query is of one table"
+_GROOVY = "there is no Groovy, so there is nothing to analyse"
+_DDL = "tables are not changed by SQL: use POST /schemas and POST /tables, or POST /tableConfigs for both"
+_COPY = "tables are not copied between clusters: push the segments to the other one by their metadata"
+
+# what consoles list
+EMPTY_LISTS = ("/timeseries/languages", "/logicalTables", "/materializedViews")
+REFUSED = (
+    ("POST", "/query/timeseries", _TIME_SERIES),
+    ("GET", "/timeseries/api/v1/query_range", _TIME_SERIES),
+    ("POST", "/logicalTables", _LOGICAL),
+    ("GET", "/logicalTables/{name}", _LOGICAL),
+    ("PUT", "/logicalTables/{name}", _LOGICAL),
+    ("DELETE", "/logicalTables/{name}", _LOGICAL),
+    ("GET", "/materializedViews/{name}", _VIEWS),
+    ("DELETE", "/materializedViews/{name}", _VIEWS),
+    ("GET", "/queryWorkloadConfigs", _WORKLOADS),
+    ("POST", "/queryWorkloadConfigs", _WORKLOADS),
+    ("GET", "/queryWorkloadConfigs/{name}", _WORKLOADS),
+    ("DELETE", "/queryWorkloadConfigs/{name}", _WORKLOADS),
+    ("POST", "/validateMultiStageQuery", _MULTI_STAGE),
+    ("GET", "/cluster/configs/groovy/staticAnalyzerConfig", _GROOVY),
+    ("POST", "/cluster/configs/groovy/staticAnalyzerConfig", _GROOVY),
+    ("GET", "/cluster/configs/groovy/staticAnalyzerConfig/default", _GROOVY),
+    (
+        "POST",
+        "/sql/ddl",
+        _DDL,
+    ),
+    ("PUT", "/tables/recommender", "no config is recommended: docs/guide/tables.md says which index helps which query"),
+    (
+        "POST",
+        "/tables/{table}/copy",
+        _COPY,
+    ),
+)
+
+
+class NotOfferedError(GamayError):
+    """A request for something that Gamay does not have."""
+
+    http_status = 501
+
+
+def not_offered_router() -> APIRouter:
+    """Return the routes; they come before those that could take their paths for names."""
+    router = APIRouter(tags=["NotOffered"])
+    for path in EMPTY_LISTS:
+        router.add_api_route(path, _nothing, methods=["GET"], summary="An empty list: there are none")
+    for method, path, reason in REFUSED:
+        router.add_api_route(path, _refusal(reason), methods=[method], summary=f"Refused: {reason}")
+    return router
+
+
+def _nothing() -> list[str]:
+    return []
+
+
+def _refusal(reason: str) -> Callable[[], None]:
+    def refuse() -> None:
+        raise NotOfferedError(f"This is not offered: {reason}")
+
+    return refuse

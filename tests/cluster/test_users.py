@@ -1,0 +1,158 @@
+"""Users in the metadata store: what is stored, who is let in, and that changes hold at once."""
+
+import base64
+import hashlib
+import time
+from typing import Any
+
+import pytest
+
+from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError
+from gamay.cluster import paths
+from gamay.cluster.access import (
+    ForbiddenError,
+    Permission,
+    StoredUsers,
+    UnauthorizedError,
+    access_control,
+    basic_token,
+    check_access,
+)
+from gamay.cluster.records import Role
+from gamay.cluster.registry import Registry
+from gamay.cluster.store import MetadataStore
+from gamay.cluster.users import StoredAccess, User, Users, changed_user, hashed_password
+from gamay.cluster.znrecord import decode
+
+BOB = {"username": "bob", "password": "secret", "component": "broker", "tables": ["trips_OFFLINE"], "permissions": ["read"]}
+
+
+@pytest.fixture
+def registry(store: MetadataStore) -> Registry:
+    return Registry(store)
+
+
+def eventually(what: Any) -> None:
+    until = time.monotonic() + 10
+    while not what():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_a_user_is_stored_with_a_hash_and_comes_back(registry: Registry) -> None:
+    users = Users(registry.store)
+    bob = User.from_json(BOB)
+    users.add(bob)
+    assert users.all() == {"bob_BROKER": bob}
+    assert bob.to_json() == {
+        "username": "bob", "password": "*****", "component": "BROKER", "role": "USER", "tables": ["trips"],
+        "excludeTables": None, "permissions": ["READ"],
+    }  # fmt: skip
+    node = registry.store.get(paths.user("bob_BROKER"))
+    assert node is not None
+    assert b"secret" not in node.value
+    stored = decode(node.value).simple["password"].split("$")
+    assert stored[:4] == ["scrypt", "8192", "8", "1"]
+    with pytest.raises(ConflictError, match="User bob_BROKER already exists"):
+        users.add(bob)
+    users.add(User.from_json({**BOB, "component": "SERVER"}))  # the same name elsewhere is another user
+    with pytest.raises(NotFoundError, match="User bob_MINION does not exist"):
+        users.get("bob", "MINION")
+
+
+def test_hashes_are_those_of_scrypt() -> None:
+    salt = b"0123456789abcdef"
+    made = hashed_password("pässword", salt)
+    assert made.endswith("$" + base64.b64encode(
+        hashlib.scrypt("pässword".encode(), salt=salt, n=8192, r=8, p=1)
+    ).decode())  # fmt: skip
+    assert hashed_password("x") != hashed_password("x")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"username": ""}, "'username' must be a name"),
+        ({"username": "a:b"}, "'username' must be a name"),
+        ({"username": "a/b"}, "'username' must be a name"),
+        ({"password": ""}, "'password' is missing"),
+        ({"component": "BROKE"}, "must be one of CONTROLLER"),
+        ({"role": "root"}, "must be one of ADMIN, USER"),
+        ({"permissions": ["WRITE"]}, "must be one of READ"),
+        ({"tables": "trips"}, "'tables' must be a list"),
+        ({"tabels": []}, "unknown key 'tabels'. Did you mean 'tables'"),
+    ],
+)
+def test_what_cannot_be_a_user_is_refused(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidConfigError, match=said):
+        User.from_json({**BOB, **change})
+
+
+def test_only_known_users_with_their_rights_pass(registry: Registry) -> None:
+    access = StoredAccess(registry, "BROKER", StoredUsers("root", "toor"))
+    users = Users(registry.store)
+    assert list(users.all()) == ["root_BROKER"]
+    users.add(User.from_json(BOB))
+    users.add(User.from_json({**BOB, "component": "CONTROLLER", "password": "other"}))
+    token = basic_token("bob", "secret")
+    eventually(lambda: not access.is_known(token))
+    found = check_access(access, token, "GET", "trips")
+    assert (found.name, found.permissions, found.is_admin) == ("bob", frozenset({Permission.READ}), False)
+    eventually(lambda: access.principal(token) and access.is_known(token))
+    assert check_access(access, token, "GET", "trips_REALTIME").name == "bob"
+    for method, table in (("GET", "pay"), ("DELETE", "trips")):
+        with pytest.raises(ForbiddenError):
+            check_access(access, token, method, table)
+    for given in (None, basic_token("bob", "other"), basic_token("bo", "secret"), "Bearer x", "Basic §", "Basic "):
+        with pytest.raises(UnauthorizedError):
+            access.principal(given)
+    assert check_access(access, basic_token("root", "toor"), "DELETE", "pay").is_admin
+
+
+def test_changes_hold_at_once(registry: Registry) -> None:
+    access = StoredAccess(registry, "BROKER", StoredUsers("root", "toor"))
+    users = Users(registry.store)
+    users.add(User.from_json(BOB))
+    old, new = basic_token("bob", "secret"), basic_token("bob", "new")
+
+    def enters(token: str) -> bool:
+        try:
+            access.principal(token)
+        except UnauthorizedError:
+            return False
+        return True
+
+    eventually(lambda: enters(old))
+    changed = changed_user(users.get("bob", "BROKER"), {"password": "new", "tables": None}, password_changed=True)
+    users.replace(changed)
+    eventually(lambda: enters(new) and not enters(old))
+    assert access.principal(new).tables is None
+    kept = changed_user(users.get("bob", "BROKER"), {"password": "newer", "role": "ADMIN"}, password_changed=False)
+    users.replace(kept)
+    eventually(lambda: enters(new) and access.principal(new).is_admin)
+    users.delete("bob", "BROKER")
+    eventually(lambda: not enters(new))
+
+
+def test_the_last_administrator_of_controllers_stays(registry: Registry) -> None:
+    StoredAccess(registry, "CONTROLLER", StoredUsers("root", "toor"))
+    users = Users(registry.store)
+    with pytest.raises(ConflictError, match="root_CONTROLLER is the last administrator"):
+        users.delete("root", "CONTROLLER")
+    with pytest.raises(ConflictError, match="last administrator"):
+        users.replace(changed_user(users.get("root", "CONTROLLER"), {"role": "USER"}, password_changed=False))
+    users.add(User.from_json({**BOB, "component": "CONTROLLER", "role": "ADMIN"}))
+    users.delete("root", "CONTROLLER")
+    # who deletes the first administrator does not get it back at the next start
+    StoredAccess(registry, "CONTROLLER", StoredUsers("root", "toor"))
+    assert list(users.all()) == ["bob_CONTROLLER"]
+
+
+def test_the_file_says_where_users_are() -> None:
+    prefix = "controller.admin.access.control"
+    given = {f"{prefix}.factory.class": "org.apache.pinot.controller.api.access.ZkBasicAuthAccessControlFactory"}
+    assert access_control(Role.CONTROLLER, given) == StoredUsers("admin", "admin")
+    first = {"access.control.init.username": "root", "access.control.init.password": "toor"}
+    assert access_control(Role.CONTROLLER, {**given, **first}) == StoredUsers("root", "toor")
+    with pytest.raises(InvalidConfigError, match="principals means nothing with ZkBasicAuth"):
+        access_control(Role.CONTROLLER, {**given, f"{prefix}.principals": "a"})
