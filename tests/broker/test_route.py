@@ -100,6 +100,31 @@ def test_segments_that_nobody_has(records: Records) -> None:
     records.route(lambda route: route.unavailable == ())
 
 
+def test_what_was_there_is_missed_however_new_it_is(records: Records) -> None:
+    """New segments that nobody has are left out, for nobody has seen them; those that were answered for are not."""
+    ideal = {"s0": both(), "s1": both()}
+    records.put(ideal, {"s0": both()}, pushed_ms=NOW_MS)
+    route = records.route(lambda route: route.segments == ("s0",))
+    assert route.unavailable == (("s1", NOW_MS + NEW_SEGMENT_MS),)
+    # it is pushed once more, and the servers die before the broker has looked at it again
+    records.routing.stop()
+    records.registry.update_segment("t_OFFLINE", "s0", lambda r: r and r.with_changes(crc=2, refresh_time_ms=NOW_MS))
+    records.registry.put_external_view(Assignment("t_OFFLINE", {}))
+    for changed in ({"s0"}, None):  # None: the connection to the store was lost
+        records.routing._rebuild("t_OFFLINE", changed)
+        assert records.routing.find("t")[0].unavailable == (("s0", 0), ("s1", NOW_MS + NEW_SEGMENT_MS))
+
+
+def test_a_broker_that_starts_misses_new_segments_of_dead_servers(records: Records) -> None:
+    """Others may have answered for them before it came."""
+    records.put({"s0": both(), "s1": {B: ONLINE, C: ONLINE}}, {}, pushed_ms=NOW_MS)
+    records.sessions[A].close()
+    records.routing.stop()
+    records.routing = RoutingTables(records.registry, records.clock)
+    records.routing.start()
+    assert records.routing.find("t")[0].unavailable == (("s0", 0), ("s1", NOW_MS + NEW_SEGMENT_MS))
+
+
 def test_online_before_consuming_and_one_consuming_segment_each(records: Records) -> None:
     first, second, third = (f"t__0__{i}__20240101T0000Z" for i in range(3))
     other = "t__1__0__20240101T0000Z"

@@ -289,6 +289,20 @@ def test_replaced_segments_switch_at_once(trips: Any, make_segment: Callable[...
     assert trips.controller.post("/segments/trips/endReplaceSegments", params=unknown).status_code == 500
 
 
+def test_a_replacement_that_was_begun_twice_becomes_visible(trips: Any, make_segment: Callable[..., Path]) -> None:
+    """Who was not told that the first beginning succeeded begins again, with the same names."""
+    trips.push(make_segment("old_0", [1]))
+    params = {"type": "OFFLINE", "forceCleanup": "true"}
+    body = {"segmentsFrom": ["old_0"], "segmentsTo": ["new_0"]}
+    trips.controller.post("/segments/trips/startReplaceSegments", params=params, json=body)
+    entry = trips.controller.post("/segments/trips/startReplaceSegments", params=params, json=body).json()
+    assert trips.push(make_segment("new_0", [10, 20]), wait=False).status_code == 200
+    end = {"type": "OFFLINE", "segmentLineageEntryId": entry["segmentLineageEntryId"]}
+    assert trips.controller.post("/segments/trips/endReplaceSegments", params=end).status_code == 200
+    trips.cluster.core.wait_until_visible("trips_OFFLINE", ["new_0"], 10)
+    assert trips.rows(COUNT) == [[2, 30.0]]
+
+
 def test_a_segment_can_be_downloaded_and_pushed_again(trips: Any, make_segment: Callable[..., Path], tmp_path: Path) -> None:
     trips.push(make_segment("trips 0 ü", [1, 2]))
     answer = trips.controller.get("/segments/trips/trips%200%20%C3%BC")

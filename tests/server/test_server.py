@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from gamay.base.clock import SYSTEM_CLOCK
+from gamay.base.errors import NotFoundError
 from gamay.base.ids import RANDOM_IDS
 from gamay.cluster import paths
 from gamay.cluster.embedded_store import EmbeddedStore
@@ -23,6 +24,8 @@ from gamay.model.table_config import TableConfig
 from gamay.segment.builder import SegmentBuilder
 from gamay.segment.metadata import read_metadata
 from gamay.segment.reader import open_segment
+from gamay.segment.spi import Segment
+from gamay.server import loader as loading
 from gamay.server.instance import ServerInstance
 from gamay.server.loader import SegmentLoader
 from gamay.server.rebuild import TableLayout, rebuild
@@ -61,9 +64,9 @@ class World:
         self.registry.create_ideal_state(Assignment.new_table("t_OFFLINE", 1))
         self.server = self.new_server()
 
-    def new_server(self) -> ServerInstance:
+    def new_server(self, locate: Callable[[str], str] = str) -> ServerInstance:
         loader = SegmentLoader(
-            self.folder / "server", lambda url: url, lambda _: TableLayout(SCHEMA, CONFIG), SYSTEM_CLOCK, RANDOM_IDS
+            self.folder / "server", locate, lambda _: TableLayout(SCHEMA, CONFIG), SYSTEM_CLOCK, RANDOM_IDS
         )
         return ServerInstance(ME, Registry(self.store.new_session()), loader, SYSTEM_CLOCK)
 
@@ -181,6 +184,39 @@ def test_a_restart_uses_what_is_on_disk_and_sweeps_the_rest(world: World) -> Non
     assert world.rows() == {"x": 5}
     assert [p.name.partition("__")[0] for p in table.iterdir()] == ["x"]
     assert not (world.folder / "server" / "gone_OFFLINE").exists()
+
+
+def test_a_restart_needs_nobody_to_fetch_from(world: World) -> None:
+    """As after a power failure, when servers are back before controllers are."""
+
+    def nobody(url: str) -> str:
+        raise NotFoundError(f"no controller is alive to fetch '{url}' from")
+
+    world.add("x", 5)
+    world.server.start()
+    world.server.stop()
+    world.store.delete(paths.live_instance(ME))
+    world.server = world.new_server(nobody)
+    world.server.start()
+    assert world.rows() == {"x": 5}
+    assert world.server.failures("t_OFFLINE") == {}
+
+
+def test_a_copy_that_cannot_be_opened_now_is_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def starved(*_: object, **__: object) -> Segment:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    path = world.add("x", 5)
+    world.server.start()
+    world.server.stop()
+    path.unlink()
+    world.store.delete(paths.live_instance(ME))
+    world.server = world.new_server()
+    with monkeypatch.context() as patched:
+        patched.setattr(loading, "open_segment", starved)
+        world.server.start()
+        assert world.reported() == {"x": "ERROR"}
+    eventually(lambda: world.rows() == {"x": 5})
 
 
 def full(*_: object) -> Path:

@@ -7,7 +7,7 @@ of them at once), and when the storm is over it serves exactly what the ideal st
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ class Loader:
 
     def remove(self, loaded: LoadedSegment) -> None: ...
 
-    def remove_strays(self, table: str, kept: set[Path]) -> None: ...
+    def remove_strays(self, table: str, kept: set[Path], failed: Container[str] = ()) -> None: ...
 
     def tables_on_disk(self) -> list[str]:
         return []

@@ -1,6 +1,6 @@
 """One table as the broker knows it at one moment, made from the cluster's records."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -80,10 +80,12 @@ class RouteBuilder:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    def build(self, table: str, known: KnownFacts, now_ms: int) -> TableRoute | None:
+    def build(self, table: str, known: KnownFacts, now_ms: int, served: Collection[str] | None = ()) -> TableRoute | None:
         """Return the route of a typed table, None when there is no such table (any more).
 
-        known: what was read of segments before; what is new is added to it. Raises GamayError for a record that is missing.
+        known: what was read of segments before; what is new is added to it. served: the segments that a server had at some
+        time, as far as this broker has seen; None when it looks at the table for the first time, after others may have seen
+        them. Raises GamayError for a record that is missing.
         """
         registry = self._registry
         config = registry.get_table_config(table)
@@ -98,7 +100,13 @@ class RouteBuilder:
         wanted = {segment: states for segment, states in ideal.states.items() if segment not in hidden}
         self._read_facts(table, wanted, known)
         selector = SelectorKind.of(parsed.routing)
-        found = self._replicas(selector, wanted, view, known, now_ms)
+        excluded = self._not_asked()
+        found = self._replicas(selector, wanted, view, known, now_ms, excluded)
+        before = found.unready if served is None else served
+        for segment in before:
+            # Whoever lost a server may have lost a segment that was there: better to say too much than to leave out rows.
+            if segment in known and (served is not None or any(server not in excluded.live for server in wanted[segment])):
+                known[segment].was_served = True
         stats = [known[segment] for segment in found.segments]
         new_until = [known[segment].new_until_ms for segment in found.optional]
         return TableRoute(
@@ -143,8 +151,8 @@ class RouteBuilder:
         view: Assignment | None,
         known: KnownFacts,
         now_ms: int,
+        excluded: "_Excluded",
     ) -> Replicas:
-        excluded = self._not_asked()
         actual = {} if view is None else view.states
         online: dict[str, Candidates] = {}
         consuming: dict[str, Candidates] = {}

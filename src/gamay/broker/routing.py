@@ -212,11 +212,13 @@ class RoutingTables:
             self._rebuild_alone(table, changed)
 
     def _rebuild_alone(self, table: str, changed: set[str] | None) -> None:
-        known = {} if changed is None else self._facts.get(table, {})
+        before = self._facts.get(table)
+        known = {} if changed is None or before is None else before
+        served = None if before is None else [name for name, facts in before.items() if facts.was_served]
         for segment in changed or ():
             known.pop(segment, None)
         with collector.paused():  # a route of 100,000 segments is a million objects, and they stay
-            route = self._builder.build(table, known, self._clock.now_ms())
+            route = self._builder.build(table, known, self._clock.now_ms(), served)
         routes = {name: other for name, other in self._snapshot.routes.items() if name != table}
         if route is None:
             self._facts.pop(table, None)

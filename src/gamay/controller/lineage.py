@@ -52,9 +52,14 @@ class ReplaceManager:
                 if other.state is LineageState.IN_PROGRESS and used:
                     if not force:
                         raise ReplaceError(f"Segments {sorted(used)} are being replaced by entry {other.id} already")
-                    lineage = lineage.with_entry(replace(other, state=LineageState.REVERTED))
+                    other = replace(other, state=LineageState.REVERTED)
+                    lineage = lineage.with_entry(other)
                 elif other.state is LineageState.COMPLETED and (gone := set(segments_from) & set(other.segments_from)):
                     raise ReplaceError(f"Segments {sorted(gone)} were replaced by entry {other.id} already")
+                if other.state is LineageState.REVERTED and set(segments_to) & set(other.segments_to):
+                    # None of them exists: they come with this entry, and would stay hidden because of the other one.
+                    rest = tuple(name for name in other.segments_to if name not in segments_to)
+                    lineage = lineage.with_entry(replace(other, segments_to=rest))
             return lineage.with_entry(entry)
 
         self.context.registry.update_lineage(table, change)

@@ -167,7 +167,8 @@ class ServerInstance:
         for table in sorted({*assigned, *self._loader.tables_on_disk()}):
             self._reconcile(table, None)
             data = self._tables.get(table)
-            self._loader.remove_strays(table, {s.folder for s in data.snapshot().values()} if data else set())
+            used = {s.folder for s in data.snapshot().values()} if data else set()
+            self._loader.remove_strays(table, used, self.failures(table))
             if self._transitions is not None:
                 self._transitions.apply(table)
         self._announce()

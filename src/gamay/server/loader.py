@@ -2,7 +2,7 @@
 
 import logging
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,15 +66,15 @@ class SegmentLoader:
             return loaded
 
     def _load_as_pushed(self, table: str, record: SegmentRecord, force_download: bool, lazy: bool) -> LoadedSegment:
-        source = self.locate(record.download_url)
-        if Path(source).is_dir():
-            return self._open(Path(source), record, owned=False, lazy=lazy)
         folder = self._folder(table, record)
-        if folder.exists() and not force_download:
+        if folder.exists() and not force_download:  # first: whom to fetch it from may be away
             try:
                 return self._open(folder, record, owned=True, lazy=lazy)
             except CorruptSegmentError as error:
                 _log.warning("the copy of segment %s of %s is damaged, it is fetched again: %s", record.name, table, error)
+        source = self.locate(record.download_url)
+        if Path(source).is_dir():
+            return self._open(Path(source), record, owned=False, lazy=lazy)
         self._download(source, folder, record)
         return self._open(folder, record, owned=True, lazy=True)  # compared in `_download`
 
@@ -94,15 +94,18 @@ class SegmentLoader:
         if loaded.owned:
             shutil.rmtree(loaded.folder, ignore_errors=True)
 
-    def remove_strays(self, table: str, kept: set[Path]) -> None:
-        """Remove folders of a table that no loaded segment uses, and what interrupted downloads left."""
+    def remove_strays(self, table: str, kept: set[Path], failed: Container[str] = ()) -> None:
+        """Remove folders of a table that no loaded segment uses, and what interrupted downloads left.
+
+        failed: segments that could not be loaded now; their copies stay, for the cause may be another.
+        """
         folder = self.root / table
         if not folder.is_dir():
             return
         for path in folder.iterdir():
-            if path not in kept:
+            if path not in kept and not any(name in failed for name in _segments_of(path)):
                 shutil.rmtree(path, ignore_errors=True)
-        if not kept:
+        if not any(folder.iterdir()):
             shutil.rmtree(folder, ignore_errors=True)
 
     def tables_on_disk(self) -> list[str]:
@@ -152,6 +155,12 @@ class SegmentLoader:
             )
         size = sum(path.stat().st_size for path in folder.iterdir())
         return LoadedSegment(segment, record.crc, folder, owned, self.clock.now_ms(), size)
+
+
+def _segments_of(folder: Path) -> tuple[str, str]:
+    """Return the segments that a copy may be of, by its name: `<segment>__<crc>` or `<segment>__<crc>__<fingerprint>`."""
+    name = folder.name.rpartition("__")[0]
+    return name, name.rpartition("__")[0]
 
 
 def _replace(folder: Path, fresh: Path) -> None:

@@ -1,0 +1,145 @@
+"""The roles of a cluster as processes on this machine: started, killed, stopped for a while, started again."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from benchmarks.cluster.zookeeper import free_port
+
+_START_S = 120
+_END_S = 60
+
+
+class WaitedInVainError(Exception):
+    """A condition did not come about in time."""
+
+
+def until(condition: Callable[[], object], timeout_s: float, what: str) -> float:
+    """Wait for a condition; return how long that took, in seconds. Raises WaitedInVainError: so long for that in vain."""
+    began_s = time.monotonic()
+    while not condition():
+        if time.monotonic() - began_s > timeout_s:
+            raise WaitedInVainError(f"{what}: not within {timeout_s:.0f} s")
+        time.sleep(0.05)
+    return time.monotonic() - began_s
+
+
+class RoleProcess:
+    """A `gamay start …` whose ports stay the same when it is started again. name: `server 2`, for people."""
+
+    def __init__(self, role: str, number: int, folder: Path, zk: str, *more: str) -> None:
+        self.role, self.name, self.port = role, f"{role} {number}", free_port()
+        self.instance = f"{role.capitalize()}_localhost_{self.port}"
+        self.log = folder / f"{role}{number}.log"
+        self.is_up = False
+        self._arguments = ["start", role, "--zk", zk, "--cluster-name", "Chaos", "--port", str(self.port), *more]
+        self._process: subprocess.Popen[bytes] | None = None
+        self.http = httpx.Client(base_url=f"http://localhost:{self.port}", timeout=30, trust_env=False)
+
+    def start(self) -> None:
+        """Start it, without waiting until it is ready."""
+        with self.log.open("ab") as log:
+            command = [sys.executable, "-m", "gamay.cli", *self._arguments]
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        self.is_up = True
+
+    def wait_ready(self) -> float:
+        """Wait until `/health` answers 200; return how long that took, in seconds. Raises WaitedInVainError."""
+        return until(self.is_ready, _START_S, f"{self.name} is ready")
+
+    def is_ready(self) -> bool:
+        """Whether `/health` answers 200. Raises WaitedInVainError when the process has ended by itself."""
+        if self._process is not None and self._process.poll() is not None:
+            raise WaitedInVainError(f"{self.name} ended by itself, with status {self._process.returncode}; see {self.log}")
+        try:
+            return self.http.get("/health").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def send(self, number: int) -> None:
+        """Send a signal: SIGSTOP and SIGCONT; what ends a process is `kill`."""
+        assert self._process is not None
+        self._process.send_signal(number)
+        self.is_up = number == signal.SIGCONT
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """End the process, and wait until it has gone."""
+        self.is_up = False
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
+            self._process.send_signal(number)
+            self._process.wait(_END_S)
+            self._process = None
+
+
+class Processes:
+    """All roles of a cluster on one ZooKeeper, in one folder."""
+
+    def __init__(self, folder: Path, zk: str, controllers: int = 2, brokers: int = 2, servers: int = 4) -> None:
+        shared = str(folder / "deepstore")
+        self.controllers = [RoleProcess("controller", i, folder, zk, "--data-dir", shared) for i in range(controllers)]
+        self.brokers = [RoleProcess("broker", i, folder, zk) for i in range(brokers)]
+        self.servers = [
+            RoleProcess(
+                "server", i, folder, zk, "--data-dir", str(folder / f"server{i}"), "--query-port", str(free_port()),
+                "--no-warm-up", *(("--deep-store", shared) if i % 2 else ()),
+            )
+            for i in range(servers)
+        ]  # fmt: skip
+
+    @property
+    def all(self) -> list[RoleProcess]:
+        """Every process; servers first, for they wait for nothing."""
+        return [*self.servers, *self.brokers, *self.controllers]
+
+    def start(self) -> None:
+        """Start all, and wait until they are ready."""
+        for process in self.all:
+            process.start()
+        for process in self.all:
+            process.wait_ready()
+
+    def stop(self) -> None:
+        """End all."""
+        for process in self.all:
+            process.kill()
+            process.http.close()
+
+    def call(self, method: str, path: str, timeout_s: float = 30, **more: Any) -> httpx.Response:
+        """Ask the controllers that run, one after the other, until one answers with success; else return the last answer.
+
+        Raises httpx.TransportError when none answers.
+        """
+        answer: httpx.Response | None = None
+        failure = httpx.TransportError("no controller runs")
+        for controller in self.controllers:
+            if not controller.is_up:
+                continue
+            try:
+                answer = controller.http.request(method, path, timeout=timeout_s, **more)
+            except httpx.TransportError as error:
+                failure = error
+            else:
+                if answer.is_success:
+                    return answer
+        if answer is None:
+            raise failure
+        return answer
+
+    def leader(self) -> RoleProcess | None:
+        """Return the controller that leads, as those that run say; None when none does, or none answers."""
+        try:
+            found = self.call("GET", "/leader/tables", timeout_s=2)
+        except httpx.TransportError:
+            return None
+        if not found.is_success:
+            return None
+        entries = found.json()["leadControllerEntryMap"]
+        name = entries["leadControllerResource_0"]["leadControllerId"] if entries else None
+        return next((controller for controller in self.controllers if controller.instance == name), None)
