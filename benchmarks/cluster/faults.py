@@ -14,7 +14,7 @@ from benchmarks.cluster.processes import Processes, RoleProcess, WaitedInVainErr
 from benchmarks.cluster.zookeeper import ZooKeeperProcess
 
 _log = logging.getLogger(__name__)
-_LIMIT_S = 60.0
+_LIMIT_S = 120.0
 
 
 @dataclass(slots=True)

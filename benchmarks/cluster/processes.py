@@ -12,8 +12,8 @@ import httpx
 
 from benchmarks.cluster.zookeeper import free_port
 
-_START_S = 120
-_END_S = 60
+_START_S = 300
+_END_S = 120
 
 
 class WaitedInVainError(Exception):

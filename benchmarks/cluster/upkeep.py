@@ -17,7 +17,7 @@ from benchmarks.cluster.processes import Processes, RoleProcess
 _log = logging.getLogger(__name__)
 _TYPED = {"type": "OFFLINE"}
 _RETRY_S = 0.5
-_PATIENCE_S = 120.0
+_PATIENCE_S = 400.0
 _TAGS = "DefaultTenant_OFFLINE,DefaultTenant_REALTIME"
 
 

@@ -1,6 +1,6 @@
 """From the cluster's records to routes."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -123,6 +123,22 @@ def test_a_broker_that_starts_misses_new_segments_of_dead_servers(records: Recor
     records.routing = RoutingTables(records.registry, records.clock)
     records.routing.start()
     assert records.routing.find("t")[0].unavailable == (("s0", 0), ("s1", NOW_MS + NEW_SEGMENT_MS))
+
+
+def test_a_broker_starts_while_records_change(records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A segment that is deleted between reading the ideal state and the records does not keep the broker from starting."""
+    records.put({"s0": both()})
+    records.routing.stop()
+    read, calls = records.registry.segment_documents, []
+
+    def documents(table: str, names: Sequence[str]) -> Mapping[str, Any]:
+        calls.append(table)
+        return {} if len(calls) == 1 else read(table, names)
+
+    monkeypatch.setattr(type(records.registry), "segment_documents", lambda _, table, names: documents(table, names))
+    records.routing = RoutingTables(records.registry, records.clock)
+    records.routing.start()
+    assert records.routing.find("t")[0].segments == ("s0",)
 
 
 def test_online_before_consuming_and_one_consuming_segment_each(records: Records) -> None:

@@ -303,6 +303,20 @@ def test_a_replacement_that_was_begun_twice_becomes_visible(trips: Any, make_seg
     assert trips.rows(COUNT) == [[2, 30.0]]
 
 
+def test_what_is_not_visible_yet_cannot_be_replaced(trips: Any, make_segment: Callable[..., Path]) -> None:
+    """Else the segments of the first replacement would become visible again, beside those of the second."""
+    trips.push(make_segment("old_0", [1]))
+    params = {"type": "OFFLINE", "forceCleanup": "true"}
+    body = {"segmentsFrom": ["old_0"], "segmentsTo": ["new_0"]}
+    trips.controller.post("/segments/trips/startReplaceSegments", params=params, json=body)
+    assert trips.push(make_segment("new_0", [10]), wait=False).status_code == 200
+    body = {"segmentsFrom": ["new_0"], "segmentsTo": ["newer_0"]}
+    answer = trips.controller.post("/segments/trips/startReplaceSegments", params=params, json=body)
+    assert answer.status_code == 500
+    assert "'new_0'" in answer.json()["error"]
+    assert trips.rows(COUNT) == [[1, 1.0]]
+
+
 def test_a_segment_can_be_downloaded_and_pushed_again(trips: Any, make_segment: Callable[..., Path], tmp_path: Path) -> None:
     trips.push(make_segment("trips 0 ü", [1, 2]))
     answer = trips.controller.get("/segments/trips/trips%200%20%C3%BC")

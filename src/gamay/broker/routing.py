@@ -14,12 +14,14 @@ from gamay.cluster import paths
 from gamay.cluster.quotas import quota_settings
 from gamay.cluster.records import Role
 from gamay.cluster.registry import Registry
+from gamay.cluster.store import StoreUnavailableError
 from gamay.model.cluster_settings import FIXED_REPLICA, NULL_HANDLING
 from gamay.model.table_name import raw_table_name, table_type_of
 from gamay.sql.row_limits import STANDARD_LIMITS, RowLimits
 
 _log = logging.getLogger(__name__)
 
+_FIRST_ATTEMPTS = 5
 _TABLE_RECORDS = (paths.IDEAL_STATES, paths.EXTERNAL_VIEWS, paths.LINEAGES, paths.TABLE_CONFIGS, paths.SCHEMAS)
 
 
@@ -89,9 +91,21 @@ class RoutingTables:
             self._cancels.append(store.watch(path, self._on_settings_change))
         self._read_settings()
         for table in self._registry.table_names():
-            self._rebuild(table, None)
+            self._build_first(table)
         self._thread = threading.Thread(target=self._run, name="broker-routing", daemon=True)
         self._thread.start()
+
+    def _build_first(self, table: str) -> None:
+        """Build the route of a table whose records may be changing: what is read one after the other may not fit together."""
+        for attempt in range(_FIRST_ATTEMPTS):
+            try:
+                self._rebuild(table, None)
+            except StoreUnavailableError:
+                raise
+            except Exception:  # noqa: BLE001 - one table's broken record must not keep the others from being asked
+                _log.exception("cannot build the route of %s, attempt %d", table, attempt + 1)
+            else:
+                return
 
     def follow_settings(self, follow: Callable[[Mapping[str, str]], None]) -> None:
         """Let a function know of the cluster's settings, now if they are known, and whenever they change."""

@@ -60,6 +60,9 @@ class ReplaceManager:
                     # None of them exists: they come with this entry, and would stay hidden because of the other one.
                     rest = tuple(name for name in other.segments_to if name not in segments_to)
                     lineage = lineage.with_entry(replace(other, segments_to=rest))
+            if unseen := sorted(lineage.hidden_segments() & set(segments_from)):
+                # What they were to replace is visible, and would be beside what is to replace them.
+                raise ReplaceError(f"Segments {unseen} from 'segmentsFrom' are not visible: end their own replacement first")
             return lineage.with_entry(entry)
 
         self.context.registry.update_lineage(table, change)

@@ -245,8 +245,10 @@ class BrokerProcess(RoleProcess):
         found = self.registry.get_instance(server)
         return None if found is None else (found.host, found.port)
 
+    def _prepare(self) -> None:
+        self._routing.start()  # before the first request, which would be told that there is no such table
+
     def _begin(self) -> None:
-        self._routing.start()
         if self.settings.warm_up:  # it answers meanwhile: most queries need no kernel of a broker
             self._warming.start()
 
