@@ -96,7 +96,7 @@ class RoutingTables:
         self._thread.start()
 
     def _build_first(self, table: str) -> None:
-        """Build the route of a table whose records may be changing: what is read one after the other may not fit together."""
+        """Build the route of a table whose records may be changing: those read one after the other may not fit together."""
         for attempt in range(_FIRST_ATTEMPTS):
             try:
                 self._rebuild(table, None)
