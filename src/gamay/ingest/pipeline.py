@@ -62,6 +62,8 @@ class Pipeline:
         self._log = ErrorLog(ingestion.continue_on_error)
         self.stats = PipelineStats()
         self._failures = Failures(self._log, self.stats, drop=drop_failed and not ingestion.continue_on_error)
+        self.origins = np.empty(0, np.int64)
+        """int64: which row of the last batch each row comes from that `apply` returned, counted from 0."""
 
     @property
     def errors(self) -> list[BadRecord]:
@@ -95,8 +97,10 @@ class Pipeline:
         columns = [self._finished(spec, rows) for spec in fields]
         target = pa.schema([(f.name, arrow_type(f.data_type, f.single_value)) for f in fields])
         conformed = pa.RecordBatch.from_arrays(columns, schema=target)
+        self.origins = rows.origin
         if self.dropped:
-            conformed = conformed.filter(pa.array(~np.isin(rows.origin, list(self.dropped))))
+            kept = ~np.isin(rows.origin, list(self.dropped))
+            conformed, self.origins = conformed.filter(pa.array(kept)), rows.origin[kept]
         self.stats.rows_read += batch.num_rows
         self.stats.rows_written += conformed.num_rows
         self._failures.end()

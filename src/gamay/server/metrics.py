@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from gamay.base.metrics import Measured
 from gamay.server.consuming.status import ConsumerStatus
 from gamay.server.instance import ServerInstance
+from gamay.server.key_metrics import measure_keys
 
 
 def measure_server(instance: ServerInstance) -> Iterator[Measured]:
@@ -22,6 +23,7 @@ def measure_server(instance: ServerInstance) -> Iterator[Measured]:
         yield Measured("pinot_server_segmentSizeBytes", size, "Bytes of loaded segments on disk", labels)
         failures = len(instance.failures(table))
         yield Measured("pinot_server_segmentsInErrorState", failures, "Segments that cannot be loaded", labels)
+        yield from measure_keys(labels, instance.upserts.of(table, None))
         consumers = instance.consumers
         for consumer in [] if consumers is None else consumers.consumers(table).values():
             yield from _measure_consumer(labels, consumer.status())

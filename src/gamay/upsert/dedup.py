@@ -41,12 +41,17 @@ class PartitionDedup:
         self._index = KeyIndex(settings.encoder.words)
         self._ordinals: dict[str, int] = {}
         self._consuming: set[str] = set()
-        self.num_dropped = 0
+        self.num_dropped = self.num_expired = 0
 
     @property
     def num_keys(self) -> int:
         """How many primary keys are held."""
         return len(self._index)
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the index."""
+        return self._index.num_bytes
 
     def has_consuming(self, but: str) -> bool:
         """Whether another segment than `but` consumes, or has consumed and not been replaced by its sealed copy."""
@@ -81,7 +86,8 @@ class PartitionDedup:
         time = self._settings.time
         if time is not None:
             with self._lock:
-                self._index.remove_expired(Rules(-1, ttl=self._settings.ttl, is_float=time.is_float))
+                removed = self._index.remove_expired(Rules(-1, ttl=self._settings.ttl, is_float=time.is_float))
+                self.num_expired += len(removed)
 
     def consume(self, name: str) -> "ConsumingDedup":
         """Begin a consuming segment, from its first row."""
@@ -103,8 +109,7 @@ class PartitionDedup:
         dropped = batch.num_rows - int(np.count_nonzero(kept))
         self.num_dropped += dropped
         rows = batch.filter(pa.array(kept)) if dropped else batch
-        none = np.empty(0, np.int64)
-        return PreparedRows(rows, first_doc, np.flatnonzero(kept), dropped, 0, 0, none, _Effect(keys, put))
+        return PreparedRows(rows, first_doc, np.flatnonzero(kept), dropped, 0, {}, _Effect(keys, put))
 
     def undo(self, effect: _Effect) -> None:
         """Forget a batch that could not be appended."""

@@ -48,11 +48,22 @@ _CHOICES = {
 }
 
 
+class RejectedRowsError(Exception):
+    """Rows of a batch that cannot be merged: reasons by row."""
+
+    def __init__(self, reasons: Mapping[int, str]) -> None:
+        super().__init__(f"{len(reasons)} rows cannot be merged")
+        self.reasons = reasons
+
+
 class RowMerger(Protocol):
     """A user's class named by `partialUpsertMergerClass`; made with (primary key columns, comparison columns, config)."""
 
     def merge(self, previous: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the values of the merged row, as Python values; columns that it leaves out keep the new row's."""
+        """Return the values of the merged row, as Python values; columns that it leaves out keep the new row's.
+
+        Whatever it raises has the new row left out and listed among the table's dead letters.
+        """
         ...
 
 
@@ -84,6 +95,7 @@ class Merger:
 
         sources: int64 [rows]: which row each row is merged with, -1 for none: a row of the batch before it, or from
         batch.num_rows on one of the `stored` rows (segment, ascending doc ids), counted through all of them.
+        Raises RejectedRowsError for rows that the user's class refuses, or gives values that their columns cannot hold.
         """
         if (sources >= 0).any():
             batch = self._by_rows(batch, sources, stored) if self._row_merger else self._by_columns(batch, sources, stored)
@@ -131,12 +143,23 @@ class Merger:
         for segment, docs in stored:
             arrays = {name: stored_array(segment, spec, docs).to_pylist() for name, spec in specs.items()}
             old += [{name: values[i] for name, values in arrays.items()} for i in range(len(docs))]
-        for i in np.flatnonzero(sources >= 0):
+        reasons: dict[int, str] = {}
+        after: set[int] = set()  # rows that follow a refused one are merged anew without it
+        for i in map(int, np.flatnonzero(sources >= 0)):
             source = int(sources[i])
+            if source in reasons or source in after:
+                after.add(i)
+                continue
             previous = rows[source] if source < len(rows) else {**rows[i], **old[source - len(rows)]}
-            merged = self._row_merger.merge(previous, dict(rows[i]))
-            rows[i].update({name: value for name, value in merged.items() if name in specs})
-        return pa.RecordBatch.from_pylist(rows, schema=batch.schema)
+            try:
+                merged = self._row_merger.merge(previous, dict(rows[i]))
+                for name in specs.keys() & merged.keys():
+                    rows[i][name] = pa.scalar(merged[name], batch.schema.field(name).type).as_py()
+            except Exception as error:  # noqa: BLE001 - it is somebody else's code, and only this row of theirs is lost
+                reasons[i] = f"{type(self._row_merger).__name__} cannot merge the row: {error!r}"
+        if not reasons:
+            return pa.RecordBatch.from_pylist(rows, schema=batch.schema)
+        raise RejectedRowsError(reasons)
 
 
 def load_class(path: str, where: str) -> Callable[..., Any]:

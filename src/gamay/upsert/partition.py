@@ -8,7 +8,7 @@ order in which they are loaded (`gamay.upsert.ranking`).
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,10 +22,10 @@ from gamay.kernels.key_table import ABSENT, DELETED_BIT, LATE, NO_DOC, REPLACED,
 from gamay.model.schema import FieldSpec
 from gamay.model.types import DataType
 from gamay.segment.spi import Segment
-from gamay.upsert.comparing import beyond, ordered
+from gamay.upsert.comparing import Comparisons, beyond, ordered
 from gamay.upsert.docs import SegmentDocs
 from gamay.upsert.key_index import BATCH_ROWS, KeyIndex, Keys, Put, Rules
-from gamay.upsert.merging import Merger
+from gamay.upsert.merging import Merger, RejectedRowsError
 from gamay.upsert.ranking import SegmentRank
 from gamay.upsert.settings import UpsertSettings
 from gamay.upsert.spi import PreparedRows
@@ -34,6 +34,7 @@ Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Install: TypeAlias = Callable[[SegmentDocs], None]
 
 _DOC = DELETED_BIT - 1
+_NOT_ONE = "the row must give exactly one of the table's comparisonColumns"
 
 
 @dataclass(slots=True)
@@ -65,7 +66,11 @@ class _Effect:
 
 @dataclass(slots=True)
 class UpsertCounters:
-    """How often something happened since the start."""
+    """How often something happened since the start, and the last times of what is done at each commit.
+
+    snapshots_missed: snapshots that could not be written; snapshots_unreadable: that were there and could not be used.
+    snapshot_segments, snapshot_keys: how many segments have a snapshot, and how many rows count in these.
+    """
 
     out_of_order: int = 0
     rejected: int = 0
@@ -73,6 +78,13 @@ class UpsertCounters:
     keys_not_replaced: int = 0
     ttl_removed: int = 0
     deleted_ttl_removed: int = 0
+    snapshots_missed: int = 0
+    snapshots_unreadable: int = 0
+    snapshot_segments: int = 0
+    snapshot_keys: int = 0
+    snapshot_ms: float = 0
+    expiry_ms: float = 0
+    preload_ms: float = 0
 
 
 class PartitionUpsert:
@@ -369,15 +381,28 @@ class PartitionUpsert:
             return rows
 
     def _prepared(self, tracked: Tracked, batch: pa.RecordBatch, first_doc: int) -> PreparedRows:
+        comparisons = self.settings.comparison.of_batch(batch)
+        rejected = dict.fromkeys(np.flatnonzero(comparisons.refused).tolist(), _NOT_ONE)
+        while True:  # without a row that cannot be merged, those after it may be merged with others
+            rows = np.arange(batch.num_rows)
+            if rejected:
+                rows = np.delete(rows, list(rejected))
+            try:
+                prepared = self._decide(tracked, batch, comparisons, rows, first_doc)
+            except RejectedRowsError as error:
+                rejected |= {int(rows[row]): reason for row, reason in error.reasons.items()}
+                continue
+            self.counters.rejected += len(rejected)
+            return replace(prepared, rejected=rejected)
+
+    def _decide(
+        self, tracked: Tracked, batch: pa.RecordBatch, comparisons: Comparisons, rows: Array, first_doc: int
+    ) -> PreparedRows:
+        """Put some rows of a batch and merge them. Raises RejectedRowsError, and then nothing was done."""
         settings = self.settings
-        comparisons = settings.comparison.of_batch(batch)
-        rows = np.arange(batch.num_rows)
-        rejected = np.flatnonzero(comparisons.refused)
-        values, chosen = comparisons.values, comparisons.chosen
-        if len(rejected):
-            rows = np.flatnonzero(~comparisons.refused)
+        if len(rows) < batch.num_rows:
             batch = batch.take(pa.array(rows))
-            values, chosen = np.ascontiguousarray(values[rows]), chosen[rows]
+        values, chosen = comparisons.values[rows], comparisons.chosen[rows]
         deletes = _deletes_in(batch, settings.delete_column)
         keys = settings.encoder.of_batch(batch)
         put = self._index.put(
@@ -392,7 +417,12 @@ class PartitionUpsert:
         if len(settings.comparison.fields) > 1:
             batch = settings.comparison.fill_in(batch, values)
         if self._merger is not None:
-            batch = self._merged(self._merger, tracked, batch, put, deletes, first_doc)
+            try:
+                batch = self._merged(self._merger, tracked, batch, put, deletes, first_doc)
+            except RejectedRowsError:
+                self._index.undo(keys, put)
+                tracked.has_undone = True
+                raise
         if settings.out_of_order_column is not None:
             index = batch.schema.get_field_index(settings.out_of_order_column)
             batch = batch.set_column(index, batch.schema.field(index), pa.array(late))
@@ -404,11 +434,8 @@ class PartitionUpsert:
         skipped = int(np.count_nonzero(put.status == SKIPPED))
         num_late = int(np.count_nonzero(late))
         self.counters.out_of_order += num_late
-        self.counters.rejected += len(rejected)
         self.counters.skipped += skipped
-        return PreparedRows(
-            batch, first_doc, rows[kept], int(np.count_nonzero(~kept)), num_late, len(rejected), rejected, effect
-        )
+        return PreparedRows(batch, first_doc, rows[kept], int(np.count_nonzero(~kept)), num_late, {}, effect)
 
     def _merged(
         self, merger: Merger, tracked: Tracked, batch: pa.RecordBatch, put: Put, deletes: Array, first_doc: int

@@ -9,7 +9,7 @@ Only one thread calls these for a partition, in the order of the stream. Between
 partition is called. Tables without upsertConfig and dedupConfig have no such object.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -43,7 +43,8 @@ class PreparedRows:
     kept: int64 [batch.num_rows], ascending: which row of the input each row is; so offsets can be told of those dropped.
     num_dropped: duplicates of a dedup table, or out-of-order rows with dropOutOfOrderRecord, or late ones that are skipped.
     num_out_of_order: rows that came with a smaller comparison value than the row that counts, dropped or not.
-    num_rejected: rows that have no comparison value, or more than one of several; `rejected` are these rows of the input.
+    rejected: the rows of the input that cannot be taken, and why: without a comparison value, with more than one of several,
+    or refused by the table's merger class.
     effect: what `publish` needs; nobody else looks into it.
     """
 
@@ -52,8 +53,7 @@ class PreparedRows:
     kept: "np.ndarray[Any, np.dtype[np.int64]]"
     num_dropped: int
     num_out_of_order: int
-    num_rejected: int
-    rejected: "np.ndarray[Any, np.dtype[np.int64]]"
+    rejected: Mapping[int, str]
     effect: Any
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gamay.base.clock import Clock
-from gamay.base.errors import InvalidConfigError
+from gamay.base.errors import GamayError, InvalidConfigError
 from gamay.segment.spi import Segment
 from gamay.upsert.comparing import ordered, restored
 from gamay.upsert.docs import SegmentDocs
@@ -34,6 +34,7 @@ class TableUpsert:
         names = [spec.name for spec in settings.comparison.fields]
         self._merger = Merger(settings.schema, config, names, transform) if settings.is_partial else None
         self._publishing = publishing
+        self._clock = clock
         self._folder = folder
         self._lock = threading.Lock()
         self._partitions: dict[int, PartitionUpsert] = {}
@@ -50,6 +51,11 @@ class TableUpsert:
     def num_keys(self) -> int:
         """How many primary keys all partitions hold."""
         return sum(partition.num_keys for partition in self._partitions.values())
+
+    @property
+    def num_bounded(self) -> int | None:
+        """How many sums of INCREMENT stayed at the bound of their type; None for tables that do not merge."""
+        return None if self._merger is None else self._merger.num_bounded
 
     def has_snapshot(self, source: SegmentSource) -> bool:
         """Whether the rows of a segment that count are known from disk, so that it is loaded first."""
@@ -80,13 +86,15 @@ class TableUpsert:
         if segment.name in partition.segments():
             docs = partition.replace_segment(segment, source.created_ms, install)
         else:
-            snapshot = None
-            if settings.snapshot:
+            snapshot, begun_s = None, self._clock.monotonic_s()
+            if self.has_snapshot(source):
                 has_deletes = settings.delete_column is not None
                 snapshot = self._folder.read(segment.name, source.crc, segment.num_docs, has_deletes)
+                partition.counters.snapshots_unreadable += snapshot is None
             docs = partition.add_segment(segment, source.created_ms, snapshot, install)
             if snapshot is not None:
                 docs.stored_version = docs.version
+                partition.counters.preload_ms += 1000 * (self._clock.monotonic_s() - begun_s)
         self._crcs[segment.name] = source.crc
         self._partition_of[segment.name] = partition.partition
         self._folder.remove(segment.name, source.crc if settings.snapshot else None)
@@ -140,18 +148,25 @@ class TableUpsert:
         partition = self._partition(partition_id)
         if self.settings.ttl > 0:
             self._store(partition)
-            partition.remove_expired()
+            self._expire(partition)
         else:
-            partition.remove_expired()
+            self._expire(partition)
             self._store(partition)
+
+    def _expire(self, partition: PartitionUpsert) -> None:
+        begun_s = self._clock.monotonic_s()
+        partition.remove_expired()
+        partition.counters.expiry_ms = 1000 * (self._clock.monotonic_s() - begun_s)
 
     def _store(self, partition: PartitionUpsert) -> None:
         """Store what has changed: first over snapshots that are there, then new ones, unless one of the former failed.
 
-        So no row of a key counts in two snapshots, whenever the server dies.
+        So no row of a key counts in two snapshots, whenever the server dies. What cannot be written is tried at the next
+        time, and counted; rows are consumed all the same.
         """
         if not self.settings.snapshot:
             return
+        counters, begun_s = partition.counters, self._clock.monotonic_s()
         with partition.quiet():
             changed = [
                 (tracked.name, self._crcs[tracked.name], tracked.docs)
@@ -160,10 +175,20 @@ class TableUpsert:
             ]
             has_deletes = self.settings.delete_column is not None
             known = [entry for entry in changed if self._folder.has(entry[0], entry[1])]
-            for name, crc, docs in [*known, *(entry for entry in changed if entry not in known)]:
-                self._folder.write(name, crc, docs, has_deletes)
-            if partition.watermark is not None and (self.settings.ttl > 0 or self.settings.deleted_ttl > 0):
-                self._folder.write_watermark(partition.partition, self._as_float(partition.watermark))
+            left = [*known, *(entry for entry in changed if entry not in known)]
+            try:
+                while left:
+                    self._folder.write(*left[0], has_deletes)
+                    del left[0]
+                if partition.watermark is not None and (self.settings.ttl > 0 or self.settings.deleted_ttl > 0):
+                    self._folder.write_watermark(partition.partition, self._as_float(partition.watermark))
+            except (GamayError, OSError) as error:
+                counters.snapshots_missed += len(left)
+                _log.warning("partition %d: %d snapshots are not stored: %s", partition.partition, len(left), error)
+            stored = [t.docs for t in partition.segments().values() if t.docs.stored_version >= 0]
+            counters.snapshot_segments = len(stored)
+            counters.snapshot_keys = sum(docs.snapshot(with_deleted=True).count for docs in stored)
+            counters.snapshot_ms = 1000 * (self._clock.monotonic_s() - begun_s)
 
     def _partition(self, partition_id: int) -> PartitionUpsert:
         with self._lock:

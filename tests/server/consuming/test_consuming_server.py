@@ -92,7 +92,12 @@ def test_what_is_no_row_is_listed_and_nothing_waits_for_it(make_world: MakeWorld
     world.stop()
     world.start()
     eventually(lambda: world.count() == 10)
-    assert world.server.consumers.dead_letters(TABLE).counts() == {"UNDECODABLE": 1, "UNCONVERTIBLE": 1, "GAP": 0}
+    assert world.server.consumers.dead_letters(TABLE).counts() == {
+        "UNDECODABLE": 1,
+        "UNCONVERTIBLE": 1,
+        "REJECTED": 0,
+        "GAP": 0,
+    }
 
 
 def test_a_permanent_error_is_reported(make_world: MakeWorld, eventually: Eventually) -> None:

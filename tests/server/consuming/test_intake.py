@@ -122,7 +122,7 @@ def test_dead_letters_are_listed_once_and_outlive_the_process(tmp_path) -> None:
     assert [entry["offset"] for entry in again.entries(10)] == ["1", "2", "3"]
     assert [entry["offset"] for entry in again.entries(2)] == ["2", "3"]
     assert again.entries(10, offset="2")[0]["payload"] == "eA=="
-    assert again.counts() == {"UNDECODABLE": 3, "UNCONVERTIBLE": 0, "GAP": 0}
+    assert again.counts() == {"UNDECODABLE": 3, "UNCONVERTIBLE": 0, "REJECTED": 0, "GAP": 0}
 
 
 def test_a_line_that_a_crash_cut_is_written_anew(tmp_path) -> None:

@@ -7,7 +7,9 @@ import numpy as np
 import orjson
 import pytest
 
+from gamay.server.metrics import measure_server
 from gamay.upsert.key_index import NO_TEXT, KeyIndex, Keys, Rules
+from gamay.upsert.snapshots import SnapshotFolder
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -125,3 +127,64 @@ def test_repeated_rows_are_dropped(make_world: Any, eventually: Any) -> None:
     assert [row[0] for row in rows] == sorted([*range(10), *range(50, 60), 1])
     world.send(payload(3, 500, start + 500))
     eventually(lambda: world.count() == 22)
+    found = measured(world)
+    assert found["realtimeDedupDropped"] > 0
+    assert found["dedupPrimaryKeysCount"] >= 1
+
+
+def measured(world: Any) -> dict[str, float]:
+    return {one.name.removeprefix("pinot_server_"): one.value for one in measure_server(world.server)}
+
+
+def test_rows_that_cannot_be_compared_are_listed_and_all_is_measured(make_world: Any, eventually: Any) -> None:
+    world = make_world(5, ["s"], sections(mode="FULL", comparisonColumns=["ts", "n"], dropOutOfOrderRecord=True))
+    world.start()
+    world.controller.create(0, "0", 0)
+    rows = [
+        (1, None, 5),
+        (1, 7, 9),
+        (None, None, None),
+        (1, None, 3),
+        (1, 8, None),
+        (2, None, 4),
+        (1, None, 6),
+        (2, None, 5),
+    ]
+    world.send(*(payload(key, n, ts) for key, n, ts in rows))
+    eventually(lambda: len(world.segments()) == 2 and world.server.consumers.consumers("t_REALTIME"))
+    letters = world.server.consumers.dead_letters("t_REALTIME").entries(10)
+    assert [(entry["offset"], entry["kind"]) for entry in letters] == [("1", "REJECTED"), ("2", "REJECTED")]
+    assert "exactly one" in letters[0]["reason"]
+    assert letters[0]["payload"] is not None
+    eventually(lambda: measured(world)["upsertValidDocIdSnapshotCount"] == 1)
+    found = measured(world)
+    expected = {
+        "upsertPrimaryKeysCount": 2, "upsertPrimaryKeysInSnapshotCount": 2, "upsertOutOfOrder": 1, "upsertRowsRejected": 2,
+        "realtimeUpsertInconsistentRows": 0, "upsertMissedValidDocIdSnapshotCount": 0, "upsertPreloadFailure": 0,
+    }  # fmt: skip
+    assert {name: found[name] for name in expected} == expected
+    assert found["primaryKeysMemoryBytes"] > 0
+    world.stop()
+    world.start()
+    assert measured(world)["upsertPreloadTimeMs"] > 0
+    (snapshot,) = world.folder.rglob("validdocids.bitmap.snapshot")
+    world.stop()
+    snapshot.write_bytes(b"damaged")
+    world.start()
+    assert measured(world)["upsertPreloadFailure"] == 1
+    assert totals(world) == [["k1", 8, 6], ["k2", 0, 5]]
+
+
+def test_a_full_disk_costs_snapshots_and_no_rows(make_world: Any, eventually: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(SnapshotFolder, "write", full)
+    world = make_world(4, ["s"], sections(mode="FULL"))
+    world.start()
+    world.controller.create(0, "0", 0)
+    world.send(*(payload(i % 3, i, i) for i in range(10)))
+    eventually(lambda: totals(world) == [["k0", 9, 9], ["k1", 7, 7], ["k2", 8, 8]])
+    found = measured(world)
+    assert found["upsertMissedValidDocIdSnapshotCount"] >= 1
+    assert found["upsertValidDocIdSnapshotCount"] == 0

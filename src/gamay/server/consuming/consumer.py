@@ -332,9 +332,9 @@ class SegmentConsumer:
                 batch = self._reader.fetch(self._machine.offset, messages, FETCH_BYTES, wait_ms)
                 if action.until is not None:
                     batch = batch.before(action.until)
-                full = self._append(self._intake.take(batch))
+                full = self._append(batch, self._intake.take(batch))
             else:
-                batch, full = read.batch, self._append(read.taken)
+                batch, full = read.batch, self._append(read.batch, read.taken)
         except (TransientStreamError, PermanentStreamError, GamayError, OSError) as error:
             permanent = not isinstance(error, TransientStreamError)
             self._close_reader()
@@ -383,13 +383,15 @@ class SegmentConsumer:
         rows, layout, stream = self._row_limit, self._layout, self._config
         self._owner.keep_ahead(self.table, ReadAhead(self.segment, offset, layout, stream, rows, reader, self._open_intake))
 
-    def _append(self, taken: Taken) -> bool:
+    def _append(self, batch: MessageBatch, taken: Taken) -> bool:
         """Take rows in; return whether the segment is full, which leaves their messages to the next one."""
         if taken.dead:
             self._dropped += self._letters.add([replace(letter, segment=self.segment) for letter in taken.dead])
         if taken.rows is not None:
             keys = self._keys
             prepared = None if keys is None else keys.prepare(taken.rows)
+            if prepared is not None and prepared.rejected:
+                self._dropped += self._letters.add(self._intake.rejected(batch, taken, prepared.rejected))
             try:
                 self._rows.append(taken.rows if prepared is None else prepared.batch)
             except GamayError as error:

@@ -32,6 +32,7 @@ class DeadLetterKind(Enum):
 
     UNDECODABLE = "UNDECODABLE"  # the decoder could not read the message
     UNCONVERTIBLE = "UNCONVERTIBLE"  # a value could not be computed, or does not fit its column
+    REJECTED = "REJECTED"  # a table with primary keys cannot compare or merge the row
     GAP = "GAP"  # the stream no longer had the messages from `offset` to before `next_offset`
 
 

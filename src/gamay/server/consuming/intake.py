@@ -1,8 +1,10 @@
 """Messages in, conformed rows out: decoding and the ingestion pipeline, with every message accounted for."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from gamay.base.clock import Clock
@@ -17,9 +19,14 @@ _ROW_ERRORS = (GamayError, pa.ArrowException, ArithmeticError, ValueError, TypeE
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What became of a batch of messages. rows: None when none is left; num_filtered: rows that the filter dropped."""
+    """What became of a batch of messages.
+
+    rows: None when none is left. messages: int64 [rows], which message each row comes from. num_filtered: rows that the
+    filter dropped.
+    """
 
     rows: pa.RecordBatch | None
+    messages: "np.ndarray[Any, np.dtype[np.int64]]"
     dead: Sequence[DeadLetter]
     num_filtered: int
     num_incomplete: int
@@ -58,7 +65,7 @@ class Intake:
             gap = messages.gap
             dead.append(self._letter(DeadLetterKind.GAP, str(gap.first), str(gap), next_offset=str(gap.next)))
         if not len(messages):
-            return Taken(None, dead, 0, 0)
+            return Taken(None, np.empty(0, np.int64), dead, 0, 0)
         stats = self._pipeline.stats
         filtered, incomplete = stats.rows_filtered, stats.rows_incomplete
         decoded = self._decoder.decode(messages)
@@ -68,17 +75,31 @@ class Intake:
             dead.append(self._bad_message(messages, bad.message, DeadLetterKind.UNDECODABLE, bad.reason))
         failed: dict[int, str] = {}
         parts = self._conformed(decoded.rows, 0, failed) if decoded.rows.num_rows else []
-        rows = pa.concat_batches(parts) if len(parts) > 1 else parts[0] if parts else None
+        rows = pa.concat_batches([part for part, _ in parts]) if len(parts) > 1 else parts[0][0] if parts else None
+        sources = [np.asarray(decoded.message_of_row)[origins] for _, origins in parts]
         for row, reason in sorted(failed.items()):
             message = int(decoded.message_of_row[row])
             dead.append(self._bad_message(messages, message, DeadLetterKind.UNCONVERTIBLE, reason))
         if self._stop and any(letter.kind is not DeadLetterKind.GAP for letter in dead):
             first = next(letter for letter in dead if letter.kind is not DeadLetterKind.GAP)
             raise PermanentStreamError(f"the message at offset {first.offset} is no row of the table: {first.reason}")
-        return Taken(rows, dead, stats.rows_filtered - filtered, stats.rows_incomplete - incomplete)
+        messages_of = np.concatenate(sources) if sources else np.empty(0, np.int64)
+        return Taken(rows, messages_of, dead, stats.rows_filtered - filtered, stats.rows_incomplete - incomplete)
 
-    def _conformed(self, rows: pa.RecordBatch, first: int, failed: dict[int, str]) -> list[pa.RecordBatch]:
-        """Run the pipeline; halve the batch when it fails as a whole, until the row is found that does it."""
+    def rejected(self, messages: MessageBatch, taken: Taken, reasons: Mapping[int, str]) -> list[DeadLetter]:
+        """Return an entry for each row of a batch that its table cannot take beside the rows that it has: row to reason."""
+        return [
+            self._bad_message(messages, int(taken.messages[row]), DeadLetterKind.REJECTED, reason)
+            for row, reason in sorted(reasons.items())
+        ]
+
+    def _conformed(
+        self, rows: pa.RecordBatch, first: int, failed: dict[int, str]
+    ) -> "list[tuple[pa.RecordBatch, np.ndarray[Any, np.dtype[np.int64]]]]":
+        """Run the pipeline; halve the batch when it fails as a whole, until the row is found that does it.
+
+        Returns the parts with, for each of their rows, the row of the whole batch that it comes from.
+        """
         try:
             batch = self._pipeline.apply(rows)
         except _ROW_ERRORS as error:
@@ -89,7 +110,7 @@ class Intake:
             before = self._conformed(rows.slice(0, middle), first, failed)
             return before + self._conformed(rows.slice(middle), first + middle, failed)
         failed.update({first + row: reason for row, reason in self._pipeline.dropped.items()})
-        return [batch] if batch.num_rows else []
+        return [(batch, self._pipeline.origins + first)] if batch.num_rows else []
 
     def _bad_message(self, messages: MessageBatch, message: int, kind: DeadLetterKind, reason: str) -> DeadLetter:
         return self._letter(kind, str(messages.offset(message)), reason, messages.payloads[message].as_py())
