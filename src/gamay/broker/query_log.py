@@ -12,6 +12,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from gamay.base.logs import about
 from gamay.broker.quota import TokenBucket, rate_of
 from gamay.query.response import BrokerResponse
 
@@ -58,7 +59,8 @@ class QueryLog:
             return
         dropped, self._dropped = self._dropped, 0
         text = line(sql, table, response, self._length) + (f" linesDropped={dropped}" if dropped else "")
-        _log.log(logging.WARNING if is_slow else logging.INFO, "%s %s", "slow" if is_slow else "query", text)
+        level, kind = (logging.WARNING, "slow") if is_slow else (logging.INFO, "query")
+        _log.log(level, "%s %s", kind, text, extra=about(response.request_id, table))
 
 
 def line(sql: str, table: str | None, response: BrokerResponse, length: int = _LENGTH_MAX) -> str:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from gamay.base import guard
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, GamayError, QueryError, nearest
+from gamay.base.logs import about
 from gamay.broker.connection import Connections, UnreachableServerError
 from gamay.broker.diagnostics import QueryFacts
 from gamay.broker.gather import Gatherer, Result
@@ -250,15 +251,16 @@ class QueryRunner:
             return BrokerResponse.of_error(error)
         if isinstance(error, GamayError):
             return BrokerResponse.of_error(QueryError(ErrorCode.QUERY_EXECUTION, str(error)))
+        lines_about = about(pending.number, pending.routes[0].table if pending.routes else None)
         if isinstance(error, MemoryError):
-            _log.warning("query %d needs more memory than there is: %s", pending.number, pending.sql)
+            _log.warning("query %d needs more memory than there is: %s", pending.number, pending.sql, extra=lines_about)
             return BrokerResponse.of_error(
                 QueryError(
                     ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED,
                     "The query needs more memory than the process can get; filter more, or group by less",
                 )
             )
-        _log.error("query %d failed: %s", pending.number, pending.sql, exc_info=error)
+        _log.error("query %d failed: %s", pending.number, pending.sql, exc_info=error, extra=lines_about)
         return BrokerResponse.of_error(
             QueryError(ErrorCode.INTERNAL, f"The query failed for a reason that is a defect of Gamay: {error!r}")
         )

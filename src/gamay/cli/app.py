@@ -47,6 +47,9 @@ def _root(
     """Take the options that stand before any command."""
 
 
+LogLines = Annotated[Optional[str], typer.Option("--log-format", help="How lines of the log are written: text or json.")]  # noqa: UP045
+
+
 @start_app.command("all")
 def start_all(
     data_dir: DataDir,
@@ -58,11 +61,12 @@ def start_all(
         Optional[Path],  # noqa: UP045
         typer.Option(help="A properties file that says who may log in; see docs/operate/security.md."),
     ] = None,
+    log_format: LogLines = None,
 ) -> None:
     """Run all roles in one process, in the foreground, until SIGTERM or Ctrl-C."""
     from gamay.cli.run import run_cluster
 
-    run_cluster(data_dir, host, controller_port, broker_port, server_port, config_file)
+    run_cluster(data_dir, host, controller_port, broker_port, server_port, config_file, log_format)
 
 
 Zk = Annotated[Optional[str], typer.Option("--zk", help="ZooKeeper: HOST:PORT[,HOST:PORT…][/PATH].")]  # noqa: UP045
@@ -103,12 +107,13 @@ def start_controller(
     host: Host = None,
     listen: Listen = None,
     wait_s: WaitS = None,
+    log_format: LogLines = None,
     config_file: ConfigFile = None,
 ) -> None:
     """Run a controller (port 9000); --data-dir is the deep store, a folder that all controllers of the cluster share."""
     _run_role(
         "Controller", config_file, zk=zk, data_dir=data_dir, port=port, cluster=cluster_name, host=host, listen=listen,
-        wait_s=wait_s,
+        wait_s=wait_s, log_format=log_format,
     )  # fmt: skip
 
 
@@ -121,10 +126,14 @@ def start_broker(
     listen: Listen = None,
     tags: Tags = None,
     wait_s: WaitS = None,
+    log_format: LogLines = None,
     config_file: ConfigFile = None,
 ) -> None:
     """Run a broker (port 8099)."""
-    _run_role("Broker", config_file, tags, zk=zk, port=port, cluster=cluster_name, host=host, listen=listen, wait_s=wait_s)
+    _run_role(
+        "Broker", config_file, tags, zk=zk, port=port, cluster=cluster_name, host=host, listen=listen, wait_s=wait_s,
+        log_format=log_format,
+    )  # fmt: skip
 
 
 @start_app.command("server")
@@ -145,13 +154,14 @@ def start_server(
     listen: Listen = None,
     tags: Tags = None,
     wait_s: WaitS = None,
+    log_format: LogLines = None,
     warm_up: Annotated[bool, typer.Option(help="Compile what queries run before /health says that it is ready.")] = True,
     config_file: ConfigFile = None,
 ) -> None:
     """Run a server (port 8098); --data-dir holds its copies of segments."""
     _run_role(
         "Server", config_file, tags, zk=zk, data_dir=data_dir, port=port, query_port=query_port, deep_store=deep_store,
-        cluster=cluster_name, host=host, listen=listen, wait_s=wait_s, warm_up=warm_up,
+        cluster=cluster_name, host=host, listen=listen, wait_s=wait_s, log_format=log_format, warm_up=warm_up,
     )  # fmt: skip
 
 
@@ -164,10 +174,14 @@ def start_minion(
     listen: Listen = None,
     tags: Tags = None,
     wait_s: WaitS = None,
+    log_format: LogLines = None,
     config_file: ConfigFile = None,
 ) -> None:
     """Run a minion (port 9514)."""
-    _run_role("Minion", config_file, tags, zk=zk, port=port, cluster=cluster_name, host=host, listen=listen, wait_s=wait_s)
+    _run_role(
+        "Minion", config_file, tags, zk=zk, port=port, cluster=cluster_name, host=host, listen=listen, wait_s=wait_s,
+        log_format=log_format,
+    )  # fmt: skip
 
 
 @app.command("ingest")

@@ -9,20 +9,28 @@ from pathlib import Path
 from typing import Any
 
 from gamay.base.errors import InvalidConfigError
+from gamay.base.logs import LogFormat, name_instance, write_log
 from gamay.cli.output import print_answer, print_statistics
 
 OUTPUT_FORMATS = ("table", "csv", "json")
 
 
 def run_cluster(
-    data_dir: Path, host: str, controller_port: int, broker_port: int, server_port: int, config_file: Path | None
+    data_dir: Path,
+    host: str,
+    controller_port: int,
+    broker_port: int,
+    server_port: int,
+    config_file: Path | None,
+    log_format: str | None = None,
 ) -> None:
     """Run an embedded cluster until SIGTERM or SIGINT, then stop it gracefully."""
     from gamay.embedded.cluster import EmbeddedCluster
     from gamay.embedded.settings import read_access
 
-    # The loggers let through what REST asks of them (PUT /loggers/…), this writes it.
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    write_log(
+        LogFormat.of(log_format or "text")
+    )  # the loggers let through what REST asks of them (PUT /loggers/…), this writes it
     access = None if config_file is None else read_access(config_file)
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -95,13 +103,17 @@ def run_role(role: str, config_file: Path | None, given: Mapping[str, Any]) -> N
     from gamay.cluster.records import Role
     from gamay.embedded.settings import load_settings
 
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    told = given.get("log_format")
+    log_format = None if told is None else LogFormat.of(told)
+    write_log(log_format or LogFormat.TEXT, role.lower())
     logging.getLogger("gamay").setLevel(logging.INFO)
     logging.getLogger("kazoo").setLevel(logging.ERROR)  # each attempt to connect is a warning; the store says it once
-    settings = load_settings(Role(role), config_file, given)
+    settings = load_settings(Role(role), config_file, {**given, "log_format": log_format})
+    write_log(settings.log_format, role.lower())
     from gamay.embedded.process import PROCESSES
 
     process = PROCESSES[settings.role](settings)
+    name_instance(process.id)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: process.request_stop())
     try:

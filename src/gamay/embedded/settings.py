@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gamay.base.errors import InvalidConfigError, nearest
+from gamay.base.logs import LogFormat
 from gamay.base.properties import parse_properties
 from gamay.cluster.access import EVERYBODY, ListedAccess, StoredUsers, access_control, access_keys
 from gamay.cluster.paths import CLUSTER_NAME
@@ -17,6 +18,7 @@ from gamay.cluster.records import Instance, Role
 
 _log = logging.getLogger(__name__)
 
+LOG_FORMAT = "gamay.log.format"
 _LOCAL = "localhost"
 
 
@@ -54,6 +56,7 @@ class RoleSettings:
     warm_up: bool = True
     access: ListedAccess | StoredUsers = EVERYBODY
     auth_token: str = field(default="", repr=False)
+    log_format: LogFormat = LogFormat.TEXT
 
     @property
     def address(self) -> str:
@@ -100,6 +103,7 @@ _COMMON: Mapping[str, tuple[str, Read]] = {
     "pinot.cluster.name": ("cluster", str),
     "cluster.tenant.isolation.enable": ("tenant_isolation", _flag),
     "zookeeper.session.timeout": ("session_timeout_s", _millis),
+    LOG_FORMAT: ("log_format", LogFormat.of),
 }
 _OF_ROLE: Mapping[Role, Mapping[str, tuple[str, Read]]] = {
     Role.CONTROLLER: {

@@ -11,6 +11,7 @@ import uvloop
 
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, InUseError, QueryError
+from gamay.base.logs import about
 from gamay.query.budget import ProcessBudget
 from gamay.query.deadline import CancellableDeadline
 from gamay.query.plans import Plan
@@ -99,7 +100,7 @@ class QueryListener:
             header = decode_request_header(call.buffers[0])
             plan = self._plans.plan(bytes(call.buffers[1]), bytes(call.buffers[2]))
         except Exception as error:  # noqa: BLE001 - whatever a broker sends ends its query, not the connection
-            _fail(call, error)
+            _fail(call, error, None)
             return
         deadline = CancellableDeadline(
             self._clock,
@@ -112,7 +113,7 @@ class QueryListener:
             try:
                 answer = self._execute(header, plan, deadline)
             except Exception as error:  # noqa: BLE001 - as above
-                _fail(call, error)
+                _fail(call, error, header)
             else:
                 call.reply(answer)
             return
@@ -125,7 +126,7 @@ class QueryListener:
         try:
             answer = await self._queue.turn(lambda: self._execute(header, plan, deadline), num_bytes, deadline)
         except Exception as error:  # noqa: BLE001 - as above
-            _fail(call, error)
+            _fail(call, error, header)
         else:
             call.reply(answer)
 
@@ -143,7 +144,7 @@ class QueryListener:
                 deadline.budget.close()
 
 
-def _fail(call: Call, error: Exception) -> None:
+def _fail(call: Call, error: Exception, header: RequestHeader | None) -> None:
     """Answer with an error."""
     if isinstance(error, QueryError):
         call.fail(error.code.code, str(error))
@@ -152,5 +153,6 @@ def _fail(call: Call, error: Exception) -> None:
         text = "The query needs more memory than the process can get; filter more, or group by less"
         call.fail(ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED.code, text)
         return
-    _log.error("a query failed", exc_info=error)
+    of_query = {} if header is None else about(header.id, header.table)
+    _log.error("a query failed", exc_info=error, extra=of_query)
     call.fail(ErrorCode.INTERNAL.code, f"The query failed for a reason that is a defect of Gamay: {error!r}")

@@ -1,0 +1,96 @@
+"""The log of a process: lines for people, or one JSON object a line for machines.
+
+    {"time": "2026-11-21T21:45:48.123Z", "level": "WARN", "role": "broker", "instance": "Broker_b1_8099",
+     "logger": "gamay.queries", "message": "slow …", "requestId": "7", "table": "trips_OFFLINE"}
+
+`requestId` and `table` are there where a line is about one: given as `extra=about(...)` of the call that logs, or as a typed
+table among what the message is filled with. A traceback is in `exception`.
+"""
+
+import json
+import logging
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any
+
+from gamay.base.errors import InvalidConfigError, nearest
+
+_TEXT = "%(asctime)s %(levelname)s %(name)s %(message)s"
+_ABOUT = "gamay_about"
+_TYPES = ("_OFFLINE", "_REALTIME")
+_ROLES = ("controller", "broker", "server", "minion")
+_LEVELS = {"WARNING": "WARN", "CRITICAL": "FATAL"}
+
+
+class LogFormat(Enum):
+    """How lines are written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+    @classmethod
+    def of(cls, text: str) -> "LogFormat":
+        """Read the name of a format. Raises InvalidConfigError."""
+        names = [one.value for one in cls]
+        if text.lower() not in names:
+            raise InvalidConfigError(f"'{text}' is no format of logs, it must be text or json.{nearest(text, names)}")
+        return cls(text.lower())
+
+
+def about(request_id: str | int | None = None, table: str | None = None) -> dict[str, Any]:
+    """Return the `extra` of a line about a query or a typed table."""
+    fields = {"requestId": None if request_id is None else str(request_id), "table": table}
+    return {_ABOUT: {name: value for name, value in fields.items() if value}}
+
+
+class JsonFormatter(logging.Formatter):
+    """Writes a record as a JSON object. role: of the process; None tells it by the name of the logger."""
+
+    def __init__(self, role: str | None = None, instance: str = "") -> None:
+        super().__init__()
+        self.role = role
+        self.instance = instance
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, without its end."""
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        line: dict[str, Any] = {
+            "time": time,
+            "level": _LEVELS.get(record.levelname, record.levelname),
+            "role": self.role or _role_of(record.name),
+            "instance": self.instance,
+            "logger": record.name,
+            "message": record.getMessage(),
+            "table": _table_of(record),
+            **getattr(record, _ABOUT, {}),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps({name: value for name, value in line.items() if value not in (None, "")}, ensure_ascii=False)
+
+
+def write_log(log_format: LogFormat, role: str | None = None) -> None:
+    """Have all lines that loggers let through written to standard error, warnings and errors at least."""
+    logging.basicConfig(level=logging.WARNING, format=_TEXT)
+    if log_format is LogFormat.JSON:
+        for handler in logging.getLogger().handlers:
+            handler.setFormatter(JsonFormatter(role))
+
+
+def name_instance(instance: str) -> None:
+    """Have the lines say which instance writes them, from now on."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler.formatter, JsonFormatter):
+            handler.formatter.instance = instance
+
+
+def _table_of(record: logging.LogRecord) -> str | None:
+    """Return the typed table that a line names, the first of several."""
+    values = record.args if isinstance(record.args, tuple) else ()
+    return next((value for value in values if isinstance(value, str) and value.endswith(_TYPES)), None)
+
+
+def _role_of(logger: str) -> str | None:
+    """Return the role whose package a logger is of."""
+    parts = logger.split(".")
+    return parts[1] if len(parts) > 1 and parts[1] in _ROLES else None
