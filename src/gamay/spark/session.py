@@ -30,13 +30,13 @@ def local_session(
     configs: further Spark settings, which win over the ones made here.
     Raises InvalidConfigError when PySpark is not installed, or Java cannot be started.
     """
+    ignore_pandas_warning()
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise InvalidConfigError("the pipeline needs PySpark: pip install 'gamay[spark]'") from error
     from gamay.spark.gateway import launch
 
-    ignore_pandas_warning()
     builder = SparkSession.builder.appName(app_name)
     if not is_submitted():
         # executors of local mode are processes of this interpreter, whatever `python3` is on the path
@@ -57,7 +57,7 @@ def local_session(
 
 
 def ignore_pandas_warning() -> None:
-    """Silence what PySpark says at every call of a function that takes Arrow data, none of which we turn into pandas."""
+    """Silence what PySpark says when it is imported and at every call with Arrow data, none of which becomes pandas."""
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
 
 
@@ -68,6 +68,7 @@ def is_submitted() -> bool:
 
 def active_session() -> "SparkSession | None":
     """Return the SparkSession of this process, if there is one."""
+    ignore_pandas_warning()
     try:
         from pyspark.sql import SparkSession
     except ImportError:
