@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from gamay.base.collector import paused
+
 if TYPE_CHECKING:
     from gamay.embedded.cluster import EmbeddedCluster as EmbeddedCluster
     from gamay.embedded.database import Database as Database
@@ -13,7 +15,8 @@ __all__ = ["Database", "EmbeddedCluster", "connect"]
 def __getattr__(name: str) -> Any:
     # `connect` must start without what only the HTTP interfaces need.
     if name in ("connect", "Database"):
-        from gamay.embedded import database
+        with paused():  # modules are a million objects that stay
+            from gamay.embedded import database
 
         return getattr(database, name)
     if name == "EmbeddedCluster":

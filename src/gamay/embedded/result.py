@@ -6,7 +6,6 @@ from typing import Any
 import pyarrow as pa
 
 from gamay.broker.runner import BrokerResponse, ResultTable
-from gamay.client.show import format_table, html_table
 
 _ROWS_SHOWN = 20
 
@@ -55,7 +54,11 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Show the first rows as a table; notebooks call this."""
+        from gamay.client.show import html_table  # here, for a process that shows nothing needs no client
+
         return html_table(self.columns, self.rows()[:_ROWS_SHOWN], len(self), self.time_used_ms)
 
     def __repr__(self) -> str:
+        from gamay.client.show import format_table
+
         return format_table(self.columns, self.rows()[:_ROWS_SHOWN], len(self), self.time_used_ms)

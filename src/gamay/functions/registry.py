@@ -2,7 +2,7 @@
 
 A name is canonical when it is lower case without underscores and dollar signs: `DATE_TRUNC`, `dateTrunc` and `datetrunc`
 are one function. Functions register themselves when their module is imported. The first look-up imports the families that
-most queries use (`CORE_PACKAGES`); a name that none of them has imports all others: `EXTENDED_PACKAGES`, and the modules
+most queries use; a name that none of them has imports those that many use, then all others, and at last the modules
 that users' packages name in the entry-point group `gamay.functions`. So a process starts fast, and no name is listed twice.
 """
 
@@ -27,8 +27,12 @@ ValueType: TypeAlias = tuple[DataType, bool]
 AggregateFactory: TypeAlias = Callable[[Call, Sequence[ValueType]], Aggregate]
 ArgumentSelector: TypeAlias = Callable[[Call], tuple[Expression, ...]]
 
-CORE_PACKAGES = ("gamay.functions.scalar", "gamay.functions.aggregate.builtin")
-EXTENDED_PACKAGES = ("gamay.functions.scalar.extended", "gamay.functions.aggregate.extended")
+# what is imported first, and what only for a name that is in nothing before it
+LEVELS = (
+    ("gamay.functions.scalar", "gamay.functions.aggregate.builtin"),
+    ("gamay.functions.scalar.common", "gamay.functions.aggregate.common"),
+    ("gamay.functions.scalar.extended", "gamay.functions.aggregate.extended"),
+)
 ENTRY_POINT_GROUP = "gamay.functions"
 _log = logging.getLogger(__name__)
 _SUFFIXED = re.compile(r"(.*?[a-z])(\d{1,3})(mv)?")
@@ -79,27 +83,27 @@ _aggregates: dict[str, _AggregateEntry] = {}
 _display_names: dict[str, str] = {}
 _not_loaded: list[str] = []  # users' packages, each with its error
 _loading = threading.RLock()
-_core_is_loaded = False
+_loaded = 0  # of LEVELS
 _all_are_loaded = False
 
 
-def _load_core() -> None:
-    global _core_is_loaded
-    if not _core_is_loaded:
+def _load(level: int) -> None:
+    """Import the packages of a level, and those before it."""
+    global _loaded
+    if _loaded < level:
         with _loading:
-            for package in CORE_PACKAGES:
-                importlib.import_module(package)
-            _core_is_loaded = True
+            for packages in LEVELS[_loaded:level]:
+                for package in packages:
+                    importlib.import_module(package)
+                _loaded += 1
 
 
 def _load_all() -> None:
     """Import every function there is; a user's package that cannot be imported is logged, and named in errors."""
     global _all_are_loaded
-    _load_core()
     if not _all_are_loaded:
         with _loading:
-            for package in EXTENDED_PACKAGES:
-                importlib.import_module(package)
+            _load(len(LEVELS))
             for entry in entry_points(group=ENTRY_POINT_GROUP):
                 try:
                     entry.load()
@@ -111,9 +115,11 @@ def _load_all() -> None:
 
 def _load_until_known(key: str) -> None:
     """Import what is needed to know whether there is a function of this canonical name."""
-    _load_core()
-    if key not in _scalars and key not in _aggregates and key not in SYNTAX and _unsuffixed(key) is None:
-        _load_all()
+    for level in range(1, len(LEVELS)):
+        _load(level)
+        if key in _scalars or key in _aggregates or key in SYNTAX or _unsuffixed(key) is not None:
+            return
+    _load_all()
 
 
 def _claim(name: str) -> str:

@@ -1,5 +1,5 @@
 """The aggregate functions that most queries use; importing this module registers them."""
 
-from gamay.functions.aggregate import digest, distinct, hll, numeric, quantile_digest, sorted_values
+from gamay.functions.aggregate import distinct, numeric, sorted_values
 
-__all__ = ["digest", "distinct", "hll", "numeric", "quantile_digest", "sorted_values"]
+__all__ = ["distinct", "numeric", "sorted_values"]

@@ -1,4 +1,4 @@
-"""Scalar functions: one module for each family; importing the package registers those that are often used.
+"""Scalar functions: one module for each family; importing the package registers those that most queries use.
 
 Users' own functions need the decorators `scalar` and `by_value` and the kinds of parameters from here.
 """
@@ -12,17 +12,12 @@ __all__ = ["ANY", "by_value", "const", "each", "fixed", "lists", "scalar"]
 _FAMILIES = (
     "arithmetic",
     "rounding",
-    "bits",
     "comparison",
     "logic",
     "casting",
     "strings",
     "patterns",
     "dates",
-    "epochs",
-    "arrays",
-    "json_path",
-    "hashing",
 )
 
 for _family in _FAMILIES:
