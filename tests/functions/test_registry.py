@@ -39,7 +39,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
     """An empty registry with one aggregate, and the calls that its factory was given."""
     for name in ("_scalars", "_aggregates", "_display_names"):
         monkeypatch.setattr(registry, name, {})
-    monkeypatch.setattr(registry, "_core_is_loaded", True)
+    monkeypatch.setattr(registry, "_loaded", len(registry.LEVELS))
     monkeypatch.setattr(registry, "_all_are_loaded", True)
     calls: list[Call] = []
 

@@ -92,10 +92,10 @@ def _load(level: int) -> None:
     global _loaded
     if _loaded < level:
         with _loading:
-            for packages in LEVELS[_loaded:level]:
-                for package in packages:
+            for done in range(_loaded, level):
+                for package in LEVELS[done]:
                     importlib.import_module(package)
-                _loaded += 1
+                _loaded = max(_loaded, done + 1)  # a module that looks functions up while it is imported comes here too
 
 
 def _load_all() -> None:
