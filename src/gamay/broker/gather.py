@@ -3,8 +3,11 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import copy_context
 from typing import TypeAlias
 
+from gamay.base import spans
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.broker.connection import Connections, UnreachableServerError
@@ -20,6 +23,7 @@ Result: TypeAlias = ServerResult | Received
 _Outcome: TypeAlias = tuple[Result, Sequence[str]] | QueryError
 
 _SCATTER_THREADS = 16
+_NO_SPAN: AbstractContextManager[None] = nullcontext()
 
 
 class Gatherer:
@@ -65,7 +69,7 @@ class Gatherer:
             return scatter.gathered
         waiting: dict[Future[_Outcome], Ask] = {}
         while asks or waiting:
-            waiting |= {self._threads.submit(self._ask, ask, deadline): ask for ask in asks}
+            waiting |= {self._threads.submit(copy_context().run, self._ask, ask, deadline): ask for ask in asks}
             asks = []
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                 asks += self._note(scatter, waiting.pop(future), future.result())
@@ -122,7 +126,8 @@ class Gatherer:
             return _unknown(ask.server)
         ended = self._begun(ask.server)
         try:
-            return connection.execute(ask.part.route.table, ask.part.bound, ask.segments, deadline)
+            with _span_of(ask):
+                return connection.execute(ask.part.route.table, ask.part.bound, ask.segments, deadline)
         except QueryError as error:
             return error
         finally:
@@ -135,7 +140,8 @@ class Gatherer:
             return _unknown(ask.server)
         ended = self._begun(ask.server)
         try:
-            received = await server.ask(ask.part.route.table, ask.part.bound, ask.segments, deadline, query_id)
+            with _span_of(ask):
+                received = await server.ask(ask.part.route.table, ask.part.bound, ask.segments, deadline, query_id)
         except QueryError as error:
             return error
         finally:
@@ -161,6 +167,12 @@ class Gatherer:
         if is_down and self.remote is not None and self.remote.failures.failed(ask.server):
             self.remote.probe_until_up(ask.server)
         return scatter.failed(ask, outcome)
+
+
+def _span_of(ask: Ask) -> AbstractContextManager[None]:
+    if not spans.is_on():
+        return _NO_SPAN
+    return spans.span("gamay.server_call", server=ask.server, table=ask.part.route.table, segments=len(ask.segments))
 
 
 def _nothing() -> None:

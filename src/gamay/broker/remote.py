@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import uvloop
 
+from gamay.base import spans
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, QueryError, error_code
 from gamay.broker.connection import UnreachableServerError
@@ -54,7 +55,7 @@ class RemoteServer:
         reserved_s = min(_RESERVED_S_MAX, left_s * _RESERVED_SHARE)
         try:
             request = encode_request(query_id, table, query, segments, deadline)
-            answer = await self.channel.call(request, left_s - reserved_s, left_s - 2 * reserved_s)
+            answer = await self.channel.call(request, left_s - reserved_s, left_s - 2 * reserved_s, spans.context())
         except CallFailedError as error:
             raise QueryError(error_code(error.code), str(error)) from error
         except RpcError as error:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from gamay.base import guard
+from gamay.base import guard, spans
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, GamayError, QueryError, nearest
 from gamay.base.logs import about
@@ -74,7 +74,7 @@ class PendingQuery:
     routes, parts: of a query with a table; a hybrid table has two routes, and mostly two parts. plan: of the first part.
     database, principal: of the request. depth: how many queries this one stands in, as a subquery.
     turn: what decides among replicas.
-    gathered: what servers in other processes answered, where they were asked from an event loop.
+    gathered: what servers in other processes answered, where they were asked from an event loop. span: of OpenTelemetry.
     """
 
     sql: str
@@ -92,6 +92,7 @@ class PendingQuery:
     plan: Plan | None = None
     turn: Turn = field(init=False)
     gathered: Gathered[Result] | None = None
+    span: Any = None
 
     @property
     def running(self) -> RunningQuery:
@@ -178,6 +179,8 @@ class QueryRunner:
     ) -> "PendingQuery":
         """Compile a query and choose the segments to ask, which takes no longer than the text is long; never raises."""
         pending = PendingQuery(sql, next(self._request_ids), self._clock.monotonic_s(), principal=principal)
+        if spans.is_on():
+            pending.span = spans.begin("gamay.query")
         try:
             defaults = self.routing.default_options
             query = parse(sql, {**defaults, **options} if defaults else options, self.routing.row_limits)
@@ -194,7 +197,7 @@ class QueryRunner:
         if pending.failure is not None or pending.query.asks_broker or not pending.parts:
             return
         try:
-            with self.running.listed(pending.running):
+            with self.running.listed(pending.running), spans.within(pending.span):
                 pending.gathered = await self._gatherer.gather_remote(
                     pending.parts, pending.turn, pending.deadline, str(pending.number)
                 )
@@ -207,7 +210,8 @@ class QueryRunner:
         begun_ns = self._clock.thread_cpu_ns()
         if response is None:
             try:
-                response = self._answer(pending)
+                with spans.within(pending.span):
+                    response = self._answer(pending)
             except Exception as error:  # noqa: BLE001 - as above
                 response = self._failed(pending, error)
         if response.exceptions and (query := getattr(pending, "query", None)) is not None:
@@ -219,6 +223,8 @@ class QueryRunner:
         ended_s = self._clock.monotonic_s()
         response.time_used_ms = round((ended_s - pending.started_s) * 1000)
         self.counters.count(pending.routes[0].table if pending.routes else None, response)
+        if pending.span is not None:
+            _end_span(pending, response)
         # a client that did not wait for the query to end has been told already
         was_told = pending.failure is not None and response is not pending.failure
         if response.time_used_ms >= self._query_log.from_ms and not was_told:
@@ -485,6 +491,17 @@ class QueryRunner:
         if not enabled:
             raise QueryError(ErrorCode.TABLE_IS_DISABLED, f"Table '{wanted}' is disabled")
         return enabled
+
+
+def _end_span(pending: PendingQuery, response: BrokerResponse) -> None:
+    """End the span of a query, with its text: its values are data, like the rows of the answer."""
+    spans.end(
+        pending.span,
+        "; ".join(message for _, message in response.exceptions) or None,
+        request_id=response.request_id,
+        table=pending.routes[0].table if pending.routes else None,
+        statement=pending.sql,
+    )
 
 
 def _part(route: TableRoute, bound: BoundQuery, turn: Turn) -> Part:

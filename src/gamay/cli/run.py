@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gamay.base import spans
 from gamay.base.errors import InvalidConfigError
 from gamay.base.logs import LogFormat, name_instance, write_log
 from gamay.cli.output import print_answer, print_statistics
@@ -35,12 +36,14 @@ def run_cluster(
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
+    send_last_spans = spans.configure("all", str(data_dir))
     with EmbeddedCluster(data_dir, controller_port, broker_port, server_port, host=host, access=access) as cluster:
         print(f"controller  {cluster.controller_url}   (REST interface: {cluster.controller_url}/help)")
         print(f"broker      {cluster.broker_url}")
         print(f"server      {cluster.server_url}")
         print(f"data        {data_dir.resolve()}", flush=True)
         stopped.wait()
+    send_last_spans()
 
 
 def run_ingestion(job: Path, values: Sequence[str], property_file: Path | None, job_type: str | None) -> None:
@@ -114,6 +117,7 @@ def run_role(role: str, config_file: Path | None, given: Mapping[str, Any]) -> N
 
     process = PROCESSES[settings.role](settings)
     name_instance(process.id)
+    send_last_spans = spans.configure(role.lower(), process.id)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: process.request_stop())
     try:
@@ -122,3 +126,4 @@ def run_role(role: str, config_file: Path | None, given: Mapping[str, Any]) -> N
         process.wait()
     finally:
         process.stop()
+        send_last_spans()

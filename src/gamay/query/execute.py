@@ -7,7 +7,7 @@ the result does not depend on how the work was divided among threads.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gamay.base import guard
+from gamay.base import guard, spans
 from gamay.query.bind import BoundQuery, QueryKind
 from gamay.query.deadline import Deadline
 from gamay.query.execute_distinct import distinct_groups
@@ -90,7 +90,8 @@ def _execute(
         stats.min_consuming_freshness_time_ms = min(consuming.values())
     views = [QuerySegment(segment, bound.fields, host_name, null_handling=bound.null_handling) for segment in segments]
     options = bound.query.options
-    trace = Trace(deadline.clock) if options and flag(options, "trace") else None
+    is_asked, phase = bool(options) and flag(options, "trace"), spans.phases()
+    trace = Trace(deadline.clock, phase=phase) if is_asked or phase is not None else None
     begun_s = 0.0 if trace is None else trace.now_s()
     kept = prune_segments(bound, views, stats)
     if bound.query.explain:
@@ -105,7 +106,7 @@ def _execute(
     begun_s = trace.now_s()
     result = _found(work, kept)
     trace.span("SERVER_COMBINE", begun_s, _num_rows(result))
-    result.trace = trace
+    result.trace = trace if is_asked else None
     return result
 
 

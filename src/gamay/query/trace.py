@@ -7,13 +7,14 @@ from typing import Any
 import orjson
 
 from gamay.base.clock import Clock
+from gamay.base.spans import Phase
 
 
 @dataclass(slots=True)
 class Trace:
     """The operators of one server or broker, as they end; written to from any thread.
 
-    name: of the server or broker.
+    name: of the server or broker. phase: is told of each operator, too.
     """
 
     clock: Clock
@@ -21,6 +22,7 @@ class Trace:
     _spans: list[dict[str, Any]] = field(default_factory=list)
     _open: dict[int, tuple[str, float]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    phase: Phase | None = None
 
     def now_s(self) -> float:
         """Return the time from which a span is measured."""
@@ -28,9 +30,13 @@ class Trace:
 
     def span(self, operator: str, begun_s: float, rows: int | None = None, **more: object) -> None:
         """Note an operator that began at a time and ends now. rows: what came out of it."""
-        span: dict[str, Any] = {"Operator": operator, "TimeMs": round((self.now_s() - begun_s) * 1000, 3)}
+        took_s = self.now_s() - begun_s
+        span: dict[str, Any] = {"Operator": operator, "TimeMs": round(took_s * 1000, 3)}
         if rows is not None:
             span["Rows"] = rows
+            more["Rows"] = rows
+        if self.phase is not None:
+            self.phase(operator, took_s, more)
         with self._lock:
             self._spans.append(span | more)
 

@@ -57,8 +57,12 @@ class Channel:
             self._connecting.add_done_callback(self._opened)
         return await asyncio.shield(self._connecting)
 
-    async def call(self, buffers: Sequence[Buffer], timeout_s: float, server_s: float | None = None) -> list[memoryview]:
+    async def call(
+        self, buffers: Sequence[Buffer], timeout_s: float, server_s: float | None = None, context: str = ""
+    ) -> list[memoryview]:
         """Send buffers; return those of the answer. server_s: how long the server may take, if that is less.
+
+        context: what the call belongs to at the caller; the server is told.
 
         Raises NotSentError, ConnectionLostError, CallTimeoutError, ProtocolError (too large), CallFailedError.
         """
@@ -79,7 +83,7 @@ class Channel:
         number, self._next_id = self._next_id, self._next_id + 1
         left_s = expires_s - loop.time() - (0.0 if server_s is None else timeout_s - server_s)
         try:
-            peer.send(Header(Kind.CALL, number, tuple(map(_size, buffers)), left_s * 1000), buffers)
+            peer.send(Header(Kind.CALL, number, tuple(map(_size, buffers)), left_s * 1000, context), buffers)
         except ConnectionLostError as error:
             raise NotSentError(str(error)) from error
         answer: asyncio.Future[list[memoryview]] = loop.create_future()

@@ -31,7 +31,7 @@ class Kind(IntEnum):
     """What a frame is."""
 
     HELLO = 1  # first frame of either side. versions it speaks, what it takes
-    CALL = 2  # number: milliseconds until nobody waits for the answer any more
+    CALL = 2  # number: milliseconds until nobody waits for the answer any more; text: what it belongs to at the caller
     REPLY = 3
     FAIL = 4  # number: code; text: message
     CANCEL = 5  # the answer to call `id` is no longer wanted

@@ -17,16 +17,19 @@ INTERNAL = 450
 class Call:
     """One call under way. timeout_ms: how long its answer is wanted. on_cancel: called when it is wanted no more.
 
+    context: what it belongs to at the caller.
+
     All methods are to be called on the event loop.
     """
 
-    __slots__ = ("_peer", "_under_way", "buffers", "id", "on_cancel", "timeout_ms")
+    __slots__ = ("_peer", "_under_way", "buffers", "context", "id", "on_cancel", "timeout_ms")
 
     def __init__(self, peer: Peer, frame: Frame, under_way: "dict[int, Call]") -> None:
         self._peer = peer
         self._under_way = under_way
         self.id = frame.header.id
         self.timeout_ms = frame.header.number
+        self.context = frame.header.text
         self.buffers = frame.buffers
         self.on_cancel: Callable[[], object] | None = None
         under_way[self.id] = self

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import uvloop
 
+from gamay.base import spans
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, InUseError, QueryError
 from gamay.base.logs import about
@@ -111,7 +112,7 @@ class QueryListener:
         call.on_cancel = deadline.cancel
         if plan.is_light(self._executor.num_docs(header.table, header.segments)):
             try:
-                answer = self._execute(header, plan, deadline)
+                answer = self._execute(header, plan, deadline, call.context)
             except Exception as error:  # noqa: BLE001 - as above
                 _fail(call, error, header)
             else:
@@ -124,7 +125,7 @@ class QueryListener:
     async def _queued(self, call: Call, header: RequestHeader, plan: Plan, deadline: CancellableDeadline) -> None:
         num_bytes = sum(buffer.nbytes for buffer in call.buffers)
         try:
-            answer = await self._queue.turn(lambda: self._execute(header, plan, deadline), num_bytes, deadline)
+            answer = await self._queue.turn(lambda: self._execute(header, plan, deadline, call.context), num_bytes, deadline)
         except Exception as error:  # noqa: BLE001 - as above
             _fail(call, error, header)
         else:
@@ -132,7 +133,16 @@ class QueryListener:
 
     # on any thread
 
-    def _execute(self, header: RequestHeader, plan: Plan, deadline: CancellableDeadline) -> "Sequence[bytes | memoryview]":
+    def _execute(
+        self, header: RequestHeader, plan: Plan, deadline: CancellableDeadline, context: str
+    ) -> "Sequence[bytes | memoryview]":
+        if context and spans.is_on():
+            about_it = {"request_id": header.id, "table": header.table, "segments": len(header.segments)}
+            with spans.span("gamay.execute", context, **about_it):
+                return self._executed(header, plan, deadline)
+        return self._executed(header, plan, deadline)
+
+    def _executed(self, header: RequestHeader, plan: Plan, deadline: CancellableDeadline) -> "Sequence[bytes | memoryview]":
         begun_ns = self._clock.thread_cpu_ns()
         try:
             deadline.check()
