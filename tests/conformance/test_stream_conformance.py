@@ -276,3 +276,22 @@ def test_a_group_goes_on_from_its_checkpoint_and_from_nowhere_else(stream: Any) 
     other, found = from_group(stream, "h", 41)
     assert len(found) == 41
     other.close()
+
+
+def test_a_group_can_begin_elsewhere_and_save_another_place(stream: Any) -> None:
+    stream.create("t", 2)
+    for partition in range(2):
+        stream.produce("t", [b"%d %d" % (partition, i) for i in range(20)], partition)
+    factory = stream.open("t")
+    member = factory.stream_consumer("g", {0: factory.parse_offset("15")})  # the other one from its start
+    found: list[Any] = []
+    deadline = time.monotonic() + 30
+    while len(found) < 25 and time.monotonic() < deadline:
+        for batch in member.fetch(1000, 500).values():
+            found += batch.payloads.to_pylist()
+    assert sorted(found) == sorted([b"0 %d" % i for i in range(15, 20)] + [b"1 %d" % i for i in range(20)])
+    member.commit({0: factory.parse_offset("18"), 1: factory.parse_offset("20")})
+    member.close()
+    member, found = from_group(stream, "g", 2)
+    assert found == [b"0 18", b"0 19"]
+    member.close()

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from gamay.base.errors import GamayError
+from gamay.broker.consumer_kinds import of_one_way
 from gamay.broker.limits import TableLimits
 from gamay.broker.quota import rate_of
 from gamay.broker.segment_stats import SegmentFacts, facts_of
@@ -98,6 +99,7 @@ class RouteBuilder:
         parsed = TableConfig.from_json(config).value
         hidden = registry.get_lineage(table).hidden_segments()
         wanted = {segment: states for segment, states in ideal.states.items() if segment not in hidden}
+        wanted = of_one_way(parsed, wanted)
         self._read_facts(table, wanted, known)
         selector = SelectorKind.of(parsed.routing)
         excluded = self._not_asked()

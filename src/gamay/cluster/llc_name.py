@@ -13,13 +13,16 @@ _SEPARATOR = "__"
 _TIME_FORMAT = "%Y%m%dT%H%MZ"
 _TIME = re.compile(r"\d{4}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3])[0-5]\dZ", re.ASCII)
 PARTITIONS_PER_TOPIC = 10_000
+STREAM_LEVEL = 1_000_000_000
+"""What the partition is of segments that one consumer fills with a whole topic: this, and the topic's index."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class LlcName:
     """The parts of a name.
 
-    partition: `topic index * PARTITIONS_PER_TOPIC + partition of the stream`. time: UTC, to the minute.
+    partition: `topic index * PARTITIONS_PER_TOPIC + partition of the stream`, or STREAM_LEVEL plus the topic index.
+    time: UTC, to the minute.
     """
 
     table: str
@@ -55,12 +58,17 @@ class LlcName:
     @property
     def topic_index(self) -> int:
         """Return which of the table's topics the rows come from."""
-        return self.partition // PARTITIONS_PER_TOPIC
+        return self.partition - STREAM_LEVEL if self.is_stream_level else self.partition // PARTITIONS_PER_TOPIC
+
+    @property
+    def is_stream_level(self) -> bool:
+        """Whether the rows come from all partitions of the topic, read as one."""
+        return self.partition >= STREAM_LEVEL
 
     @property
     def stream_partition(self) -> int:
-        """Return the partition of the topic that the rows come from."""
-        return self.partition % PARTITIONS_PER_TOPIC
+        """Return the partition of the topic that the rows come from; 0 where all are read as one."""
+        return 0 if self.is_stream_level else self.partition % PARTITIONS_PER_TOPIC
 
 
 @lru_cache(1 << 14)  # every change of an ideal state asks for the names in it
@@ -81,7 +89,7 @@ def partition_of(name: str) -> int | None:
     """
     parsed = LlcName.parse(name)
     if parsed is not None:
-        return parsed.partition
+        return None if parsed.is_stream_level else parsed.partition
     parts = name.split(_SEPARATOR)
     return int(parts[2]) if len(parts) == 5 and _is_number(parts[2]) else None
 

@@ -54,7 +54,7 @@ def test_partitions_go_round_the_servers(realtime) -> None:
         ({"stream.log.topic.name": "other"}, "other"),
         ({"stream.log.consumer.prop.auto.offset.reset": "earliest"}, "Write 'smallest'"),
         ({"realtime.segment.flush.threshold.time": "soon"}, "realtime.segment.flush.threshold.time"),
-        ({"stream.log.consumer.type": "highlevel"}, "use lowlevel"),
+        ({"stream.log.consumer.type": "highlevel", "stream.log.metadata.populate": "true"}, "needs lowlevel"),
         ({"stream.log.fetch.timeout.milis": "1"}, "fetch.timeout.mil"),
     ],
 )

@@ -23,6 +23,7 @@ from gamay.controller.realtime.ideal_steps import (
     pause_state,
     with_pause_state,
 )
+from gamay.controller.realtime.lifecycle import is_wanted
 from gamay.controller.realtime.validation import PartitionValidator
 from gamay.ingest.stream.config import stream_configs
 from gamay.ingest.stream.offsets import LARGEST, SMALLEST
@@ -95,6 +96,7 @@ class ConsumptionManager:
             lambda old: PauseState(False, ADMINISTRATIVE, comment, now_ms, old.inactive_topics),
         )
         PartitionValidator(self.context).validate(table, criteria=_CONSUME_FROM[word])
+        self.enforce(table)
 
     def set_topics_paused(self, table: str, topics: Collection[int], paused: bool) -> None:
         """Pause or resume some of a table's topics, by their index. Raises as `pause`, InvalidConfigError."""
@@ -129,10 +131,13 @@ class ConsumptionManager:
         }
 
     def enforce(self, table: str) -> None:
-        """Tell the servers once more to commit what they still consume of a table that rests: they may have restarted."""
-        ideal = self.context.registry.must_get_ideal_state(table)
+        """Tell the servers to commit what they still consume of a table that rests, or no longer consumes in this way.
+
+        They may have been told before, and have restarted."""
+        ideal, config = self.context.registry.must_get_ideal_state(table), self.context.config_of(table)
         state = pause_state(ideal)
-        resting = [name for name in consuming_segments(ideal) if state.pauses(LlcName.must_parse(name))]
+        names = {name: LlcName.must_parse(name) for name in consuming_segments(ideal)}
+        resting = [name for name, parsed in names.items() if state.pauses(parsed) or not is_wanted(config, parsed)]
         self._tell(table, [name for name in resting if self._is_in_progress(table, name)])
 
     # force commit

@@ -103,7 +103,8 @@ class SegmentLifecycle:
         context = self.context
         topic = _topic(stream_configs(config), name.partition)
         tuner = context.tuner(config.typed_name, name.topic_index)
-        rows = row_limit(topic.flush, tuner, self._segments_per_server(config, partitions), context.uniform)
+        flush = topic.high_level_flush if name.is_stream_level else topic.flush
+        rows = row_limit(flush, tuner, self._segments_per_server(config, partitions), context.uniform)
         return SegmentRecord(
             str(name),
             status=IN_PROGRESS,
@@ -184,7 +185,7 @@ class SegmentLifecycle:
         config = context.config_of(table)
         successor: LlcName | None = None
         servers: Sequence[str] = ()
-        rests = pause_state(ideal).pauses(done) or has_ended(record) or done.topic_index >= len(stream_configs(config))
+        rests = pause_state(ideal).pauses(done) or has_ended(record) or not is_wanted(config, done)
         # A successor that was given up, whose place another one took, must not come back as a record that can be committed.
         if not rests and latest_segments(ideal)[done.partition] == done:
             successor = done.next(record.end_decided_ms)
@@ -353,6 +354,15 @@ class SegmentLifecycle:
         )
 
 
+def is_wanted(config: TableConfig, name: LlcName) -> bool:
+    """Whether a table consumes what a segment is of: its topic, and the topic's partitions one by one or as one."""
+    topics = stream_configs(config)
+    if name.topic_index >= len(topics):
+        return False
+    topic = topics[name.topic_index]
+    return topic.is_high_level if name.is_stream_level else topic.is_low_level
+
+
 def has_ended(record: SegmentRecord) -> bool:
     """Whether the stream has nothing behind a segment and never will have."""
     return record.stop_reason == StopReason.END_OF_PARTITION_GROUP.value
@@ -375,7 +385,7 @@ def _topic(topics: Sequence[StreamConfig], partition: int) -> StreamConfig:
 def _partition_metadata(config: TableConfig, name: LlcName, num_partitions: int) -> str:
     """Return what the partition of the stream says about the rows, where exactly one column is partitioned."""
     columns = config.indexing.segment_partition.columns if config.indexing.segment_partition else {}
-    if len(columns) != 1:
+    if len(columns) != 1 or name.is_stream_level:
         return ""
     ((column, partitioning),) = columns.items()
     entry = {

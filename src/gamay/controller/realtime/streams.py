@@ -5,11 +5,12 @@ from contextlib import closing
 from typing import Any, Protocol
 
 from gamay.base.errors import InvalidConfigError
-from gamay.cluster.llc_name import PARTITIONS_PER_TOPIC
+from gamay.cluster.llc_name import PARTITIONS_PER_TOPIC, STREAM_LEVEL, LlcName
 from gamay.ingest.stream.config import StreamConfig, stream_configs
 from gamay.ingest.stream.offsets import OffsetCriteria
 from gamay.ingest.stream.plugins import open_decoder, open_stream
 from gamay.ingest.stream.spi import StreamConsumerFactory, StreamContext, StreamMetadataProvider
+from gamay.ingest.stream.stream_level import TopicStream
 from gamay.model.table_config import TableConfig
 
 
@@ -51,36 +52,45 @@ class PluginStreams:
     def __init__(self, config: TableConfig, context: StreamContext) -> None:
         self.configs = stream_configs(config)
         self._factories: list[StreamConsumerFactory] = [open_stream(topic, context) for topic in self.configs]
-        self._providers: dict[int, StreamMetadataProvider] = {}
+        self._providers: dict[tuple[int, bool], StreamMetadataProvider] = {}
 
     def partitions(self) -> tuple[int, ...]:
         found: list[int] = []
-        for topic in range(len(self._factories)):
-            found += [topic * PARTITIONS_PER_TOPIC + p for p in self._provider(topic).partition_ids()]
+        for topic, config in enumerate(self.configs):
+            if config.is_low_level:
+                provider = self._provider(LlcName("", topic * PARTITIONS_PER_TOPIC, 0, ""))
+                found += [topic * PARTITIONS_PER_TOPIC + p for p in provider.partition_ids()]
+        found += [STREAM_LEVEL + topic for topic, config in enumerate(self.configs) if config.is_high_level]
         return tuple(found)
 
     def offset(self, partition: int, criteria: OffsetCriteria) -> str:
-        topic, stream_partition = divmod(partition, PARTITIONS_PER_TOPIC)
-        return str(self._provider(topic).offset(stream_partition, criteria))
+        name = LlcName("", partition, 0, "")
+        return str(self._provider(name).offset(name.stream_partition, criteria))
 
     def latest_offset(self, partition: int) -> str:
-        topic, stream_partition = divmod(partition, PARTITIONS_PER_TOPIC)
-        return str(self._provider(topic).latest_offset(stream_partition))
+        name = LlcName("", partition, 0, "")
+        return str(self._provider(name).latest_offset(name.stream_partition))
 
     def order(self, partition: int, offset: str) -> Any:
-        return self._factories[min(partition // PARTITIONS_PER_TOPIC, len(self._factories) - 1)].parse_offset(offset)
+        name = LlcName("", partition, 0, "")
+        topic = min(name.topic_index, len(self._factories) - 1)
+        return self._factory(topic, name.is_stream_level).parse_offset(offset)
 
     def close(self) -> None:
         providers, self._providers = self._providers, {}
         for provider in providers.values():
             provider.close()
 
-    def _provider(self, topic: int) -> StreamMetadataProvider:
+    def _factory(self, topic: int, is_stream_level: bool) -> StreamConsumerFactory:
+        return TopicStream(self._factories[topic], "") if is_stream_level else self._factories[topic]
+
+    def _provider(self, name: LlcName) -> StreamMetadataProvider:
+        topic, kind = name.topic_index, name.is_stream_level
         if topic >= len(self._factories):
             raise InvalidConfigError(f"the table no longer has the topic with index {topic}")
-        if topic not in self._providers:
-            self._providers[topic] = self._factories[topic].metadata()
-        return self._providers[topic]
+        if (topic, kind) not in self._providers:
+            self._providers[topic, kind] = self._factory(topic, kind).metadata()
+        return self._providers[topic, kind]
 
 
 def stream_opener(context: StreamContext) -> StreamOpener:
@@ -92,8 +102,19 @@ def check_streams(config: TableConfig, opener: StreamOpener) -> None:
     """Raise InvalidConfigError unless every topic's config can be used, without connecting to it."""
     with closing(opener(config)) as streams:
         for topic in streams.configs:
-            if not topic.is_low_level:
-                raise InvalidConfigError(
-                    f"{topic.property_key('consumer.type')}: stream-level consumption is not there yet; use lowlevel"
-                )
+            if topic.is_high_level:
+                _check_stream_level(config, topic)
             open_decoder(topic)
+
+
+def _check_stream_level(config: TableConfig, topic: StreamConfig) -> None:
+    """Rows of a stream-level consumer come in no certain order, and from all partitions."""
+    key = topic.property_key("consumer.type")
+    if config.upsert is not None or config.dedup is not None:
+        raise InvalidConfigError(
+            f"{key}: tables with upsert or dedup need lowlevel, for rows of a key must be in one partition"
+        )
+    if config.ingestion.stream is not None and config.ingestion.stream.pauseless_consumption_enabled:
+        raise InvalidConfigError(f"{key}: pauselessConsumptionEnabled needs lowlevel")
+    if topic.metadata_populate:
+        raise InvalidConfigError(f"{key}: {topic.property_key('metadata.populate')} needs lowlevel")

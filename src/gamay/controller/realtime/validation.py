@@ -124,7 +124,7 @@ class PartitionValidator:
             wanted = self._offset_after(config.typed_name, ideal, last, report)
             if wanted is None:
                 return
-        start = streams.offset(partition, criteria or SMALLEST)
+        start = streams.offset(partition, criteria or _first_criteria(ideal, partition, streams))
         lost = ""
         if wanted is not None:
             is_behind = streams.order(partition, wanted) < streams.order(partition, start)
@@ -201,6 +201,16 @@ class PartitionValidator:
 
     def _change(self, table: str, change: Callable[[Assignment], Assignment]) -> None:
         self.context.registry.update_ideal_state(table, change)
+
+
+def _first_criteria(ideal: Assignment, partition: int, streams: TableStreams) -> OffsetCriteria:
+    """Where a partition begins: a new one of the stream at its start; those of a table that begins to consume in this way
+    beside another one as at its creation."""
+    name = LlcName("", partition, 0, "")
+    known = {(other.topic_index, other.is_stream_level) for other in latest_segments(ideal).values()}
+    if (name.topic_index, name.is_stream_level) in known or (name.topic_index, not name.is_stream_level) not in known:
+        return SMALLEST
+    return streams.configs[name.topic_index].offset_criteria
 
 
 def _without(ideal: Assignment, segment: str) -> Assignment:

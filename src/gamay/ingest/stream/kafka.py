@@ -74,9 +74,9 @@ class KafkaStream:
         """Return a consumer of a partition, which belongs to no consumer group."""
         return KafkaPartitionConsumer(self, partition)
 
-    def stream_consumer(self, group: str) -> "KafkaGroupConsumer":
+    def stream_consumer(self, group: str, begin: Mapping[int, Offset] | None = None) -> "KafkaGroupConsumer":
         """Return a member of a consumer group of Kafka."""
-        return KafkaGroupConsumer(self, group)
+        return KafkaGroupConsumer(self, group, begin)
 
     def metadata(self) -> "KafkaMetadata":
         """Return the topic's metadata."""
@@ -371,16 +371,20 @@ def _binary(values: list[bytes | None]) -> pa.BinaryArray:
 class KafkaGroupConsumer:
     """A `StreamLevelConsumer`: a member of a consumer group of Kafka, which shares out the partitions."""
 
-    def __init__(self, stream: KafkaStream, group: str) -> None:
+    def __init__(self, stream: KafkaStream, group: str, begin: Mapping[int, Offset] | None = None) -> None:
         criteria = stream.config.offset_criteria
-        if criteria.timestamp_ms(0) is not None:
+        if begin is None and criteria.timestamp_ms(0) is not None:
             key = stream.config.property_key("consumer.prop.auto.offset.reset")
             raise InvalidConfigError(f"{key}: a consumer group can begin at smallest or largest only")
-        begin = "earliest" if criteria.kind is OffsetKind.SMALLEST else "latest"
+        reset = "earliest" if begin is not None or criteria.kind is OffsetKind.SMALLEST else "latest"
         self._stream = stream
-        self._consumer = stream.open_consumer(**{"group.id": group, "auto.offset.reset": begin})
+        self._consumer = stream.open_consumer(**{"group.id": group, "auto.offset.reset": reset})
         self._position: dict[int, Offset] = {}
-        self._consumer.subscribe([stream.config.topic], on_revoke=self._revoked, on_lost=self._revoked)
+        self._given = begin is not None
+        self._resume: dict[int, Offset] = dict(begin or {})  # of partitions that are not, or not yet, this member's
+        self._consumer.subscribe(
+            [stream.config.topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+        )
 
     def fetch(self, max_messages: int, timeout_ms: int) -> Mapping[int, MessageBatch]:
         """Return the next messages by partition; see `StreamLevelConsumer.fetch`."""
@@ -407,12 +411,13 @@ class KafkaGroupConsumer:
         """Return the offset behind the last message of each partition that this member has read of."""
         return dict(self._position)
 
-    def commit(self) -> Mapping[int, Offset]:
+    def commit(self, places: Mapping[int, Offset] | None = None) -> Mapping[int, Offset]:
         """Commit the position to Kafka and wait for it."""
         library = _library()
+        written = dict(self._position if places is None else places)
         offsets = [
             library.TopicPartition(self._stream.config.topic, partition, int(str(offset)))
-            for partition, offset in self._position.items()
+            for partition, offset in written.items()
         ]
         try:
             for done in self._consumer.commit(offsets=offsets, asynchronous=False) if offsets else ():
@@ -420,15 +425,27 @@ class KafkaGroupConsumer:
                     raise self._stream.failure(done.error, "commit")
         except library.KafkaException as error:
             raise self._stream.failure(error, "commit") from error
-        return dict(self._position)
+        return written
 
     def close(self) -> None:
         """Leave the group."""
         self._consumer.close()
 
+    def _assigned(self, consumer: Any, partitions: Sequence[Any]) -> None:
+        for partition in partitions:
+            offset = self._resume.pop(partition.partition, None)
+            if offset is None and self._given:
+                offset = IntegerOffset(watermarks(self._stream, consumer, partition.partition, cached=False)[0])
+            if offset is not None:
+                partition.offset = int(str(offset))
+                self._position[partition.partition] = offset
+        consumer.assign(partitions)
+
     def _revoked(self, _: Any, partitions: Sequence[Any]) -> None:
         for partition in partitions:
-            self._position.pop(partition.partition, None)
+            offset = self._position.pop(partition.partition, None)
+            if offset is not None and self._given:  # else whoever has it next begins at the checkpoint, and so does this one
+                self._resume[partition.partition] = offset
 
 
 class KafkaMetadata:

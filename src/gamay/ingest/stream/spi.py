@@ -233,6 +233,7 @@ class StreamLevelConsumer(Protocol):
     """Reads all partitions, or this member's share of them, from the group's last checkpoint (high-level consumption).
 
     A group without a checkpoint begins by the config's offset criterion. Nothing is checkpointed unless `commit` is called.
+    A partition that was taken away and given back goes on where it was.
     """
 
     def fetch(self, max_messages: int, timeout_ms: int) -> Mapping[int, MessageBatch]:
@@ -243,8 +244,8 @@ class StreamLevelConsumer(Protocol):
         """Return for each partition of this member the offset behind the last message that was returned."""
         ...
 
-    def commit(self) -> Mapping[int, Offset]:
-        """Make the present position the group's checkpoint, durably, and return it."""
+    def commit(self, places: Mapping[int, Offset] | None = None) -> Mapping[int, Offset]:
+        """Make the present position, or `places` in this member's partitions, the group's checkpoint, durably; return it."""
         ...
 
     def close(self) -> None:
@@ -306,8 +307,8 @@ class StreamConsumerFactory(Protocol):
         """Return a consumer of a partition."""
         ...
 
-    def stream_consumer(self, group: str) -> StreamLevelConsumer:
-        """Return a member of a consumer group."""
+    def stream_consumer(self, group: str, begin: Mapping[int, Offset] | None = None) -> StreamLevelConsumer:
+        """Return a member of a consumer group. begin: where to read on whatever the checkpoint; others from their start."""
         ...
 
     def metadata(self) -> StreamMetadataProvider:

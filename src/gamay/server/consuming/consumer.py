@@ -16,7 +16,7 @@ from gamay.cluster.completion import Call, CompletionRequest, CompletionResponse
 from gamay.cluster.llc_name import LlcName
 from gamay.cluster.records import SegmentRecord
 from gamay.ingest.pipeline import Pipeline
-from gamay.ingest.stream.config import DEFAULT_FLUSH_ROWS, StreamConfig
+from gamay.ingest.stream.config import DEFAULT_FLUSH_ROWS, FlushThresholds, StreamConfig
 from gamay.ingest.stream.decode.fields import input_fields
 from gamay.ingest.stream.offsets import IntegerOffset, Offset
 from gamay.ingest.stream.plugins import open_decoder, open_stream
@@ -24,9 +24,11 @@ from gamay.ingest.stream.spi import (
     MessageBatch,
     PartitionConsumer,
     PermanentStreamError,
+    StreamConsumerFactory,
     StreamContext,
     TransientStreamError,
 )
+from gamay.ingest.stream.stream_level import TopicOffset, TopicStream
 from gamay.model.table_config import TableConfig
 from gamay.segment.mutable.segment import MutableSegment
 from gamay.segment.mutable.sizing import SizingHistory
@@ -133,15 +135,18 @@ class SegmentConsumer:
         self._layout = layout
         self._clock = resources.clock
         self._name = LlcName.must_parse(record.name)
-        self._factory = open_stream(stream, resources.streams)
-        limits = _limits(record, stream)
+        self._factory: StreamConsumerFactory = open_stream(stream, resources.streams)
+        if self._name.is_stream_level:
+            self._factory = TopicStream(self._factory, f"{table}.{resources.server}")
+        limits = _limits(record, stream.high_level_flush if self._name.is_stream_level else stream.flush)
         start = self._factory.parse_offset(record.start_offset)
         self._machine = ConsumerMachine(
             start,
             limits,
             self._clock.now_ms(),
             pauseless=_is_pauseless(layout.config),
-            downloads_completed=_downloads_completed(layout.config),
+            # another replica's rows are in another order
+            downloads_completed=self._name.is_stream_level or _downloads_completed(layout.config),
         )
         self._intake = self._open_intake()
         self._row_limit = limits.rows
@@ -376,7 +381,7 @@ class SegmentConsumer:
         reader, self._reader = self._reader, None
         if reader is None:
             return
-        if self._throttle.per_s is not None:
+        if self._throttle.per_s is not None or self._name.is_stream_level:
             reader.close()
             return
         offset = self._machine.offset
@@ -433,9 +438,10 @@ class SegmentConsumer:
         answer = self._ask(Call.CONSUMED, reason="" if action.reason is None else action.reason.value)
         offset = None if answer.offset is None else self._factory.parse_offset(answer.offset)
         self._controller_url = answer.controller_url
-        self._machine.answered(
-            answer.status, offset, answer.build_time_s, self._clock.now_ms(), split_commit=answer.split_commit
-        )
+        status = answer.status
+        if status is Status.CATCH_UP and self._name.is_stream_level:
+            status = Status.HOLD  # no other consumer can arrive at just these rows; what is committed is downloaded
+        self._machine.answered(status, offset, answer.build_time_s, self._clock.now_ms(), split_commit=answer.split_commit)
 
     def _build_segment(self, action: m.Build) -> None:
         self._discard_build()
@@ -528,9 +534,9 @@ class SegmentConsumer:
         )
 
 
-def _limits(record: SegmentRecord, stream: StreamConfig) -> m.Limits:
-    rows = record.flush_threshold_rows if record.flush_threshold_rows > 0 else stream.flush.segment_rows
-    return m.Limits(rows or DEFAULT_FLUSH_ROWS, record.creation_time_ms, stream.flush.time_ms)
+def _limits(record: SegmentRecord, flush: FlushThresholds) -> m.Limits:
+    rows = record.flush_threshold_rows if record.flush_threshold_rows > 0 else flush.segment_rows
+    return m.Limits(rows or DEFAULT_FLUSH_ROWS, record.creation_time_ms, flush.time_ms)
 
 
 def _is_pauseless(config: TableConfig) -> bool:
@@ -546,4 +552,6 @@ def _downloads_completed(config: TableConfig) -> bool:
 def _lag(offset: Offset, end: Offset | None) -> int | None:
     if isinstance(offset, IntegerOffset) and isinstance(end, IntegerOffset):
         return max(0, end.value - offset.value)
+    if isinstance(offset, TopicOffset) and isinstance(end, TopicOffset):
+        return max(0, end.total - offset.total)
     return None

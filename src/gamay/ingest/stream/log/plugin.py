@@ -14,7 +14,7 @@ from gamay.ingest.stream.log import files
 from gamay.ingest.stream.log.reader import PartitionReader, earliest, offset_at_time
 from gamay.ingest.stream.log.topic import Topic, open_topic
 from gamay.ingest.stream.log.writer import ensure_recovered
-from gamay.ingest.stream.offsets import IntegerOffset, Offset, OffsetCriteria, OffsetKind, parse_integer_offset
+from gamay.ingest.stream.offsets import SMALLEST, IntegerOffset, Offset, OffsetCriteria, OffsetKind, parse_integer_offset
 from gamay.ingest.stream.spi import MessageBatch, PermanentStreamError, StreamContext
 from gamay.storage.files import atomic_write
 
@@ -50,9 +50,9 @@ class LogStream:
         except NotFoundError as error:
             raise PermanentStreamError(str(error)) from error
 
-    def stream_consumer(self, group: str) -> "LogGroupConsumer":
+    def stream_consumer(self, group: str, begin: Mapping[int, Offset] | None = None) -> "LogGroupConsumer":
         """Return a member of a consumer group."""
-        return LogGroupConsumer(self, group)
+        return LogGroupConsumer(self, group, begin)
 
     def metadata(self) -> "LogMetadata":
         """Return the topic's metadata; raises PermanentStreamError when there is no such topic."""
@@ -124,13 +124,14 @@ class LogGroupConsumer:
     A member takes every partition that no other member has. Checkpoints are files, one for each partition.
     """
 
-    def __init__(self, stream: LogStream, group: str) -> None:
+    def __init__(self, stream: LogStream, group: str, begin: Mapping[int, Offset] | None = None) -> None:
         """Join the group; raises InvalidConfigError for a name that cannot be that of a folder."""
         if not group or not set(group) <= set(_GROUP_LETTERS) or group.startswith("."):
             raise InvalidConfigError(
                 f"'{group}' cannot be the name of a consumer group; use letters, digits, '.', '_' and '-'"
             )
         self._stream = stream
+        self._given = begin
         self._folder = stream.group_root / group
         self._folder.mkdir(parents=True, exist_ok=True)
         self._metadata = stream.metadata()
@@ -161,11 +162,12 @@ class LogGroupConsumer:
         """Return the position of each partition that this member owns."""
         return dict(self._position)
 
-    def commit(self) -> Mapping[int, Offset]:
+    def commit(self, places: Mapping[int, Offset] | None = None) -> Mapping[int, Offset]:
         """Write the checkpoints."""
-        for partition, offset in self._position.items():
+        written = dict(self._position if places is None else places)
+        for partition, offset in written.items():
             atomic_write(self._folder / f"{partition}.offset", str(offset).encode())
-        return dict(self._position)
+        return written
 
     def close(self) -> None:
         """Let others have the partitions."""
@@ -189,6 +191,9 @@ class LogGroupConsumer:
                 self._position[partition] = self._begin(partition)
 
     def _begin(self, partition: int) -> Offset:
+        if self._given is not None:
+            given = self._given.get(partition)
+            return self._metadata.offset(partition, SMALLEST) if given is None else given
         with suppress(FileNotFoundError):
             return parse_integer_offset((self._folder / f"{partition}.offset").read_text())
         return self._metadata.offset(partition, self._stream.criteria)
