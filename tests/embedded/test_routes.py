@@ -120,11 +120,16 @@ def test_instances_of_a_table_follow_from_tags(trips: Any) -> None:
 
 def test_minions_are_told_with_their_state(api: Any) -> None:
     rest = api.controller
-    assert rest.get("/minions/status").json() == {"currentMinionCount": 0, "minionStatus": []}
+    own = rest.get("/minions/status").json()["minionStatus"]
+    assert [minion["status"] for minion in own] == ["ONLINE"]
     rest.post("/instances", json={"host": "far", "port": 9514, "type": "MINION"})
     minion = {"instanceId": "Minion_far_9514", "host": "far", "port": 9514, "runningTaskCount": 0, "status": "OFFLINE"}
-    assert rest.get("/minions/status").json() == {"currentMinionCount": 1, "minionStatus": [minion]}
-    assert rest.get("/minions/status", params={"status": "ONLINE"}).json()["minionStatus"] == []
+    assert rest.get("/minions/status").json() == {"currentMinionCount": 2, "minionStatus": [minion, *own]}
+    assert rest.get("/minions/status", params={"status": "ONLINE"}).json()["minionStatus"] == own
+    rest.put(f"/instances/{own[0]['instanceId']}/state", params={"state": "drain"})
+    asked = {"status": "DRAINED", "includeTaskCounts": "true"}
+    (drained,) = rest.get("/minions/status", params=asked).json()["minionStatus"]
+    assert drained == {**own[0], "status": "DRAINED"}
 
 
 def test_tuners_change_what_they_say(api: Any) -> None:

@@ -84,6 +84,9 @@ class SimStore:
             return
         if version is not None and version != node.version:
             raise VersionConflictError(path)
+        if recursive:
+            for below in sorted((p for p in self._tree.nodes if p.startswith(f"{path}/")), reverse=True):
+                self._tree.drop(below)
         self._tree.drop(path)
         self._after(lost)
 

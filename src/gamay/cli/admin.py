@@ -5,11 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
-from gamay.cli import realtime, upsert
+from gamay.cli import realtime, tasks, upsert
 from gamay.cli.json_file import read_json
 
 app = typer.Typer(help="Administer a cluster over its REST interface.", no_args_is_help=True)
 app.add_typer(realtime.app, name="realtime")
+app.add_typer(tasks.app, name="tasks")
 app.add_typer(upsert.app, name="upsert")
 
 Controller = Annotated[str, typer.Option(help="The controller to talk to.")]

@@ -56,6 +56,7 @@ def start_all(
     controller_port: ControllerPort = 9000,
     broker_port: BrokerPort = 8099,
     server_port: ServerPort = 8098,
+    minion_port: Annotated[int, typer.Option(help="Port of the minion's HTTP interface; 0 takes a free one.")] = 0,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
     config_file: Annotated[
         Optional[Path],  # noqa: UP045
@@ -66,7 +67,7 @@ def start_all(
     """Run all roles in one process, in the foreground, until SIGTERM or Ctrl-C."""
     from gamay.cli.run import run_cluster
 
-    run_cluster(data_dir, host, controller_port, broker_port, server_port, config_file, log_format)
+    run_cluster(data_dir, host, (controller_port, broker_port, server_port, minion_port), config_file, log_format)
 
 
 Zk = Annotated[Optional[str], typer.Option("--zk", help="ZooKeeper: HOST:PORT[,HOST:PORT…][/PATH].")]  # noqa: UP045
@@ -168,6 +169,7 @@ def start_server(
 @start_app.command("minion")
 def start_minion(
     zk: Zk = None,
+    data_dir: RoleDataDir = None,
     port: HttpPort = None,
     cluster_name: ClusterName = None,
     host: Host = None,
@@ -177,10 +179,10 @@ def start_minion(
     log_format: LogLines = None,
     config_file: ConfigFile = None,
 ) -> None:
-    """Run a minion (port 9514)."""
+    """Run a minion (port 9514); --data-dir is its scratch space, a temporary folder unless given."""
     _run_role(
-        "Minion", config_file, tags, zk=zk, port=port, cluster=cluster_name, host=host, listen=listen, wait_s=wait_s,
-        log_format=log_format,
+        "Minion", config_file, tags, zk=zk, data_dir=data_dir, port=port, cluster=cluster_name, host=host, listen=listen,
+        wait_s=wait_s, log_format=log_format,
     )  # fmt: skip
 
 

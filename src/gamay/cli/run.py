@@ -19,13 +19,14 @@ OUTPUT_FORMATS = ("table", "csv", "json")
 def run_cluster(
     data_dir: Path,
     host: str,
-    controller_port: int,
-    broker_port: int,
-    server_port: int,
+    ports: tuple[int, int, int, int],
     config_file: Path | None,
     log_format: str | None = None,
 ) -> None:
-    """Run an embedded cluster until SIGTERM or SIGINT, then stop it gracefully."""
+    """Run an embedded cluster until SIGTERM or SIGINT, then stop it gracefully.
+
+    ports: of controller, broker, server and minion.
+    """
     from gamay.embedded.cluster import EmbeddedCluster
     from gamay.embedded.settings import read_access
 
@@ -37,7 +38,7 @@ def run_cluster(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
     send_last_spans = spans.configure("all", str(data_dir))
-    with EmbeddedCluster(data_dir, controller_port, broker_port, server_port, host=host, access=access) as cluster:
+    with EmbeddedCluster(data_dir, *ports, host=host, access=access) as cluster:
         print(f"controller  {cluster.controller_url}   (REST interface: {cluster.controller_url}/help)")
         print(f"broker      {cluster.broker_url}")
         print(f"server      {cluster.server_url}")

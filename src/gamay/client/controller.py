@@ -182,10 +182,12 @@ class ControllerClient(HttpService):
         path = f"/segments/{quote(table, safe='')}" if segment is None else _segment(table, segment)
         return self.status_text("POST", f"{path}/reload")
 
-    def upload_tar(self, table: str, archive: Path, **options: Any) -> str:
-        """Push a segment's archive (`.tar.gz` or `.tar.zst`); the file is streamed."""
+    def upload_tar(self, table: str, archive: Path, *, headers: Mapping[str, str] | None = None, **options: Any) -> str:
+        """Push a segment's archive (`.tar.gz` or `.tar.zst`); the file is streamed. headers: sent with it."""
         with archive.open("rb") as file:
-            return self._upload(table, {}, files={"segment": (archive.name, file, "application/octet-stream")}, **options)
+            return self._upload(
+                table, headers or {}, files={"segment": (archive.name, file, "application/octet-stream")}, **options
+            )
 
     def upload_uri(self, table: str, uri: str, **options: Any) -> str:
         """Have the controller fetch a segment's archive from a URI and keep a copy."""
@@ -237,6 +239,52 @@ class ControllerClient(HttpService):
         return self.status_text(
             "POST", "/v2/segments", params=params, headers=dict(headers), timeout=UPLOAD_TIMEOUT_S, **content
         )
+
+    # -- maintenance tasks
+
+    def task_types(self) -> list[str]:
+        """Return the task types that have a queue."""
+        return list(self.json("GET", "/tasks/tasktypes"))
+
+    def task_states(self, task_type: str) -> dict[str, str]:
+        """Return where the tasks of a type are, by name."""
+        return dict(self.json("GET", f"/tasks/{quote(task_type, safe='')}/taskstates"))
+
+    def task_counts(self, task_type: str, table: str | None = None) -> dict[str, dict[str, int]]:
+        """Return how many subtasks of each task are in which state; table: a typed name."""
+        return dict(self.json("GET", f"/tasks/{quote(task_type, safe='')}/taskcounts", params={"table": table}))
+
+    def task_debug(self, name: str, verbosity: int = 1) -> dict[str, Any]:
+        """Return what is known of a task and its subtasks."""
+        return dict(self.json("GET", f"/tasks/task/{quote(name, safe='')}/debug", params={"verbosity": verbosity}))
+
+    def task_progress(self, name: str) -> dict[str, Any]:
+        """Return what minions have noted of a task's subtasks, by subtask."""
+        return dict(self.json("GET", f"/tasks/subtask/{quote(name, safe='')}/progress"))
+
+    def schedule_tasks(self, task_type: str | None = None, table: str | None = None) -> dict[str, str]:
+        """Make the tasks that table configs ask for; return their names by type, `generationErrors`, `schedulingErrors`."""
+        params = {"taskType": task_type, "tableName": table}
+        return dict(self.json("POST", "/tasks/schedule", params=params, timeout=UPLOAD_TIMEOUT_S))
+
+    def execute_task(
+        self, task_type: str, table: str, name: str = "", configs: Mapping[str, str] | None = None
+    ) -> dict[str, str]:
+        """Make a task with settings of your own; return its name by typed table."""
+        body = {"taskType": task_type, "tableName": table, "taskName": name, "taskConfigs": dict(configs or {})}
+        return dict(self.json("POST", "/tasks/execute", json=body, timeout=UPLOAD_TIMEOUT_S))
+
+    def change_queue(self, task_type: str, change: str) -> str:
+        """`stop` or `resume` the tasks of a type, or `cleanup` those that have ended."""
+        return self.status_text("PUT", f"/tasks/{quote(task_type, safe='')}/{change}")
+
+    def delete_queue(self, task_type: str, *, force: bool = False) -> str:
+        """Delete the queue of a type with its tasks."""
+        return self.status_text("DELETE", f"/tasks/{quote(task_type, safe='')}", params={"forceDelete": force})
+
+    def delete_task(self, name: str) -> str:
+        """Cancel a task and forget it."""
+        return self.status_text("DELETE", f"/tasks/task/{quote(name, safe='')}")
 
     # -- replacing segments as a whole
 

@@ -21,6 +21,11 @@ APPLICATION_QUOTAS = f"{_ROOT}/PROPERTYSTORE/CONFIGS/APPLICATION_QUOTAS"
 BUCKETS = f"{_ROOT}/PROPERTYSTORE/BUCKETS"
 LINEAGES = f"{_ROOT}/PROPERTYSTORE/SEGMENT_LINEAGE"
 INSTANCE_PARTITIONS = f"{_ROOT}/PROPERTYSTORE/INSTANCE_PARTITIONS"
+TASKS = f"{_ROOT}/PROPERTYSTORE/TASKS"
+TASK_LEASES = f"{_ROOT}/PROPERTYSTORE/TASK_LEASES"
+TASK_LOCKS = f"{_ROOT}/PROPERTYSTORE/TASK_LOCKS"
+TASK_HISTORY = f"{_ROOT}/PROPERTYSTORE/TASK_HISTORY"
+TASK_METADATA = f"{_ROOT}/PROPERTYSTORE/MINION_TASK_METADATA"
 
 
 def participant_config(instance: str) -> str:
@@ -96,3 +101,28 @@ def lineage(table: str) -> str:
 def instance_partitions(name: str) -> str:
     """Return the path of stored instance partitions, `<raw table>_<kind>` or a name that tables share."""
     return f"{INSTANCE_PARTITIONS}/{name}"
+
+
+def task_queue(task_type: str) -> str:
+    """Return the path of the queue of a task type."""
+    return f"{TASKS}/{task_type}"
+
+
+def task_job(task_type: str, job: str) -> str:
+    """Return the path of a job in the queue of its type; its subtasks are its children, by number."""
+    return f"{TASKS}/{task_type}/{job}"
+
+
+def task_lease(lease: str) -> str:
+    """Return the path of the ephemeral node that says that a worker's lease is good."""
+    return f"{TASK_LEASES}/{lease}"
+
+
+def task_lock(table: str) -> str:
+    """Return the path of the ephemeral node of whoever works out the tasks of a typed table."""
+    return f"{TASK_LOCKS}/{table}"
+
+
+def task_metadata(table: str, task_type: str) -> str:
+    """Return the path of what a task type remembers of a typed table."""
+    return f"{TASK_METADATA}/{table}/{task_type}"

@@ -50,6 +50,10 @@ class Servers(Protocol):
         """Return the last messages that the server could not take in."""
         ...
 
+    def valid_doc_counts(self, instance: str, table: str, segments: Sequence[str], kind: str) -> Sequence[Mapping[str, Any]]:
+        """Return how many rows of segments count, in the shape of a server's `validDocIdsMetadata`; kind: as there."""
+        ...
+
     def fetch_segment(self, instance: str, table: str, segment: str, target: Path) -> None:
         """Write the archive (.tar.gz) of a segment that the server has loaded to a file."""
         ...

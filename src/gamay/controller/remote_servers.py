@@ -63,6 +63,13 @@ class RemoteServers:
         errors: dict[str, str] = self._ask(instance, f"/tables/{quote(table)}/segments/errors")["errors"]
         return errors
 
+    def valid_doc_counts(self, instance: str, table: str, segments: Sequence[str], kind: str) -> Sequence[Mapping[str, Any]]:
+        found: list[dict[str, Any]] = self._ask(
+            instance, f"/tables/{quote(table)}/validDocIdsMetadata", method="POST", params={"validDocIdsType": kind},
+            json={"segments": list(segments)},
+        )  # fmt: skip
+        return found
+
     def fetch_segment(self, instance: str, table: str, segment: str, target: Path) -> None:
         url = self._service(instance).url
         try:

@@ -126,7 +126,7 @@ class TableManager:
         config = migrated(config, schema)
         parsed = replace(parsed, value=config)
         if "ALL" not in skipped:
-            validate_table_config(config, schema, columns_of=columns_of)
+            validate_table_config(config, schema, columns_of=columns_of, with_tasks="TASK" not in skipped)
             if config.table_type is TableType.REALTIME:
                 check_streams(config, stream_opener(self.context.streams))
             if "TENANT" not in skipped:

@@ -1,6 +1,7 @@
 """A whole cluster with its HTTP interfaces in one process and one data folder."""
 
 import os
+import secrets
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.ids import RANDOM_IDS, Ids
 from gamay.broker.app import BrokerApp
-from gamay.cluster.access import EVERYBODY, ListedAccess, StoredUsers
+from gamay.cluster.access import EVERYBODY, ListedAccess, StoredUsers, with_token
 from gamay.cluster.process_routes import process_routes
 from gamay.cluster.records import Role
 from gamay.cluster.users import resolve_access
@@ -20,6 +21,7 @@ from gamay.embedded.http import HttpServer
 from gamay.embedded.memory import memory_tasks
 from gamay.embedded.switching import switch_threads_often
 from gamay.embedded.warming import Warming
+from gamay.minion.app import minion_app
 from gamay.query.queue import QueryQueue
 from gamay.server.app import ServerApp
 
@@ -28,13 +30,13 @@ _QUERY_THREADS = max(4, 2 * (os.cpu_count() or 1))
 
 
 class EmbeddedCluster:
-    """Controller, broker and server over one data folder.
+    """Controller, broker, server and minion over one data folder.
 
     host: the address to listen on; others than this machine are let in only when asked for. access: who may use each role's
     HTTP interface; everybody who reaches it, unless it says otherwise.
-    Ports may be 0 to take free ones; `controller_url`, `broker_url` and `server_url` tell where the roles are. Every role
-    answers 503 on `/health` until the segments that were there at the start are loaded and, unless `warm_up` is off, what
-    queries run is compiled. Raises InUseError when the folder or a port is taken.
+    Ports may be 0 to take free ones; `controller_url`, `broker_url`, `server_url` and `minion_url` tell where the roles are.
+    Every role answers 503 on `/health` until the segments that were there at the start are loaded and, unless `warm_up` is
+    off, what queries run is compiled. Raises InUseError when the folder or a port is taken.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class EmbeddedCluster:
         controller_port: int = 9000,
         broker_port: int = 8099,
         server_port: int = 8098,
+        minion_port: int = 0,
         *,
         host: str = "127.0.0.1",
         threads: int | None = None,
@@ -53,19 +56,23 @@ class EmbeddedCluster:
     ) -> None:
         self._warm_up = warm_up
         self._access = access or {}
+        self._minion_token = f"Bearer {secrets.token_urlsafe(32)}"
         self._http: list[HttpServer] = []
         self._stopped = threading.Event()
         self._started = False
         self._warm = Warming()
         try:
-            for name, port in (("controller", controller_port), ("broker", broker_port), ("server", server_port)):
+            ports = {"controller": controller_port, "broker": broker_port, "server": server_port, "minion": minion_port}
+            for name, port in ports.items():
                 self._http.append(HttpServer(name, port, host))
-            controller, broker, server = (http.port for http in self._http)
+            controller, broker, server, minion = (http.port for http in self._http)
             self._core = LocalCluster(
                 data_dir,
                 controller_port=controller,
                 broker_port=broker,
                 server_port=server,
+                minion_port=minion,
+                minion_token=self._minion_token,
                 threads=threads,
                 clock=clock,
                 ids=ids,
@@ -78,6 +85,7 @@ class EmbeddedCluster:
         self.controller_url = f"http://{HOST}:{controller}"
         self.broker_url = f"http://{HOST}:{broker}"
         self.server_url = f"http://{HOST}:{server}"
+        self.minion_url = f"http://{HOST}:{minion}"
         self._queries = QueryQueue(_QUERY_THREADS)
 
     @property
@@ -101,21 +109,29 @@ class EmbeddedCluster:
         switch_threads_often()
         core = self._core
         services = core.controller.services(self._periodic, lambda: self.ready, self._stopped.wait)
-        given = {role: self._access.get(role, EVERYBODY) for role in (Role.CONTROLLER, Role.BROKER, Role.SERVER)}
-        access = {role: resolve_access(known, role, core.registry) for role, known in given.items()}
+        given = {role: self._access.get(role, EVERYBODY) for role in Role}
+        access = {
+            role: with_token(resolve_access(known, role, core.registry), self._minion_token, "minion")
+            for role, known in given.items()
+        }
         broker_routes = process_routes(core.registry, core.runner.broker_id, core.clock)
         server_routes = process_routes(core.registry, core.server.id, core.clock)
         broker = BrokerApp(core.runner, self._queries, lambda: self.ready, access[Role.BROKER], broker_routes)
+        assert core.minion is not None
+        minion_routes = process_routes(core.registry, core.minion.id, core.clock)
         apps: tuple[tuple[Any, ...], ...] = (
             (create_app(services, access[Role.CONTROLLER]),),
             (broker.asgi(), broker.protocol()),
             (ServerApp(core.server, lambda: self.ready, access[Role.SERVER], server_routes).asgi(),),
+            (minion_app(core.minion, lambda: self.ready, access[Role.MINION], minion_routes),),
         )
         core.prepare()
         for http, app in zip(self._http, apps, strict=True):
             http.start(*app)
         core.start()
         self._periodic.start()
+        core.controller.task_lead.start()
+        core.minion.start()
         if self._warm_up:
             self._warm.start()
         else:
@@ -132,6 +148,8 @@ class EmbeddedCluster:
             return
         self._stopped.set()
         self._warm.stop()
+        if self._started:
+            self._stop_tasks()
         for http in self._http:
             http.begin_stop()
         for http in self._http:
@@ -139,6 +157,12 @@ class EmbeddedCluster:
         self._periodic.stop()
         self._queries.shutdown(wait=False)
         self._core.stop()
+
+    def _stop_tasks(self) -> None:
+        """Make no more tasks, and give back those that are under way: the next start goes on with them."""
+        self._core.controller.task_lead.stop()
+        if self._core.minion is not None:
+            self._core.minion.stop()
 
     def wait(self) -> None:
         """Return when the cluster has been stopped by another thread."""

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -29,6 +30,9 @@ from gamay.ingest.stream.spi import StreamContext
 
 if TYPE_CHECKING:
     from gamay.controller.api.services import Services
+    from gamay.controller.tasks.lead import TaskLead
+    from gamay.controller.tasks.manager import TaskManager
+    from gamay.controller.tasks.scheduling import TaskScheduler
 
 Sleep: TypeAlias = Callable[[float], object]
 
@@ -44,7 +48,8 @@ class ControllerRole:
 
     registry: with what users ask for, every controller changes records by compare-and-set. lead_registry: with what only the
     lead controller does; of a cluster with several, its store refuses to write for one that leads no more.
-    instance_id, url: of this controller. streams: what stream plug-ins need to know of this process.
+    instance_id, url: of this controller. streams: what stream plug-ins need to know of this process. minion_token: the
+    `Authorization` header that minions want to see.
     """
 
     def __init__(
@@ -59,6 +64,7 @@ class ControllerRole:
         clock: Clock,
         ids: Ids,
         streams: StreamContext | None = None,
+        minion_token: str = "",
     ) -> None:
         self.context = ControllerContext(
             registry, deep_store, work_dir, clock, ids, servers, instance_id, url, streams or StreamContext(clock=clock)
@@ -77,6 +83,34 @@ class ControllerRole:
         self._lead_tables = TableManager(self._lead_context, SchemaManager(lead_registry, self.schemas.lock))
         self._lead_segments = SegmentManager(self._lead_context, self._lead_tables)
         self._views = ViewBuilder(lead_registry)
+        self._minion_token = minion_token
+
+    @cached_property
+    def tasks(self) -> "TaskManager":
+        """The maintenance tasks, for REST; imported here, for `gamay.connect` has none."""
+        from gamay.controller.tasks.manager import TaskManager
+        from gamay.controller.tasks.minions import Minions
+
+        scheduler = self._scheduler(self.context, self.tables, self.segments)
+        minions = Minions(self.context.registry, self._minion_token)
+        return TaskManager(self.context, self.tables, scheduler.queues, scheduler, minions)
+
+    @cached_property
+    def task_lead(self) -> "TaskLead":
+        """What the lead controller does for tasks."""
+        from gamay.controller.tasks.lead import TaskLead
+
+        scheduler = self._scheduler(self._lead_context, self._lead_tables, self._lead_segments)
+        registry, clock = self._lead_context.registry, self._lead_context.clock
+        return TaskLead(scheduler.queues, registry, self._lead_tables, scheduler, clock)
+
+    def _scheduler(self, context: ControllerContext, tables: TableManager, segments: SegmentManager) -> "TaskScheduler":
+        from gamay.cluster.tasks.queue import TaskQueues
+        from gamay.controller.tasks.generators import generators
+        from gamay.controller.tasks.scheduling import TaskScheduler
+
+        queues = TaskQueues(context.registry.store, context.clock)
+        return TaskScheduler(context, tables, segments, queues, generators())
 
     def prepare(self, *, alone: bool) -> None:
         """Make ready for requests. alone: no other controller runs, so what a crash interrupted can be undone at once."""
@@ -144,6 +178,7 @@ class ControllerRole:
             placement=self.placement,
             rebalances=self.rebalances,
             tenant_rebalances=TenantRebalanceManager(self.context, self.tables, self.rebalances),
+            tasks=self.tasks,
             periodic=periodic,
             is_ready=is_ready,
             sleep=sleep,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.errors import GamayError, NotFoundError
@@ -22,9 +22,14 @@ from gamay.embedded.lock import FolderLock
 from gamay.embedded.pandas_import import keep_arrow_from_importing_pandas
 from gamay.embedded.server_role import ServerRole, consuming_resources
 from gamay.ingest.stream.spi import StreamContext
+from gamay.model.task_settings import DEFAULT_TAG
 from gamay.server.consuming.manager import ConsumerManager
 from gamay.server.describe import describe_segment
 from gamay.server.instance import ServerInstance
+from gamay.server.valid_docs import valid_doc_counts
+
+if TYPE_CHECKING:
+    from gamay.minion.worker import TaskWorker
 
 HOST = "localhost"
 # queries over HTTP that take longer are logged
@@ -34,7 +39,8 @@ SLOW_QUERY_MS = 1000
 class LocalCluster:
     """A data folder, opened: controller, server and broker wired together by method calls.
 
-    controller_port, broker_port, server_port: where HTTP interfaces will be, None when there will be none.
+    controller_port, broker_port, server_port: where HTTP interfaces will be, None when there will be none. minion_port: the
+    same, without it there is no minion; minion_token: the `Authorization` header between it and the others.
     verify_on_use: compare the checksums of a column when it is first read, not those of all columns at the start.
     Raises InUseError when another process has the folder.
     """
@@ -46,6 +52,8 @@ class LocalCluster:
         controller_port: int | None = None,
         broker_port: int | None = None,
         server_port: int | None = None,
+        minion_port: int | None = None,
+        minion_token: str = "",
         threads: int | None = None,
         verify_on_use: bool = False,
         clock: Clock = SYSTEM_CLOCK,
@@ -80,9 +88,11 @@ class LocalCluster:
             clock,
             ids,
             StreamContext(self.layout.streams, clock=clock),
+            minion_token,
         )
         self.context, self.schemas, self.tables = self.controller.context, self.controller.schemas, self.controller.tables
         self.segments, self.replacements = self.controller.segments, self.controller.replacements
+        self.minion = None if minion_port is None else self._minion(minion_port, ids, minion_token)
         role = self._server_role(server, ids, threads, verify_on_use)
         self.server, self._executor = role.instance, role.executor
         self.routing = RoutingTables(self.registry)
@@ -169,6 +179,12 @@ class LocalCluster:
             consuming=consuming_resources(server, self.layout, streams, LocalCompletion(self.controller), self.clock, ids),
         )
 
+    def _minion(self, port: int, ids: Ids, token: str) -> "TaskWorker":
+        from gamay.minion.role import task_worker  # `gamay.connect` has none
+
+        name = self._register(Role.MINION, port, (DEFAULT_TAG,))
+        return task_worker(name, self.registry, self.layout.minion, self.clock, ids, token)
+
     def _register_server(self, port: int | None) -> str:
         """Return the id of this folder's server: it stays the same whatever its port is, for ideal states name it."""
         known = self._instances_here(Role.SERVER)
@@ -248,6 +264,9 @@ class _LocalServers:
         if consumers is None:
             raise NotFoundError(f"server '{instance}' does not consume streams")
         return consumers
+
+    def valid_doc_counts(self, instance: str, table: str, segments: Sequence[str], kind: str) -> Sequence[Mapping[str, Any]]:
+        return valid_doc_counts(self._check(instance), table, segments, kind)
 
     def fetch_segment(self, instance: str, table: str, segment: str, target: Path) -> None:
         data = self._check(instance).table(table)

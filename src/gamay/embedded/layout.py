@@ -44,3 +44,8 @@ class Layout:
     def work(self) -> Path:
         """What is being uploaded or built; emptied at every start."""
         return self.root / "tmp"
+
+    @property
+    def minion(self) -> Path:
+        """What the minion works on; emptied at every start."""
+        return self.root / "minion"

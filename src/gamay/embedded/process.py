@@ -6,9 +6,12 @@ say that it leaves, let others take over, finish what is under way, end the sess
 
 import logging
 import os
+import shutil
+import tempfile
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from gamay.base.clock import SYSTEM_CLOCK, Clock
@@ -44,6 +47,7 @@ from gamay.embedded.switching import switch_threads_often
 from gamay.embedded.warming import Warming
 from gamay.ingest.stream.spi import StreamContext
 from gamay.minion.app import minion_app
+from gamay.minion.role import task_worker
 from gamay.query.queue import QueryQueue
 from gamay.server.app import ServerApp
 from gamay.server.consuming.completion_client import HttpCompletionClient
@@ -177,6 +181,7 @@ class ControllerProcess(RoleProcess):
             self.settings.url or self.url,
             self.clock,
             self.ids,
+            minion_token=self.settings.auth_token,
         )
         mend = PeriodicTask("ClusterRepair", _REPAIR_S, self._mend)
         self._periodic = self._role.periodic_tasks([mend])
@@ -201,11 +206,13 @@ class ControllerProcess(RoleProcess):
 
     def _lead(self) -> None:
         self._role.lead()
+        self._role.task_lead.start()
         self._periodic.start()
         threading.Thread(target=self._mend_at_once, name="lead-repair", daemon=True).start()
 
     def _resign(self) -> None:
         self._periodic.stop()
+        self._role.task_lead.stop()
         self._role.resign()
 
     def _mend_at_once(self) -> None:
@@ -337,19 +344,33 @@ class ServerProcess(RoleProcess):
 
 
 class MinionProcess(RoleProcess):
-    """A minion: a member that can be given tasks."""
+    """A minion: it does the tasks that controllers make."""
 
     def _build(self) -> tuple[Any, ...]:
-        return (minion_app(lambda: self.ready),)
+        folder = self.settings.data_dir
+        self._own_folder = Path(tempfile.mkdtemp(prefix="gamay-minion-")) if folder is None else None
+        scratch = (self._own_folder or folder or Path()).expanduser().absolute() / _WORK / self.id
+        token = self.settings.auth_token
+        self._worker = task_worker(self.id, self.registry, scratch, self.clock, self.ids, token)
+        more = process_routes(self.registry, self.id, self.clock)
+        return (minion_app(self._worker, lambda: self.ready, self._access(), more),)
 
     def _begin(self) -> None:
-        pass
+        self._worker.start()
 
     def _is_of_use(self) -> bool:
         return self.store.connected
 
+    def _leave(self) -> None:
+        """Drain: no more tasks are taken, and those that run may end in the time that there is."""
+        self._worker.drain()
+        if not self._worker.wait_idle(self.settings.drain_s):
+            _log.warning("%s gives back the tasks that have not ended", self.id)
+
     def _end(self) -> None:
-        pass
+        self._worker.stop()
+        if self._own_folder is not None:
+            shutil.rmtree(self._own_folder, ignore_errors=True)
 
 
 PROCESSES: dict[Role, Callable[[RoleSettings], RoleProcess]] = {

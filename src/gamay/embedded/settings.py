@@ -29,12 +29,15 @@ class RoleSettings:
     zk: ZooKeeper's address, `HOST:PORT[,HOST:PORT…][/PATH]`. host: under which others reach this process; a part of its id.
     listen: the address to listen on; empty: this machine only when `host` is localhost, else all. port: of the HTTP
     interface. query_port: of a server, where brokers ask it. data_dir: of a server, its copies of segments; of a controller,
-    the deep store, which all controllers share. deep_store: of a server that reaches that folder, too; None fetches from a
-    controller. url: of a controller, how clients reach it, when not by host and port. instance_id: empty makes one of host
-    and port. tags: that the instance has when it joins; None: of the default tenant, or of none, as `tenant_isolation` says.
-    wait_s: how long to wait for ZooKeeper at the start. drain_s: how long a server that leaves waits for queries to end.
+    the deep store, which all controllers share; of a minion, its scratch space, by default a temporary folder. deep_store:
+    of a server that reaches the deep store, too; None fetches from a controller. url: of a controller, how clients reach it,
+    when not by host and port. instance_id: empty makes one of host and port. tags: that the instance has when it joins;
+    None: of the default tenant, or of none, as `tenant_isolation` says.
+    wait_s: how long to wait for ZooKeeper at the start. drain_s: how long a server that leaves waits for queries to end,
+    and a minion for tasks.
     warm_up: whether a server compiles what queries run before it says that it is ready. access: who may use the HTTP
-    interface. auth_token: the `Authorization` header of what a server asks controllers, and a controller servers.
+    interface. auth_token: the `Authorization` header of what a server asks controllers, a controller servers and minions,
+    and a minion both.
     """
 
     role: Role
@@ -139,6 +142,8 @@ _OF_ROLE: Mapping[Role, Mapping[str, tuple[str, Read]]] = {
         "pinot.minion.host": ("host", str),
         "pinot.minion.port": ("port", _port),
         "pinot.minion.instance.id": ("instance_id", str),
+        "pinot.minion.task.auth.token": ("auth_token", _token),
+        "task.auth.token": ("auth_token", _token),
     },
 }
 

@@ -1,15 +1,28 @@
 """The minion's HTTP interface."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from gamay.base.metrics import CONTENT_TYPE, exposition
+from gamay.cluster.access import EVERYBODY, AccessControl
+from gamay.cluster.guarded import AsgiApp, Guarded
+from gamay.minion.metrics import measure_minion
+from gamay.minion.worker import TaskWorker
 
-def minion_app(is_ready: Callable[[], bool]) -> Starlette:
-    """Return the application. is_ready: whether the minion can be given tasks."""
+_RUNNING = "IN_PROGRESS"
+
+
+def minion_app(
+    worker: TaskWorker,
+    is_ready: Callable[[], bool],
+    access: AccessControl = EVERYBODY,
+    more: Sequence[Route] = (),
+) -> AsgiApp:
+    """Return the application. is_ready: whether the minion can be given tasks. more: routes of the process."""
 
     async def readiness(_: Request) -> Response:
         if is_ready():
@@ -19,5 +32,38 @@ def minion_app(is_ready: Callable[[], bool]) -> Starlette:
     async def liveness(_: Request) -> Response:
         return PlainTextResponse("OK")
 
-    routes = [Route("/health", readiness), Route("/health/readiness", readiness), Route("/health/liveness", liveness)]
-    return Starlette(routes=routes)
+    async def metrics(_: Request) -> Response:
+        return Response(exposition([lambda: measure_minion(worker)]), media_type=CONTENT_TYPE)
+
+    async def progress(request: Request) -> Response:
+        names = [name for name in request.query_params.get("subtaskNames", "").split(",") if name]
+        found = {name: worker.progress(name) for name in names}
+        return JSONResponse({name: p.last_note for name, p in found.items() if p is not None})
+
+    async def progress_by_state(request: Request) -> Response:
+        running = worker.running()
+        if request.query_params.get("subTaskState", _RUNNING).upper() == _RUNNING:
+            shown = running
+        else:
+            shown = {name: progress for name, progress in worker.ended().items() if name not in running}
+        return JSONResponse({name: one.last_note for name, one in shown.items()})
+
+    async def progress_stats(request: Request) -> Response:
+        name = request.query_params.get("subtaskName", "")
+        found = worker.progress(name)
+        if found is None:
+            return JSONResponse({"code": 404, "error": f"subtask '{name}' is not known here"}, status_code=404)
+        return JSONResponse({"taskId": name, "beginTs": found.begun_ms, "progressLogs": found.to_json()})
+
+    routes = [
+        Route("/health", readiness),
+        Route("/health/readiness", readiness),
+        Route("/health/liveness", liveness),
+        Route("/metrics", metrics),
+        Route("/tasks/subtask/progress", progress),
+        Route("/tasks/subtask/state/progress", progress_by_state),
+        Route("/tasks/subtask/progressStats", progress_stats),
+        *more,
+    ]
+    app = Starlette(routes=routes)
+    return app if access.is_open else Guarded(app, access)

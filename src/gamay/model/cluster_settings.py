@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gamay.base.errors import InvalidConfigError
+from gamay.model.units import parse_period
 
 _DIGITS_MAX = 19
 
@@ -43,6 +44,14 @@ def _is_whole(text: str) -> bool:
 
 def _is_positive(text: str) -> bool:
     return _is_whole(text) and int(text) > 0
+
+
+def _is_period(text: str) -> bool:
+    try:
+        parse_period(text)
+    except InvalidConfigError:
+        return False
+    return True
 
 
 def _is_flag(text: str) -> bool:
@@ -193,6 +202,41 @@ FIXED_REPLICA = ClusterSetting(
     "the same replica of a table is asked each time, where the table does not say otherwise",
     _is_flag,
 )
+TASK_FREQUENCY = ClusterSetting(
+    "controller.task.frequencyPeriod",
+    "a period such as 1h, or -1s for never",
+    "-1s",
+    "how often tasks of all tables are made, whether they have a schedule or not",
+    _is_period,
+)
+TASK_SCHEDULER = ClusterSetting(
+    "controller.task.scheduler.enabled",
+    "true or false",
+    "false",
+    "tasks are made at the times of their `schedule`",
+    _is_flag,
+)
+TASK_SKIP_LATE = ClusterSetting(
+    "controller.task.skipLateCronSchedule",
+    "true or false",
+    "false",
+    "a schedule whose time passed longer ago than `maxCronScheduleDelayInSeconds` waits for its next time",
+    _is_flag,
+)
+TASK_LATE_S = ClusterSetting(
+    "controller.task.maxCronScheduleDelayInSeconds",
+    "a whole number greater than 0",
+    "600",
+    "see `controller.task.skipLateCronSchedule`",
+    _is_positive,
+)
+TASK_SUBTASKS_MAX = ClusterSetting(
+    "minion.maxAllowedSubTasksPerTask",
+    "a whole number",
+    "-1",
+    "most subtasks of one task: scheduled ones are cut to it, those of users are refused; 0 or less: no bound",
+    _is_whole,
+)
 CLUSTER_SETTINGS = (
     DEFAULT_QUERY_LIMIT,
     QUERY_RESPONSE_LIMIT,
@@ -212,6 +256,11 @@ CLUSTER_SETTINGS = (
     ADAPTIVE_INITIAL,
     ADAPTIVE_EXPONENT,
     ADAPTIVE_FLOOR,
+    TASK_FREQUENCY,
+    TASK_SCHEDULER,
+    TASK_SKIP_LATE,
+    TASK_LATE_S,
+    TASK_SUBTASKS_MAX,
 )
 _BY_NAME = {setting.name: setting for setting in CLUSTER_SETTINGS}
 

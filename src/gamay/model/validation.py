@@ -1,7 +1,7 @@
 """Whether a schema or a table config makes sense; both functions name everything that does not.
 
 The rules are in `schema_rules`, `table_rules`, `ingestion_rules`, `index_rules`,
-`startree_rules` and `upsert_rules`.
+`startree_rules`, `task_rules` and `upsert_rules`.
 """
 
 from gamay.model.index_rules import INDEX_RULES
@@ -13,6 +13,7 @@ from gamay.model.schema_rules import schema_problems
 from gamay.model.startree_rules import STAR_TREE_RULES
 from gamay.model.table_config import TableConfig
 from gamay.model.table_rules import TABLE_RULES
+from gamay.model.task_rules import TASK_RULES
 from gamay.model.upsert_rules import UPSERT_RULES
 
 __all__ = ["ColumnsOf", "validate_schema", "validate_table_config"]
@@ -29,11 +30,15 @@ def validate_schema(schema: Schema, *, columns_of: ColumnsOf | None = None) -> N
     raise_problems(f"schema '{schema.name}'", list(schema_problems(schema, columns_of)))
 
 
-def validate_table_config(config: TableConfig, schema: Schema, *, columns_of: ColumnsOf | None = None) -> None:
+def validate_table_config(
+    config: TableConfig, schema: Schema, *, columns_of: ColumnsOf | None = None, with_tasks: bool = True
+) -> None:
     """Raise InvalidConfigError listing everything that is wrong with a config, given the table's schema.
 
-    columns_of: as in `validate_schema`, for the texts of filters, transforms and aggregations.
+    columns_of: as in `validate_schema`, for the texts of filters, transforms and aggregations. with_tasks: whether the
+    settings of maintenance tasks are judged.
     """
     subject = TableSubject(config, schema, columns_of)
-    problems = [problem for rule in _RULES for problem in rule(subject)]
+    rules = (*_RULES, *TASK_RULES) if with_tasks else _RULES
+    problems = [problem for rule in rules for problem in rule(subject)]
     raise_problems(f"the table config of '{config.typed_name}'", problems)

@@ -6,6 +6,7 @@ Such keys are accepted, because configs are shared with clusters that do act on 
 from collections.abc import Iterator
 
 from gamay.model.table_config import TableConfig
+from gamay.model.task_settings import TASK_TYPES, unknown_task_keys
 
 _INDEXES = {
     "text": "text index",
@@ -21,7 +22,15 @@ _INDEXES = {
 
 def without_effect(config: TableConfig) -> list[str]:
     """Return a sentence for each part of a table config that has no effect, with the key that it stands under."""
-    return [*_unbuilt_indexes(config), *_unused_sections(config)]
+    return [*_unbuilt_indexes(config), *_unused_sections(config), *_tasks(config)]
+
+
+def _tasks(config: TableConfig) -> Iterator[str]:
+    for task_type, given in (config.task.task_types if config.task else {}).items():
+        if task_type in TASK_TYPES:
+            yield from unknown_task_keys(task_type, given)
+        else:
+            yield f"task.taskTypeConfigsMap.{task_type}: this version does not do such tasks; the settings are kept"
 
 
 def _unbuilt_indexes(config: TableConfig) -> Iterator[str]:
@@ -55,7 +64,6 @@ def _unbuilt(where: str, what: str) -> str:
 def _unused_sections(config: TableConfig) -> Iterator[str]:
     unused = {
         "quota.storage": config.quota.storage is not None,
-        "task": config.task is not None and bool(config.task.task_types),
         "isDimTable": config.is_dim_table,
         "tunerConfigs": bool(config.tuners),
         "tableSamplers": bool(config.samplers),

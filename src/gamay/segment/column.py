@@ -58,7 +58,7 @@ class ImmutableColumn(ColumnRows):
     @cached_property
     def range_index(self) -> BucketedRange | None:
         dtype = fixed_dtype(self.data_type)
-        return BucketedRange.read(self._file, self._buffers, self._keys_at, self.dictionary, dtype)
+        return BucketedRange.read(self._file, self._buffers, self.stored_at, self.dictionary, dtype)
 
     @cached_property
     def bloom_filter(self) -> BloomBits | None:

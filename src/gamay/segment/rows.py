@@ -68,8 +68,10 @@ class ColumnRows(ABC):
             return Vector(self.data_type, take(dictionary.values.values, self._ids.at(positions)), offsets)
         return Vector(self.data_type, to_values(self._raw.at(positions), self.data_type), offsets)
 
-    def _keys_at(self, docs: Ids) -> tuple[Ids, "Ids | None"]:
-        """What the range index compares: ids, or a raw column's values, of rows `docs`."""
+    def stored_at(self, docs: Ids) -> tuple[Ids, "Ids | None"]:
+        """Return the dictionary ids of rows `docs` (ascending), or a raw column's values in stored form, and the offsets of
+        multi-value rows.
+        """
         offsets, positions = (None, docs) if self.single_value else self._value_positions(docs)
         return (self._raw if self.dictionary is None else self._ids).at(positions), offsets
 

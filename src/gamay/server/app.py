@@ -4,6 +4,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
@@ -12,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from gamay.base.errors import NotFoundError
+from gamay.base.errors import GamayError, NotFoundError
 from gamay.base.metrics import CONTENT_TYPE, exposition
 from gamay.cluster.access import EVERYBODY, AccessControl
 from gamay.cluster.guarded import AsgiApp, Guarded
@@ -20,6 +21,7 @@ from gamay.server.describe import describe_segment
 from gamay.server.details import detail_routes
 from gamay.server.instance import ServerInstance
 from gamay.server.metrics import measure_server
+from gamay.server.valid_docs import valid_doc_bitmap, valid_doc_counts
 
 DEAD_LETTERS_SHOWN = 100
 
@@ -55,6 +57,8 @@ class ServerApp:
             Route("/tables/{table}/segments/reloadProgress", self.reload_progress, methods=["POST"]),
             Route("/tables/{table}/segments/{segment}/metadata", self.metadata),
             Route("/segments/{table}/{segment}", self.archive),
+            Route("/segments/{table}/{segment}/validDocIdsBitmap", self.valid_docs),
+            Route("/tables/{table}/validDocIdsMetadata", self.valid_doc_counts, methods=["POST"]),
             Route("/tables/{table}/consumingSegmentsInfo", self.consuming_segments),
             Route("/tables/{table}/realtimeStatus", self.realtime_status),
             Route("/tables/{table}/deadLetters", self.dead_letters),
@@ -166,6 +170,19 @@ class ServerApp:
         loaded, failures = self._instance.reload_progress(table, names, since_ms)
         return JSONResponse({"loaded": loaded, "failures": dict(failures)})
 
+    async def valid_docs(self, request: Request) -> Response:
+        """Tell which rows of a segment count, where rows replace each other."""
+        table, segment = request.path_params["table"], request.path_params["segment"]
+        kind = request.query_params.get("validDocIdsType", "SNAPSHOT")
+        return await _answered(lambda: valid_doc_bitmap(self._instance, table, segment, kind))
+
+    async def valid_doc_counts(self, request: Request) -> Response:
+        """Tell how many rows of the `segments` in the body, or of all, count."""
+        table, kind = request.path_params["table"], request.query_params.get("validDocIdsType", "SNAPSHOT")
+        body = await request.body()
+        segments = (await request.json()).get("segments", []) if body.strip() else []
+        return await _answered(lambda: valid_doc_counts(self._instance, table, segments, kind))
+
     async def size(self, request: Request) -> Response:
         """Tell how many bytes a table's loaded segments have on disk."""
         table = request.path_params["table"]
@@ -182,6 +199,13 @@ class ServerApp:
                 "metadataVersion": "v1",
             }
         )
+
+
+async def _answered(ask: Callable[[], Any]) -> Response:
+    try:
+        return JSONResponse(await run_in_threadpool(ask))
+    except GamayError as error:
+        return JSONResponse({"code": error.http_status, "error": str(error)}, status_code=error.http_status)
 
 
 def _no_table(request: Request) -> Response:

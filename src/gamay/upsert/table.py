@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 
 import numpy as np
+from pyroaring import BitMap
 
 from gamay.base.clock import Clock
 from gamay.base.errors import GamayError, InvalidConfigError
@@ -60,6 +61,10 @@ class TableUpsert:
     def has_snapshot(self, source: SegmentSource) -> bool:
         """Whether the rows of a segment that count are known from disk, so that it is loaded first."""
         return self.settings.snapshot and self._folder.has(source.segment.name, source.crc)
+
+    def stored_rows(self, segment: str, crc: int, num_docs: int) -> "tuple[BitMap, BitMap | None] | None":
+        """Return the rows of a segment that counted, and those that queries saw, when they were last stored; None: never."""
+        return self._folder.read(segment, crc, num_docs, self.settings.delete_column is not None)
 
     def partition_id(self, segment: Segment) -> int:
         """Return the partition that a segment belongs to. Raises InvalidConfigError when it has rows of several."""

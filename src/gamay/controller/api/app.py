@@ -33,6 +33,8 @@ from gamay.controller.api.segment_checks import segment_check_router
 from gamay.controller.api.segments import segment_read_router
 from gamay.controller.api.services import Services
 from gamay.controller.api.tables import table_documents_router, table_router
+from gamay.controller.api.task_changes import task_change_router
+from gamay.controller.api.tasks import task_router
 from gamay.controller.api.tenants import tenant_router
 from gamay.controller.api.uploads import ingest_router, upload_router
 from gamay.controller.api.users import user_router
@@ -75,6 +77,8 @@ def create_app(services: Services, access: AccessControl = EVERYBODY) -> FastAPI
         periodic_router(services),
         database_router(services),
         user_router(services),
+        task_change_router(services),
+        task_router(services),
         cluster_router(services),
         zookeeper_router(services),
         process_router(services),

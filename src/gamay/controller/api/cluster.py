@@ -106,9 +106,11 @@ def instance_router(services: Services) -> APIRouter:
     @router.get("/minions/status", summary="Tell which minions there are, and whether they work")
     def minions(
         state: Annotated[str | None, Query(alias="status", description="ONLINE, OFFLINE or DRAINED")] = None,
+        with_counts: Annotated[bool, Query(alias="includeTaskCounts")] = False,
     ) -> dict[str, Any]:
         live = set(registry.live_instance_ids())
-        found = [_minion(i, i.id in live) for i in registry.instances() if i.role is Role.MINION]
+        running = services.tasks.running_by_minion() if with_counts else {}
+        found = [_minion(i, i.id in live, running.get(i.id, 0)) for i in registry.instances() if i.role is Role.MINION]
         shown = [minion for minion in found if state is None or minion["status"] == state.upper()]
         return {"currentMinionCount": len(shown), "minionStatus": shown}
 
@@ -205,9 +207,10 @@ def _leaders(registry: Registry, tables: list[str]) -> dict[str, Any]:
     return {"leadControllerResourceEnabled": leader is not None, "leadControllerEntryMap": {_LEAD: entry} if leader else {}}
 
 
-def _minion(instance: Instance, live: bool) -> dict[str, Any]:
+def _minion(instance: Instance, live: bool, running: int) -> dict[str, Any]:
     place = {"instanceId": instance.id, "host": instance.host, "port": instance.port}
-    return {**place, "runningTaskCount": 0, "status": "ONLINE" if live and instance.enabled else "OFFLINE"}
+    status = "DRAINED" if live and not instance.enabled else "ONLINE" if live else "OFFLINE"
+    return {**place, "runningTaskCount": running, "status": status}
 
 
 def _of_tenant(instances: Iterable[Instance], role: Role, tenant: str) -> list[Instance]:

@@ -21,6 +21,7 @@ from gamay.controller.schemas import SchemaManager
 from gamay.controller.segments import SegmentManager
 from gamay.controller.table_documents import TableDocuments
 from gamay.controller.tables import TableManager
+from gamay.controller.tasks.manager import TaskManager
 from gamay.controller.tenant_rebalance import TenantRebalanceManager
 from gamay.controller.uploads import UploadManager
 from gamay.controller.writer import TableWriter
@@ -50,6 +51,7 @@ class Services:
     placement: PlacementManager
     rebalances: RebalanceManager
     tenant_rebalances: TenantRebalanceManager
+    tasks: TaskManager
     periodic: PeriodicTasks
     is_ready: Callable[[], bool]
     sleep: Callable[[float], object]

@@ -1,0 +1,303 @@
+"""The queues of tasks in the metadata store: every change is one compare-and-set of one node.
+
+TASKS/<type>                     the queue: whether it goes on
+TASKS/<type>/<job>               a job; empty until all its subtasks are stored
+TASKS/<type>/<job>/<number>      a subtask
+TASK_LEASES/<lease>              ephemeral: the worker's process is alive
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gamay.base.clock import Clock
+from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError
+from gamay.cluster import paths
+from gamay.cluster.invariants import name_problem
+from gamay.cluster.store import MetadataStore, VersionConflictError, update
+from gamay.cluster.tasks import machine
+from gamay.cluster.tasks.machine import LeaseLostError
+from gamay.cluster.tasks.records import Job, JobState, Subtask, SubtaskState, Target, queue_name, type_of
+from gamay.cluster.znrecord import ZNRecord, decode, encode
+
+_log = logging.getLogger(__name__)
+
+FINISHED_KEPT_MS = 24 * 3_600_000
+FAILED_KEPT_MS = 72 * 3_600_000
+UNFINISHED_CREATION_MS = 600_000
+"""A job whose maker died while it stored the subtasks is removed after so long."""
+_TARGET = "TargetState"
+
+
+@dataclass(frozen=True, slots=True)
+class Leased:
+    """A subtask that a worker has been given."""
+
+    job: Job
+    subtask: Subtask
+
+
+class TaskQueues:
+    """All queues, as one process sees them. Its methods may be called from any thread."""
+
+    def __init__(self, store: MetadataStore, clock: Clock) -> None:
+        self.store = store
+        self._clock = clock
+
+    # what there is
+
+    def types(self) -> list[str]:
+        """Return the task types that have a queue, ascending."""
+        return self.store.children(paths.TASKS)
+
+    def target(self, task_type: str) -> Target:
+        """Return what is wanted of a queue. Raises NotFoundError."""
+        node = self.store.get(paths.task_queue(task_type))
+        if node is None:
+            raise NotFoundError(f"Task queue: {queue_name(task_type)} for task type: {task_type} does not exist")
+        return _target(node.value)
+
+    def jobs(self, task_type: str) -> list[Job]:
+        """Return the jobs of a queue whose subtasks are all stored, oldest first."""
+        folder = paths.task_queue(task_type)
+        nodes = self.store.get_many([f"{folder}/{name}" for name in self.store.children(folder)])
+        found = (Job.from_record(decode(node.value)) for node in nodes if node is not None and node.value)
+        return sorted(found, key=lambda job: (job.created_ms, job.name))
+
+    def find(self, name: str) -> Job:
+        """Return a job. Raises NotFoundError."""
+        task_type = type_of(name)
+        node = None if task_type is None else self.store.get(paths.task_job(task_type, name))
+        if node is None or not node.value:
+            raise NotFoundError(f"Task: {name} does not exist")
+        return Job.from_record(decode(node.value))
+
+    def subtasks(self, job: Job) -> list[Subtask]:
+        """Return the subtasks of a job that are stored, by number."""
+        folder = paths.task_job(job.task_type, job.name)
+        nodes = self.store.get_many([f"{folder}/{number}" for number in range(job.num_subtasks)])
+        return [Subtask.from_record(decode(node.value)) for node in nodes if node is not None]
+
+    def state(self, job: Job) -> JobState:
+        """Return where a job is."""
+        return job.ended or machine.job_state(job, self.subtasks(job), self._target_or_delete(job.task_type))
+
+    def unfinished(self, task_type: str, table: str | None = None) -> Iterator[tuple[Job, list[Subtask]]]:
+        """Yield the jobs of a queue that have not ended, of one typed table or of all, oldest first."""
+        for job in self.jobs(task_type):
+            if job.ended is None and (table is None or table in job.tables):
+                subtasks = self.subtasks(job)
+                if not machine.job_state(job, subtasks, Target.START).is_final:
+                    yield job, subtasks
+
+    # what users and generators want
+
+    def submit(self, job: Job, configs: Sequence[tuple[str, Mapping[str, str]]]) -> Job:
+        """Store a job with a subtask for each (typed table, config); nobody works on it before all are stored.
+
+        Raises ConflictError when there is a job of this name, InvalidConfigError.
+        """
+        if problem := name_problem(job.name):
+            raise InvalidConfigError(f"task name: {problem}")
+        self.ensure(job.task_type)
+        folder = paths.task_job(job.task_type, job.name)
+        try:
+            self.store.create(folder, b"")
+        except ConflictError:
+            raise ConflictError(f"Task: {job.name} already exists") from None
+        job = replace(job, num_subtasks=len(configs))
+        for number, (table, config) in enumerate(configs):
+            subtask = Subtask(f"{job.name}_{number}", table, dict(config))
+            self.store.create(f"{folder}/{number}", encode(subtask.to_record()))
+        self.store.set(folder, encode(job.to_record()), None)
+        return job
+
+    def ensure(self, task_type: str) -> None:
+        """Make the queue of a type, unless there is one."""
+        path = paths.task_queue(task_type)
+        if self.store.get(path) is None:
+            try:
+                self.store.create(path, _encode_target(task_type, Target.START))
+            except ConflictError:
+                return  # somebody else made it
+
+    def set_target(self, task_type: str, target: Target) -> None:
+        """Have a queue stop, go on or be deleted. Raises NotFoundError."""
+        self.target(task_type)
+        self.store.set(paths.task_queue(task_type), _encode_target(task_type, target), None)
+
+    def delete(self, task_type: str, *, force: bool) -> None:
+        """Delete a queue with its jobs: at once, or when nothing of it runs any more. Raises NotFoundError."""
+        self.set_target(task_type, Target.DELETE)
+        if force or not self._runs(task_type):
+            self.store.delete(paths.task_queue(task_type), recursive=True)
+
+    def delete_job(self, name: str) -> None:
+        """Delete a job; minions give up what they do of it. Raises NotFoundError."""
+        job = self.find(name)
+        self.cancel(job)
+        self.store.delete(paths.task_job(job.task_type, name), recursive=True)
+
+    def cancel(self, job: Job) -> None:
+        """End every subtask of a job that has not ended; minions give them up."""
+        for subtask in self.subtasks(job):
+            if not subtask.state.is_final:
+                self._change(job, subtask.number, lambda found: machine.aborted(found, self._clock.now_ms()))
+
+    def clean_up(self, task_type: str) -> list[str]:
+        """Remove the jobs of a queue that have ended, and return their names. Raises NotFoundError."""
+        self.target(task_type)
+        ended = [job.name for job in self.jobs(task_type) if self.state(job).is_final]
+        for name in ended:
+            self.store.delete(paths.task_job(task_type, name), recursive=True)
+        return ended
+
+    # what workers do
+
+    def lease(
+        self,
+        worker: str,
+        lease: str,
+        may_take: Callable[[Job], bool],
+        *,
+        running: Collection[str] = (),
+        types: Sequence[str] | None = None,
+    ) -> Leased | None:
+        """Give a worker the next subtask of a job that it may take, oldest first; None when there is none.
+
+        running: the subtasks it works on; one that it was given without having heard of it is among those to be given.
+        """
+        for task_type in self.types() if types is None else types:
+            if self._target_or_delete(task_type) is not Target.START:
+                continue
+            for job in self.jobs(task_type):
+                if job.ended is not None or not may_take(job):
+                    continue
+                for subtask in self.subtasks(job):
+                    if machine.holds(subtask, lease) and subtask.name not in running:
+                        return Leased(job, subtask)
+                    if machine.can_lease(subtask) and (taken := self._take(job, subtask, worker, lease)) is not None:
+                        return Leased(job, taken)
+        return None
+
+    def is_held(self, leased: Leased) -> bool:
+        """Whether a subtask is still its worker's, and its queue goes on."""
+        job, number = leased.job, leased.subtask.number
+        node = self.store.get(f"{paths.task_job(job.task_type, job.name)}/{number}")
+        held = node is not None and machine.holds(Subtask.from_record(decode(node.value)), leased.subtask.lease)
+        return held and self._target_or_delete(job.task_type) is Target.START
+
+    def complete(self, leased: Leased, info: str = "") -> None:
+        """Say that a subtask is done. Raises LeaseLostError when it was somebody else's meanwhile."""
+        lease = leased.subtask.lease
+        self._finish(leased, lambda found: machine.completed(found, lease, self._clock.now_ms(), info))
+
+    def fail(self, leased: Leased, reason: str) -> None:
+        """Say that an attempt has failed. Raises LeaseLostError."""
+        lease, attempts = leased.subtask.lease, leased.job.limits.attempts
+        self._finish(leased, lambda found: machine.failed(found, lease, self._clock.now_ms(), reason, attempts))
+
+    def time_out(self, leased: Leased) -> None:
+        """Say that an attempt took longer than it may. Raises LeaseLostError."""
+
+        def change(found: Subtask) -> Subtask:
+            if not machine.holds(found, leased.subtask.lease):
+                raise LeaseLostError(f"subtask {found.name} is no longer this minion's")
+            return machine.timed_out(found, self._clock.now_ms(), leased.job.limits.attempts)
+
+        self._finish(leased, change)
+
+    def give_back(self, leased: Leased) -> None:
+        """Give a subtask back unfinished, to be taken by anybody once its queue goes on. Raises LeaseLostError."""
+        self._finish(leased, lambda found: machine.stopped(found, leased.subtask.lease, self._clock.now_ms()))
+
+    # what the lead controller does
+
+    def tend(self) -> None:
+        """Take back what dead minions had and what takes too long, say which jobs have ended, remove old ones."""
+        now_ms = self._clock.now_ms()
+        for task_type in self.types():
+            for job in self.jobs(task_type):
+                if job.ended is None:
+                    self._tend_job(job, now_ms)
+            self._remove_old(task_type, now_ms)
+            if self._target_or_delete(task_type) is Target.DELETE and not self._runs(task_type):
+                self.store.delete(paths.task_queue(task_type), recursive=True)
+
+    def leases(self) -> set[str]:
+        """Return the leases of the workers that are alive."""
+        return set(self.store.children(paths.TASK_LEASES))
+
+    # inside
+
+    def _tend_job(self, job: Job, now_ms: int) -> None:
+        subtasks = self.subtasks(job)
+        alive = self.leases()  # after the subtasks: a worker's lease is there before it takes any
+        for subtask in subtasks:
+            if machine.tended(subtask, job, alive, now_ms) != subtask:
+                _log.warning("subtask %s is taken back from minion %s", subtask.name, subtask.worker)
+                self._change(job, subtask.number, lambda found: machine.tended(found, job, alive, now_ms))
+        state = machine.job_state(job, self.subtasks(job), Target.START)
+        if state.is_final:
+            ended = replace(job, ended=state, finished_ms=now_ms)
+            try:
+                self.store.set(paths.task_job(job.task_type, job.name), encode(ended.to_record()), None)
+            except NotFoundError:
+                return  # it was deleted meanwhile
+
+    def _remove_old(self, task_type: str, now_ms: int) -> None:
+        folder = paths.task_queue(task_type)
+        names = self.store.children(folder)
+        for name, node in zip(names, self.store.get_many([f"{folder}/{name}" for name in names]), strict=True):
+            job = None if node is None or not node.value else Job.from_record(decode(node.value))
+            if node is not None and self._is_old(job, node.created_ms, now_ms):
+                self.store.delete(f"{folder}/{name}", recursive=True)
+
+    def _is_old(self, job: Job | None, created_ms: int, now_ms: int) -> bool:
+        if job is None:
+            return now_ms - created_ms > UNFINISHED_CREATION_MS
+        if job.ended is None:
+            return False
+        return now_ms - job.finished_ms > (FINISHED_KEPT_MS if job.ended is JobState.COMPLETED else FAILED_KEPT_MS)
+
+    def _runs(self, task_type: str) -> bool:
+        return any(s.state is SubtaskState.RUNNING for _, found in self.unfinished(task_type) for s in found)
+
+    def _target_or_delete(self, task_type: str) -> Target:
+        node = self.store.get(paths.task_queue(task_type))
+        return Target.DELETE if node is None else _target(node.value)
+
+    def _take(self, job: Job, subtask: Subtask, worker: str, lease: str) -> Subtask | None:
+        path = f"{paths.task_job(job.task_type, job.name)}/{subtask.number}"
+        node = self.store.get(path)
+        if node is None:
+            return None
+        try:
+            taken = machine.leased(Subtask.from_record(decode(node.value)), worker, lease, self._clock.now_ms())
+            self.store.set(path, encode(taken.to_record()), node.version)
+        except (LeaseLostError, VersionConflictError, NotFoundError):
+            return None  # somebody else was quicker, or it was deleted
+        return taken
+
+    def _finish(self, leased: Leased, change: Callable[[Subtask], Subtask]) -> None:
+        if not self._change(leased.job, leased.subtask.number, change):
+            raise LeaseLostError(f"subtask {leased.subtask.name} was deleted")
+
+    def _change(self, job: Job, number: int, change: Callable[[Subtask], Subtask]) -> bool:
+        """Change a subtask atomically; return whether there is one."""
+
+        def apply(value: bytes | None) -> bytes | None:
+            return None if value is None else encode(change(Subtask.from_record(decode(value))).to_record())
+
+        path = f"{paths.task_job(job.task_type, job.name)}/{number}"
+        if self.store.get(path) is None:
+            return False
+        return update(self.store, path, apply) is not None
+
+
+def _target(value: bytes) -> Target:
+    return Target(decode(value).simple[_TARGET]) if value else Target.START
+
+
+def _encode_target(task_type: str, target: Target) -> bytes:
+    return encode(ZNRecord(queue_name(task_type), {_TARGET: target.value}))

@@ -1,0 +1,112 @@
+"""REST: making, stopping and deleting maintenance tasks."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.concurrency import run_in_threadpool
+
+from gamay.base.errors import InvalidConfigError
+from gamay.cluster.tasks.records import Target
+from gamay.controller.api.services import Services, body_docs, json_body, status
+
+_EXAMPLE = {
+    "taskType": "UpsertCompactionTask",
+    "tableName": "orders_REALTIME",
+    "taskName": "by-hand",
+    "taskConfigs": {"bufferTimePeriod": "0d", "invalidRecordsThresholdCount": "1"},
+}
+
+
+def task_change_router(services: Services) -> APIRouter:
+    """Return the routes."""
+    router = APIRouter(tags=["Task"])
+    tasks = services.tasks
+
+    @router.post("/tasks/schedule", summary="Make the tasks that table configs ask for")
+    def schedule(
+        task_type: Annotated[str | None, Query(alias="taskType", description="All types unless given")] = None,
+        table: Annotated[str | None, Query(alias="tableName", description="All tables unless given")] = None,
+        tag: Annotated[str | None, Query(alias="minionInstanceTag", description="Of the minions that do them")] = None,
+    ) -> dict[str, str]:
+        tables: list[str | None] = [None] if table is None else [*services.tables.resolve(table)]
+        answer: dict[str, str] = {}
+        errors: dict[str, list[str]] = {"generationErrors": [], "schedulingErrors": []}
+        made: dict[str, list[str]] = {}
+        for name in tables:
+            if task_type is not None and name is not None and len(tables) > 1 and not _asks(services, name, task_type):
+                continue
+            done = tasks.scheduler.schedule(task_type, name, tag)
+            for kind, jobs in done.jobs.items():
+                made.setdefault(kind, []).extend(jobs)
+            errors["generationErrors"] += done.generation_errors
+            errors["schedulingErrors"] += done.scheduling_errors
+        answer |= {kind: ",".join(jobs) for kind, jobs in made.items()}
+        return answer | {key: "; ".join(texts) for key, texts in errors.items()}
+
+    @router.post(
+        "/tasks/execute", summary="Make a task with settings of your own", openapi_extra=body_docs("The task", _EXAMPLE)
+    )
+    async def execute(request: Request) -> dict[str, str]:
+        body = await json_body(request)
+        task_type, table, given = body.get("taskType"), body.get("tableName"), body.get("taskConfigs") or {}
+        name = body.get("taskName") or ""
+        if not isinstance(task_type, str) or not isinstance(table, str) or not isinstance(name, str):
+            raise InvalidConfigError("taskType and tableName must be given as texts, and taskName, if any")
+        if not isinstance(given, dict):
+            raise InvalidConfigError("taskConfigs must be an object of texts")
+        settings = {str(key): str(value) for key, value in given.items()}
+
+        def make() -> dict[str, str]:
+            return {one: tasks.scheduler.execute(task_type, one, name, settings) for one in services.tables.resolve(table)}
+
+        return await run_in_threadpool(make)
+
+    @router.delete("/tasks/lock/forceRelease", summary="Let others make the tasks of a table")
+    def release(table: Annotated[str, Query(alias="tableNameWithType")]) -> dict[str, Any]:
+        held = tasks.release_lock(table)
+        return status(f"Successfully released lock on table {table}" if held else f"Table {table} was not locked")
+
+    @router.delete("/tasks/task/{name}", summary="Cancel a task and forget it")
+    def delete_task(name: str, force: Annotated[bool, Query(alias="forceDelete")] = False) -> dict[str, Any]:
+        tasks.queues.delete_job(name)
+        return status(f"Successfully deleted task: {name}")
+
+    @router.delete("/tasks/{task_type}/{table}/metadata", summary="Forget what a task type remembers of a table")
+    def delete_metadata(task_type: str, table: str) -> dict[str, Any]:
+        tasks.delete_metadata(table, task_type)
+        return status(f"Successfully deleted metadata for table: {table}, task type: {task_type}")
+
+    _add_queue(router, services)
+    return router
+
+
+def _add_queue(router: APIRouter, services: Services) -> None:
+    queues = services.tasks.queues
+
+    @router.put("/tasks/{task_type}/cleanup", summary="Forget the tasks of a type that have ended")
+    def clean_up(task_type: str) -> dict[str, Any]:
+        queues.clean_up(task_type)
+        return status(f"Successfully cleaned up tasks for task type: {task_type}")
+
+    @router.put("/tasks/{task_type}/stop", summary="Let no task of a type go on")
+    def stop(task_type: str) -> dict[str, Any]:
+        queues.set_target(task_type, Target.STOP)
+        return status(f"Successfully stopped tasks for task type: {task_type}")
+
+    @router.put("/tasks/{task_type}/resume", summary="Let the tasks of a type go on")
+    def resume(task_type: str) -> dict[str, Any]:
+        queues.set_target(task_type, Target.START)
+        return status(f"Successfully resumed tasks for task type: {task_type}")
+
+    @router.delete("/tasks/{task_type}", summary="Delete the queue of a type with its tasks")
+    def delete(
+        task_type: str,
+        force: Annotated[bool, Query(alias="forceDelete", description="Even while something of it runs")] = False,
+    ) -> dict[str, Any]:
+        queues.delete(task_type, force=force)
+        return status(f"Successfully deleted tasks for task type: {task_type}")
+
+
+def _asks(services: Services, table: str, task_type: str) -> bool:
+    task = services.tables.get(table).task
+    return task is not None and task_type in task.task_types

@@ -1,0 +1,12 @@
+"""The generators that there are, by task type."""
+
+from collections.abc import Mapping
+
+from gamay.controller.tasks.spi import TaskGenerator
+from gamay.controller.tasks.upsert_compaction import UpsertCompactionGenerator
+
+
+def generators() -> Mapping[str, TaskGenerator]:
+    """Return a generator for each task type."""
+    made: tuple[TaskGenerator, ...] = (UpsertCompactionGenerator(),)
+    return {generator.task_type: generator for generator in made}

@@ -1,0 +1,75 @@
+"""What came of making the tasks of a type for a table, lately; in the metadata store, so that any controller can tell."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import orjson
+
+from gamay.cluster import paths
+from gamay.cluster.store import MetadataStore, update
+from gamay.cluster.znrecord import ZNRecord, decode, encode
+
+_KEPT = 5
+_REASON_MAX = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorHistory:
+    """The last runs. succeeded: milliseconds, oldest first; failed: (milliseconds, why); fired_ms: last time by schedule."""
+
+    succeeded: tuple[int, ...] = ()
+    failed: tuple[tuple[int, str], ...] = ()
+    fired_ms: int = -1
+
+
+def read_history(store: MetadataStore, table: str, task_type: str) -> GeneratorHistory:
+    """Return what is known."""
+    node = store.get(_path(table, task_type))
+    return GeneratorHistory() if node is None else _decode(node.value)
+
+
+def note_run(store: MetadataStore, table: str, task_type: str, now_ms: int, reason: str | None) -> None:
+    """Remember a run that succeeded, or the reason why it failed."""
+
+    def change(known: GeneratorHistory) -> GeneratorHistory:
+        if reason is None:
+            return GeneratorHistory((*known.succeeded, now_ms)[-_KEPT:], known.failed, known.fired_ms)
+        failed = (*known.failed, (now_ms, reason[:_REASON_MAX]))[-_KEPT:]
+        return GeneratorHistory(known.succeeded, failed, known.fired_ms)
+
+    _change(store, table, task_type, change)
+
+
+def note_fired(store: MetadataStore, table: str, task_type: str, now_ms: int) -> None:
+    """Remember that the schedule's time came."""
+    _change(store, table, task_type, lambda known: GeneratorHistory(known.succeeded, known.failed, now_ms))
+
+
+def forget(store: MetadataStore, table: str) -> None:
+    """Remove what is remembered of a table."""
+    store.delete(f"{paths.TASK_HISTORY}/{table}", recursive=True)
+
+
+def _change(
+    store: MetadataStore, table: str, task_type: str, change: Callable[[GeneratorHistory], GeneratorHistory]
+) -> None:
+    def apply(value: bytes | None) -> bytes:
+        after = change(GeneratorHistory() if value is None else _decode(value))
+        simple = {
+            "succeeded": orjson.dumps(after.succeeded).decode(),
+            "failed": orjson.dumps(after.failed).decode(),
+            "firedMs": str(after.fired_ms),
+        }
+        return encode(ZNRecord(f"{table}__{task_type}", simple))
+
+    update(store, _path(table, task_type), apply)
+
+
+def _decode(value: bytes) -> GeneratorHistory:
+    simple = decode(value).simple
+    failed = tuple((int(ms), str(why)) for ms, why in orjson.loads(simple["failed"]))
+    return GeneratorHistory(tuple(orjson.loads(simple["succeeded"])), failed, int(simple["firedMs"]))
+
+
+def _path(table: str, task_type: str) -> str:
+    return f"{paths.TASK_HISTORY}/{table}/{task_type}"

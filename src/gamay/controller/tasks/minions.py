@@ -1,0 +1,38 @@
+"""Asking minions how far they are, over their HTTP interfaces."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gamay.base.errors import GamayError, NotFoundError
+from gamay.cluster.registry import Registry
+
+_TIMEOUT_S = 10.0
+
+
+class Minions:
+    """The minions of the cluster. auth_token: the `Authorization` header that they want to see; empty is none."""
+
+    def __init__(self, registry: Registry, auth_token: str = "") -> None:
+        self._registry = registry
+        self._auth_token = auth_token
+
+    def progress(self, minion: str, subtasks: Sequence[str]) -> dict[str, Any]:
+        """Return what a minion has noted of subtasks, by name. Raises NotFoundError when it does not answer."""
+        return self._ask(minion, "/tasks/subtask/progress", {"subtaskNames": ",".join(subtasks)})
+
+    def all_progress(self, minion: str, state: str) -> dict[str, Any]:
+        """Return what a minion has noted of all subtasks that it works on, or has worked on. Raises NotFoundError."""
+        return self._ask(minion, "/tasks/subtask/state/progress", {"subTaskState": state})
+
+    def _ask(self, minion: str, path: str, params: Mapping[str, str]) -> dict[str, Any]:
+        from gamay.client.http import HttpService  # `gamay.connect` starts without it
+
+        found = self._registry.get_instance(minion)
+        if found is None or found.port <= 0:
+            raise NotFoundError(f"minion '{minion}' is not known")
+        url = f"http://{found.host}:{found.port}"
+        try:
+            with HttpService(url, auth_token=self._auth_token or None, timeout_s=_TIMEOUT_S) as service:
+                return dict(service.json("GET", path, params=params))
+        except GamayError as error:
+            raise NotFoundError(f"minion '{minion}' does not answer: {error}") from error

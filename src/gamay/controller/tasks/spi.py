@@ -1,0 +1,57 @@
+"""What makes the tasks of one type."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gamay.base.clock import Clock
+from gamay.cluster.records import CONSUMING, SegmentRecord
+from gamay.cluster.registry import Registry
+from gamay.controller.context import Servers
+from gamay.model.table_config import TableConfig
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlan:
+    """What a generator wants done. subtasks: a config for each; deleted: segments that hold nothing which counts."""
+
+    subtasks: Sequence[Mapping[str, str]] = ()
+    deleted: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorInput:
+    """What a generator may look at. given: the task's settings of the table. busy: whether a task of this type is under way
+    for the table. working: the subtasks of it that have not ended.
+    """
+
+    config: TableConfig
+    given: Mapping[str, str]
+    registry: Registry
+    servers: Servers
+    clock: Clock
+    working: Sequence[Mapping[str, str]] = field(default=())
+
+    @property
+    def table(self) -> str:
+        """The typed name."""
+        return self.config.typed_name
+
+    def completed_segments(self) -> list[SegmentRecord]:
+        """Return the segments that are complete, named in the ideal state, and consumed by nobody, by name."""
+        ideal = self.registry.must_get_ideal_state(self.table)
+        names = [name for name, states in ideal.states.items() if CONSUMING not in states.values()]
+        hidden = self.registry.get_lineage(self.table).hidden_segments()
+        records = self.registry.get_segments(self.table, sorted(set(names) - hidden))
+        return [record for record in records.values() if record.complete]
+
+
+class TaskGenerator(Protocol):
+    """Makes the tasks of one type. max_tasks: subtasks of a table at a time unless it says otherwise; 0 is no bound."""
+
+    task_type: str
+    max_tasks: int
+
+    def plan(self, wanted: GeneratorInput) -> TaskPlan:
+        """Return what there is to do now. Raises GamayError when that cannot be found out."""
+        ...

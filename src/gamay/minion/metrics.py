@@ -1,0 +1,24 @@
+"""What a minion measures."""
+
+from collections.abc import Iterator
+
+from gamay.base.metrics import Kind, Measured
+from gamay.minion.worker import TaskWorker
+
+
+def measure_minion(worker: TaskWorker) -> Iterator[Measured]:
+    """Yield what the minion does, and has done since its start."""
+    running: dict[str, int] = {}
+    for progress in worker.running().values():
+        running[progress.task_type] = running.get(progress.task_type, 0) + 1
+    yield Measured("pinot_minion_numberOfTasks", sum(running.values()), "Subtasks that run now")
+    for task_type, number in sorted(running.items()):
+        yield Measured("pinot_minion_numberTasksRunning", number, "Subtasks that run now", {"taskType": task_type})
+    counts = worker.counts
+    for name, by_type, text in (
+        ("numberTasksCompleted", counts.completed, "Subtasks done"),
+        ("numberTasksFailed", counts.failed, "Subtasks that failed, or took too long"),
+        ("numberTasksCancelled", counts.cancelled, "Subtasks given up or given back"),
+    ):
+        for task_type, number in sorted(by_type.items()):
+            yield Measured(f"pinot_minion_{name}", number, text, {"taskType": task_type}, Kind.COUNTER)

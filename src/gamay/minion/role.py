@@ -1,0 +1,30 @@
+"""A minion: its worker, and how that does subtasks. Light until the first one comes."""
+
+from pathlib import Path
+
+from gamay.base.clock import Clock
+from gamay.base.ids import Ids
+from gamay.cluster.registry import Registry
+from gamay.cluster.tasks.queue import Leased, TaskQueues
+from gamay.minion.progress import Progress
+from gamay.minion.worker import TaskWorker
+
+TASK_TYPES = ("UpsertCompactionTask",)
+
+
+def task_worker(
+    instance_id: str, registry: Registry, folder: Path, clock: Clock, ids: Ids, auth_token: str = ""
+) -> TaskWorker:
+    """Return the worker of a minion. folder: scratch space. auth_token: see `MinionAccess`."""
+    queues = TaskQueues(registry.store, clock)
+
+    def run(leased: Leased, progress: Progress, scratch: Path) -> str:
+        from gamay.minion.context import MinionAccess, TaskContext
+        from gamay.minion.executors import load_executor
+
+        access = MinionAccess(registry, auth_token)
+        return load_executor(leased.job.task_type)(TaskContext(leased, progress, scratch, access, queues, clock))
+
+    return TaskWorker(
+        instance_id, registry.store, lambda: registry.get_instance(instance_id), run, TASK_TYPES, folder, clock, ids
+    )
