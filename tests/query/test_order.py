@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gamay.functions.vector import EncodedVector, Vector
+from gamay.kernels.filter import rows_in_id_range
 from gamay.model.types import DataType as D
-from gamay.query.order import bound_of, sort_array, top_rows
+from gamay.query.order import CommonBound, bound_of, sort_array, top_rows
+from gamay.segment.dictionary import SortedDictionary
 
 
 @pytest.mark.parametrize(
@@ -66,3 +68,50 @@ def test_a_decimal_that_is_no_number_is_greater_than_all() -> None:
     column = Vector(D.BIG_DECIMAL, values)
     assert top_rows([sort_array(column, descending=False, nulls_last=True)], 5).tolist() == [2, 1, 4, 0, 3]
     assert top_rows([sort_array(column, descending=True, nulls_last=True)], 5).tolist() == [0, 3, 1, 4, 2]
+
+
+@given(st.lists(st.text(max_size=3), min_size=1, max_size=30), st.booleans(), st.integers(1, 30))
+def test_a_bound_drops_only_texts_that_come_later(values: list[str], descending: bool, limit: int) -> None:
+    key = Vector(D.STRING, pa.array(values))
+    first = top_rows([sort_array(key, descending, True)], limit)
+    bound = bound_of(Vector(D.STRING, key.values.take(pa.array(first))), descending, True)
+    assert bound is not None
+    last = values[first[-1]].encode()
+    kept = [i for i, value in enumerate(values) if (value.encode() >= last if descending else value.encode() <= last)]
+    assert bound.candidates(key).tolist() == kept
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32, np.int32])
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 1000])
+def test_rows_in_a_range_of_ids(dtype: Any, size: int) -> None:
+    rng = np.random.default_rng(size)
+    most = min(np.iinfo(dtype).max, 1000)
+    ids = rng.integers(0, most, size, dtype, endpoint=True)
+    found = np.empty(size + 1, np.int64)
+    for first, last in [(0, 0), (0, most), (most, np.iinfo(dtype).max), (3, 5), (most - 1, most)]:
+        count = rows_in_id_range(ids, first, last, found)
+        assert found[:count].tolist() == np.flatnonzero((ids >= first) & (ids <= last)).tolist()
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_parts_share_the_tightest_bound(descending: bool) -> None:
+    """Segments with other dictionaries, one of 256 values, which are all before or all behind the bound of another."""
+    parts = [range(0, 500, 2), range(1000, 1256), range(301, 340), range(2000, 2001)]
+    common, lasts = CommonBound(descending), []
+    for values in parts:
+        dictionary = SortedDictionary(D.INT, np.array(values, np.int32))
+        ids = np.arange(len(values)).astype(np.min_scalar_type(len(values) - 1))
+        key = EncodedVector(ids, dictionary.values)
+        bound = common.tightened(None, dictionary, nulls_last=True)
+        if not lasts:
+            assert bound is None
+        else:
+            best = max(lasts) if descending else min(lasts)
+            assert bound is not None
+            wanted = [i for i, v in enumerate(values) if (v >= best if descending else v <= best)]
+            assert bound.candidates(key).tolist() == wanted
+        first = top_rows([sort_array(key, descending, True)], 10)
+        own = bound_of(EncodedVector(ids[first], dictionary.values), descending, True)
+        assert own is not None
+        common.offer(own, dictionary)
+        lasts.append(values[first[-1]])

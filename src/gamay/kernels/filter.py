@@ -4,7 +4,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gamay.kernels.jit import kernel
+from gamay.kernels.jit import inlined, kernel
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -43,6 +43,56 @@ def mark_id_range(ids: Array, first: int, last: int, out: Array) -> None:
     """
     kind: Any = np.dtype(f"u{ids.itemsize}").type
     _BY_WIDTH[ids.itemsize](ids.view(kind), kind(first), kind(last - first), out)
+
+
+@inlined
+def _rows_in_range(ids: Array, first: Any, span: Any, kind: Any, out: Array) -> Any:
+    """Write the rows with kind(ids[i] - first) <= span; 64 rows of which none is in the range cost a few instructions."""
+    kept = np.int64(0)
+    whole = ids.size // 64 * 64
+    for start in range(0, whole, 64):
+        hit = kind(0)
+        for i in range(start, start + 64):
+            hit |= kind(kind(ids[i] - first) <= span)
+        if hit != 0:
+            for i in range(start, start + 64):
+                out[kept] = i
+                kept += np.int64(kind(ids[i] - first) <= span)
+    for i in range(whole, ids.size):
+        out[kept] = i
+        kept += np.int64(kind(ids[i] - first) <= span)
+    return kept
+
+
+@kernel
+def rows_of_bytes(ids: Array, first: Any, span: Any, out: Array) -> Any:
+    """Write the rows with first <= ids[i] <= first + span, all of them uint8; return how many."""
+    return _rows_in_range(ids, first, span, np.uint8, out)
+
+
+@kernel
+def rows_of_halfwords(ids: Array, first: Any, span: Any, out: Array) -> Any:
+    """Do what `rows_of_bytes` does for uint16."""
+    return _rows_in_range(ids, first, span, np.uint16, out)
+
+
+@kernel
+def rows_of_words(ids: Array, first: Any, span: Any, out: Array) -> Any:
+    """Do what `rows_of_bytes` does for uint32."""
+    return _rows_in_range(ids, first, span, np.uint32, out)
+
+
+_ROWS_BY_WIDTH = {1: rows_of_bytes, 2: rows_of_halfwords, 4: rows_of_words}
+
+
+def rows_in_id_range(ids: Array, first: int, last: int, out: Array) -> int:
+    """Write the rows with first <= ids[i] <= last, ascending, and return how many; ids as in `mark_id_range`.
+
+    Quick where few rows are in the range. out: int64, one cell more than are found: every row is written there, and the
+    place only moves on after one that is in the range.
+    """
+    kind: Any = np.dtype(f"u{ids.itemsize}").type
+    return int(_ROWS_BY_WIDTH[ids.itemsize](ids.view(kind), kind(first), kind(last - first), out))
 
 
 @kernel

@@ -72,6 +72,41 @@ def put_word(typingctx: Any, address: Any, index: Any, value: Any) -> Any:
 
 
 @_instruction
+def put_byte(typingctx: Any, address: Any, position: Any, byte: Any) -> Any:
+    """Write the low 8 bits of an int64 at a position behind an address."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.store(builder.trunc(args[2], _BYTE), _place(builder, args[0], args[1], _BYTE), align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+def _copying(count: int) -> Callable[..., Any]:
+    """Make the code that copies so many bytes at once; they are read before the first is written."""
+    several = ir.VectorType(_BYTE, count)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        found = builder.load(builder.inttoptr(args[1], several.as_pointer()), align=1)
+        builder.store(found, builder.inttoptr(args[0], several.as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return codegen
+
+
+@_instruction
+def copy_8(typingctx: Any, target: Any, source: Any) -> Any:
+    """Copy 8 bytes from an address to another."""
+    return types.void(types.int64, types.int64), _copying(8)
+
+
+@_instruction
+def copy_16(typingctx: Any, target: Any, source: Any) -> Any:
+    """Copy 16 bytes from an address to another."""
+    return types.void(types.int64, types.int64), _copying(16)
+
+
+@_instruction
 def bits_equal(typingctx: Any, address: Any, position: Any, byte: Any, ignored: Any) -> Any:
     """Bit i is set where (the byte at position + i) | ignored == byte, for 64 bytes: uint64; byte, ignored: uint8."""
 

@@ -10,6 +10,7 @@ from gamay.query.columns import take_rows
 from gamay.query.filter.apply import FilterResult
 from gamay.query.gathered import gather_first
 from gamay.query.matches import BLOCK_ROWS, Matches
+from gamay.query.order import CommonBound
 from gamay.query.read import as_vector
 from gamay.query.selection import (
     Ordered,
@@ -132,30 +133,33 @@ def execute_ordered_selection(work: Work, segments: Sequence[QuerySegment]) -> R
     """Return the first rows in the query's order; ties keep the order of segments and docs."""
     if work.bound.limit == 0:
         return None
-    parts = [rows for rows in work.over_segments(segments, lambda segment: _ordered(work, segment)) if rows is not None]
+    common = CommonBound(work.bound.order_by[0].descending)
+    found = work.over_segments(segments, lambda segment: _ordered(work, segment, common))
+    parts = [rows for rows in found if rows is not None]
     if len(parts) == 1:
         return parts[0]  # in order already, and no more than are wanted
     return sort_rows(work.bound, concat_rows(parts), work.bound.limit_with_offset) if parts else None
 
 
-def _ordered(work: Work, segment: QuerySegment) -> Rows | None:
+def _ordered(work: Work, segment: QuerySegment, common: CommonBound) -> Rows | None:
     bound, limit = work.bound, work.bound.limit_with_offset
     filtered = work.filter(segment)
     matches = filtered.matches()
     pieces = matches.split(min(work.pool.usable_threads, max(1, span_of(matches) // BLOCK_ROWS)))
 
     def task(piece: Matches) -> Callable[[], Ordered]:
-        return lambda: top_docs(segment, piece, bound.order_by, limit, work.deadline)
+        return lambda: top_docs(segment, piece, bound.order_by, limit, work.deadline, common)
 
-    found = [part for part in work.pool.run([task(piece) for piece in pieces]) if len(part.docs)]
+    parts = work.pool.run([task(piece) for piece in pieces])
+    scanned = sum(part.num_scanned for part in parts)
+    key_columns = physical_columns([key.expression for key in bound.order_by])
+    found = [part for part in parts if len(part.docs)]
     if not found:
-        work.count(filtered, 0, 0)
+        work.count(filtered, scanned, scanned * len(key_columns))
         return None
     best = merge_ordered(found, bound.order_by, limit)
-    key_columns = physical_columns([key.expression for key in bound.order_by])
     others = [name for name in physical_columns(bound.rows) if name not in key_columns]
-    entries = best.num_scanned * len(key_columns) + len(best.docs) * len(others)
-    work.count(filtered, best.num_scanned, entries)
+    work.count(filtered, scanned, scanned * len(key_columns) + len(best.docs) * len(others))
     rows = read_ordered(segment, bound, best)
     if len(best.docs) > _COUNTED_ROWS:
         work.keep("rows", rows)

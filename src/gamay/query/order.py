@@ -4,6 +4,7 @@ NaN is greater than all numbers, -0.0 equals 0.0 (as in predicates and group key
 keep the order of the input.
 """
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -13,10 +14,17 @@ import pyarrow.compute as pc
 
 from gamay.functions.ranking import comparable
 from gamay.functions.vector import EncodedVector, Vector
+from gamay.kernels.filter import rows_in_id_range
 from gamay.model.types import DataType
+from gamay.segment.spi import Dictionary
 
 SortArray: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Indices: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+
+# types whose values compare in Python as their dictionaries are sorted
+_SHARED = frozenset(
+    {DataType.INT, DataType.LONG, DataType.TIMESTAMP, DataType.FLOAT, DataType.DOUBLE, DataType.BOOLEAN, DataType.STRING}
+)
 
 
 def sort_array(key: Vector | EncodedVector, descending: bool, nulls_last: bool) -> SortArray:
@@ -69,7 +77,7 @@ def top_rows(keys: Sequence[SortArray], limit: int) -> Indices:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The last value of a first sort key that can still be among the first rows: an id, or a number."""
+    """The last value of a first sort key that can still be among the first rows: an id, a number, or an Arrow scalar."""
 
     value: Any
     descending: bool
@@ -77,8 +85,13 @@ class Bound:
 
     def candidates(self, key: Vector | EncodedVector) -> Indices:
         """Return the positions of the rows that may still be among the first, by this key alone."""
+        if isinstance(key, EncodedVector) and key.nulls is None:
+            return self._of_ids(key.ids)
         values = key.ids if isinstance(key, EncodedVector) else key.values
-        if values.dtype.kind == "f":
+        if not isinstance(values, np.ndarray):
+            compared = pc.greater_equal if self.descending else pc.less_equal
+            inside = compared(values, self.value).to_numpy(zero_copy_only=False)
+        elif values.dtype.kind == "f":
             # NaN is greater than all numbers, and no comparison with it holds
             inside = ~(values < self.value) if self.descending else ~(values > self.value) & ~np.isnan(values)
         else:
@@ -88,6 +101,50 @@ class Bound:
             inside = inside & ~key.nulls if self.nulls_last else inside | key.nulls
         return np.flatnonzero(inside)
 
+    def _of_ids(self, ids: "np.ndarray[Any, np.dtype[Any]]") -> Indices:
+        first, last = (self.value, int(np.iinfo(ids.dtype).max)) if self.descending else (0, self.value)
+        if first > last:  # a bound of another segment, beyond all values of this one
+            return np.empty(0, np.int64)
+        found = np.empty(len(ids) + 1, np.int64)
+        return found[: rows_in_id_range(ids, first, last, found)]
+
+
+class CommonBound:
+    """The tightest bound of a first sort key that any part of a query has found, as a value; used from all threads.
+
+    Rows beyond it are not among the first of all parts together, so no part needs to keep them. Equal rows are kept.
+    """
+
+    def __init__(self, descending: bool) -> None:
+        self._descending = descending
+        self._lock = threading.Lock()
+        self._value: Any = None
+
+    def offer(self, bound: Bound, dictionary: Dictionary) -> None:
+        """Take the bound of one part, an id of its dictionary."""
+        if dictionary.data_type not in _SHARED:
+            return
+        value = dictionary.values.values[bound.value]
+        value = value.as_py() if hasattr(value, "as_py") else value.item()
+        if value != value:
+            return
+        with self._lock:
+            if self._value is None or (value > self._value if self._descending else value < self._value):
+                self._value = value
+
+    def tightened(self, bound: Bound | None, dictionary: Dictionary, nulls_last: bool) -> Bound | None:
+        """Return the tighter one of a part's bound and this, by the ids of the part's dictionary."""
+        value = self._value
+        if value is None:
+            return bound
+        if self._descending:
+            place = dictionary.id_range(value, None, True, True)[0]
+        else:
+            place = dictionary.id_range(None, value, True, True)[1] - 1
+        if bound is not None and (bound.value >= place if self._descending else bound.value <= place):
+            return bound
+        return Bound(place, self._descending, nulls_last)
+
 
 def bound_of(key: Vector | EncodedVector, descending: bool, nulls_last: bool) -> Bound | None:
     """Return the bound that the last row of a key in order sets; None for keys that cannot be compared block by block."""
@@ -95,7 +152,9 @@ def bound_of(key: Vector | EncodedVector, descending: bool, nulls_last: bool) ->
         return None
     if isinstance(key, EncodedVector):
         return Bound(int(key.ids[-1]), descending, nulls_last)
-    if not isinstance(key.values, np.ndarray) or key.values.dtype == object:
+    if not isinstance(key.values, np.ndarray):
+        return Bound(key.values[-1], descending, nulls_last)
+    if key.values.dtype == object:
         return None
     last = key.values[-1]
     return None if last != last else Bound(last, descending, nulls_last)

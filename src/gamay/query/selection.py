@@ -16,11 +16,11 @@ from gamay.query.columns import concat_encoded, concat_vectors, take_rows
 from gamay.query.deadline import Deadline
 from gamay.query.held import held_bytes
 from gamay.query.matches import BLOCK_ROWS, AllDocs, Block, DocIds, DocList, DocMask, Matches
-from gamay.query.order import Bound, Indices, SortArray, bound_of, sort_array, top_rows
+from gamay.query.order import Bound, CommonBound, Indices, SortArray, bound_of, sort_array, top_rows
 from gamay.query.read import as_vector, segment_reader
-from gamay.query.spans import span_of
+from gamay.query.spans import cut, span_of
 from gamay.query.virtual import QuerySegment
-from gamay.segment.spi import Segment
+from gamay.segment.spi import Dictionary, Segment
 
 Rows: TypeAlias = tuple[Vector, ...]
 Key: TypeAlias = Vector | EncodedVector
@@ -78,6 +78,19 @@ def _growing_blocks(matches: Matches, limit: int) -> Iterator[Block]:
         rows = min(rows * 4, BLOCK_ROWS)
 
 
+def _rising_blocks(matches: Matches, limit: int) -> Iterator[Block]:
+    """Walk the matches in blocks of which each is several times as long as the one before, until they are full.
+
+    Few rows set a bound that leaves out most of the many that follow, which need not be sorted then.
+    """
+    rows, rest = max(4 * limit, _FIRST_BLOCK_ROWS), matches
+    while rows < BLOCK_ROWS:
+        part, rest = cut(rest, rows)
+        yield from part.blocks()
+        rows *= 8
+    yield from rest.blocks()
+
+
 def concat_rows(parts: Sequence[Rows]) -> Rows:
     """Join tables of the same columns; `parts` must not be empty."""
     if len(parts) > 1 and sum(len(part[0]) for part in parts if part) > _COUNTED_ROWS:
@@ -94,20 +107,28 @@ class Ordered:
     num_scanned: int
 
 
-def top_docs(segment: Segment, matches: Matches, order_by: Sequence[SortKey], limit: int, deadline: Deadline) -> Ordered:
+def top_docs(
+    segment: Segment,
+    matches: Matches,
+    order_by: Sequence[SortKey],
+    limit: int,
+    deadline: Deadline,
+    common: CommonBound | None = None,
+) -> Ordered:
     """Return the first `limit` matching rows in the order of the keys; only the keys are read.
 
     Keys that are columns with a sorted dictionary are compared and returned as ids. Ties keep the order of the docs.
+    common: what other parts have found; rows that it leaves out are missing, and it is told what is found here.
     """
-    best = _Best(order_by, limit)
+    dictionary = _sorted_dictionary(segment, order_by[0])
+    best = _Best(order_by, limit, dictionary, common)
     scanned = 0
     ascends = _ascends_with_docs(segment, order_by)
-    in_place = _has_ids(segment, order_by[0])
-    for block in _growing_blocks(matches, limit) if ascends else matches.blocks():
+    for block in _growing_blocks(matches, limit) if ascends else _rising_blocks(matches, limit):
         deadline.check()
         scanned += len(block)
         # Ids are compared where they lie, flags or not: copying those that are kept takes longer than comparing all.
-        looked_at = block.span if in_place and best.is_bounded and isinstance(block, DocMask) else block
+        looked_at = block.span if dictionary and best.is_bounded() and isinstance(block, DocMask) else block
         keys = _Keys(segment, looked_at, order_by)
         first = keys.first
         rows = best.candidates(first)
@@ -128,12 +149,12 @@ def top_docs(segment: Segment, matches: Matches, order_by: Sequence[SortKey], li
     return Ordered(found, docs, scanned)
 
 
-def _has_ids(segment: Segment, key: SortKey) -> bool:
-    """Tell whether a key is read as a view of dictionary ids."""
+def _sorted_dictionary(segment: Segment, key: SortKey) -> Dictionary | None:
+    """Return the dictionary of a key that is read as a view of its ids, which ascend as the values do; None for others."""
     if not isinstance(key.expression, ColumnExpression):
-        return False
+        return None
     column = segment.column(key.expression.name)
-    return column.single_value and column.dictionary is not None and column.dictionary.is_sorted
+    return column.dictionary if column.single_value and column.dictionary and column.dictionary.is_sorted else None
 
 
 def _ascends_with_docs(segment: Segment, order_by: Sequence[SortKey]) -> bool:
@@ -186,9 +207,17 @@ class _Keys:
 class _Best:
     """Collects rows and keeps the first `limit` of them."""
 
-    def __init__(self, order_by: Sequence[SortKey], limit: int) -> None:
+    def __init__(
+        self,
+        order_by: Sequence[SortKey],
+        limit: int,
+        dictionary: Dictionary | None = None,
+        common: CommonBound | None = None,
+    ) -> None:
         self._order_by = order_by
         self._limit = limit
+        self._dictionary = dictionary
+        self._common = common
         self._keys: list[list[Key]] = []
         self._docs: list[DocIds] = []
         self._pending = 0
@@ -200,9 +229,10 @@ class _Best:
         """Whether there are as many rows as are wanted."""
         return self._pending >= self._limit
 
-    @property
     def is_bounded(self) -> bool:
-        """Whether `candidates` leaves rows out."""
+        """Whether `candidates` leaves rows out; learns what other parts have found."""
+        if self._common is not None and self._dictionary is not None:
+            self._bound = self._common.tightened(self._bound, self._dictionary, self._order_by[0].nulls_last)
         return self._bound is not None
 
     def count_memory(self, copies: int = 1) -> None:
@@ -248,6 +278,8 @@ class _Best:
         self._pending = len(rows)
         if self._limit and self.is_full:
             self._bound = bound_of(self._keys[0][0], self._order_by[0].descending, self._order_by[0].nulls_last)
+            if self._bound is not None and self._common is not None and self._dictionary is not None:
+                self._common.offer(self._bound, self._dictionary)
 
     def _first(self, keys: Sequence[Key]) -> Indices:
         return top_rows([_sortable(key, sort) for key, sort in zip(keys, self._order_by, strict=True)], self._limit)

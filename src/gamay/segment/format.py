@@ -2,7 +2,7 @@
 
     segment folder  := metadata.json columns.bin
     columns.bin     := header buffer*
-    header          := MAGIC version:u32 zero-padding-to-64
+    header          := MAGIC version:u32 zero-padding-to-64; the version is that of metadata.json
     buffer          := payload zero-padding-to-64
     metadata.json   := UTF-8 JSON object; "checksum" is the CRC-32 of the object's canonical form without that key
 
@@ -10,6 +10,8 @@ All integers are little-endian. Where each buffer lies, its size without padding
 the column that it belongs to. A buffer's own layout is described where it is read: `gamay.segment.dictionary`, `.forward`,
 `.raw` and `.index.*`. Buffers follow each other without gaps in the order of the metadata, so equal rows and equal config
 give equal bytes.
+
+Version 2 keeps raw texts with LZ4 in small blocks (`gamay.segment.raw_blocks`); version 1 is read as before.
 """
 
 import json
@@ -25,11 +27,13 @@ import numpy as np
 from gamay.base.errors import CorruptSegmentError
 
 MAGIC = b"GAMAYSEG"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+_READABLE_VERSIONS = (1, 2)
 ALIGNMENT = 64
 METADATA_FILE = "metadata.json"
 COLUMNS_FILE = "columns.bin"
 _HEADER = (MAGIC + FORMAT_VERSION.to_bytes(4, "little")).ljust(ALIGNMENT, b"\0")
+_READS = f"this release reads versions {_READABLE_VERSIONS[0]} to {_READABLE_VERSIONS[-1]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +106,9 @@ class BufferFile:
                 f"{self.path} is not a segment file: it starts with {header[:8]!r}, not with {MAGIC!r}"
             )
         version = int.from_bytes(header[8:12], "little")
-        if len(header) == len(_HEADER) and version != FORMAT_VERSION:
-            raise CorruptSegmentError(
-                f"{self.path} has format version {version}; this release reads version {FORMAT_VERSION}"
-            )
-        if header != _HEADER:
+        if len(header) == len(_HEADER) and version not in _READABLE_VERSIONS:
+            raise CorruptSegmentError(f"{self.path} has format version {version}; {_READS}")
+        if len(header) != len(_HEADER) or any(header[12:]):
             raise CorruptSegmentError(f"{self.path}: the header is damaged or truncated ({len(header)} bytes)")
 
     def __len__(self) -> int:
@@ -174,10 +176,8 @@ def read_metadata_file(folder: Path) -> dict[str, Any]:
         raise CorruptSegmentError(f"{path} is not JSON ({reason}): it is truncated, damaged or foreign") from None
     if not isinstance(document, dict) or "formatVersion" not in document:
         raise CorruptSegmentError(f"{path} is not the metadata of a segment: it has no 'formatVersion'")
-    if document["formatVersion"] != FORMAT_VERSION:
-        raise CorruptSegmentError(
-            f"{path} has format version {document['formatVersion']}; this release reads version {FORMAT_VERSION}"
-        )
+    if document["formatVersion"] not in _READABLE_VERSIONS:
+        raise CorruptSegmentError(f"{path} has format version {document['formatVersion']}; {_READS}")
     expected = document.pop("checksum", None)
     actual = zlib.crc32(canonical_json(document))
     if actual != expected:

@@ -11,7 +11,8 @@
     chunk, other types, decompressed  := i32[n + 1] offsets, bytes
     forward.offsets                := as in gamay.segment.forward, for multi-value columns
 
-All chunks but the last hold the same number of values.
+All chunks but the last hold the same number of values. Types of variable width with LZ4: see `gamay.segment.raw_blocks`; in
+format version 1 they are in chunks, too.
 """
 
 import threading
@@ -25,6 +26,7 @@ from gamay.functions.vector import take
 from gamay.kernels.encoding import gather_lists
 from gamay.model.types import DataType
 from gamay.segment.format import BufferFile, BufferMeta, BufferWriter
+from gamay.segment.raw_blocks import BLOCK_BYTES, Blocked, write_blocks
 from gamay.segment.spi import Ids, Side
 from gamay.segment.storage_form import (
     OFFSET_MAX,
@@ -37,6 +39,7 @@ from gamay.segment.storage_form import (
 )
 
 PASS_THROUGH = "PASS_THROUGH"
+_BLOCK_CODEC = "LZ4"
 _ARROW_CODECS = {"LZ4": "lz4_raw", "ZSTANDARD": "zstd", "SNAPPY": "snappy", "GZIP": "gzip"}
 
 # A chunk this large costs a point lookup about 30 µs and makes the calls of a scan negligible.
@@ -48,10 +51,12 @@ _DEFAULT_DOCS_PER_CHUNK = 1000
 # Config
 
 
-def values_per_chunk(stored_bytes: int, num_values: int, target_docs: int, max_chunk_bytes: int) -> int:
+def values_per_chunk(
+    stored_bytes: int, num_values: int, target_docs: int, max_chunk_bytes: int, chunk_bytes: int = _CHUNK_BYTES
+) -> int:
     """Return how many values of average width share a chunk."""
     width = max(1.0, stored_bytes / max(1, num_values))
-    by_bytes = int(min(_CHUNK_BYTES, max_chunk_bytes) / width)
+    by_bytes = int(min(chunk_bytes, max_chunk_bytes) / width)
     return max(1, by_bytes if target_docs == _DEFAULT_DOCS_PER_CHUNK else min(target_docs, int(max_chunk_bytes / width)))
 
 
@@ -68,6 +73,9 @@ def write_raw(writer: BufferWriter, stored: Stored, codec: str, target_docs: int
         return [writer.add("forward.value_offsets", [offsets.astype(np.int64)]), writer.add("forward.data", [data])]
     # not the arrays' own sizes, which depend on what they were made of: equal rows give equal bytes
     stored_bytes = stored.nbytes if fixed else sum(buffer.nbytes for buffer in binary_buffers(stored))
+    if codec == _BLOCK_CODEC and not fixed:
+        per_block = values_per_chunk(stored_bytes, len(stored), target_docs, max_chunk_bytes, BLOCK_BYTES)
+        return write_blocks(writer, stored, per_block)
     per_chunk = values_per_chunk(stored_bytes, len(stored), target_docs, max_chunk_bytes)
     compressor = pa.Codec(_ARROW_CODECS[codec])
     chunks: list[bytes] = []
@@ -228,6 +236,8 @@ class Chunked:
 
 def read_raw(file: BufferFile, buffers: dict[str, BufferMeta], data_type: DataType, codec: str) -> RawReader:
     """Open the values of a raw column."""
+    if "forward.blocks" in buffers:
+        return Blocked.read(file, buffers, data_type)
     if "forward.chunks" in buffers:
         index = file.array(buffers["forward.chunk_index"], np.int64)
         return Chunked(file.array(buffers["forward.chunks"], np.uint8), index, codec, data_type)

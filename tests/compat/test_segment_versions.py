@@ -1,6 +1,6 @@
-"""A segment of format version 1 as it was first written: every later release reads it.
+"""A segment of each format version as it was first written: every later release reads it.
 
-The folder `segment_v1` is written by this test when it is missing, and never changed afterwards.
+The folder of today's version is written by this test when it is missing, and never changed afterwards.
 """
 
 from decimal import Decimal
@@ -16,10 +16,11 @@ from gamay.model.schema import FieldSpec, Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.types import DataType
 from gamay.segment.builder import SegmentBuilder
+from gamay.segment.format import FORMAT_VERSION
 from gamay.segment.reader import open_segment
 
 HERE = Path(__file__).parent
-NAME = "segment_v1"
+VERSIONS = (1, 2)
 CODECS = ("LZ4", "ZSTANDARD", "SNAPPY", "GZIP", "PASS_THROUGH")
 NUM_DOCS = 200
 
@@ -59,7 +60,7 @@ def columns():
         yield f"r_{codec}_STRING_MV", DataType.STRING, False, raw
 
 
-def build(out_dir):
+def build(out_dir, name):
     fields = tuple(FieldSpec(name, data_type, single_value=sv) for name, data_type, sv, _ in columns())
     schema = Schema("compat", fields)
     config = TableConfig.from_json(
@@ -78,7 +79,7 @@ def build(out_dir):
             "fieldConfigList": [{"name": name, **extra} for name, _, _, extra in columns() if extra],
         }
     ).value
-    builder = SegmentBuilder(schema, config, NAME, out_dir, clock=ManualClock())
+    builder = SegmentBuilder(schema, config, name, out_dir, clock=ManualClock())
     arrow_schema = pa.schema([(f.name, arrow_type(f.data_type, f.single_value)) for f in fields])
     rows = {
         name: [None if doc % 11 == 10 else row_value(data_type, doc, sv) for doc in range(NUM_DOCS)]
@@ -88,11 +89,12 @@ def build(out_dir):
     return builder.build()
 
 
-@pytest.fixture(scope="module")
-def segment():
-    if not (HERE / NAME).exists():
-        build(HERE)
-    return open_segment(HERE / NAME)
+@pytest.fixture(scope="module", params=VERSIONS)
+def segment(request):
+    name = f"segment_v{request.param}"
+    if request.param == FORMAT_VERSION and not (HERE / name).exists():
+        build(HERE, name)
+    return open_segment(HERE / name)
 
 
 @pytest.mark.parametrize(("name", "data_type", "single_value"), [c[:3] for c in columns()], ids=[c[0] for c in columns()])
@@ -124,7 +126,7 @@ def test_indexes_answer(segment):
 
 def test_todays_builder_writes_the_same_bytes(segment, tmp_path):
     """Fails when the format changes without a new version; compressed bytes depend on the versions of the codecs."""
-    today = open_segment(build(tmp_path))
+    today = open_segment(build(tmp_path, "today"))
     for name, column in segment.info.columns.items():
         if column.codec in (None, "PASS_THROUGH"):
             ours = today.info.columns[name].buffers

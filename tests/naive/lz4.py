@@ -1,0 +1,30 @@
+"""LZ4's block format by the book, one byte after the other."""
+
+
+def decode(block: bytes) -> bytes:
+    """Return what a block holds; raises IndexError for what is cut off."""
+    out = bytearray()
+    place = 0
+
+    def longer(length: int) -> int:
+        nonlocal place
+        if length == 15:
+            while True:
+                length += block[place]
+                place += 1
+                if block[place - 1] != 255:
+                    break
+        return length
+
+    while True:
+        token = block[place]
+        place += 1
+        literals = longer(token >> 4)
+        out += block[place : place + literals]
+        place += literals
+        if place >= len(block):
+            return bytes(out)
+        back = block[place] | block[place + 1] << 8
+        place += 2
+        for _ in range(longer(token & 15) + 4):
+            out.append(out[-back])

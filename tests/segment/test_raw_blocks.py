@@ -1,0 +1,77 @@
+"""Raw texts in small blocks of LZ4: every way of reading them, and what is damaged."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.naive import lz4 as naive
+
+from gamay.base.errors import CorruptSegmentError
+from gamay.kernels.lz4 import SLACK, decode_blocks
+from gamay.model.types import DataType
+from gamay.segment.format import BufferFile, BufferWriter
+from gamay.segment.raw import read_raw, write_raw
+from gamay.segment.raw_blocks import Blocked
+
+# (letters, longest value)
+KINDS = [(2, 1), (3, 20), (256, 20), (4, 300), (256, 5000), (1, 70_000)]
+
+
+def written(path: Path, values: list[bytes], target_docs: int) -> Blocked:
+    with path.open("wb") as file:
+        buffers = write_raw(BufferWriter(file), pa.array(values, pa.binary()), "LZ4", target_docs, 1 << 20)
+    reader = read_raw(BufferFile(path), {buffer.kind: buffer for buffer in buffers}, DataType.BYTES, "LZ4")
+    assert isinstance(reader, Blocked)
+    return reader
+
+
+@pytest.mark.parametrize("target_docs", [1000, 7])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("count", [0, 1, 40, 600])
+def test_ranges_and_positions(tmp_path: Path, kind: tuple[int, int], count: int, target_docs: int) -> None:
+    letters, longest = kind
+    rng = np.random.default_rng(count)
+    values = [rng.integers(0, letters, int(rng.integers(0, longest + 1)), np.uint8).tobytes() for _ in range(count)]
+    reader = written(tmp_path / "columns.bin", values, target_docs)
+    for _ in range(12):
+        start, stop = sorted(rng.integers(0, count + 1, 2).tolist())
+        assert reader.range(start, stop).to_pylist() == values[start:stop]
+        positions = np.flatnonzero(rng.random(count) < rng.random() ** 3).astype(np.int32)
+        assert reader.at(positions).to_pylist() == [values[i] for i in positions]
+        lengths, chosen = reader.byte_lengths(start, stop), reader.byte_lengths_at(positions)
+        assert lengths is not None or letters > 128
+        assert lengths is None or lengths.tolist() == [len(value) for value in values[start:stop]]
+        assert chosen is None or chosen.tolist() == [len(values[i]) for i in positions]
+
+
+def test_one_long_value_among_short_ones(tmp_path: Path) -> None:
+    values = [b"a", bytes(range(256)) * 900, b"", b"bc" * 5000, b"z"]
+    reader = written(tmp_path / "columns.bin", values, 1000)
+    for position, value in enumerate(values):
+        assert reader.at(np.array([position])).to_pylist() == [value]
+    assert reader.byte_lengths(0, 5) is None
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_damaged_blocks_are_found_or_give_other_bytes_but_nothing_else_is_written(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    plain = rng.integers(97, 100, int(rng.integers(20, 3000)), np.uint8)
+    block = np.frombuffer(pa.Codec("lz4_raw").compress(plain.tobytes(), asbytes=True), np.uint8).copy()
+    out = np.full(len(plain) + SLACK + 64, 7, np.uint8)
+    ends = np.array([0, len(block)]), np.array([0, len(plain)])
+    assert decode_blocks(block, *ends, 0, 1, out[:-64]) == -1
+    assert out[: len(plain)].tobytes() == plain.tobytes() == naive.decode(block.tobytes())
+    for place in rng.integers(0, len(block), 3):
+        block[place] = rng.integers(0, 256)
+    decode_blocks(block, *ends, 0, 1, out[:-64])
+    assert (out[-64:] == 7).all()
+
+
+def test_a_damaged_block_is_an_error(tmp_path: Path) -> None:
+    reader: Any = written(tmp_path / "columns.bin", [b"some text"] * 50, 1000)
+    reader._blocks = np.full(len(reader._blocks), 255, np.uint8)
+    for read in (lambda: reader.range(0, 50), lambda: reader.at(np.array([3]))):
+        with pytest.raises(CorruptSegmentError, match="block 0 of a column's values is not LZ4"):
+            read()
