@@ -14,6 +14,7 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import evaluate_entries
 from gamay.functions.vector import Vector
 from gamay.query.filter.docset import DocRange, DocSet, complement, intersect, unite
+from gamay.query.filter.prefixes import like_ranges
 from gamay.query.filter.scan import (
     AndScan,
     ArithmeticScan,
@@ -233,8 +234,16 @@ def _ids(leaf: In | Range | Match, dictionary: Dictionary) -> IdSet:
         first, last = dictionary.id_range(leaf.lower, leaf.upper, leaf.lower_inclusive, leaf.upper_inclusive)
         return first, max(first, last)
     values = dictionary.values
+    ranges = like_ranges(leaf.expression, dictionary) if isinstance(leaf, Match) else None
+    if isinstance(leaf, Match) and ranges is not None:
+        marked = [np.flatnonzero(_matching(leaf, _entries(values, *each))) + each[0] for each in ranges]
+        return _narrow(np.concatenate(marked)) if marked else (0, 0)
     marks = _matching(leaf, values) if isinstance(leaf, Match) else range_test(leaf, dictionary.data_type)(values)
     return _narrow(np.flatnonzero(marks))
+
+
+def _entries(values: Vector, first: int, last: int) -> Vector:
+    return Vector(values.type, values.values[first:last], ascends=True)
 
 
 def _narrow(ids: "np.ndarray[Any, np.dtype[Any]]") -> IdSet:
