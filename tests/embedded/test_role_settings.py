@@ -16,6 +16,7 @@ from gamay.cluster.znrecord import ZNRecord, encode
 from gamay.embedded.membership import AUTO_JOIN, join, set_shutting_down, take_place
 from gamay.embedded.segment_source import SegmentSource
 from gamay.embedded.settings import RoleSettings, known_keys, load_settings
+from gamay.model.upsert_defaults import ServerDefaults
 
 ZK = {"zk": "zk:2181/gamay"}
 
@@ -40,11 +41,13 @@ def test_a_file_with_the_older_keys(tmp_path: Path, caplog: pytest.LogCaptureFix
         "pinot.zk.server=zk1:2181,zk2:2181\npinot.cluster.name=Prod\npinot.server.netty.host=srv1\n"
         "pinot.server.netty.port=8098\npinot.server.adminapi.port=8097\npinot.server.instance.dataDir=/data/index\n"
         "pinot.server.shutdown.timeout.ms=600000\npinot.server.instance.dataDirr=/x\ncluster.tenant.isolation.enable=false\n"
+        "pinot.server.instance.max.segment.preload.threads=5\npinot.server.instance.upsert.default.enable.snapshot=false\n"
     )
     settings = load_settings(Role.SERVER, file, {"zk": None, "cluster": "Other"})
     assert (settings.zk, settings.cluster, settings.host) == ("zk1:2181,zk2:2181", "Other", "srv1")
     assert (settings.query_port, settings.port, settings.instance_id) == (8098, 8097, "Server_srv1_8098")
     assert (settings.data_dir, settings.drain_s, settings.tenant_isolation) == (Path("/data/index"), 600.0, False)
+    assert settings.key_defaults == ServerDefaults(snapshot=False, preload_threads=5)
     assert "Did you mean 'pinot.server.instance.dataDir'?" in caplog.text
 
     file.write_text("controller.zk.str=zk\ncontroller.data.dir=file:///nfs/deep\ncontroller.vip.host=vip\n")
@@ -59,6 +62,8 @@ def test_a_file_with_the_older_keys(tmp_path: Path, caplog: pytest.LogCaptureFix
         (Role.BROKER, "", "--zk is missing"),
         (Role.SERVER, "pinot.zk.server=zk", "--data-dir is missing: the folder for this server's copies"),
         (Role.BROKER, "pinot.zk.server=zk\npinot.broker.client.queryPort=http", "'pinot.broker.client.queryPort' cannot be"),
+        (Role.SERVER, "pinot.server.instance.max.segment.preload.threads=-1", "preload.threads' cannot be '-1'"),
+        (Role.SERVER, "pinot.server.instance.upsert.default.enable.preload=maybe", "cannot be 'maybe'"),
         (Role.BROKER, "pinot.zk.server=zk\ncluster.tenant.isolation.enable=maybe", "cannot be 'maybe'"),
     ],
 )

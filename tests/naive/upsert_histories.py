@@ -17,8 +17,9 @@ from gamay.functions.arrow import arrow_type
 from gamay.functions.vector import Vector
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
+from gamay.model.upsert_defaults import ServerDefaults
 from gamay.segment.storage_form import from_arrow, to_values
-from gamay.upsert.settings import ServerDefaults, UpsertSettings
+from gamay.upsert.settings import UpsertSettings
 from gamay.upsert.snapshots import SnapshotFolder
 from gamay.upsert.spi import SegmentSource
 from gamay.upsert.table import TableUpsert

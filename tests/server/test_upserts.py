@@ -1,7 +1,7 @@
 """OFFLINE tables whose rows replace each other: pushed, replaced, dropped, reloaded, and after a restart."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -10,6 +10,10 @@ import gamay
 from gamay.base.errors import InvalidConfigError
 from gamay.embedded.database import Database
 from gamay.model.schema import Schema
+from gamay.upsert.docs import SegmentDocs
+from gamay.upsert.partition import Install
+from gamay.upsert.spi import SegmentSource
+from gamay.upsert.table import TableUpsert
 
 SCHEMA = Schema.from_json(
     {
@@ -105,3 +109,32 @@ def test_what_chose_the_rows_may_not_change(tmp_path: Path) -> None:
         )
         tables.replace("orders_OFFLINE", changed, force=True)
         tables.replace("orders_OFFLINE", {**changed, "upsertConfig": {**changed["upsertConfig"], "snapshot": "DISABLE"}})
+
+
+class Watched(TableUpsert):
+    """Keys of a table, and which segments were asked for."""
+
+    loaded: ClassVar[list[str]] = []
+
+    def load(self, source: SegmentSource, install: Install) -> SegmentDocs:
+        self.loaded.append(f"{source.segment.name} {self.settings.config.metadata_manager_configs['mark']}")
+        return super().load(source, install)
+
+
+def test_a_class_of_the_user_keeps_the_keys(tmp_path: Path) -> None:
+    named = {"metadataManagerClass": f"{Watched.__module__}.Watched", "metadataManagerConfigs": {"mark": "x"}}
+    with gamay.connect(tmp_path) as db:
+        db.create_table("orders", rows(("a", "new", False, 1, 10)), schema=SCHEMA, config=config(**named))
+        db.append("orders", rows(("a", "sent", False, 5, 40)))
+        assert state(db) == [("a", "sent", 5)]
+        assert len(Watched.loaded) == 2
+        assert all(entry.endswith(" x") for entry in Watched.loaded)
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [("no.such.Class", "cannot be imported"), ("pathlib.Path", "is no subclass of"), ("json.dumps", "no sub")],
+)
+def test_a_class_that_keeps_no_keys_is_refused(tmp_path: Path, path: str, reason: str) -> None:
+    with gamay.connect(tmp_path) as db, pytest.raises(gamay.base.errors.GamayError, match=reason):
+        db.create_table("orders", rows(("a", "n", False, 1, 1)), schema=SCHEMA, config=config(metadataManagerClass=path))

@@ -296,6 +296,7 @@ class ServerProcess(RoleProcess):
             self.clock,
             self.ids,
             consuming=consuming_resources(self.id, layout, streams, self._completion, self.clock, self.ids),
+            key_defaults=self.settings.key_defaults,
         )
         self._listener = QueryListener(
             self.id, self._role.executor, self.clock, port=self.settings.query_port, host=self.settings.address

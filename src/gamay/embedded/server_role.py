@@ -12,6 +12,7 @@ from gamay.ingest.stream.spi import StreamContext
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import raw_table_name
+from gamay.model.upsert_defaults import DEFAULTS, ServerDefaults
 from gamay.server.consuming.builds import BuildPermits
 from gamay.server.consuming.completion_client import CompletionClient
 from gamay.server.consuming.consumer import Resources
@@ -48,10 +49,11 @@ class ServerRole:
         threads: int | None = None,
         verify_on_use: bool = False,
         consuming: Resources | None = None,
+        key_defaults: ServerDefaults = DEFAULTS,
     ) -> None:
         self._registry = registry
         loader = SegmentLoader(folder, locate, self._layout_of, clock, ids, verify_on_use)
-        self.instance = ServerInstance(instance_id, registry, loader, clock, consuming=consuming)
+        self.instance = ServerInstance(instance_id, registry, loader, clock, consuming=consuming, key_defaults=key_defaults)
         self.executor = QueryExecutor(self.instance, threads or os.cpu_count() or 1)
 
     def _layout_of(self, table: str) -> TableLayout | None:

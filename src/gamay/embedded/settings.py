@@ -15,6 +15,7 @@ from gamay.base.properties import parse_properties
 from gamay.cluster.access import EVERYBODY, ListedAccess, StoredUsers, access_control, access_keys
 from gamay.cluster.paths import CLUSTER_NAME
 from gamay.cluster.records import Instance, Role
+from gamay.model.upsert_defaults import DEFAULT_KEYS, DEFAULTS, ServerDefaults
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ class RoleSettings:
     and a minion for tasks.
     warm_up: whether a server compiles what queries run before it says that it is ready. access: who may use the HTTP
     interface. auth_token: the `Authorization` header of what a server asks controllers, a controller servers and minions,
-    and a minion both.
+    and a minion both. key_defaults: what a server decides about tables with primary keys.
     """
 
     role: Role
@@ -59,6 +60,7 @@ class RoleSettings:
     warm_up: bool = True
     access: ListedAccess | StoredUsers = EVERYBODY
     auth_token: str = field(default="", repr=False)
+    key_defaults: ServerDefaults = DEFAULTS
     log_format: LogFormat = LogFormat.TEXT
 
     @property
@@ -101,6 +103,7 @@ def _millis(text: str) -> float:
     return int(text) / 1000
 
 
+_KEYS = "keys."
 _COMMON: Mapping[str, tuple[str, Read]] = {
     "pinot.zk.server": ("zk", str),
     "pinot.cluster.name": ("cluster", str),
@@ -137,6 +140,7 @@ _OF_ROLE: Mapping[Role, Mapping[str, tuple[str, Read]]] = {
         "pinot.server.segment.uploader.auth.token": ("auth_token", _token),
         "pinot.server.instance.auth.token": ("auth_token", _token),
         "controller.data.dir": ("deep_store", _folder),
+        **{key: (f"{_KEYS}{name}", read) for key, (name, read) in DEFAULT_KEYS.items()},
     },
     Role.MINION: {
         "pinot.minion.host": ("host", str),
@@ -169,7 +173,8 @@ def load_settings(role: Role, config_file: Path | None, given: Mapping[str, Any]
     if role is Role.CONTROLLER:
         found.setdefault("session_timeout_s", _LEAD_SESSION_S)
     found.setdefault("port", DEFAULT_PORTS[role])
-    settings = RoleSettings(role=role, **found)
+    keys = {name.removeprefix(_KEYS): found.pop(name) for name in list(found) if name.startswith(_KEYS)}
+    settings = RoleSettings(role=role, **found, key_defaults=replace(DEFAULTS, **keys))
     if vip["host"] or vip["port"]:
         url = f"{vip['protocol'] or 'http'}://{vip['host'] or settings.host}:{vip['port'] or settings.port}"
         settings = replace(settings, url=url)

@@ -10,13 +10,14 @@ from functools import partial
 from pathlib import Path
 
 from gamay.base.clock import Clock
-from gamay.base.errors import CorruptSegmentError, GamayError
+from gamay.base.errors import CorruptSegmentError, GamayError, InvalidConfigError
 from gamay.cluster import paths
 from gamay.cluster.completion import FORCE_COMMIT_MESSAGE
 from gamay.cluster.records import CONSUMING, ERROR, ONLINE, SegmentRecord
 from gamay.cluster.registry import Registry, announce
 from gamay.cluster.store import StoreUnavailableError
 from gamay.cluster.znrecord import ZNRecord, decode
+from gamay.model.upsert_defaults import DEFAULTS, ServerDefaults
 from gamay.server.consuming.consumer import Resources
 from gamay.server.consuming.manager import ConsumerManager
 from gamay.server.loader import SegmentLoader
@@ -56,7 +57,8 @@ class _Work:
 class ServerInstance:
     """Loads, swaps and drops segments between `start` and `stop`, on a thread of its own, and consumes streams.
 
-    consuming: what consumers need; a server without it leaves consuming segments alone.
+    consuming: what consumers need; a server without it leaves consuming segments alone. key_defaults: what this server
+    decides about tables with primary keys.
     """
 
     def __init__(
@@ -67,13 +69,15 @@ class ServerInstance:
         clock: Clock,
         threads: int = 2,
         consuming: Resources | None = None,
+        key_defaults: ServerDefaults = DEFAULTS,
     ) -> None:
         self.id = instance_id
         self._registry = registry
         self._loader = loader
         self._clock = clock
         self._threads = threads
-        self.upserts = UpsertTables(registry, loader.root.with_name(f"{loader.root.name}-upsert"), clock)
+        folder = loader.root.with_name(f"{loader.root.name}-upsert")
+        self.upserts = UpsertTables(registry, folder, clock, key_defaults)
         self._tables: dict[str, TableData] = {}
         self._failures: dict[tuple[str, str], Failure] = {}
         self._reported: dict[str, dict[str, str]] = {}
@@ -454,7 +458,13 @@ class ServerInstance:
 
     def _swap(self, data: TableData, fresh: Mapping[str, LoadedSegment], dropped: Iterable[str] = ()) -> None:
         layout = self._loader.layout_of(data.name)
-        if layout is not None and self.upserts.of(data.name, layout) is not None:
+        try:
+            has_keys = layout is not None and self.upserts.of(data.name, layout) is not None
+        except InvalidConfigError as refused:  # a class that cannot be imported: the table would show rows that do not count
+            for name in fresh:
+                self._note_failure(data.name, name, refused)
+            fresh, has_keys = {}, False
+        if layout is not None and has_keys:
             gone, failed = self.upserts.swap(data, layout, fresh, dropped)
             for name, error in failed.items():
                 self._note_failure(data.name, name, error)

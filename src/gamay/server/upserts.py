@@ -7,23 +7,40 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from gamay.base.clock import Clock
-from gamay.base.errors import GamayError
+from gamay.base.errors import GamayError, InvalidConfigError
 from gamay.cluster.registry import Registry
 from gamay.ingest.post_merge import post_merge_transform
+from gamay.model.cluster_settings import CONSUMING_SEGMENT_CONSISTENCY
 from gamay.model.table_name import TableType
+from gamay.model.upsert_defaults import DEFAULTS, ServerDefaults
 from gamay.segment.defaults import with_defaults
 from gamay.server.rebuild import TableLayout
 from gamay.server.table import LoadedSegment, TableData
 from gamay.upsert.dedup import TableDedup
 from gamay.upsert.docs import SegmentDocs
-from gamay.upsert.settings import DEFAULTS, DedupSettings, ServerDefaults, UpsertSettings
+from gamay.upsert.merging import load_class
+from gamay.upsert.settings import DedupSettings, UpsertSettings
 from gamay.upsert.snapshots import SnapshotFolder
 from gamay.upsert.spi import KeyedTable, SegmentSource
 from gamay.upsert.table import TableUpsert
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
+
+
+def _manager(path: str, base: "type[T]", section: str) -> "type[T]":
+    """Return the class that a config names as `module.Class`, or `base`. Raises InvalidConfigError."""
+    if not path:
+        return base
+    found = load_class(path, "metadataManagerClass", section)
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise InvalidConfigError(
+            f"{section}Config.metadataManagerClass is '{path}', which is no subclass of {base.__module__}.{base.__name__}"
+        )
+    return found
 
 
 class UpsertTables:
@@ -46,11 +63,11 @@ class UpsertTables:
         with self._lock:
             if table not in self._tables and layout is not None:
                 settings = UpsertSettings.of(layout.config, layout.schema, self._defaults)
-                dedup = DedupSettings.of(layout.config, layout.schema)
+                dedup = DedupSettings.of(layout.config, layout.schema, self._defaults)
                 if settings is not None:
                     self._tables[table] = self._new(table, settings)
                 else:
-                    self._tables[table] = None if dedup is None else TableDedup(dedup)
+                    self._tables[table] = None if dedup is None else _manager(dedup.manager, TableDedup, "dedup")(dedup)
             return self._tables.get(table)
 
     def upsert(self, table: str) -> TableUpsert | None:
@@ -61,7 +78,11 @@ class UpsertTables:
     def _new(self, table: str, settings: UpsertSettings) -> TableUpsert:
         transforms = settings.config.post_partial_upsert_transforms
         transform = post_merge_transform(settings.schema, transforms) if transforms else None
-        return TableUpsert(settings, SnapshotFolder(self._folder / table), self._clock, transform)
+        made = _manager(settings.manager, TableUpsert, "upsert")
+        return made(settings, SnapshotFolder(self._folder / table), self._clock, transform, self._protects)
+
+    def _protects(self) -> bool:
+        return CONSUMING_SEGMENT_CONSISTENCY.text(self._registry.cluster_config()).upper() == "PROTECTED"
 
     def forget(self, table: str) -> None:
         """Remove everything of a table that is gone."""
@@ -79,6 +100,7 @@ class UpsertTables:
         """
         keys = self.of(data.name, layout)
         assert keys is not None
+        preloads = not isinstance(keys, TableUpsert) or keys.settings.preload
         gone: list[LoadedSegment] = []
         failed: dict[str, GamayError] = {}
         for name in dropped:
@@ -100,7 +122,12 @@ class UpsertTables:
 
         def load(partition_id: int) -> None:
             entries = partitions[partition_id]
-            entries.sort(key=lambda entry: (not keys.has_snapshot(entry[0]), entry[0].created_ms, entry[0].segment.name))
+
+            def turn(entry: tuple[SegmentSource, LoadedSegment]) -> tuple[bool, int, str]:
+                source = entry[0]
+                return preloads and not keys.has_snapshot(source), source.created_ms, source.segment.name
+
+            entries.sort(key=turn)
             for source, loaded in entries:
 
                 def install(docs: SegmentDocs | None, loaded: LoadedSegment = loaded) -> None:

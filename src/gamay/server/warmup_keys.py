@@ -10,6 +10,7 @@ from gamay.base.clock import Clock
 from gamay.functions.arrow import arrow_type
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
+from gamay.model.upsert_defaults import ServerDefaults
 from gamay.query.bind import bind
 from gamay.query.deadline import Deadline
 from gamay.query.execute import execute
@@ -20,7 +21,7 @@ from gamay.segment.reader import open_segment
 from gamay.segment.spi import Segment
 from gamay.segment.visible import VisibleSegment
 from gamay.sql.parser import parse_query
-from gamay.upsert.settings import ServerDefaults, UpsertSettings
+from gamay.upsert.settings import UpsertSettings
 from gamay.upsert.snapshots import SnapshotFolder
 from gamay.upsert.spi import SegmentSource
 from gamay.upsert.table import TableUpsert

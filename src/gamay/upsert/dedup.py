@@ -16,6 +16,7 @@ from gamay.kernels.key_table import ABSENT
 from gamay.segment.spi import Segment
 from gamay.upsert.comparing import beyond, ordered
 from gamay.upsert.key_index import BATCH_ROWS, KeyIndex, Keys, Put, Rules
+from gamay.upsert.parallel import Phase, must_wait
 from gamay.upsert.ranking import partition_of
 from gamay.upsert.settings import DedupSettings
 from gamay.upsert.spi import KeyedInstall, PreparedRows, SegmentSource
@@ -53,9 +54,10 @@ class PartitionDedup:
         """Bytes of the index."""
         return self._index.num_bytes
 
-    def has_consuming(self, but: str) -> bool:
-        """Whether another segment than `but` consumes, or has consumed and not been replaced by its sealed copy."""
-        return bool(self._consuming - {but})
+    def unsealed(self, but: str) -> list[str]:
+        """Return the segments, `but` not, that consume, or have consumed and not been replaced by their sealed copies."""
+        with self._lock:
+            return sorted(self._consuming - {but})
 
     def add(self, segment: Segment) -> None:
         """Take the keys of a segment, in the place of those of the one with its name."""
@@ -156,10 +158,10 @@ class ConsumingDedup:
 
 
 class TableDedup:
-    """A table with `dedupConfig`; implements `spi.KeyedTable`."""
+    """A table with `dedupConfig`; implements `spi.KeyedTable`. `metadataManagerClass` may name a subclass."""
 
     def __init__(self, settings: DedupSettings) -> None:
-        self._settings = settings
+        self.settings = settings
         self._lock = threading.Lock()
         self._partitions: dict[int, PartitionDedup] = {}
 
@@ -189,9 +191,9 @@ class TableDedup:
         """Remove expired keys."""
         self._partition(partition_id).remove_expired()
 
-    def must_wait(self, partition_id: int, name: str) -> bool:
+    def must_wait(self, partition_id: int, name: str, phase_of: Callable[[str], Phase]) -> bool:
         """Whether the segment before a consuming one is not sealed yet, which may turn out to have fewer rows."""
-        return self._partition(partition_id).has_consuming(name)
+        return must_wait(self.settings.parallel_policy, map(phase_of, self._partition(partition_id).unsealed(name)))
 
     def consume(
         self, partition_id: int, name: str, created_ms: int, read: Callable[[], Segment], install: KeyedInstall
@@ -202,4 +204,4 @@ class TableDedup:
 
     def _partition(self, partition_id: int) -> PartitionDedup:
         with self._lock:
-            return self._partitions.setdefault(partition_id, PartitionDedup(self._settings))
+            return self._partitions.setdefault(partition_id, PartitionDedup(self.settings))

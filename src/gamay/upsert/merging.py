@@ -162,18 +162,18 @@ class Merger:
         raise RejectedRowsError(reasons)
 
 
-def load_class(path: str, where: str) -> Callable[..., Any]:
+def load_class(path: str, where: str, section: str = "upsert") -> Callable[..., Any]:
     """Return the class that a config names as `module.Class`. Raises InvalidConfigError."""
     module, _, name = path.rpartition(".")
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise InvalidConfigError(
-            f"upsertConfig.{where} is '{path}', which cannot be imported ({error}); give module.Class of a Python class "
+            f"{section}Config.{where} is '{path}', which cannot be imported ({error}); give module.Class of a Python class "
             "that the servers can import"
         ) from error
     if not callable(found):
-        raise InvalidConfigError(f"upsertConfig.{where} is '{path}', which is no class")
+        raise InvalidConfigError(f"{section}Config.{where} is '{path}', which is no class")
     return found  # type: ignore[no-any-return]
 
 

@@ -6,7 +6,7 @@ order in which they are loaded (`gamay.upsert.ranking`).
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -40,7 +40,8 @@ _NOT_ONE = "the row must give exactly one of the table's comparisonColumns"
 @dataclass(slots=True)
 class Tracked:
     """A segment whose rows are in the index. read: gives it as it is now; is_consuming: whether it still grows;
-    has_undone: whether keys may point to it that have no row.
+    has_undone: whether keys may point to it that have no row. replaced: the rows of sealed segments that its rows have
+    replaced, in this order, so that they can count again; None: that is not wanted.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Tracked:
     read: Callable[[], Segment]
     is_consuming: bool = False
     has_undone: bool = False
+    replaced: "list[tuple[Tracked, Array]] | None" = None
 
 
 @dataclass(slots=True)
@@ -151,13 +153,18 @@ class PartitionUpsert:
     # consuming
 
     def consume(
-        self, name: str, created_ms: int, read: Callable[[], Segment], install: "Install | None" = None
-    ) -> "Consuming":
-        """Begin a consuming segment, from its first row; `read` gives its rows as they are now."""
+        self, name: str, created_ms: int, read: Callable[[], Segment], install: "Install | None" = None,
+        *, protects: bool = False,
+    ) -> "Consuming":  # fmt: skip
+        """Begin a consuming segment, from its first row; `read` gives its rows as they are now.
+
+        protects: where the sealed copy turns out to lack rows, those count again that these had replaced.
+        """
         self.remove_segment(name)
         with self.quiet():
             tracked = self._track(name, SegmentRank.of(name, created_ms), 0, read)
             tracked.is_consuming = True
+            tracked.replaced = [] if protects else None
             with self._publishing:
                 if install is not None:
                     install(tracked.docs)
@@ -210,8 +217,10 @@ class PartitionUpsert:
                 added, removed = self._put_segment(tracked, segment, None)
             num_counting = old.docs.snapshot(with_deleted=True).count
             num_moved = len(added.docs) if doc_map is not None else int(np.count_nonzero(removed >> 32 == old.ordinal))
-            self._publish(tracked, added, removed[removed >> 32 != old.ordinal], install)
-            self.counters.keys_not_replaced += self._forget(old, num_counting - num_moved)
+            num_left = self._forget(old, num_counting - num_moved)
+            back = self._take_back(old, tracked, doc_map)
+            self._publish(tracked, added, removed[removed >> 32 != old.ordinal], install, back)
+            self.counters.keys_not_replaced += num_left - sum(len(docs) for _, docs, _ in back)
             return tracked.docs
 
     def remove_segment(self, name: str, install: "Callable[[], None] | None" = None) -> None:
@@ -353,10 +362,45 @@ class PartitionUpsert:
             deletes = (~old.docs.snapshot().mask[sources]).astype(np.uint8)
         return _Added(targets, deletes)
 
-    def _publish(self, tracked: Tracked, added: "_Added", removed: Array, install: "Install | None") -> None:
+    def _take_back(self, old: Tracked, new: Tracked, doc_map: "Array | None") -> "list[tuple[Tracked, Array, Array]]":
+        """Let keys that lost their rows with `old` point to what these had replaced; return the rows that count again.
+
+        Where the rows of `old` all went on, what they replaced is forgotten, and where `old` was replaced itself, `new` is
+        in its place.
+        """
+        back: list[tuple[Tracked, Array, Array]] = []
+        if doc_map is not None:
+            for consuming in self._segments.values():
+                known = consuming.replaced or ()
+                for place, (segment, docs) in enumerate(known):
+                    if segment is old and consuming.replaced is not None:
+                        consuming.replaced[place] = (new, doc_map[docs])
+            return back
+        for segment, places in reversed(old.replaced or ()):
+            if self._segments.get(segment.name) is not segment:
+                continue
+            source, docs = segment.read(), np.unique(places)
+            keys = self.settings.encoder.at(source, docs.astype(np.int32))
+            lost = np.flatnonzero(self._index.find(keys)[0] < 0)
+            docs = docs[lost]
+            rows = docs.astype(np.int32)
+            values = np.ascontiguousarray(self.settings.comparison.at(source, rows))
+            deletes = _deletes_of(source, self.settings.delete_column, rows)
+            wins = np.ones(len(self._by_ordinal), np.uint8)
+            rules = Rules(segment.ordinal, is_float=self.settings.comparison.is_float)
+            self._index.put(keys.at(lost), values, np.full(len(docs), -1, np.int8), deletes, wins, rules, docs.copy())
+            back.append((segment, docs, deletes))
+        return back
+
+    def _publish(
+        self, tracked: Tracked, added: "_Added", removed: Array, install: "Install | None",
+        back: "Sequence[tuple[Tracked, Array, Array]]" = (),
+    ) -> None:  # fmt: skip
         with self._publishing:
             tracked.docs.add(added.docs, added.deletes)
             self._clear(removed)
+            for other, docs, deletes in back:
+                other.docs.add(docs, deletes)
             if install is not None:
                 install(tracked.docs)
 
@@ -469,8 +513,19 @@ class PartitionUpsert:
                 effect.segment.docs.grow(num_docs)
                 effect.segment.docs.add(effect.added, effect.deletes)
                 self._clear(effect.removed)
+            if effect.segment.replaced is not None:
+                self._remember(effect.segment.replaced, effect.removed)
             self._pending = None
             self._changed.notify_all()
+
+    def _remember(self, replaced: "list[tuple[Tracked, Array]]", locations: Array) -> None:
+        """Keep which rows of sealed segments a batch has replaced."""
+        locations = locations[locations & _DOC != NO_DOC]
+        ordinals, docs = locations >> 32, locations & _DOC
+        for ordinal in np.unique(ordinals):
+            other = self._by_ordinal[ordinal]
+            if other is not None and not other.is_consuming:
+                replaced.append((other, docs[ordinals == ordinal]))
 
     def undo(self, effect: _Effect) -> None:
         """Forget a batch that was prepared and could not be appended."""
@@ -481,9 +536,9 @@ class PartitionUpsert:
                 self._pending = None
                 self._changed.notify_all()
 
-    def has_consuming(self, but: str) -> bool:
-        """Whether another segment than `but` consumes, or has consumed and not been replaced by its sealed copy."""
-        return any(tracked.is_consuming and name != but for name, tracked in self.segments().items())
+    def unsealed(self, but: str) -> list[str]:
+        """Return the segments, `but` not, that consume, or have consumed and not been replaced by their sealed copies."""
+        return [name for name, tracked in self.segments().items() if tracked.is_consuming and name != but]
 
 
 @dataclass(slots=True)

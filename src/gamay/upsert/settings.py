@@ -5,20 +5,10 @@ from dataclasses import dataclass
 from gamay.model.ingestion import DedupConfig, UpsertConfig
 from gamay.model.schema import FieldSpec, Schema
 from gamay.model.table_config import TableConfig
+from gamay.model.upsert_defaults import DEFAULTS, ServerDefaults
 from gamay.upsert.comparing import ComparisonColumns
 from gamay.upsert.keys import KeyEncoder
-
-
-@dataclass(frozen=True, slots=True)
-class ServerDefaults:
-    """What the server decides where the table's config says DEFAULT. Snapshots cost little and save a restart's time."""
-
-    snapshot: bool = True
-    preload: bool = True
-    preload_threads: int = 2
-
-
-DEFAULTS = ServerDefaults()
+from gamay.upsert.parallel import policy_of
 
 
 @dataclass(frozen=True)
@@ -39,6 +29,13 @@ class UpsertSettings:
     snapshot: bool
     preload: bool
     sorted_column: str | None
+    parallel_policy: str
+    manager: str
+
+    @property
+    def depends(self) -> bool:
+        """Whether what becomes of a row depends on the rows before it."""
+        return self.is_partial or self.drop_out_of_order or self.out_of_order_column is not None
 
     @classmethod
     def of(cls, table_config: TableConfig, schema: Schema, defaults: ServerDefaults = DEFAULTS) -> "UpsertSettings | None":
@@ -48,6 +45,14 @@ class UpsertSettings:
             return None
         names = config.comparison_columns or tuple(filter(None, [table_config.time_column]))
         snapshot = _enabled(config.snapshot, defaults.snapshot)
+        depends = (
+            config.mode == "PARTIAL" or config.drop_out_of_order_record or config.out_of_order_record_column is not None
+        )
+        allowed = config.mode == "PARTIAL" and (
+            config.allow_partial_upsert_consumption_during_commit or defaults.allow_during_commit
+        )
+        # with a TTL, what is stored between two segments must be the state at the first row of the second
+        forgets = config.metadata_ttl > 0 or config.deleted_keys_ttl > 0
         return cls(
             config=config,
             schema=schema,
@@ -63,6 +68,8 @@ class UpsertSettings:
             snapshot=snapshot,
             preload=snapshot and defaults.preload_threads > 0 and _enabled(config.preload, defaults.preload),
             sorted_column=table_config.sorted_column,
+            parallel_policy=policy_of(table_config, depends=depends or forgets, allowed=allowed),
+            manager=config.metadata_manager_class or defaults.manager,
         )
 
 
@@ -74,16 +81,26 @@ class DedupSettings:
     encoder: KeyEncoder
     time: ComparisonColumns | None
     ttl: float
+    parallel_policy: str
+    manager: str
 
     @classmethod
-    def of(cls, table_config: TableConfig, schema: Schema) -> "DedupSettings | None":
+    def of(cls, table_config: TableConfig, schema: Schema, defaults: ServerDefaults = DEFAULTS) -> "DedupSettings | None":
         """Return the settings of a table, None when its rows are not looked up."""
         config = table_config.dedup
         if config is None or not config.dedup_enabled:
             return None
         name = config.dedup_time_column or table_config.time_column
         time = None if config.metadata_ttl <= 0 or name is None else ComparisonColumns((schema.field(name),))
-        return cls(config, KeyEncoder.of(schema, config.hash_function), time, float(config.metadata_ttl))
+        allowed = config.allow_dedup_consumption_during_commit or defaults.allow_dedup_during_commit
+        return cls(
+            config,
+            KeyEncoder.of(schema, config.hash_function),
+            time,
+            float(config.metadata_ttl),
+            policy_of(table_config, depends=True, allowed=allowed),
+            config.metadata_manager_class or defaults.dedup_manager,
+        )
 
 
 def _enabled(choice: str, default: bool) -> bool:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from gamay.segment.spi import Segment
 from gamay.upsert.docs import SegmentDocs
+from gamay.upsert.parallel import Phase
 
 KeyedInstall: TypeAlias = "Callable[[SegmentDocs | None], None]"
 """Makes a segment visible to queries, with the rows of it that count; None: all of them."""
@@ -99,8 +100,8 @@ class KeyedTable(Protocol):
         """Store what is to be stored of a partition, and forget what may be forgotten."""
         ...
 
-    def must_wait(self, partition_id: int, name: str) -> bool:
-        """Whether a consuming segment must not begin yet, because the one before it is not sealed yet."""
+    def must_wait(self, partition_id: int, name: str, phase_of: Callable[[str], Phase]) -> bool:
+        """Whether a consuming segment must not begin yet, because of those before it that are not sealed yet."""
         ...
 
     def consume(

@@ -13,6 +13,7 @@ from gamay.segment.spi import Segment
 from gamay.upsert.comparing import ordered, restored
 from gamay.upsert.docs import SegmentDocs
 from gamay.upsert.merging import Merger, Transform
+from gamay.upsert.parallel import Phase, must_wait
 from gamay.upsert.partition import Consuming, Install, PartitionUpsert
 from gamay.upsert.ranking import partition_of
 from gamay.upsert.settings import UpsertSettings
@@ -24,17 +25,23 @@ _log = logging.getLogger(__name__)
 
 
 class TableUpsert:
-    """A table with `upsertConfig`. transform: `postPartialUpsertTransformConfigs`, made by whoever can parse expressions."""
+    """A table with `upsertConfig`; `metadataManagerClass` may name a subclass.
+
+    transform: `postPartialUpsertTransformConfigs`, made by whoever can parse expressions. protects: whether commits at will
+    are allowed and taken back rows are to have no effect (PROTECTED of `pinot.server.consuming.segment.consistency.mode`).
+    """
 
     def __init__(
-        self, settings: UpsertSettings, folder: SnapshotFolder, clock: Clock, transform: "Transform | None" = None
-    ) -> None:
+        self, settings: UpsertSettings, folder: SnapshotFolder, clock: Clock, transform: "Transform | None" = None,
+        protects: Callable[[], bool] = lambda: False,
+    ) -> None:  # fmt: skip
         self.settings = settings
         config = settings.config
         publishing = threading.Lock()
         names = [spec.name for spec in settings.comparison.fields]
         self._merger = Merger(settings.schema, config, names, transform) if settings.is_partial else None
         self._publishing = publishing
+        self._protects = protects
         self._clock = clock
         self._folder = folder
         self._lock = threading.Lock()
@@ -123,21 +130,18 @@ class TableUpsert:
         """Begin a consuming segment, after storing and cleaning up what the segments before it have left."""
         self.settle(partition_id)
         self._partition_of[name] = partition_id
-        consuming = self._partition(partition_id).consume(name, created_ms, read, install)
+        protects = self.settings.depends and self._protects()
+        consuming = self._partition(partition_id).consume(name, created_ms, read, install, protects=protects)
         self.new_segments.note(name)
         return consuming
 
-    def must_wait(self, partition_id: int, name: str) -> bool:
+    def must_wait(self, partition_id: int, name: str, phase_of: Callable[[str], Phase]) -> bool:
         """Whether a consuming segment must not begin yet, because the one before it is not sealed yet.
 
         So it is where rows depend on what they replace: all replicas then begin at the same state, and what is stored in
         between is the state at the segment's first row.
         """
-        settings = self.settings
-        depends = settings.is_partial or settings.drop_out_of_order or settings.out_of_order_column is not None
-        if not (depends or settings.ttl > 0 or settings.deleted_ttl > 0):
-            return False
-        return self._partition(partition_id).has_consuming(name)
+        return must_wait(self.settings.parallel_policy, map(phase_of, self._partition(partition_id).unsealed(name)))
 
     def commit(
         self, source: SegmentSource, install: Install, doc_map: "np.ndarray[tuple[int], np.dtype[np.int64]] | None" = None

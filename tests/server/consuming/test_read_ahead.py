@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from gamay.cluster.records import CONSUMING, ONLINE
@@ -42,7 +43,7 @@ class Reader:
 
 class Nothing:
     def take(self, messages: MessageBatch) -> Taken:
-        return Taken(None, [], len(messages), 0)
+        return Taken(None, np.empty(0, np.int64), [], len(messages), 0)
 
 
 def ahead_of(reader: Reader, rows_max: int = 1000) -> ReadAhead:

@@ -18,16 +18,26 @@ from gamay.segment.mutable.sizing import SizingHistory
 from gamay.server.consuming.ahead import ReadAhead
 from gamay.server.consuming.consumer import Resources, SegmentConsumer
 from gamay.server.consuming.dead_letters import DeadLetters
+from gamay.server.consuming.machine import ConsumerState
 from gamay.server.consuming.status import BuiltSegment, StreamError
 from gamay.server.rebuild import TableLayout
 from gamay.server.table import ConsumingSegment, TableData
 from gamay.server.upserts import UpsertTables
 from gamay.upsert.docs import SegmentDocs
+from gamay.upsert.parallel import Phase
 from gamay.upsert.spi import ConsumingKeys, KeyedTable
 
 _log = logging.getLogger(__name__)
 _REMEMBERED = 100
 _STOP_S = 10
+_PHASES = {
+    ConsumerState.RETAINING: Phase.BUILDING,
+    ConsumerState.COMMITTING: Phase.BUILDING,
+    ConsumerState.RETAINED: Phase.BUILDING,
+    ConsumerState.COMMITTED: Phase.BUILDING,
+    ConsumerState.DISCARDED: Phase.DOWNLOADING,
+    ConsumerState.ERROR: Phase.DOWNLOADING,
+}
 _DEAD_LETTERS_FILE = "dead-letters.jsonl"
 
 
@@ -101,7 +111,12 @@ class ConsumerManager:
     ) -> ConsumingKeys | None:
         """Begin to look up primary keys, unless the segment must wait for the one before it."""
         name, partition = record.name, LlcName.must_parse(record.name).partition
-        if keys.must_wait(partition, name):
+
+        def phase_of(segment: str) -> Phase:
+            before = self.consumers(data.name).get(segment)
+            return Phase.DOWNLOADING if before is None else _PHASES.get(before.state, Phase.CONSUMING)
+
+        if keys.must_wait(partition, name, phase_of):
             return None
 
         def install(docs: SegmentDocs | None) -> None:
