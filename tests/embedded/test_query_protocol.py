@@ -2,12 +2,13 @@
 
 import json
 import socket
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, cast
 
 import httpx
 import pyarrow as pa
 import pytest
+from uvicorn.server import ServerState
 
 import gamay
 from gamay.broker.query_protocol import QueryProtocol
@@ -195,3 +196,52 @@ def test_a_body_that_is_no_query_is_told(port: int, short_way: list[bytes], body
         connection.send(request(body))
         assert connection.answer()[0] == 400
     assert not short_way
+
+
+class StandingLoop:
+    """An event loop whose time stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.timers: list[tuple[float, Callable[[], None]]] = []
+
+    def time(self) -> float:
+        return self.now_s
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> object:
+        self.timers.append((self.now_s + delay_s, callback))
+        return callback
+
+
+class ClosableTransport:
+    closed = False
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def write(self, data: bytes) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_connection_is_closed_once_it_was_idle_and_one_timer_is_enough() -> None:
+    loop, transport = StandingLoop(), ClosableTransport()
+    protocol = QueryProtocol.__new__(QueryProtocol)
+    protocol.loop, protocol.transport = cast(Any, loop), cast(Any, transport)
+    protocol.server_state = ServerState()
+    protocol.timeout_keep_alive, protocol.timeout_keep_alive_task = 5, None
+    protocol._headers_of, protocol._headers = None, b""
+    for _ in range(4):
+        protocol._send(-1, 200, b"{}")
+        loop.now_s += 1
+    ((at_s, look),) = loop.timers
+    assert at_s == 105
+    loop.now_s = at_s
+    look()
+    assert not transport.closed, "the last answer is two seconds old"
+    loop.now_s, look = loop.timers[1]
+    assert loop.now_s == 108
+    look()
+    assert transport.closed

@@ -1,8 +1,12 @@
 """How expressions are computed: once for each dictionary entry, whole numbers after aggregation, broadcasting."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gamay.base.errors import QueryError
 from gamay.functions.evaluate import evaluate, evaluate_constant, result_type
@@ -102,6 +106,31 @@ def test_constants() -> None:
     assert evaluate_constant(Call("nullif", (two, two))) == Literal(None, DataType.UNKNOWN)
     lists = Call("arrayvalueconstructor", (two, two))
     assert evaluate_constant(lists) == lists
+
+
+WHOLE = st.one_of(
+    st.integers(-(1 << 63), (1 << 63) - 1), st.integers(-5, 5), st.sampled_from([1 << 31, 1 << 62, -(1 << 63)])
+)
+
+
+@given(st.sampled_from(["plus", "minus", "times"]), WHOLE, WHOLE)
+def test_whole_numbers_are_computed_as_in_columns(name: str, left: int, right: int) -> None:
+    types = [DataType.INT if abs(value) < 1 << 31 else LONG for value in (left, right)]
+    call = Call(name, (Literal(left, types[0]), Literal(right, types[1])))
+
+    def slowly() -> object:
+        found = evaluate(call, lambda name: Scalar(1, LONG), 1, post_aggregation=True)
+        assert isinstance(found, Scalar)
+        return Literal(found.value, found.type)
+
+    assert _outcome(slowly) == _outcome(lambda: evaluate_constant(call))
+
+
+def _outcome(compute: Callable[[], object]) -> object:
+    try:
+        return compute()
+    except QueryError as error:
+        return str(error)
 
 
 def _column(kind: str, rng: np.random.Generator, num_rows: int) -> EncodedVector:

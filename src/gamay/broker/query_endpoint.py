@@ -90,7 +90,7 @@ class QueryAnswers:
                 return self._finish(pending)
         if pending.failure is None:
             try:
-                with self._runner.running.listed(pending.running):
+                with self._runner.running.listed(pending):
                     return await self._queue.turn(partial(self._finish, pending), len(pending.sql), pending.deadline)
             except QueryError as error:
                 pending.failure = BrokerResponse.of_error(error)

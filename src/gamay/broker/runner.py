@@ -22,7 +22,7 @@ from gamay.broker.query_log import QueryLog
 from gamay.broker.quota import Quotas
 from gamay.broker.route import TableRoute
 from gamay.broker.routing import RoutingTables
-from gamay.broker.running import RunningQueries, RunningQuery
+from gamay.broker.running import RunningQueries
 from gamay.broker.scatter import Gathered, Part
 from gamay.broker.selection import FIRST_TURN, Turn
 from gamay.broker.server_stats import ServerStats
@@ -95,9 +95,9 @@ class PendingQuery:
     span: Any = None
 
     @property
-    def running(self) -> RunningQuery:
-        """How the query is listed while it runs; of one that was compiled."""
-        return RunningQuery(str(self.number), self.query.options.get("clientQueryId"), self.sql, self.deadline)
+    def client_id(self) -> str | None:
+        """The client's own name for the query; of one that was compiled."""
+        return self.query.options.get("clientQueryId")
 
     @property
     def is_light(self) -> bool:
@@ -197,7 +197,7 @@ class QueryRunner:
         if pending.failure is not None or pending.query.asks_broker or not pending.parts:
             return
         try:
-            with self.running.listed(pending.running), spans.within(pending.span):
+            with self.running.listed(pending), spans.within(pending.span):
                 pending.gathered = await self._gatherer.gather_remote(
                     pending.parts, pending.turn, pending.deadline, str(pending.number)
                 )
@@ -207,7 +207,7 @@ class QueryRunner:
     def finish(self, pending: "PendingQuery") -> BrokerResponse:
         """Answer a query that was begun; never raises."""
         response = pending.failure
-        begun_ns = self._clock.thread_cpu_ns()
+        begun_s = self._clock.monotonic_s()
         if response is None:
             try:
                 with spans.within(pending.span):
@@ -218,9 +218,9 @@ class QueryRunner:
             response.client_request_id = query.options.get("clientQueryId")
         response.request_id = str(pending.number)
         response.broker_id = self.broker_id
-        if pending.plan is not None and pending.failure is None:
-            pending.plan.took_ns = self._clock.thread_cpu_ns() - begun_ns
         ended_s = self._clock.monotonic_s()
+        if pending.plan is not None and pending.failure is None:
+            pending.plan.took_ns = _processor_ns(response, ended_s - begun_s)
         response.time_used_ms = round((ended_s - pending.started_s) * 1000)
         self.counters.count(pending.routes[0].table if pending.routes else None, response)
         if pending.span is not None:
@@ -239,7 +239,7 @@ class QueryRunner:
         deadline = pending.deadline
         before = guard.enter(deadline)
         try:
-            with self.running.listed(pending.running):
+            with self.running.listed(pending):
                 deadline.holder("rows").hold(held_bytes(response.table))
                 return response, to_bytes(response)
         except QueryError as error:
@@ -333,7 +333,7 @@ class QueryRunner:
         options = pending.query.options
         before = guard.enter(pending.deadline)
         try:
-            with self.running.listed(pending.running):
+            with self.running.listed(pending):
                 if pending.query.asks_broker:
                     self._complete(pending)
                 response = self._execute(pending)
@@ -507,10 +507,23 @@ def _end_span(pending: PendingQuery, response: BrokerResponse) -> None:
 def _part(route: TableRoute, bound: BoundQuery, turn: Turn) -> Part:
     """Divide the segments that may match among servers."""
     pruning = route.pruning
-    kept = pruning.prune(bound).nonzero()[0] if is_on(bound.query.options, "brokerPruning", True) else pruning.every
-    num_docs = int(pruning.num_docs[kept].sum())
-    asked = route.by_server(turn, kept.tolist())
+    kept = pruning.kept(bound) if is_on(bound.query.options, "brokerPruning", True) else pruning.every
+    num_docs = pruning.docs_in(kept)
+    asked = route.by_server(turn, kept)
     return Part(route, bound, asked, num_docs, len(route.segments) - len(kept), pruning.total_docs - num_docs)
+
+
+def _processor_ns(response: BrokerResponse, elapsed_s: float) -> int:
+    """Return what a query took of the processor at most, without asking the system, which takes longer than a clock.
+
+    It cannot be more than what passed; where others kept the processor busy meanwhile, what its parts took is less.
+    """
+    elapsed_ns = int(elapsed_s * 1e9)
+    if response.exceptions:
+        return elapsed_ns
+    stats = response.stats
+    parts_ns = stats.offline_thread_cpu_time_ns + stats.realtime_thread_cpu_time_ns + response.reduce_time_ms * 1_000_000
+    return min(elapsed_ns, parts_ns)
 
 
 def _told_once(problems: Sequence[QueryError]) -> Iterator[tuple[int, str]]:

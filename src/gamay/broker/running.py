@@ -1,49 +1,67 @@
 """The queries that run now, so that they can be listed and cancelled."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol
 
 from gamay.query.deadline import CancellableDeadline
 
 
-@dataclass(slots=True)
-class RunningQuery:
-    """One query under way."""
+class RunningQuery(Protocol):
+    """One query under way. number: of its request; client_id: the client's own name for it."""
 
-    request_id: str
-    client_id: str | None
-    sql: str
-    deadline: CancellableDeadline
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def client_id(self) -> str | None: ...
+
+    @property
+    def sql(self) -> str: ...
+
+    @property
+    def deadline(self) -> CancellableDeadline: ...
 
 
 class RunningQueries:
-    """The queries under way, by request id."""
+    """The queries under way, by the number of their request."""
 
     def __init__(self) -> None:
-        self._queries: dict[str, RunningQuery] = {}
+        self._queries: dict[int, RunningQuery] = {}
 
-    @contextmanager
-    def listed(self, query: RunningQuery) -> Iterator[None]:
-        """List a query while the body runs; one that is listed already stays so."""
-        if query.request_id in self._queries:
-            yield
-            return
-        self._queries[query.request_id] = query
-        try:
-            yield
-        finally:
-            del self._queries[query.request_id]
+    def listed(self, query: RunningQuery) -> "_Listing":
+        """List a query while the body of `with` runs; one that is listed already stays so."""
+        return _Listing(self._queries, query)
 
     def snapshot(self) -> dict[str, str]:
         """Return request id -> SQL."""
-        return {query.request_id: query.sql for query in list(self._queries.values())}
+        return {str(query.number): query.sql for query in list(self._queries.values())}
 
     def cancel(self, query_id: str, *, by_client_id: bool = False) -> bool:
         """Cancel a query; return whether there was one."""
         found = False
         for query in list(self._queries.values()):
-            if (query.client_id if by_client_id else query.request_id) == query_id:
+            if (query.client_id if by_client_id else str(query.number)) == query_id:
                 query.deadline.cancel()
                 found = True
         return found
+
+
+class _Listing:
+    """A class, for a generator would take as long as a part in thirty of a small query."""
+
+    __slots__ = ("_added", "_queries", "_query")
+
+    def __init__(self, queries: dict[int, RunningQuery], query: RunningQuery) -> None:
+        self._queries = queries
+        self._query = query
+        self._added = False
+
+    def __enter__(self) -> None:
+        number = self._query.number
+        if number not in self._queries:
+            self._queries[number] = self._query
+            self._added = True
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._added:
+            del self._queries[self._query.number]

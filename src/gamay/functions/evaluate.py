@@ -7,6 +7,7 @@ and NOT IN: when none does not).
 
 from collections.abc import Callable, Sequence
 from math import prod
+from operator import add, mul, sub
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -40,6 +41,8 @@ ColumnTypes: TypeAlias = Callable[[str], ValueType]
 # After aggregation and among constants, whole numbers stay whole; on columns these functions give DOUBLE.
 _WHOLE_NUMBER_FORMS = {"plus": "longplus", "minus": "longminus", "times": "longtimes", "mod": "longmod"}
 _WHOLE = (DataType.INT, DataType.LONG)
+_WHOLE_STEPS: dict[str, Callable[[int, int], int]] = {"plus": add, "minus": sub, "times": mul}
+_LONG_MAX = (1 << 63) - 1
 
 
 def evaluate(expression: Expression, column: ColumnSource, num_rows: int, *, post_aggregation: bool = False) -> Operand:
@@ -124,11 +127,31 @@ def evaluate_entries(expression: Expression, entries: Vector) -> Operand:
 
 def evaluate_constant(expression: Call) -> Expression:
     """Compute an expression of constants; one that yields a list comes back as it is. Raises QueryError."""
+    whole = _whole_number(expression)
+    if whole is not None:
+        return whole
     result_type(expression, _no_column_type, post_aggregation=True)  # which also checks the arguments
     result = evaluate(expression, _no_column, 1, post_aggregation=True)
     if not isinstance(result, Scalar):
         return expression
     return Literal(result.value, result.type if result.value is not None else DataType.UNKNOWN)
+
+
+def _whole_number(call: Call) -> Literal | None:
+    """Return the sum, difference or product of two whole numbers, as in `ts < 1700000000000 + 60000`.
+
+    None for others, and for what 64 bits do not hold, which the function itself refuses: it takes 100 µs, in arrays.
+    """
+    step = _WHOLE_STEPS.get(call.name)
+    if step is None or len(call.args) != 2:
+        return None
+    left, right = call.args
+    if not (isinstance(left, Literal) and isinstance(right, Literal)):
+        return None
+    if left.type not in _WHOLE or right.type not in _WHOLE or type(left.value) is not int or type(right.value) is not int:
+        return None
+    value = step(left.value, right.value)
+    return Literal(value, DataType.LONG) if -_LONG_MAX <= value <= _LONG_MAX else None
 
 
 def result_type(expression: Expression, column_type: ColumnTypes, *, post_aggregation: bool = False) -> ValueType:

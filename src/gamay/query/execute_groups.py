@@ -32,13 +32,14 @@ def known_partials(
     known: list[Partial] = []
     counts: dict[Column | None, int] = {}
     for call in bound.aggregates:
-        branch = branch_of(bound, call.filter, filtered, segment)
-        if branch.count is None:
+        branch = filtered if call.filter is None else branch_of(bound, call.filter, filtered, segment)
+        count = branch.count
+        if count is None:
             return None
-        counts[call.filter] = branch.count
+        counts[call.filter] = count
         partial: Partial | None = None
         if not call.arguments:
-            partial = answer_from_metadata(call.aggregate, None, branch.count)
+            partial = answer_from_metadata(call.aggregate, None, count)
         elif branch.matches_all and len(call.arguments) == 1 and isinstance(call.arguments[0], Column):
             partial = answer_from_metadata(call.aggregate, segment.column(call.arguments[0].name), segment.num_docs)
         if partial is None:
@@ -47,10 +48,14 @@ def known_partials(
     return tuple(known), sum(counts.values())
 
 
+def _reads_rows(bound: BoundQuery) -> bool:
+    """Whether an aggregate has an argument; others count, for which no row is read, few or many."""
+    return any(call.arguments for call in bound.aggregates)
+
+
 def execute_aggregation(work: Work, segments: Sequence[QuerySegment]) -> GroupTable | None:
     """Return the aggregates over all matching rows as one group without keys; None when no segment was left."""
-    only_counts = not any(call.arguments for call in work.bound.aggregates)  # for which no row is read, few or many
-    gathered, rest = (None, unread(segments)) if only_counts else gather(work, segments)
+    gathered, rest = gather(work, segments) if _reads_rows(work.bound) else (None, unread(segments))
     partials = work.over_segments(rest, lambda item: _aggregate(work, *item))
     if gathered is not None:
         options = GroupOptions(check=work.deadline.check)

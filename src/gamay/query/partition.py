@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -10,16 +9,8 @@ from gamay.base.errors import GamayError
 from gamay.functions.expression import LiteralValue
 from gamay.model.types import DataType
 from gamay.segment.partition import PartitionFunction, partition_function
-from gamay.segment.spi import PartitionInfo
+from gamay.segment.spi import PartitionScheme
 from gamay.segment.value_text import value_text
-
-PartitionScheme: TypeAlias = tuple[str, int, tuple[tuple[str, str], ...]]
-"""A partition function: its name, the number of partitions, its configuration."""
-
-
-def scheme_of(info: PartitionInfo) -> PartitionScheme:
-    """Return how a segment's column is partitioned, as a key."""
-    return info.function_name.lower(), info.num_partitions, tuple(sorted(info.function_config.items()))
 
 
 @lru_cache(maxsize=4096)

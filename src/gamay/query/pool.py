@@ -13,6 +13,13 @@ from gamay.base.allocator import keep_freed_memory
 T = TypeVar("T")
 
 
+class _Local(threading.local):
+    """Of one thread."""
+
+    busy = False
+    helped_ns = 0
+
+
 class WorkPool:
     """Runs lists of tasks on a fixed number of threads, one of which is the caller's.
 
@@ -25,19 +32,18 @@ class WorkPool:
             raise ValueError(f"a pool needs at least one thread, not {threads}")
         keep_freed_memory()
         self.threads = threads
-        self._local = threading.local()
+        self._local = _Local()
         self._executor = ThreadPoolExecutor(threads - 1, thread_name_prefix="gamay-work") if threads > 1 else None
 
     @property
     def usable_threads(self) -> int:
         """How many threads `run` would use when called here: 1 from within a task."""
-        return 1 if getattr(self._local, "busy", False) else self.threads
+        return 1 if self._local.busy else self.threads
 
     @property
     def helped_ns(self) -> int:
         """Processor time that other threads have spent on what this thread let `run`, since the beginning."""
-        helped: int = getattr(self._local, "helped_ns", 0)
-        return helped
+        return self._local.helped_ns
 
     def run(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
         """Run all tasks and return their results in order; raises what the first failing task raised.

@@ -17,9 +17,9 @@ import numpy as np
 from gamay.functions.expression import LiteralValue
 from gamay.model.types import DataType
 from gamay.query.bind import BoundQuery
-from gamay.query.partition import PartitionScheme, partitions_of, scheme_of
+from gamay.query.partition import partitions_of
 from gamay.query.predicate import And, Constant, Filter, In, Not, Or, Range
-from gamay.segment.spi import PartitionInfo
+from gamay.segment.spi import PartitionInfo, PartitionScheme, scheme_of
 
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 Counts: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
@@ -45,17 +45,16 @@ class SegmentRecordStats:
 class PruningTable:
     """The segments of a table, by column; immutable, so that it can be shared by all queries until a segment changes.
 
-    num_docs: int64 [number of segments]; 0 where the record does not tell. total_docs: their sum. every: the numbers
-    of all segments.
+    total_docs: of the segments whose records tell how many they have. every: the numbers of all segments.
     """
 
     def __init__(self, num_docs: Counts, non_empty: Mask, columns: "Mapping[str, _ColumnTable]") -> None:
         self._num_segments = len(num_docs)
-        self._non_empty = non_empty
+        self._non_empty = None if non_empty.all() else non_empty
         self._columns = columns
-        self.num_docs = num_docs
-        self.total_docs = int(num_docs.sum())
-        self.every = np.arange(len(num_docs))
+        self._num_docs = num_docs.tolist()
+        self.total_docs = sum(self._num_docs)
+        self.every = range(len(num_docs))
 
     @classmethod
     def build(cls, records: Sequence[SegmentRecordStats]) -> "PruningTable":
@@ -67,17 +66,28 @@ class PruningTable:
 
     def prune(self, bound: BoundQuery) -> Mask:
         """Return bool [number of segments]: True for the segments that must be asked."""
-        return self._may(bound.filter, bound) & self._non_empty
+        may = self._may(bound.filter, bound)
+        return may if self._non_empty is None else may & self._non_empty
+
+    def kept(self, bound: BoundQuery) -> list[int]:
+        """Return the numbers of the segments that must be asked, ascending."""
+        places: list[int] = self.prune(bound).nonzero()[0].tolist()
+        return places
+
+    def docs_in(self, segments: Sequence[int]) -> int:
+        """Return how many rows segments have, by their numbers; a record that does not tell counts nothing."""
+        return self.total_docs if len(segments) == len(self.every) else sum(map(self._num_docs.__getitem__, segments))
 
     def _may(self, filter_: Filter, bound: BoundQuery) -> Mask:
         """Return where a row may match."""
-        if isinstance(filter_, In | Range):
-            table = self._columns.get(filter_.column) if filter_.column in bound.fields else None
+        if isinstance(filter_, In):
+            table = self._table(filter_, bound)
             if table is None:
                 return np.ones(self._num_segments, np.bool_)
-            if isinstance(filter_, Range):
-                return table.may_be_in_range(filter_)
             return table.may_be_in(filter_, bound.fields[filter_.column].data_type)
+        if isinstance(filter_, Range):
+            table = self._table(filter_, bound)
+            return np.ones(self._num_segments, np.bool_) if table is None else table.may_be_in_range(filter_)
         if isinstance(filter_, And):
             return reduce(and_, [self._may(part, bound) for part in filter_.parts])
         if isinstance(filter_, Or):
@@ -86,10 +96,14 @@ class PruningTable:
             return ~self._must(filter_.part, bound)
         return np.full(self._num_segments, filter_.matches if isinstance(filter_, Constant) else True)
 
+    def _table(self, predicate: In | Range, bound: BoundQuery) -> "_ColumnTable | None":
+        """Return what is known of a predicate's column; nothing of a virtual one."""
+        return self._columns.get(predicate.column) if predicate.column in bound.fields else None
+
     def _must(self, filter_: Filter, bound: BoundQuery) -> Mask:
         """Return where every row must match."""
         if isinstance(filter_, In | Range):
-            table = self._columns.get(filter_.column) if filter_.column in bound.fields else None
+            table = self._table(filter_, bound)
             if table is None:
                 return np.zeros(self._num_segments, np.bool_)
             return table.must_be_in_range(filter_) if isinstance(filter_, Range) else table.must_be_in(filter_)
@@ -112,6 +126,7 @@ class _ColumnTable:
     def __init__(self, ranges: Sequence[ColumnRange | None]) -> None:
         bounds = [(one.minimum, one.maximum) if one is not None else (None, None) for one in ranges]
         self._unknown = np.array([low is None or high is None for low, high in bounds], np.bool_)
+        self._is_known = not self._unknown.any()
         values = [value for pair in bounds for value in pair if value is not None]
         self._line: list[Any] | None = None
         dtype: type = np.float64
@@ -138,7 +153,6 @@ class _ColumnTable:
         return place if place < len(self._line) and self._line[place] == value else place - 0.5
 
     def may_be_in_range(self, predicate: Range) -> Mask:
-        may = self._unknown
         inside: Mask | None = None
         if predicate.lower is not None:
             lower = self._position(predicate.lower)
@@ -149,7 +163,9 @@ class _ColumnTable:
             upper = self._position(predicate.upper)
             below = self._lower <= upper if predicate.upper_inclusive else self._lower < upper
             inside = below if inside is None else inside & below
-        return np.ones(len(may), np.bool_) if inside is None else inside | may
+        if inside is None:
+            return np.ones(len(self._unknown), np.bool_)
+        return inside if self._is_known else inside | self._unknown
 
     def must_be_in_range(self, predicate: Range) -> Mask:
         must = ~self._unknown
@@ -162,7 +178,9 @@ class _ColumnTable:
         return must
 
     def may_be_in(self, predicate: In, data_type: DataType) -> Mask:
-        return (self._spans(predicate) | self._unknown) & self._partitions.may_hold(predicate.values, data_type)
+        spans = self._spans(predicate) if self._is_known else self._spans(predicate) | self._unknown
+        held = self._partitions.may_hold(predicate.values, data_type)
+        return spans if held is None else spans & held
 
     def must_be_in(self, predicate: In) -> Mask:
         must: Mask = ~self._unknown & (self._lower == self._upper) & self._spans(predicate) & np.isfinite(self._upper)
@@ -195,13 +213,15 @@ class _PartitionTable:
             for scheme, by_partition in members.items()
         }
 
-    def may_hold(self, values: Sequence[LiteralValue], data_type: DataType) -> Mask:
-        """Return where any of the values may occur."""
+    def may_hold(self, values: Sequence[LiteralValue], data_type: DataType) -> Mask | None:
+        """Return where any of the values may occur; None where partitions do not tell."""
+        if not self._members:
+            return None
         may = self._unpartitioned.copy()
         for scheme, by_partition in self._members.items():
             for partition in partitions_of(scheme, values, data_type):
                 if partition is None:
-                    return np.ones(len(may), np.bool_)
+                    return None
                 if partition in by_partition:
                     may[by_partition[partition]] = True
         return may

@@ -27,6 +27,7 @@ from gamay.sql.option_values import flag
 from gamay.sql.query import Gapfill, Query
 
 _INLINE = WorkPool(1)
+_TYPES = "names of the result's types"
 
 
 class _Watched(Deadline):
@@ -71,7 +72,9 @@ def reduce(bound: BoundQuery, results: Sequence[ServerResult]) -> Answer:
         columns = _sets(bound, [result.sets for result in results if result.sets is not None])
     else:
         columns = _grouped(bound, [result.groups for result in results if result.groups is not None])
-    types = tuple(wire_type(data_type, multi_value) for data_type, multi_value in bound.types)
+    types = bound.shared.get(_TYPES)
+    if types is None:
+        types = bound.shared[_TYPES] = tuple(wire_type(data_type, multi_value) for data_type, multi_value in bound.types)
     table = ResultTable(bound.names, types, columns)
     return Answer(table if bound.query.gapfill is None else _gapfilled(bound.query.gapfill, table), stats)
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
+from gamay.functions.expression import LiteralValue
 from gamay.model.types import DataType
 from gamay.query.bind import BoundQuery, QueryKind
-from gamay.query.partition import partition_of, scheme_of
+from gamay.query.partition import partition_of
 from gamay.query.predicate import EVERYTHING, And, Constant, Filter, In, Not, Or, Range
 from gamay.query.stats import QueryStats
 from gamay.query.virtual import QuerySegment
-from gamay.segment.spi import Column, Segment
+from gamay.segment.spi import Column, PartitionInfo, Segment
 
 # more values than these are not looked up in bloom filters and partitions one by one
 _VALUES_MAX = 100
@@ -21,6 +22,10 @@ def may_match(filter_: Filter, segment: Segment) -> bool:
 
 def _answer(filter_: Filter, segment: Segment) -> tuple[bool, bool]:
     """Return whether a row may match, and whether every row must."""
+    if isinstance(filter_, In):
+        return _in(filter_, segment.column(filter_.column))
+    if isinstance(filter_, Range):
+        return _range(filter_, segment.column(filter_.column))
     if isinstance(filter_, Constant):
         return filter_.matches, filter_.matches
     if isinstance(filter_, And | Or):
@@ -30,10 +35,6 @@ def _answer(filter_: Filter, segment: Segment) -> tuple[bool, bool]:
     if isinstance(filter_, Not):
         may, must = _answer(filter_.part, segment)
         return not must, not may
-    if isinstance(filter_, In):
-        return _in(filter_, segment.column(filter_.column))
-    if isinstance(filter_, Range):
-        return _range(filter_, segment.column(filter_.column))
     return True, False
 
 
@@ -53,24 +54,25 @@ def _range(predicate: Range, column: Column) -> tuple[bool, bool]:
 
 
 def _in(predicate: In, column: Column) -> tuple[bool, bool]:
-    low, high = column.stats.minimum, column.stats.maximum
-    values = list(predicate.values)
+    stats = column.stats
+    low, high = stats.minimum, stats.maximum
+    values: Sequence[LiteralValue] = predicate.values
     must = False
     if low is not None and high is not None and low == low and high == high:
         values = [value for value in values if low <= value <= high]  # type: ignore[operator]
         must = low == high and bool(values)
     if len(values) <= _VALUES_MAX:
-        partition = column.stats.partition
+        partition, bloom = stats.partition, column.bloom_filter
         if partition is not None:
-            scheme, held = scheme_of(partition), set(partition.partitions)
-            values = [v for v in values if _held(partition_of(scheme, v, column.data_type), held)]
-        if column.bloom_filter is not None and column.data_type is not DataType.BOOLEAN:
-            values = [value for value in values if column.bloom_filter.might_contain(value)]
+            values = [value for value in values if _may_hold(partition, value, column.data_type)]
+        if bloom is not None and column.data_type is not DataType.BOOLEAN:
+            values = [value for value in values if bloom.might_contain(value)]
     return bool(values), must
 
 
-def _held(partition: int | None, held: set[int]) -> bool:
-    return partition is None or partition in held
+def _may_hold(held: PartitionInfo, value: LiteralValue, data_type: DataType) -> bool:
+    partition = partition_of(held.scheme, value, data_type)
+    return partition is None or partition in held.partitions
 
 
 def prune_segments(bound: BoundQuery, segments: Sequence[QuerySegment], stats: QueryStats) -> list[QuerySegment]:

@@ -6,6 +6,7 @@ a memory map, so it must not outlive the segment.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -18,9 +19,11 @@ from gamay.model.types import DataType
 Ids: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 DocIds: TypeAlias = "np.ndarray[Any, np.dtype[np.int32]]"
 Side: TypeAlias = Literal["left", "right"]
+PartitionScheme: TypeAlias = tuple[str, int, tuple[tuple[str, str], ...]]
+"""A partition function: its name, the number of partitions, its configuration."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PartitionInfo:
     """How a column's values are partitioned, and which partitions this segment holds."""
 
@@ -28,6 +31,16 @@ class PartitionInfo:
     num_partitions: int
     partitions: tuple[int, ...]
     function_config: Mapping[str, str]
+
+    @cached_property
+    def scheme(self) -> PartitionScheme:
+        """What `scheme_of` returns, kept, for each look-up of a value asks for it."""
+        return scheme_of(self)
+
+
+def scheme_of(info: PartitionInfo) -> PartitionScheme:
+    """Return how a segment's column is partitioned, as a key."""
+    return info.function_name.lower(), info.num_partitions, tuple(sorted(info.function_config.items()))
 
 
 @dataclass(frozen=True, slots=True)

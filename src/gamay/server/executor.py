@@ -15,6 +15,7 @@ from gamay.server.table import Contents, TableData
 from gamay.sql.option_values import flag, number
 from gamay.upsert.docs import SegmentDocs
 from gamay.upsert.ranking import partition_of
+from gamay.upsert.table import TableUpsert
 from gamay.upsert.views import ViewOptions
 
 
@@ -46,63 +47,69 @@ class QueryExecutor:
         data = self._instance.table(table)
         if data is None:
             raise QueryError(ErrorCode.SERVER_TABLE_MISSING, f"Server {self._instance.id} does not host table {table}")
-        contents, visible_of = self._visible(table, data, query)
+        keys = self._instance.upserts.upsert(table)
+        contents, visible_of = (data.contents(), _every_row) if keys is None else _visible(keys, data, query)
+        if keys is not None:
+            segments = _with_new(keys, contents, segments)
         found: list[Segment] = []
         docs: list[VisibleDocs | None] = []
         missing: list[str] = []
         consuming: dict[str, int] = {}
-        for name in self._with_new(table, contents, segments):
-            if name in contents.loaded:
-                found.append(contents.loaded[name].segment)
-                docs.append(visible_of(contents.loaded[name].docs))
-            elif name in contents.consuming:
-                docs.append(visible_of(contents.consuming[name].docs))
-                view, consuming[name] = contents.consuming[name].freeze()  # after the rows that count: it has all of them
+        for name in segments:
+            if (loaded := contents.loaded.get(name)) is not None:
+                found.append(loaded.segment)
+                docs.append(visible_of(loaded.docs))
+            elif (growing := contents.consuming.get(name)) is not None:
+                docs.append(visible_of(growing.docs))
+                view, consuming[name] = growing.freeze()  # after the rows that count: it has all of them
                 found.append(view)
             else:
                 missing.append(name)
         try:
-            complete = self._complete(table, query, found)
-            counting = [s if d is None else VisibleSegment(s, d) for s, d in zip(complete, docs, strict=True)]
-            return execute(query, counting, self._pool, deadline, consuming=consuming), missing
+            found = self._complete(table, query, found)
+            if keys is not None:
+                found = [s if d is None else VisibleSegment(s, d) for s, d in zip(found, docs, strict=True)]
+            return execute(query, found, self._pool, deadline, consuming=consuming), missing
         except CorruptSegmentError as error:
             self._instance.recheck(table)
             raise QueryError(
                 ErrorCode.QUERY_EXECUTION, f"A segment of {table} is damaged, it is made again if possible: {error}"
             ) from error
 
-    def _visible(
-        self, table: str, data: TableData, query: BoundQuery
-    ) -> tuple[Contents, Callable[[SegmentDocs | None], VisibleDocs | None]]:
-        """Return what is loaded, and what gives the rows of a segment that count, None for all."""
-        options = query.query.options or {}
-        keys = self._instance.upserts.upsert(table)
-        if keys is None or flag(options, "skipUpsert"):
-            return data.contents(), lambda docs: None
-        freshness = "upsertViewFreshnessMs"
-        wanted = ViewOptions(
-            with_deleted=flag(options, "skipUpsertDelete"),
-            skip_view=flag(options, "skipUpsertView"),
-            freshness_ms=number(options, freshness, 0) if freshness in options else None,
-        )
-        contents, visible_of = keys.views.read(data.contents, Contents.all_docs, wanted)
-        return contents, lambda docs: None if docs is None else visible_of(docs)
-
-    def _with_new(self, table: str, contents: Contents, segments: Sequence[str]) -> Sequence[str]:
-        """Add consumed segments that came lately, of the partitions asked for, which the broker may not know of yet.
-
-        Rows that they replace count no longer, so without them their keys would be missing.
-        """
-        keys = self._instance.upserts.upsert(table)
-        if keys is None:
-            return segments
-        asked = {partition_of(name) for name in segments} - {None}
-        added = [n for n in keys.new_segments.names() if n not in segments and partition_of(n) in asked]
-        return [*segments, *(n for n in added if n in contents.loaded or n in contents.consuming)] if added else segments
-
-    def _complete(self, table: str, query: BoundQuery, segments: Sequence[Segment]) -> Sequence[Segment]:
+    def _complete(self, table: str, query: BoundQuery, segments: list[Segment]) -> list[Segment]:
         """Give segments that are older than a column of the query its default value in every row."""
         if all(name in segment.column_names for segment in segments for name in query.fields):
             return segments
         layout = self._instance.layout_of(table)
         return segments if layout is None else [with_defaults(s, layout.schema, layout.config) for s in segments]
+
+
+def _every_row(_: SegmentDocs | None) -> VisibleDocs | None:
+    return None
+
+
+def _visible(
+    keys: TableUpsert, data: TableData, query: BoundQuery
+) -> tuple[Contents, Callable[[SegmentDocs | None], VisibleDocs | None]]:
+    """Return what is loaded, and what gives the rows of a segment that count, None for all."""
+    options = query.query.options or {}
+    if flag(options, "skipUpsert"):
+        return data.contents(), _every_row
+    freshness = "upsertViewFreshnessMs"
+    wanted = ViewOptions(
+        with_deleted=flag(options, "skipUpsertDelete"),
+        skip_view=flag(options, "skipUpsertView"),
+        freshness_ms=number(options, freshness, 0) if freshness in options else None,
+    )
+    contents, visible_of = keys.views.read(data.contents, Contents.all_docs, wanted)
+    return contents, lambda docs: None if docs is None else visible_of(docs)
+
+
+def _with_new(keys: TableUpsert, contents: Contents, segments: Sequence[str]) -> Sequence[str]:
+    """Add consumed segments that came lately, of the partitions asked for, which the broker may not know of yet.
+
+    Rows that they replace count no longer, so without them their keys would be missing.
+    """
+    asked = {partition_of(name) for name in segments} - {None}
+    added = [n for n in keys.new_segments.names() if n not in segments and partition_of(n) in asked]
+    return [*segments, *(n for n in added if n in contents.loaded or n in contents.consuming)] if added else segments

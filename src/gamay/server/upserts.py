@@ -72,7 +72,7 @@ class UpsertTables:
 
     def upsert(self, table: str) -> TableUpsert | None:
         """Return the keys of a typed table whose rows replace each other, None for others."""
-        found = self.of(table, None)
+        found = self._tables.get(table)
         return found if isinstance(found, TableUpsert) else None
 
     def _new(self, table: str, settings: UpsertSettings) -> TableUpsert:

@@ -52,9 +52,11 @@ class Gapfill:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for each request, and with so many fields that would take 2 µs
 class Query:
     """A single-table SELECT after rewriting: aliases and ordinals are resolved, GROUP BY without aggregates is DISTINCT.
+
+    Never changed.
 
     table: as written, may end in _OFFLINE or _REALTIME; None for a query of literals only.
     where, having: boolean expressions. limit: the number of rows wanted (10 when not written); has_limit: it is written.

@@ -103,14 +103,17 @@ class Numeric:
         return TotalsPartial(*(None if field is None else field[groups] for field in _fields(partial)))
 
     def merge(self, partials: Sequence[TotalsPartial], maps: Sequence[GroupIds], num_groups: int) -> TotalsPartial:
-        fields = [_fields(partial) for partial in partials]
-        counts, sums, lows, highs = ([row[i] for row in fields] for i in range(4))
-        return TotalsPartial(
-            _merged_sums(counts, maps, num_groups, np.int64) if Needs.COUNT in self.needs else None,
-            _merged_sums(sums, maps, num_groups, self._sum_dtype) if Needs.SUM in self.needs else None,
-            _merged_bounds(lows, maps, np.full(num_groups, np.inf), _NOTHING) if Needs.LOW in self.needs else None,
-            _merged_bounds(highs, maps, _NOTHING, np.full(num_groups, -np.inf)) if Needs.HIGH in self.needs else None,
-        )
+        kept = partials[0]  # all of them hold what is needed, and nothing else
+        counts = sums = lows = highs = None
+        if kept.counts is not None:
+            counts = _merged_sums([partial.counts for partial in partials], maps, num_groups, np.int64)
+        if kept.sums is not None:
+            sums = _merged_sums([partial.sums for partial in partials], maps, num_groups, self._sum_dtype)
+        if kept.lows is not None:
+            lows = _merged_bounds([partial.lows for partial in partials], maps, np.full(num_groups, np.inf), _NOTHING)
+        if kept.highs is not None:
+            highs = _merged_bounds([partial.highs for partial in partials], maps, _NOTHING, np.full(num_groups, -np.inf))
+        return TotalsPartial(counts, sums, lows, highs)
 
     def finish(self, partial: TotalsPartial) -> Vector:
         result = _required(self.result(partial))
@@ -142,7 +145,7 @@ def _merged_sums(fields: Sequence[Array | None], maps: Sequence[GroupIds], num_g
     """Add up; integers stay integers while no group's sum can be beyond them."""
     given = [_required(field) for field in fields]
     if num_groups == 1 and all(len(field) == 1 for field in given):
-        total = sum(field.item() for field in given)  # exact for integers: those of Python have no end
+        total = sum([field.item() for field in given])  # exact for integers: those of Python have no end
         whole = isinstance(total, int) and abs(total) <= _EXACT_SUM_MAX
         return np.array([total], dtype if whole else np.float64)
     exact = all(field.dtype == np.int64 for field in given)

@@ -14,7 +14,7 @@ from gamay.query.virtual import QuerySegment
 from gamay.segment.spi import Segment
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, as one is made for each segment of each query
 class FilterResult:
     """The rows of a segment that a filter lets through.
 
@@ -72,7 +72,7 @@ def apply_filter(filter_: Filter, segment: Segment) -> FilterResult:
     resolved = Resolver(segment, counter).resolve(filter_)
     visible = segment.visible if isinstance(segment, QuerySegment) else None
     if visible is not None:
-        if isinstance(resolved, Indexed | Narrowed):
+        if isinstance(resolved, (Indexed, Narrowed)):
             docs = intersect(resolved.docs, visible)
             scan = resolved.scan if isinstance(resolved, Narrowed) and len(docs) else None
             return FilterResult(docs, scan, segment.num_docs, counter)

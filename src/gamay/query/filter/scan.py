@@ -29,21 +29,26 @@ Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 CHEAP = 1.5
 
 
+# of all counters, for they are made by the dozen, and each counts but once for a block
+_COUNTING = threading.Lock()
+
+
 class EntryCounter:
     """Counts values read by scans, from any thread."""
 
+    __slots__ = ("count",)
+
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self.count = 0
 
     def add(self, entries: int) -> None:
         """Count so many more values."""
-        with self._lock:
+        with _COUNTING:
             self.count += entries
 
     def take(self) -> int:
         """Return the count and start again at zero."""
-        with self._lock:
+        with _COUNTING:
             taken, self.count = self.count, 0
         return taken
 

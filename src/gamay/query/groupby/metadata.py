@@ -57,7 +57,7 @@ def _without_nulls(aggregate: NullSkipping, column: Column | None, num_docs: int
 
 
 def _totals(aggregate: Numeric, column: Column | None, num_docs: int) -> TotalsPartial | None:
-    if aggregate == COUNT_ROWS:
+    if aggregate is COUNT_ROWS:
         return TotalsPartial(np.array([num_docs]), None, None, None)
     if column is None:
         return None
