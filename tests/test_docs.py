@@ -17,6 +17,7 @@ import yaml
 
 import gamay
 from gamay.base.properties import parse_properties
+from gamay.functions.registry import canonical_name, function_names
 from gamay.ingest.job_spec import JobSpec, job_spec_from_properties
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
@@ -63,6 +64,12 @@ def test_the_reference_is_up_to_date() -> None:
     assert made.keys() == stored.keys()
     outdated = [name for name in made if made[name] != stored[name]]
     assert not outdated, "run: python tools/gen_reference.py"
+
+
+def test_every_function_is_in_the_reference() -> None:
+    text = (ROOT / "docs" / "reference" / "functions.md").read_text().lower()
+    shown = {canonical_name(name) for name in re.findall(r"`(\$?\w+)[`(]", text)}
+    assert not [name for name in function_names() if canonical_name(name) not in shown]
 
 
 @pytest.mark.parametrize("path", MARKDOWN, ids=lambda p: str(p.relative_to(ROOT)))

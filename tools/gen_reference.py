@@ -55,9 +55,9 @@ def _first_paragraph(text: str | None) -> str:
 
 def _scalar_modules() -> tuple[str, ...]:
     from gamay.functions import scalar
-    from gamay.functions.scalar import extended
+    from gamay.functions.scalar import common, extended
 
-    return (*scalar._FAMILIES, *extended._FAMILIES)
+    return (*scalar._FAMILIES, *common._FAMILIES, *extended._FAMILIES)
 
 
 def _functions() -> Iterator[str]:

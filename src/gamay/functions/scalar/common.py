@@ -1,5 +1,8 @@
 """The scalar functions that many queries use, not most: one module for each family; importing this module registers them."""
 
-from gamay.functions.scalar import arrays, bits, epochs, hashing, json_path
+import importlib
 
-__all__ = ["arrays", "bits", "epochs", "hashing", "json_path"]
+_FAMILIES = ("arrays", "bits", "epochs", "hashing", "json_path")
+
+for _family in _FAMILIES:
+    importlib.import_module(f"gamay.functions.scalar.{_family}")
