@@ -253,8 +253,9 @@ def test_connect_needs_no_web_framework(tmp_path: Path) -> None:
         f"db = gamay.connect({str(tmp_path / 'data')!r})\n"
         "assert db.sql('SELECT s, sum(a) FROM t GROUP BY s ORDER BY s').rows() == [('x', 1.0), ('y', 2.0)]\n"
         "heavy = ('fastapi', 'starlette', 'uvicorn', 'httpx', 'pyspark', 'polars', 'duckdb', 'pandas', 'scipy',\n"
-        "    'datasketches', 'kazoo', 'gamay.client', 'gamay.controller.api', 'gamay.spark', 'gamay.functions.scalar.common',\n"
-        "    'gamay.functions.scalar.extended', 'gamay.functions.aggregate.common', 'gamay.functions.aggregate.extended')\n"
+        "    'datasketches', 'kazoo', 'gamay.client', 'gamay.controller.api', 'gamay.spark',\n"
+        "    'gamay.functions.scalar.common', 'gamay.functions.scalar.extended',\n"
+        "    'gamay.functions.aggregate.common', 'gamay.functions.aggregate.extended')\n"
         "print([m for m in heavy if m in sys.modules])"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
