@@ -28,3 +28,44 @@ def test_segments_lose_rows_that_do_not_count(make_orders: Callable[..., Any], e
     orders.stop()
     orders.start()
     eventually(orders.is_right)
+
+
+def test_several_segments_become_one(make_orders: Callable[..., Any], eventually: Callable[..., None]) -> None:
+    kind = "UpsertCompactMergeTask"
+    orders = make_orders(partitions=2, segment_rows=50).create(
+        UpsertCompactMergeTask={"bufferTimePeriod": "0d", "tableMaxNumTasks": "0"}
+    )
+    orders.produce(600, keys=90)
+    eventually(lambda: len(orders.segments()) >= 10 and orders.is_right())
+    before = orders.all_rows()
+    (job,) = orders.schedule(kind)
+    eventually(lambda: orders.rest("GET", f"/tasks/task/{job}/state") == "COMPLETED")
+    eventually(lambda: len([name for name in orders.segments() if name.startswith("compacted__")]) == 2)
+    eventually(orders.is_right)
+    orders.produce(200, keys=90)
+    eventually(orders.is_right)
+    # the inputs hold no row that counts any more, and go once that is stored
+    eventually(lambda: len(orders.segments()) >= 10)
+    orders.rest("POST", "/tasks/schedule", params={"taskType": kind})
+    eventually(lambda: orders.is_right() and orders.all_rows() < before)
+    merged = [name for name in orders.segments() if name.startswith("compacted__")]
+    custom = orders.rest("GET", f"/segments/orders_REALTIME/{merged[0]}/metadata")["custom.map"]
+    assert "UpsertCompactMergeTask.mergedSegments" in custom
+    orders.stop()
+    orders.start()
+    eventually(orders.is_right)
+
+
+def test_segments_are_committed_without_rows_that_do_not_count(
+    make_orders: Callable[..., Any], eventually: Callable[..., None]
+) -> None:
+    orders = make_orders(segment_rows=100, enableCommitTimeCompaction=True)
+    orders.table["tableIndexConfig"]["sortedColumn"] = ["note"]
+    orders.create()
+    orders.produce(550, keys=20)
+    eventually(lambda: len(orders.segments()) >= 5 and orders.is_right())
+    eventually(lambda: orders.all_rows() < 300)
+    assert orders.is_right()
+    orders.stop()
+    orders.start()
+    eventually(orders.is_right)

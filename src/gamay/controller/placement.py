@@ -19,6 +19,7 @@ from gamay.cluster.store import update
 from gamay.cluster.table_target import COMPLETED_KIND, CONSUMING_KIND, OFFLINE_KIND, TablePlan
 from gamay.cluster.znrecord import decode, encode
 from gamay.controller.context import ControllerContext, TableConfigs
+from gamay.controller.realtime.placement import present_servers
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType, raw_table_name
 
@@ -109,11 +110,17 @@ class PlacementManager:
         partitions = self.partitions(config, kind)
         records = {name: r for name in new if (r := self.context.registry.get_segment(table, name)) is not None}
         plan = TablePlan(config, {kind: partitions}, records, self.context.clock.now_ms())
+        beside: dict[str, tuple[str, ...]] = {}
+        if config.table_type is TableType.REALTIME and plan.is_strict:
+            # rows of one primary key must meet: a segment goes where the others of its partition are
+            found = {name: present_servers(ideal, plan.partition_of(name)) for name in new}
+            beside = {name: servers for name, servers in found.items() if servers}
+            new = [name for name in new if name not in beside]
         strategy = plan.strategy(kind)
         if strategy is Strategy.BALANCED:
             partitions = self._enabled(partitions)
         placed = place_new(new, strategy, partitions, config.replication, ideal.states, plan.partition_of)
-        return {segment: dict.fromkeys(sorted(instances), ONLINE) for segment, instances in placed.items()}
+        return {segment: dict.fromkeys(sorted(at), ONLINE) for segment, at in {**beside, **placed}.items()}
 
     def _enabled(self, partitions: InstancePartitions) -> InstancePartitions:
         """Leave out servers that are switched off: a new segment there would be seen by nobody."""

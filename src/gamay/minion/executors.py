@@ -6,6 +6,7 @@ from gamay.minion.context import Executor
 
 EXECUTORS = {
     "UpsertCompactionTask": "gamay.minion.compaction:compact",
+    "UpsertCompactMergeTask": "gamay.minion.compact_merge:merge",
 }
 
 

@@ -8,8 +8,7 @@ from gamay.cluster.registry import Registry
 from gamay.cluster.tasks.queue import Leased, TaskQueues
 from gamay.minion.progress import Progress
 from gamay.minion.worker import TaskWorker
-
-TASK_TYPES = ("UpsertCompactionTask",)
+from gamay.model.task_settings import TASK_TYPES
 
 
 def task_worker(

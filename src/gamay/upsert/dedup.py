@@ -148,6 +148,9 @@ class ConsumingDedup:
         """Look up the keys of a conformed batch and drop the rows whose key is there."""
         return self._partition.prepare(self._name, self._ordinal, batch, self._num_docs)
 
+    def counting(self) -> None:
+        """All rows count."""
+
     def publish(self, rows: PreparedRows) -> None:
         """Count the appended rows; they were never invisible."""
         self._num_docs = rows.first_doc + rows.batch.num_rows

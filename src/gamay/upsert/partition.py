@@ -564,6 +564,10 @@ class Consuming:
         """Look up the keys of a conformed batch and decide about each row, in its order."""
         return self._partition.put_batch(self._tracked, batch, self._num_docs)
 
+    def counting(self) -> "np.ndarray[Any, np.dtype[np.int32]]":
+        """Return the rows that count as they are now, those that delete their key among them: int32, ascending."""
+        return self._tracked.docs.snapshot(with_deleted=True).docs.astype(np.int32)
+
     def publish(self, rows: PreparedRows) -> None:
         """Let the appended rows count, and those that they replace no longer."""
         self._num_docs = rows.first_doc + rows.batch.num_rows

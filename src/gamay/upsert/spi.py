@@ -76,6 +76,10 @@ class ConsumingKeys(Protocol):
         """Forget rows that were prepared and could not be appended; what they would have replaced goes on to count."""
         ...
 
+    def counting(self) -> "np.ndarray[Any, np.dtype[np.int32]] | None":
+        """Return the published rows that count, those that delete their key among them, ascending; None: all do."""
+        ...
+
 
 class KeyedTable(Protocol):
     """The primary keys of a table on one server, as every segment that comes or goes passes through them."""

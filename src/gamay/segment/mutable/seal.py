@@ -11,19 +11,27 @@ from gamay.segment.dictionary import sort_distinct
 from gamay.segment.forward import id_dtype
 from gamay.segment.mutable.column import ColumnState
 from gamay.segment.spi import Ids
+from gamay.segment.storage_form import Stored
 
 
-def seal_columns(states: Sequence[ColumnState], sorted_column: str | None) -> "Iterator[SealedColumn]":
-    """Yield the columns with their rows in the order of the sorted column, if there is one."""
-    order = None
+def seal_columns(
+    states: Sequence[ColumnState], sorted_column: str | None, kept: "Ids | None" = None
+) -> "Iterator[SealedColumn]":
+    """Yield the columns with their rows in the order of the sorted column, if there is one.
+
+    kept: the docs that are to be in the sealed segment, ascending; None keeps all.
+    """
+    order = kept
     for state in states:
         if state.plan.spec.name == sorted_column and state.plan.spec.single_value:
-            order = _ascending(state)
-    return (SealedColumn(state, order) for state in states)
+            order = _ascending(state, kept)
+    return (SealedColumn(state, order, is_part=kept is not None) for state in states)
 
 
-def _ascending(state: ColumnState) -> "Ids | None":
-    """Return the docs in the order of a column's values, stable: int64 or uint32 [num_docs]; None when they are in order."""
+def _ascending(state: ColumnState, kept: "Ids | None") -> "Ids | None":
+    """Return the docs, or those that are kept, in the order of a column's values, stable: int64 or uint32; None when all
+    are kept and in order.
+    """
     if state.dictionary is None:
         keys = _ranks_of_values(state)
         num_keys = int(keys.max(initial=-1)) + 1
@@ -31,11 +39,13 @@ def _ascending(state: ColumnState) -> "Ids | None":
         assert state.ids is not None
         dictionary, (ranks,) = sort_distinct([state.dictionary.stored], state.plan.spec.data_type)
         keys, num_keys = take(ranks, state.ids[: state.num_values]), len(dictionary)
+    if kept is not None:
+        keys = take(keys, kept)
     if not np.any(keys[1:] < keys[:-1]):
-        return None
+        return kept
     docs = np.empty(len(keys), np.uint32)
     group_positions(keys, np.zeros(num_keys + 1, np.int64), docs)
-    return docs
+    return docs if kept is None else kept[docs]
 
 
 def _ranks_of_values(state: ColumnState) -> Ids:
@@ -46,15 +56,18 @@ def _ranks_of_values(state: ColumnState) -> Ids:
 class SealedColumn:
     """A column in the form in which the immutable segment is written; implements `column_writer.FinishedColumn`."""
 
-    def __init__(self, state: ColumnState, order: "Ids | None") -> None:
-        """`order`: the docs in their new order; None leaves them where they are."""
+    def __init__(self, state: ColumnState, order: "Ids | None", *, is_part: bool = False) -> None:
+        """`order`: the docs in their new order; None leaves them where they are. is_part: it does not name all of them."""
         self._state = state
         self._order = order
+        self._is_part = is_part
 
     def finish_encoded(self) -> EncodedColumn:
         state = self._state
         positions, offsets = self._positions()
-        if state.dictionary is None or state.ids is None:
+        if self._is_part and positions is not None:
+            dictionary, ids = self._part(positions)
+        elif state.dictionary is None or state.ids is None:
             dictionary, (ids,) = sort_distinct([state.values], state.plan.spec.data_type)
             ids = ids.astype(id_dtype(len(dictionary)))
             ids = ids if positions is None else take(ids, positions)
@@ -63,6 +76,21 @@ class SealedColumn:
             ids = state.ids[: state.num_values]
             ids = take(new_ids.astype(id_dtype(len(dictionary))), ids if positions is None else take(ids, positions))
         return EncodedColumn(dictionary, ids, offsets, self._null_docs())
+
+    def _part(self, positions: Ids) -> tuple[Stored, Ids]:
+        """Return the dictionary of some of the values, with no other entries, and their ids."""
+        state = self._state
+        if state.dictionary is None or state.ids is None:
+            dictionary, (ids,) = sort_distinct([take(state.values, positions)], state.plan.spec.data_type)
+            return dictionary, ids.astype(id_dtype(len(dictionary)))
+        stored = state.dictionary.stored
+        old_ids = take(state.ids[: state.num_values], positions)
+        used = np.zeros(len(stored), np.bool_)
+        used[old_ids] = True
+        dictionary, (ranks,) = sort_distinct([take(stored, np.flatnonzero(used))], state.plan.spec.data_type)
+        new_ids = np.zeros(len(stored), id_dtype(len(dictionary)))
+        new_ids[used] = ranks
+        return dictionary, take(new_ids, old_ids)
 
     def finish_raw(self) -> RawColumn:
         positions, offsets = self._positions()
@@ -78,9 +106,10 @@ class SealedColumn:
         if self._order is None:
             return None, offsets
         starts, ends = offsets[self._order], offsets[self._order + 1]
-        positions = np.empty(self._state.num_values, np.int64)
+        new_offsets = np.concatenate(([0], np.cumsum(ends - starts))).astype(np.int32)
+        positions = np.empty(new_offsets[-1], np.int64)
         list_indices(starts, ends, positions)
-        return positions, np.concatenate(([0], np.cumsum(ends - starts))).astype(np.int32)
+        return positions, new_offsets
 
     def _null_docs(self) -> Ids:
         nulls = np.asarray(self._state.nulls.docs(self._state.num_docs).to_array(), np.int64)

@@ -20,6 +20,7 @@ from gamay.segment.mutable.rollup import RolledUpMetric, RowKeys, first_rows
 from gamay.segment.mutable.seal import seal_columns
 from gamay.segment.mutable.sizing import ColumnSizing, Sizing
 from gamay.segment.mutable.view import SegmentView
+from gamay.segment.spi import Ids
 
 # One more batch fits for certain: none holds a fifth of what a column can.
 _NEARLY_FULL = 0.8
@@ -158,17 +159,18 @@ class MutableSegment:
         ]
         return SegmentView(self.name, states, self._num_docs, self._plan.created_ms)
 
-    def seal(self, out_dir: Path, *, durable: bool = True) -> Path:
+    def seal(self, out_dir: Path, kept: "Ids | None" = None, *, durable: bool = True) -> Path:
         """Write the rows shown as an immutable segment, `out_dir/name`, whole or not at all, and return its folder.
 
         Rows are ordered by the table's sorted column, if it has one; rows with equal values stay in order of arrival. The
         same rows give the same bytes as from `gamay.segment.builder.SegmentBuilder`. Nothing in this segment changes.
-        durable: as of `write_segment`.
+        kept: the docs that it is to have, ascending; None is all of them. durable: as of `write_segment`.
         Raises ConflictError when the folder exists, RecordError for a time that is not of its column's format.
         """
         view = self.view()
-        columns = seal_columns(view.states, self._plan.table_config.sorted_column)
-        return write_segment(self._plan, columns, view.num_docs, out_dir, durable=durable)
+        columns = seal_columns(view.states, self._plan.table_config.sorted_column, kept)
+        num_docs = view.num_docs if kept is None else len(kept)
+        return write_segment(self._plan, columns, num_docs, out_dir, durable=durable)
 
     def sizing(self) -> Sizing:
         """Return what the segment has turned out to be, for `SizingHistory.record`."""

@@ -32,7 +32,7 @@ from gamay.ingest.stream.stream_level import TopicOffset, TopicStream
 from gamay.model.table_config import TableConfig
 from gamay.segment.mutable.segment import MutableSegment
 from gamay.segment.mutable.sizing import SizingHistory
-from gamay.segment.spi import Segment
+from gamay.segment.spi import DocIds, Segment
 from gamay.server.consuming import machine as m
 from gamay.server.consuming.ahead import Ahead, ReadAhead
 from gamay.server.consuming.builds import Build, BuildPermits, lease
@@ -124,6 +124,8 @@ class SegmentConsumer:
         """`open_keys`: of a table with primary keys; asked again until the segment may begin. ahead: given away."""
         self.segment = record.name
         self._open_keys = open_keys
+        upsert = layout.config.upsert
+        self._compacts = upsert is not None and upsert.enable_commit_time_compaction
         self._keys: ConsumingKeys | None = None
         self.table = table
         self._resources = resources
@@ -450,7 +452,7 @@ class SegmentConsumer:
         try:
             with lease(action.lease_s, self._extend), self._resources.permits.taken():
                 building_s = self._clock.monotonic_s()
-                folder = self._rows.seal(out, durable=False)
+                folder = self._rows.seal(out, self._kept(), durable=False)
         except (GamayError, OSError, MemoryError) as error:
             shutil.rmtree(out, ignore_errors=True)
             self._error(f"the segment cannot be built: {error}", permanent=True)
@@ -465,6 +467,16 @@ class SegmentConsumer:
         )
         self._history.record(self._rows.sizing(), now_ms)
         self._machine.built()
+
+    def _kept(self) -> "DocIds | None":
+        """Return the rows that the built segment has, None for all: with `enableCommitTimeCompaction` those that count.
+
+        Those that delete a key are kept. Where none counts all are: a segment without rows says nothing of its times.
+        """
+        if not self._compacts or self._keys is None:
+            return None
+        counting = self._keys.counting()
+        return None if counting is None or not len(counting) else counting
 
     def _extend(self, seconds: int) -> Status:
         return self._ask(Call.EXTEND_BUILD_TIME, extra_time_s=seconds).status

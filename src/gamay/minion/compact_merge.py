@@ -1,0 +1,56 @@
+"""`UpsertCompactMergeTask`: the rows that count of several segments, in one new segment.
+
+Its name was decided when the task was made, so whoever does it again replaces what the first one may have pushed.
+"""
+
+from pyroaring import BitMap
+
+from gamay.minion.context import TaskContext
+from gamay.minion.valid_docs import valid_rows
+from gamay.segment.kept_rows import KeptRows, write_kept
+
+_KIND = "SNAPSHOT"
+
+
+def merge(task: TaskContext) -> str:
+    """Do the subtask; when an input has changed since it was made, nothing is done, and said."""
+    config = task.config
+    names, crcs = config["segmentName"].split(","), [int(crc) for crc in config["crc"].split(",")]
+    ignore_crc = config.get("ignoreCrcMismatch") == "true"
+    if changed := _changed(task, names, crcs):
+        return changed
+    mode = config.get("validDocIdsConsensusMode", "EQUAL")
+    rows: dict[str, BitMap] = {}
+    for name, crc in zip(names, crcs, strict=True):
+        rows[name] = valid_rows(task, name, crc, _KIND, mode, ignore_crc=ignore_crc)
+    kept = []
+    for name, crc in zip(names, crcs, strict=True):
+        if not rows[name]:
+            continue
+        segment = task.fetch(name)
+        if segment.info.crc != crc and not ignore_crc:
+            return f"the stored segment {name} has CRC {segment.info.crc}, not {crc}: nothing is merged"
+        kept.append(KeptRows.of(segment, rows[name]))
+    if not kept:
+        return "no row of the segments counts: they are deleted when tasks are made next"
+    table_config, schema = task.table_config()
+    output, total = config["outputSegmentName"], sum(len(part.docs) for part in kept)
+    task.progress.step(f"building segment {output} of {total} rows of {len(kept)} segments")
+    folder = write_kept(kept, schema, table_config, output, task.folder / "out", int(config["creationTime"]))
+    for part in kept:
+        part.segment.close()
+    if changed := _changed(task, names, crcs):
+        return changed
+    task_type = task.leased.job.task_type
+    task.upload(folder, {f"{task_type}.mergedSegments": ",".join(names), f"{task_type}.time": str(task.clock.now_ms())})
+    return f"segment {output} has {total} rows of {len(names)} segments"
+
+
+def _changed(task: TaskContext, names: list[str], crcs: list[int]) -> str | None:
+    """Return which input is not what it was when the task was made."""
+    for name, crc in zip(names, crcs, strict=True):
+        record = task.record(name)
+        if record is None or record.crc != crc:
+            now = "gone" if record is None else f"another one, with CRC {record.crc}"
+            return f"segment {name} is {now}: nothing is merged"
+    return None
