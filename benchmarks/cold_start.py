@@ -28,7 +28,6 @@ from gamay.cluster.records import ONLINE, Assignment, Instance, SegmentRecord
 from gamay.cluster.registry import Registry, announce
 from gamay.cluster.store import MetadataStore
 from gamay.cluster.zookeeper_store import ZooKeeperAddress, ZooKeeperStore
-from gamay.controller.deep_store import SCHEME
 from gamay.controller.verify import record_of
 from gamay.embedded.server_role import ServerRole
 from gamay.ingest.pipeline import Pipeline
@@ -36,6 +35,7 @@ from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.segment.builder import SegmentBuilder
 from gamay.segment.metadata import read_metadata
+from gamay.storage.deep_store import SCHEME
 
 SERVERS = 4
 ROWS = 1000

@@ -1,8 +1,10 @@
 """What all tests share; a real ZooKeeper for those that need one: Debian's package `zookeeper`, run from its jars."""
 
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchmarks.cluster.zookeeper import ZooKeeperProcess, what_is_missing
@@ -66,3 +68,59 @@ def own_zookeeper(shared_zookeeper: ZooKeeperProcess, tmp_path: Path) -> Iterato
 def zookeeper_hosts(shared_zookeeper: ZooKeeperProcess, tmp_path: Path) -> str:
     """The address of the shared server with a path that no other test uses."""
     return f"{shared_zookeeper.hosts}/{tmp_path.name}-{os.urandom(4).hex()}"
+
+
+class S3Service:
+    """S3's protocol on this machine, with one bucket; its content outlives a stop."""
+
+    bucket = "bucket"
+    key, secret = "user", "very-secret"
+
+    def __init__(self) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port: int = free.getsockname()[1]
+        self.start()
+        boto3 = pytest.importorskip("boto3")
+        access = {"aws_access_key_id": self.key, "aws_secret_access_key": self.secret, "region_name": "us-east-1"}
+        boto3.client("s3", endpoint_url=self.endpoint, **access).create_bucket(Bucket=self.bucket)
+
+    @property
+    def endpoint(self) -> str:
+        """Where it is."""
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments of its fsspec file system."""
+        client = {"endpoint_url": self.endpoint, "region_name": "us-east-1"}
+        return {"key": self.key, "secret": self.secret, "client_kwargs": client}
+
+    def start(self) -> None:
+        """Answer again."""
+        server = pytest.importorskip("moto.server")
+        self._server = server.ThreadedMotoServer(ip_address="127.0.0.1", port=self._port, verbose=False)
+        self._server.start()
+
+    def stop(self) -> None:
+        """Be away."""
+        self._server.stop()
+
+
+@pytest.fixture(scope="session")
+def shared_s3() -> Iterator[S3Service]:
+    """One for all tests of the run."""
+    pytest.importorskip("s3fs")
+    service = S3Service()
+    yield service
+    service.stop()
+
+
+@pytest.fixture
+def s3(shared_s3: S3Service) -> Iterator[S3Service]:
+    """The shared one; it runs again after a test that stopped it."""
+    yield shared_s3
+    try:
+        socket.create_connection(("127.0.0.1", shared_s3._port), timeout=1).close()
+    except OSError:
+        shared_s3.start()

@@ -12,7 +12,6 @@ from gamay.cluster.embedded_store import EmbeddedStore
 from gamay.cluster.records import Instance
 from gamay.cluster.registry import Registry
 from gamay.controller.context import ControllerContext
-from gamay.controller.deep_store import DeepStore
 from gamay.controller.lineage import ReplaceManager
 from gamay.controller.repair import RepairReport, empty_work_dir, repair
 from gamay.controller.schemas import SchemaManager
@@ -21,6 +20,7 @@ from gamay.controller.tables import TableManager
 from gamay.controller.verify import VerifiedSegment
 from gamay.controller.writer import TableWriter
 from gamay.ingest.stream.spi import StreamContext
+from gamay.storage.local_store import LocalStore
 
 SCHEMA = {
     "schemaName": "t",
@@ -72,7 +72,7 @@ class Controller:
             tags = ("DefaultTenant_OFFLINE",)
             self.registry.create_instance(Instance("Server_a_1", "a", 1, tags))
         self.context = ControllerContext(
-            self.registry, DeepStore(folder / "deepstore"), folder / "tmp", clock, CountingIds(), NoServers(),
+            self.registry, LocalStore(folder / "deepstore"), folder / "tmp", clock, CountingIds(), NoServers(),
             "Controller_a_1", "http://a:1", StreamContext(folder / "streams", clock=clock),
         )  # fmt: skip
         self.schemas = SchemaManager(self.registry)

@@ -9,23 +9,23 @@ import pytest
 
 from gamay.base.errors import ConflictError
 from gamay.cluster.records import SegmentRecord
-from gamay.controller.deep_store import DeepStore
 from gamay.controller.repair import repair
 from gamay.controller.schemas import SchemaManager
 from gamay.controller.segments import PushOptions, SegmentManager
 from gamay.controller.tables import TableManager
+from gamay.storage.local_store import LocalStore
 
 _MINUTE_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
-class Interrupted(DeepStore):
+class Interrupted(LocalStore):
     """A deep store in which something happens right after a copy was put."""
 
     then: Callable[[], object] = lambda: None
 
     def put(self, source: Path, table: str, segment: str, crc: int) -> str:
-        url = DeepStore.put(self, source, table, segment, crc)
+        url = LocalStore.put(self, source, table, segment, crc)
         self.then()
         return url
 

@@ -19,7 +19,6 @@ from gamay.cluster.embedded_store import EmbeddedStore
 from gamay.cluster.rebalance_steps import StepRules
 from gamay.cluster.records import ONLINE, Instance
 from gamay.cluster.registry import Registry
-from gamay.controller.deep_store import DeepStore
 from gamay.controller.rebalance import _Aim
 from gamay.controller.rebalance_jobs import RebalanceJob
 from gamay.controller.rebalance_options import RebalanceOptions
@@ -29,6 +28,8 @@ from gamay.controller.tenant_rebalance import TenantRebalanceManager
 from gamay.controller.writer import TableWriter
 from gamay.embedded.controller_role import ControllerRole
 from gamay.embedded.server_role import ServerRole
+from gamay.server.sources import SegmentSources
+from gamay.storage.local_store import LocalStore
 
 TABLE = "trips_OFFLINE"
 TAG = "DefaultTenant_OFFLINE"
@@ -65,7 +66,7 @@ class Team:
         self.controller = ControllerRole(
             self.registry,
             self.registry,
-            DeepStore(root / "deep"),
+            LocalStore(root / "deep"),
             root / "work",
             _Silent(),
             "Controller_localhost_1",
@@ -93,7 +94,7 @@ class Team:
             name,
             Registry(session),
             self.root / name,
-            lambda url: str(deep.path_of(url)),
+            SegmentSources(deep),
             SYSTEM_CLOCK,
             RANDOM_IDS,
             threads=1,

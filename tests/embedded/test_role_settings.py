@@ -11,10 +11,9 @@ from gamay.base.errors import ConflictError, InvalidConfigError
 from gamay.cluster import paths
 from gamay.cluster.embedded_store import EmbeddedStore
 from gamay.cluster.records import Instance, Role
-from gamay.cluster.registry import Registry, announce
+from gamay.cluster.registry import Registry
 from gamay.cluster.znrecord import ZNRecord, encode
 from gamay.embedded.membership import AUTO_JOIN, join, set_shutting_down, take_place
-from gamay.embedded.segment_source import SegmentSource
 from gamay.embedded.settings import RoleSettings, known_keys, load_settings
 from gamay.model.upsert_defaults import ServerDefaults
 
@@ -119,20 +118,49 @@ def test_taking_the_place_of_a_process_that_is_gone(store: EmbeddedStore) -> Non
     take_place(store, name, SYSTEM_CLOCK, session_timeout_s=0)
 
 
-def test_where_segments_come_from(store: EmbeddedStore, tmp_path: Path) -> None:
-    registry = Registry(store)
-    url = "deepstore:t_OFFLINE/t_2024-01-01_a b__0__123.tar.gz"
-    source = SegmentSource(registry, tmp_path)
-    assert source.locate("s3://bucket/x.tar.gz") == "s3://bucket/x.tar.gz"
-    with pytest.raises(Exception, match="no controller is alive"):
-        source.locate(url)
-    for host in ("c1", "c2"):
-        registry.put_instance(Instance(f"Controller_{host}_9000", host, 9000))
-        announce(store, f"Controller_{host}_9000")
-    found = {source.locate(url), source.locate(url)}
-    path = "segments/t_OFFLINE/t_2024-01-01_a%20b__0"
-    assert found == {f"http://c1:9000/{path}", f"http://c2:9000/{path}"}
-    copy = tmp_path / "t_OFFLINE" / "t_2024-01-01_a b__0__123.tar.gz"
-    copy.parent.mkdir()
-    copy.touch()
-    assert source.locate(url) == str(copy)
+def test_where_the_deep_store_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "controller.conf"
+    file.write_text(
+        "controller.data.dir=s3://bucket/deep\ncontroller.local.temp.dir=/scratch\n"
+        "pinot.controller.storage.factory.class.s3=org.apache.pinot.plugin.filesystem.S3PinotFS\n"
+        "pinot.controller.storage.factory.s3.region=eu-west-1\npinot.controller.storage.factory.s3.accessKey=me\n"
+        "pinot.controller.storage.factory.s3.secretKey=hush\npinot.controller.storage.factory.s3.disableAcl=true\n"
+        "pinot.controller.storage.factory.s3.endpoint=http://minio:9000\n"
+        "pinot.controller.segment.fetcher.protocols=file,http,s3\n"
+        "pinot.controller.segment.fetcher.s3.class=org.apache.pinot.common.utils.fetcher.PinotFSSegmentFetcher\n"
+        "pinot.controller.segment.fetcher.retry.count=7\npinot.controller.segment.fetcher.s3.retry.wait.ms=20\n"
+    )
+    settings = load_settings(Role.CONTROLLER, file, ZK)
+    assert (settings.deep_store, settings.data_dir) == ("s3://bucket/deep", Path("/scratch"))
+    assert settings.storage.options_of("s3a") == {
+        "config_kwargs": {"retries": {"max_attempts": 0}}, "key": "me", "secret": "hush",
+        "client_kwargs": {"region_name": "eu-west-1", "endpoint_url": "http://minio:9000"},
+    }  # fmt: skip
+    assert settings.storage.protocols == {"file", "http", "s3"}
+    assert (settings.storage.retries_of("http").attempts, settings.storage.retries_of("s3").wait_s) == (7, 0.02)
+    assert "hush" not in repr(settings)
+    assert not caplog.records
+
+    given = load_settings(Role.CONTROLLER, None, {**ZK, "deep_store": "/nfs/deep"})
+    assert (given.deep_store, given.data_dir) == ("/nfs/deep", Path("/nfs/deep"))
+    both = load_settings(Role.CONTROLLER, None, {**ZK, "deep_store": "s3://b", "data_dir": Path("/d")})
+    assert (both.deep_store, both.data_dir) == ("s3://b", Path("/d"))
+    file.write_text(
+        "pinot.zk.server=zk\npinot.server.instance.dataDir=/d\npinot.server.instance.segment.store.uri=s3://b/x\n"
+    )
+    assert load_settings(Role.SERVER, file, {}).deep_store == "s3://b/x"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("pinot.server.segment.fetcher.retry.count=hush", "'pinot.server.segment.fetcher.retry.count' must be a number"),
+        ("pinot.server.storage.factory.class.x=no.such:Thing", "'pinot.server.storage.factory.class.x' must name a class"),
+        ("pinot.server.storage.factory.hdfs.hadoop.conf.path=/none", "no core-site.xml or hdfs-site.xml"),
+    ],
+)
+def test_storage_keys_that_cannot_be(tmp_path: Path, text: str, problem: str) -> None:
+    file = tmp_path / "server.conf"
+    file.write_text(f"pinot.zk.server=zk\npinot.server.instance.dataDir=/d\n{text}\n")
+    with pytest.raises(InvalidConfigError, match=problem):
+        load_settings(Role.SERVER, file, {})

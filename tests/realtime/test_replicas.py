@@ -17,12 +17,13 @@ from gamay.cluster.completion import Call, CompletionRequest, CompletionResponse
 from gamay.cluster.embedded_store import EmbeddedStore
 from gamay.cluster.records import CONSUMING, ONLINE, Instance
 from gamay.cluster.registry import Registry
-from gamay.controller.deep_store import DeepStore
 from gamay.embedded.controller_role import ControllerRole
 from gamay.embedded.layout import Layout
 from gamay.embedded.local_completion import LocalCompletion
 from gamay.embedded.server_role import ServerRole, consuming_resources
 from gamay.ingest.stream.spi import StreamContext
+from gamay.server.sources import SegmentSources
+from gamay.storage.local_store import LocalStore
 
 SCHEMA = {
     "schemaName": "t",
@@ -61,7 +62,7 @@ class Replicas:
         for server in SERVERS:
             self.registry.create_instance(Instance(server, "localhost", 1, ("DefaultTenant_REALTIME",)))
         self.controller = ControllerRole(
-            self.registry, self.registry, DeepStore(folder / "deepstore"), folder / "tmp", None,  # type: ignore[arg-type]
+            self.registry, self.registry, LocalStore(folder / "deepstore"), folder / "tmp", None,  # type: ignore[arg-type]
             "Controller_localhost_0", "http://localhost:0", SYSTEM_CLOCK, RANDOM_IDS, StreamContext(folder / "streams"),
         )  # fmt: skip
         self.controller.prepare(alone=True)
@@ -84,7 +85,7 @@ class Replicas:
         completion = LossyCompletion(LocalCompletion(self.controller), self._rng, self._loss)
         deep_store = self.controller.context.deep_store
         self.servers[server] = ServerRole(
-            server, Registry(self._sessions[server]), layout.server, lambda url: str(deep_store.path_of(url)),
+            server, Registry(self._sessions[server]), layout.server, SegmentSources(deep_store),
             SYSTEM_CLOCK, RANDOM_IDS, threads=1,
             consuming=consuming_resources(server, layout, streams, completion, SYSTEM_CLOCK, RANDOM_IDS),
         )  # fmt: skip

@@ -29,6 +29,7 @@ from gamay.server import loader as loading
 from gamay.server.instance import ServerInstance
 from gamay.server.loader import SegmentLoader
 from gamay.server.rebuild import TableLayout, rebuild
+from gamay.server.sources import SegmentSources
 from gamay.server.table import TableData
 from gamay.storage.archive import pack
 
@@ -64,9 +65,13 @@ class World:
         self.registry.create_ideal_state(Assignment.new_table("t_OFFLINE", 1))
         self.server = self.new_server()
 
-    def new_server(self, locate: Callable[[str], str] = str) -> ServerInstance:
+    def new_server(self, sources: SegmentSources | None = None) -> ServerInstance:
         loader = SegmentLoader(
-            self.folder / "server", locate, lambda _: TableLayout(SCHEMA, CONFIG), SYSTEM_CLOCK, RANDOM_IDS
+            self.folder / "server",
+            sources or SegmentSources(),
+            lambda _: TableLayout(SCHEMA, CONFIG),
+            SYSTEM_CLOCK,
+            RANDOM_IDS,
         )
         return ServerInstance(ME, Registry(self.store.new_session()), loader, SYSTEM_CLOCK)
 
@@ -189,14 +194,15 @@ def test_a_restart_uses_what_is_on_disk_and_sweeps_the_rest(world: World) -> Non
 def test_a_restart_needs_nobody_to_fetch_from(world: World) -> None:
     """As after a power failure, when servers are back before controllers are."""
 
-    def nobody(url: str) -> str:
-        raise NotFoundError(f"no controller is alive to fetch '{url}' from")
+    class Nobody(SegmentSources):
+        def fetch(self, table: str, record: SegmentRecord, *_: Any, **__: Any) -> Any:
+            raise NotFoundError("no controller is alive")
 
     world.add("x", 5)
     world.server.start()
     world.server.stop()
     world.store.delete(paths.live_instance(ME))
-    world.server = world.new_server(nobody)
+    world.server = world.new_server(Nobody())
     world.server.start()
     assert world.rows() == {"x": 5}
     assert world.server.failures("t_OFFLINE") == {}
@@ -239,7 +245,7 @@ def test_a_segment_keeps_its_indexes_where_there_is_no_room_for_others(
     _, record = world.archive("x", 5)
     wanted = TableConfig.from_json(CONFIG.to_json() | {"tableIndexConfig": {"invertedIndexColumns": ["tags"]}}).value
     layout = TableLayout(SCHEMA, wanted)
-    loader = SegmentLoader(world.folder / "server", lambda url: url, lambda _: layout, SYSTEM_CLOCK, RANDOM_IDS)
+    loader = SegmentLoader(world.folder / "server", SegmentSources(), lambda _: layout, SYSTEM_CLOCK, RANDOM_IDS)
     with monkeypatch.context() as patch:
         patch.setattr("gamay.server.loader.rebuild", full)
         assert not layout.matches(loader.load("t_OFFLINE", record).segment.info)

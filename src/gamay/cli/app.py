@@ -92,6 +92,17 @@ HttpPort = Annotated[Optional[int], typer.Option("--port", help="Port of the HTT
 RoleDataDir = Annotated[Optional[Path], typer.Option("--data-dir", help="The role's folder; made when missing.")]  # noqa: UP045
 
 
+TlsCert = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--tls-cert", help="PEM file with this process's certificate: all its ports are encrypted."),
+]
+TlsKey = Annotated[Optional[Path], typer.Option("--tls-key", help="PEM file with its key, unless that is beside it.")]  # noqa: UP045
+TlsCa = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--tls-ca", help="PEM file with the authorities of the other processes; the system's unless given."),
+]
+
+
 def _run_role(role: str, config_file: Path | None, tags: str | None = None, **given: object) -> None:
     from gamay.cli.run import run_role
 
@@ -103,18 +114,26 @@ def _run_role(role: str, config_file: Path | None, tags: str | None = None, **gi
 def start_controller(
     zk: Zk = None,
     data_dir: RoleDataDir = None,
+    deep_store: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Where all controllers keep segments: s3://BUCKET/PATH, a path, …; --data-dir unless given."),
+    ] = None,
     port: HttpPort = None,
     cluster_name: ClusterName = None,
     host: Host = None,
     listen: Listen = None,
     wait_s: WaitS = None,
     log_format: LogLines = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_ca: TlsCa = None,
     config_file: ConfigFile = None,
 ) -> None:
-    """Run a controller (port 9000); --data-dir is the deep store, a folder that all controllers of the cluster share."""
+    """Run a controller (port 9000); the deep store, which all controllers share, is --deep-store or else --data-dir."""
     _run_role(
-        "Controller", config_file, zk=zk, data_dir=data_dir, port=port, cluster=cluster_name, host=host, listen=listen,
-        wait_s=wait_s, log_format=log_format,
+        "Controller", config_file, zk=zk, data_dir=data_dir, deep_store=deep_store, port=port,
+        cluster=cluster_name, host=host, listen=listen, wait_s=wait_s, tls_cert=tls_cert, tls_key=tls_key, tls_ca=tls_ca,
+        log_format=log_format,
     )  # fmt: skip
 
 
@@ -128,12 +147,15 @@ def start_broker(
     tags: Tags = None,
     wait_s: WaitS = None,
     log_format: LogLines = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_ca: TlsCa = None,
     config_file: ConfigFile = None,
 ) -> None:
     """Run a broker (port 8099)."""
     _run_role(
         "Broker", config_file, tags, zk=zk, port=port, cluster=cluster_name, host=host, listen=listen, wait_s=wait_s,
-        log_format=log_format,
+        tls_cert=tls_cert, tls_key=tls_key, tls_ca=tls_ca, log_format=log_format,
     )  # fmt: skip
 
 
@@ -147,8 +169,8 @@ def start_server(
         typer.Option(help="Port where brokers ask; 8097 unless given."),
     ] = None,
     deep_store: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(help="The controllers' --data-dir, where this machine reaches it; else segments come over HTTP."),
+        Optional[str],  # noqa: UP045
+        typer.Option(help="The controllers' deep store, where this machine reaches it; else segments come over HTTP."),
     ] = None,
     cluster_name: ClusterName = None,
     host: Host = None,
@@ -156,13 +178,17 @@ def start_server(
     tags: Tags = None,
     wait_s: WaitS = None,
     log_format: LogLines = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_ca: TlsCa = None,
     warm_up: Annotated[bool, typer.Option(help="Compile what queries run before /health says that it is ready.")] = True,
     config_file: ConfigFile = None,
 ) -> None:
     """Run a server (port 8098); --data-dir holds its copies of segments."""
     _run_role(
         "Server", config_file, tags, zk=zk, data_dir=data_dir, port=port, query_port=query_port, deep_store=deep_store,
-        cluster=cluster_name, host=host, listen=listen, wait_s=wait_s, log_format=log_format, warm_up=warm_up,
+        cluster=cluster_name, host=host, listen=listen, wait_s=wait_s, tls_cert=tls_cert, tls_key=tls_key, tls_ca=tls_ca,
+        log_format=log_format, warm_up=warm_up,
     )  # fmt: skip
 
 
@@ -177,12 +203,15 @@ def start_minion(
     tags: Tags = None,
     wait_s: WaitS = None,
     log_format: LogLines = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_ca: TlsCa = None,
     config_file: ConfigFile = None,
 ) -> None:
     """Run a minion (port 9514); --data-dir is its scratch space, a temporary folder unless given."""
     _run_role(
         "Minion", config_file, tags, zk=zk, data_dir=data_dir, port=port, cluster=cluster_name, host=host, listen=listen,
-        wait_s=wait_s, log_format=log_format,
+        wait_s=wait_s, log_format=log_format, tls_cert=tls_cert, tls_key=tls_key, tls_ca=tls_ca,
     )  # fmt: skip
 
 

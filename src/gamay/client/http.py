@@ -3,6 +3,8 @@
 httpx is imported with the first client, not with this module: it takes longer to load than all the rest together.
 """
 
+import os
+import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -65,6 +67,13 @@ def service_url(text: str, scheme: str = "http") -> tuple[str, tuple[str, str] |
     return url, (unquote(parts.username), unquote(parts.password or ""))
 
 
+def _trusted(verify: Any) -> Any:
+    """Return what a server's certificate is checked against: OpenSSL's variables say it where they are set."""
+    if verify is not True or not ("SSL_CERT_FILE" in os.environ or "SSL_CERT_DIR" in os.environ):
+        return verify
+    return ssl.create_default_context()
+
+
 class HttpService:
     """One service at one address; any number of threads may use it. Use as a context manager, or call `close`."""
 
@@ -98,7 +107,7 @@ class HttpService:
             auth=auth,
             timeout=httpx.Timeout(timeout_s, connect=connect_timeout_s or timeout_s),
             # without TLS there is nothing to verify, and to load the certificates takes longer than many a query
-            verify=verify if self.url.startswith("https:") else False,
+            verify=_trusted(verify) if self.url.startswith("https:") else False,
             transport=transport,
             trust_env=False,
         )

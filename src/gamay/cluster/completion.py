@@ -22,6 +22,8 @@ FIRST_EXTENSION_FRACTION = 0.9  # of the build time granted; the server then ask
 EXTENSION_INTERVAL_S = 108.0
 
 SEGMENT_PART = "segment"
+PEER_SCHEME = "peer:"
+"""Of a `location`: the archive was stored nowhere, the servers that have the segment are its copies."""
 METADATA_PART = "metadata.json"  # of segmentCommitEndWithMetadata: the `metadata.json` of the built segment
 
 FORCE_COMMIT_MESSAGE = "FORCE_COMMIT"  # MSG_SUBTYPE of a message to a server: tableName, list `segments`

@@ -205,6 +205,9 @@ class Role(Enum):
     MINION = "Minion"
 
 
+_HTTPS = "gamay.https"
+
+
 @dataclass(frozen=True, slots=True)
 class Instance:
     """The configuration of one process: `<Role>_<host>_<port>` is its id for life, host and port say where it is now."""
@@ -220,6 +223,12 @@ class Instance:
     pools: Mapping[str, str] = field(default_factory=dict)
     extra: Mapping[str, str] = field(default_factory=dict)
     shutting_down: bool = False
+    https: bool = False
+
+    @property
+    def url(self) -> str:
+        """Return where its HTTP interface is."""
+        return f"{'https' if self.https else 'http'}://{self.host}:{self.admin_port if self.admin_port > 0 else self.port}"
 
     @property
     def role(self) -> Role:
@@ -239,6 +248,7 @@ class Instance:
             grpc_port=int(simple.pop("grpcPort", "-1")),
             queries_disabled=simple.pop("queriesDisabled", "false") == "true",
             shutting_down=simple.pop("shutdownInProgress", "false") == "true",
+            https=simple.pop(_HTTPS, "false") == "true",
             pools=record.maps.get("pool", {}),
             extra=simple,
         )
@@ -253,6 +263,7 @@ class Instance:
             "grpcPort": str(self.grpc_port),
             "queriesDisabled": _flag(self.queries_disabled),
             **({"shutdownInProgress": "true"} if self.shutting_down else {}),
+            **({_HTTPS: "true"} if self.https else {}),
         }
         return ZNRecord(self.id, simple, {"pool": dict(self.pools)} if self.pools else {}, {"TAG_LIST": list(self.tags)})
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import GamayError, InvalidConfigError
+from gamay.base.tls import TlsSettings
 from gamay.cluster.paths import CLUSTER_NAME
 from gamay.cluster.store import StoreUnavailableError, check_path
 from gamay.cluster.watches import Watches
@@ -27,13 +28,29 @@ class ZooKeeperAddress:
 
     hosts: `HOST:PORT[,HOST:PORT…][/PATH]`, everything lies below the path. cluster: the name that the cluster has there.
     session_timeout_s: after how long without a sign of life ZooKeeper takes a process for dead. patience_s: how long a call
-    waits for a lost connection to come back.
+    waits for a lost connection to come back. tls: of the connections, None is no encryption.
     """
 
     hosts: str
     cluster: str = CLUSTER_NAME
     session_timeout_s: float = 10
     patience_s: float = 30
+    tls: TlsSettings | None = None
+
+
+def _tls_options(tls: TlsSettings | None) -> dict[str, Any]:
+    """Return kazoo's arguments. Raises InvalidConfigError for files that cannot be used."""
+    if tls is None:
+        return {}
+    tls.client_context()
+    return {
+        "use_ssl": True,
+        "verify_certs": not tls.insecure,
+        "ca": None if tls.authorities is None else str(tls.authorities),
+        "certfile": None if tls.certificate is None else str(tls.certificate),
+        "keyfile": str(tls.key or tls.certificate) if tls.certificate is not None else None,
+        "keyfile_password": tls.key_password or None,
+    }
 
 
 class Names:
@@ -108,6 +125,7 @@ class Session:
                 hosts,
                 timeout=address.session_timeout_s,
                 connection_retry={"max_tries": -1, "delay": 0.1, "max_delay": 1, "backoff": 2},
+                **_tls_options(address.tls),
             )
         except ValueError as error:
             raise InvalidConfigError(f"'{address.hosts}' is not an address of ZooKeeper: {error}") from error

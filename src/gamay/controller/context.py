@@ -1,16 +1,18 @@
 """What the parts of the controller share."""
 
+import ssl
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from gamay.base.clock import Clock
 from gamay.base.ids import Ids
 from gamay.cluster.registry import Registry
-from gamay.controller.deep_store import DeepStore
 from gamay.ingest.stream.spi import StreamContext
 from gamay.model.table_config import TableConfig
+from gamay.storage.deep_store import DeepStore
+from gamay.storage.fetchers import Fetchers
 
 
 class Servers(Protocol):
@@ -77,6 +79,7 @@ class ControllerContext:
 
     work_dir: scratch space on the file system of the deep store, emptied when the controller starts.
     url: where clients reach this controller, without a slash at the end. streams: what stream plug-ins need to know.
+    fetchers: bring what pushers only name. tls: what the certificates of brokers are checked against.
     """
 
     registry: Registry
@@ -88,3 +91,5 @@ class ControllerContext:
     instance_id: str
     url: str
     streams: StreamContext
+    fetchers: Fetchers = field(default_factory=Fetchers)
+    tls: ssl.SSLContext | None = None

@@ -12,7 +12,7 @@ from gamay.ingest.readers import open_reader
 from gamay.ingest.run import conformed_batches
 from gamay.model.parse import load_json
 from gamay.model.table_name import TableType, raw_table_name, table_type_of
-from gamay.storage.files import fetch, scheme_of
+from gamay.storage.filesystems import scheme_of
 
 _READER_PREFIX = "recordReader.prop."
 _ONE_SEGMENT = 2**31 - 1
@@ -63,7 +63,7 @@ def ingest_uri(writer: TableWriter, table: str, uri: str, config: Mapping[str, s
             f"'{uri}' is a local file of the controller, which must not be read; send it to /ingestFromFile"
         )
     path = scratch / "fetched"
-    fetch(uri, path)
+    writer.context.fetchers.fetch_foreign(uri, path)
     return ingest_file(writer, table, path, uri, config)
 
 

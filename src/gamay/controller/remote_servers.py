@@ -1,5 +1,6 @@
 """Servers in other processes, asked over their HTTP interfaces."""
 
+import ssl
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from urllib.parse import quote
 from gamay.base.errors import NotFoundError
 from gamay.client.http import HttpService, ServiceError
 from gamay.cluster.registry import Registry
-from gamay.storage.files import fetch
+from gamay.storage.files import Access, fetch
 
 _TIMEOUT_S = 30.0
 
@@ -17,8 +18,11 @@ _TIMEOUT_S = 30.0
 class RemoteServers:
     """Implements `gamay.controller.context.Servers`; addresses come from the instances' records."""
 
-    def __init__(self, registry: Registry, auth_token: str = "") -> None:
-        """auth_token: the `Authorization` header that servers want to see; empty is none."""
+    def __init__(self, registry: Registry, auth_token: str = "", tls: ssl.SSLContext | None = None) -> None:
+        """auth_token: the `Authorization` header that servers want to see; empty is none. tls: what their certificates are
+        checked against; None is what the system trusts.
+        """
+        self._tls = tls
         self._registry = registry
         self._auth_token = auth_token
         self._lock = threading.Lock()
@@ -73,7 +77,8 @@ class RemoteServers:
     def fetch_segment(self, instance: str, table: str, segment: str, target: Path) -> None:
         url = self._service(instance).url
         try:
-            fetch(f"{url}/segments/{quote(table)}/{quote(segment, safe='')}", target)
+            access = Access({"Authorization": self._auth_token} if self._auth_token else {}, self._tls)
+            fetch(f"{url}/segments/{quote(table)}/{quote(segment, safe='')}", target, access)
         except OSError as error:
             raise NotFoundError(f"server '{instance}' does not answer: {error}") from error
 
@@ -103,9 +108,11 @@ class RemoteServers:
         found = self._registry.get_instance(instance)
         if found is None:
             raise NotFoundError(f"server '{instance}' is not known")
-        url = f"http://{found.host}:{found.admin_port if found.admin_port > 0 else found.port}"
+        url = found.url
         with self._lock:
             service = self._services.get(url)
             if service is None:
-                service = self._services[url] = HttpService(url, auth_token=self._auth_token or None, timeout_s=_TIMEOUT_S)
+                service = self._services[url] = HttpService(
+                    url, auth_token=self._auth_token or None, timeout_s=_TIMEOUT_S, verify=self._tls or True
+                )
             return service

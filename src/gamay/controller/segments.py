@@ -13,12 +13,12 @@ from pathlib import Path
 from gamay.base.errors import ConflictError, GamayError, InvalidConfigError, NotFoundError
 from gamay.cluster.records import LineageState, SegmentRecord
 from gamay.controller.context import ControllerContext
-from gamay.controller.deep_store import size_of
 from gamay.controller.placement import PlacementManager
 from gamay.controller.tables import TableManager
 from gamay.controller.verify import VerifiedSegment, check_matches, check_times, record_of
 from gamay.model.datetime_format import DateTimeFormat, DateTimeKind
 from gamay.segment.metadata import SegmentMetadata
+from gamay.storage.local_store import size_of
 
 
 class PreconditionError(GamayError):

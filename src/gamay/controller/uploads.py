@@ -14,7 +14,8 @@ from gamay.controller.segments import PushOptions, SegmentManager
 from gamay.controller.verify import VerifiedSegment, read_metadata_archive, verify_archive
 from gamay.segment.metadata import SegmentMetadata, read_metadata
 from gamay.storage.archive import unpack
-from gamay.storage.files import fetch, full_disk_explained, scheme_of
+from gamay.storage.files import full_disk_explained
+from gamay.storage.filesystems import scheme_of
 
 _BATCH_LIST = "all_segments_metadata"
 
@@ -55,7 +56,7 @@ class UploadManager:
             raise InvalidConfigError(f"Unsupported URI: {uri}; push a local file as a multipart upload, or by metadata")
         with self.scratch(f"add a segment to table '{table}'") as scratch:
             archive = scratch / _file_name(uri)
-            fetch(uri, archive)
+            self.context.fetchers.fetch_foreign(uri, archive)
             if not keep_url:
                 return self.archive(table, archive, scratch, options)
             archive = with_archive_suffix(archive)
@@ -72,7 +73,7 @@ class UploadManager:
         info = read_metadata_archive(with_archive_suffix(metadata_archive), scratch / "metadata")
         if not copy:
             return self.segments.push_metadata(table, info, uri, -1, options)
-        segment, archive = _fetched(info, uri, scratch)
+        segment, archive = self._fetched(info, uri, scratch)
         return self.segments.push(table, segment, archive, options)
 
     def metadata_batch(
@@ -107,22 +108,21 @@ class UploadManager:
             infos.append((info, uri))
         if not copy:
             return [self.segments.push_metadata(table, info, uri, -1, options) for info, uri in infos]
-        fetched = [_fetched(info, uri, scratch / f"segment-{i}") for i, (info, uri) in enumerate(infos)]
+        fetched = [self._fetched(info, uri, scratch / f"segment-{i}") for i, (info, uri) in enumerate(infos)]
         return [self.segments.push(table, segment, archive, options) for segment, archive in fetched]
 
-
-def _fetched(info: SegmentMetadata, uri: str, folder: Path) -> tuple[VerifiedSegment, Path]:
-    """Fetch the data of a segment into `folder`, and check that it is what the metadata says."""
-    archive = folder / _file_name(uri)
-    fetch(uri, archive)
-    archive = with_archive_suffix(archive)
-    segment = verify_archive(archive, folder / "unpacked")
-    if (segment.info.name, segment.info.crc) != (info.name, info.crc):
-        raise CorruptSegmentError(
-            f"'{uri}' holds segment '{segment.info.name}' (CRC {segment.info.crc}), but the metadata is that of "
-            f"'{info.name}' (CRC {info.crc})"
-        )
-    return segment, archive
+    def _fetched(self, info: SegmentMetadata, uri: str, folder: Path) -> tuple[VerifiedSegment, Path]:
+        """Fetch the data of a segment into `folder`, and check that it is what the metadata says."""
+        archive = folder / _file_name(uri)
+        self.context.fetchers.fetch_foreign(uri, archive)
+        archive = with_archive_suffix(archive)
+        segment = verify_archive(archive, folder / "unpacked")
+        if (segment.info.name, segment.info.crc) != (info.name, info.crc):
+            raise CorruptSegmentError(
+                f"'{uri}' holds segment '{segment.info.name}' (CRC {segment.info.crc}), but the metadata is that of "
+                f"'{info.name}' (CRC {info.crc})"
+            )
+        return segment, archive
 
 
 def _new(scratch: Path, name: str) -> Path:

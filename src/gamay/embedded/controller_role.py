@@ -1,5 +1,6 @@
 """A controller: the managers behind its REST interface, and what it does when it leads the cluster."""
 
+import ssl
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,7 +12,6 @@ from gamay.base.clock import Clock
 from gamay.base.ids import Ids
 from gamay.cluster.registry import Registry
 from gamay.controller.context import ControllerContext, Servers
-from gamay.controller.deep_store import DeepStore
 from gamay.controller.lineage import ReplaceManager
 from gamay.controller.periodic import PeriodicTask, PeriodicTasks
 from gamay.controller.placement import PlacementManager
@@ -27,6 +27,8 @@ from gamay.controller.tables import TableManager
 from gamay.controller.uploads import UploadManager
 from gamay.controller.view_builder import ViewBuilder
 from gamay.ingest.stream.spi import StreamContext
+from gamay.storage.deep_store import DeepStore
+from gamay.storage.fetchers import Fetchers
 
 if TYPE_CHECKING:
     from gamay.controller.api.services import Services
@@ -50,6 +52,7 @@ class ControllerRole:
     lead controller does; of a cluster with several, its store refuses to write for one that leads no more.
     instance_id, url: of this controller. streams: what stream plug-ins need to know of this process. minion_token: the
     `Authorization` header that minions want to see.
+    fetchers: bring what pushers only name. tls: what the certificates of brokers are checked against.
     """
 
     def __init__(
@@ -65,10 +68,13 @@ class ControllerRole:
         ids: Ids,
         streams: StreamContext | None = None,
         minion_token: str = "",
+        fetchers: Fetchers | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.context = ControllerContext(
-            registry, deep_store, work_dir, clock, ids, servers, instance_id, url, streams or StreamContext(clock=clock)
-        )
+            registry, deep_store, work_dir, clock, ids, servers, instance_id, url, streams or StreamContext(clock=clock),
+            fetchers or Fetchers(), tls,
+        )  # fmt: skip
         self.schemas = SchemaManager(registry)
         self.tables = TableManager(self.context, self.schemas)
         self.segments = SegmentManager(self.context, self.tables)
@@ -92,7 +98,7 @@ class ControllerRole:
         from gamay.controller.tasks.minions import Minions
 
         scheduler = self._scheduler(self.context, self.tables, self.segments)
-        minions = Minions(self.context.registry, self._minion_token)
+        minions = Minions(self.context.registry, self._minion_token, self.context.tls)
         return TaskManager(self.context, self.tables, scheduler.queues, scheduler, minions)
 
     @cached_property

@@ -13,7 +13,6 @@ from gamay.broker.runner import QueryRunner
 from gamay.cluster.embedded_store import EmbeddedStore
 from gamay.cluster.records import Instance, Role
 from gamay.cluster.registry import Registry, announce
-from gamay.controller.deep_store import DeepStore
 from gamay.controller.tables import DEFAULT_TENANT
 from gamay.embedded.controller_role import ControllerRole
 from gamay.embedded.layout import Layout
@@ -26,7 +25,9 @@ from gamay.model.task_settings import DEFAULT_TAG
 from gamay.server.consuming.manager import ConsumerManager
 from gamay.server.describe import describe_segment
 from gamay.server.instance import ServerInstance
+from gamay.server.sources import SegmentSources
 from gamay.server.valid_docs import valid_doc_counts
+from gamay.storage.local_store import LocalStore
 
 if TYPE_CHECKING:
     from gamay.minion.worker import TaskWorker
@@ -80,7 +81,7 @@ class LocalCluster:
         self.controller = ControllerRole(
             self.registry,
             self.registry,
-            DeepStore(self.layout.deep_store),
+            LocalStore(self.layout.deep_store),
             self.layout.work,
             _LocalServers(self),
             Instance.make_id(Role.CONTROLLER, HOST, controller_port or 0),
@@ -161,17 +162,13 @@ class LocalCluster:
         """Wait until queries know a typed table."""
         self.routing.wait_until(lambda: any(r.table == table for r in self.routing.find(table)), timeout_s)
 
-    def _locate(self, url: str) -> str:
-        deep_store = self.context.deep_store
-        return str(deep_store.path_of(url)) if deep_store.owns(url) else url
-
     def _server_role(self, server: str, ids: Ids, threads: int | None, verify_on_use: bool) -> ServerRole:
         streams = StreamContext(self.layout.streams, server, self.clock)
         return ServerRole(
             server,
             Registry(self._server_session),
             self.layout.server,
-            self._locate,
+            SegmentSources(self.context.deep_store),
             self.clock,
             ids,
             threads=threads,

@@ -1,6 +1,7 @@
 """Running an ASGI application on a thread of this process."""
 
 import socket
+import ssl
 import threading
 from typing import Any
 
@@ -14,9 +15,13 @@ _STOP_S = 10
 class HttpServer:
     """One listening port. `port` 0 takes a free one; the attribute tells which."""
 
-    def __init__(self, name: str, port: int, host: str) -> None:
-        """Take the port, on the interface with the address `host`. Raises InUseError when another process has it."""
+    def __init__(self, name: str, port: int, host: str, tls: ssl.SSLContext | None = None) -> None:
+        """Take the port, on the interface with the address `host`; tls: None is no encryption.
+
+        Raises InUseError when another process has the port.
+        """
         self._name = name
+        self._tls = tls
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -41,6 +46,8 @@ class HttpServer:
             proxy_headers=False,
             server_header=False,
         )
+        config.load()
+        config.ssl = self._tls
         self._server = uvicorn.Server(config)
         # From here on, clients that are quicker than the thread wait instead of being refused.
         self._socket.listen(config.backlog)

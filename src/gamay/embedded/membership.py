@@ -36,7 +36,9 @@ def connect(settings: RoleSettings, clock: Clock, is_stopping: Callable[[], bool
     while True:
         try:
             store = ZooKeeperStore.open(
-                ZooKeeperAddress(settings.zk, settings.cluster, settings.session_timeout_s, patience_s=patience_s)
+                ZooKeeperAddress(
+                    settings.zk, settings.cluster, settings.session_timeout_s, patience_s=patience_s, tls=settings.zk_tls
+                )
             )
         except StoreUnavailableError as error:
             waited_s = clock.monotonic_s() - began_s
@@ -67,7 +69,7 @@ def join(settings: RoleSettings, registry: Registry, name: str, port: int, admin
         except ConflictError:
             known = registry.get_instance(name) or known
         _log.info("%s joins cluster %s, tagged %s", name, settings.cluster, ", ".join(known.tags) or "with nothing")
-    now = replace(known, host=settings.host, port=port, admin_port=admin_port, shutting_down=False)
+    now = replace(known, host=settings.host, port=port, admin_port=admin_port, https=settings.https, shutting_down=False)
     if now != known:
         registry.put_instance(now)
     return now

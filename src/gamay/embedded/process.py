@@ -7,15 +7,20 @@ say that it leaves, let others take over, finish what is under way, end the sess
 import logging
 import os
 import shutil
+import ssl
 import tempfile
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gamay.base.clock import SYSTEM_CLOCK, Clock
+from gamay.base.errors import InvalidConfigError
 from gamay.base.ids import RANDOM_IDS, Ids
+from gamay.base.rng import new_rng
+from gamay.base.tls import TlsSettings
 from gamay.broker.app import BrokerApp
 from gamay.broker.remote import RemoteServers as QueryConnections
 from gamay.broker.routing import RoutingTables
@@ -29,7 +34,6 @@ from gamay.cluster.registry import Registry, announce
 from gamay.cluster.users import resolve_access
 from gamay.cluster.zookeeper_store import ZooKeeperStore
 from gamay.controller.api.app import create_app
-from gamay.controller.deep_store import DeepStore
 from gamay.controller.periodic import PeriodicTask, PeriodicTasks
 from gamay.controller.remote_servers import RemoteServers
 from gamay.embedded.controller_role import ControllerRole
@@ -40,7 +44,6 @@ from gamay.embedded.lock import FolderLock
 from gamay.embedded.membership import connect, join, set_shutting_down, take_place
 from gamay.embedded.memory import memory_tasks
 from gamay.embedded.pandas_import import keep_arrow_from_importing_pandas
-from gamay.embedded.segment_source import SegmentSource
 from gamay.embedded.server_role import ServerRole, consuming_resources
 from gamay.embedded.settings import RoleSettings
 from gamay.embedded.switching import switch_threads_often
@@ -52,6 +55,11 @@ from gamay.query.queue import QueryQueue
 from gamay.server.app import ServerApp
 from gamay.server.consuming.completion_client import HttpCompletionClient
 from gamay.server.listener import QueryListener
+from gamay.server.sources import ClusterMembers, SegmentSources
+from gamay.storage.deep_store import DeepStore
+from gamay.storage.fetchers import Fetchers
+from gamay.storage.filesystems import scheme_of
+from gamay.storage.remote_store import open_deep_store
 
 _log = logging.getLogger(__name__)
 
@@ -71,7 +79,14 @@ class RoleProcess(ABC):
         self.settings = settings
         self.clock = clock
         self.ids = ids
-        self._http = HttpServer(settings.role.value.lower(), settings.port, settings.address)
+        tls, name = settings.tls, settings.role.value.lower()
+        self._tls_client = None if tls is None else tls.client_context()
+        self._tls_server = None if tls is None or tls.certificate is None else tls.server_context()
+        is_encrypted = settings.https or (settings.query_tls and settings.role is Role.SERVER)
+        if is_encrypted and self._tls_server is None:
+            raise InvalidConfigError("https needs a certificate: --tls-cert and --tls-key, or the key …tls.certificate.path")
+        self._http = HttpServer(name, settings.port, settings.address, self._tls_server if settings.https else None)
+        self._plain = None if settings.plain_port is None else HttpServer(name, settings.plain_port, settings.address)
         self.id = settings.instance_id or Instance.make_id(settings.role, settings.host, self._http.port)
         self._stopped = threading.Event()
         self._started = False
@@ -80,7 +95,7 @@ class RoleProcess(ABC):
     @property
     def url(self) -> str:
         """Where the HTTP interface is."""
-        return f"http://{self.settings.host}:{self._http.port}"
+        return f"{self.settings.scheme}://{self.settings.host}:{self._http.port}"
 
     @property
     def ready(self) -> bool:
@@ -98,6 +113,8 @@ class RoleProcess(ABC):
             join(self.settings, self.registry, self.id, self._member_port(), self._http.port)
             self._prepare()
             self._http.start(*apps)
+            if self._plain is not None:
+                self._plain.start(*apps)
             self._begin()
             self._announce()
             self.store.on_new_session(self._announce)
@@ -122,8 +139,11 @@ class RoleProcess(ABC):
         if self._started:
             _log.info("%s leaves the cluster", self.id)
             self._leave()
-        self._http.begin_stop()
-        self._http.stop()
+        listeners = [http for http in (self._http, self._plain) if http is not None]
+        for http in listeners:
+            http.begin_stop()
+        for http in listeners:
+            http.stop()
         if self._started:
             self._memory.stop()
             self._end()
@@ -132,6 +152,12 @@ class RoleProcess(ABC):
     def _member_port(self) -> int:
         """Return the port by which the cluster knows the instance."""
         return self._http.port
+
+    def _deep_store(self, uri: str) -> DeepStore:
+        """Return the deep store at a URI or path. Raises InvalidConfigError."""
+        storage, scheme = self.settings.storage, scheme_of(uri)
+        retries = replace(storage.retries_of(scheme), sleep=self._stopped.wait)
+        return open_deep_store(uri, storage.options_of(scheme), retries, self.ids)
 
     def _announce(self) -> None:
         announce(self.store, self.id)
@@ -170,11 +196,11 @@ class ControllerProcess(RoleProcess):
         folder = self.settings.data_dir
         assert folder is not None
         self._election = LeadElection(self.store, self.id, self._lead, self._resign)
-        self._servers = RemoteServers(self.registry, self.settings.auth_token)
+        self._servers = RemoteServers(self.registry, self.settings.auth_token, self._tls_client)
         self._role = ControllerRole(
             self.registry,
             Registry(self._election.store, self.settings.cluster),
-            DeepStore(folder),
+            self._deep_store(self.settings.deep_store or str(folder)),
             folder / _WORK / self.id,
             self._servers,
             self.id,
@@ -182,6 +208,8 @@ class ControllerProcess(RoleProcess):
             self.clock,
             self.ids,
             minion_token=self.settings.auth_token,
+            fetchers=Fetchers(self.settings.storage, self._tls_client),
+            tls=self._tls_client,
         )
         mend = PeriodicTask("ClusterRepair", _REPAIR_S, self._mend)
         self._periodic = self._role.periodic_tasks([mend])
@@ -233,7 +261,7 @@ class BrokerProcess(RoleProcess):
 
     def _build(self) -> tuple[Any, ...]:
         self._routing = RoutingTables(self.registry)
-        self._connections = QueryConnections(self.id, self._address_of, self.clock)
+        self._connections = QueryConnections(self.id, self._address_of, self.clock, self._query_tls)
         self._runner = QueryRunner(
             self.id,
             self._routing,
@@ -247,6 +275,13 @@ class BrokerProcess(RoleProcess):
         more = process_routes(self.registry, self.id, self.clock)
         app = BrokerApp(self._runner, self._queries, lambda: self.ready, self._access(), more)
         return app.asgi(), app.protocol()
+
+    @property
+    def _query_tls(self) -> ssl.SSLContext | None:
+        """What servers are checked against."""
+        if not self.settings.query_tls:
+            return None
+        return self._tls_client or TlsSettings().client_context()
 
     def _address_of(self, server: str) -> tuple[str, int] | None:
         found = self.registry.get_instance(server)
@@ -284,22 +319,31 @@ class ServerProcess(RoleProcess):
 
     def _build(self) -> tuple[Any, ...]:
         assert self.settings.data_dir is not None
-        source = SegmentSource(self.registry, self.settings.deep_store)
+        settings = self.settings
+        store = None if settings.deep_store is None else self._deep_store(settings.deep_store)
+        headers = {"Authorization": settings.auth_token} if settings.auth_token else {}
+        members = ClusterMembers(self.registry, self.id, new_rng().shuffle)
+        sources = SegmentSources(store, Fetchers(settings.storage, self._tls_client), members, headers)
         layout = Layout(self.settings.data_dir.expanduser().absolute())
-        self._completion = HttpCompletionClient(self._lead_controller, self.settings.auth_token)
+        self._completion = HttpCompletionClient(self._lead_controller, self.settings.auth_token, self._tls_client)
         streams = StreamContext(client_id=self.id, clock=self.clock)
         self._role = ServerRole(
             self.id,
             self.registry,
             layout.server,
-            source.locate,
+            sources,
             self.clock,
             self.ids,
-            consuming=consuming_resources(self.id, layout, streams, self._completion, self.clock, self.ids),
+            consuming=consuming_resources(self.id, layout, streams, self._completion, self.clock, self.ids, store),
             key_defaults=self.settings.key_defaults,
         )
         self._listener = QueryListener(
-            self.id, self._role.executor, self.clock, port=self.settings.query_port, host=self.settings.address
+            self.id,
+            self._role.executor,
+            self.clock,
+            port=self.settings.query_port,
+            host=self.settings.address,
+            tls=self._tls_server if self.settings.query_tls else None,
         )
         more = process_routes(self.registry, self.id, self.clock)
         return (ServerApp(self._role.instance, lambda: self.ready, self._access(), more).asgi(),)
@@ -341,7 +385,7 @@ class ServerProcess(RoleProcess):
     def _lead_controller(self) -> str | None:
         leader = leader_of(self.store)
         found = None if leader is None else self.registry.get_instance(leader)
-        return None if found is None else f"http://{found.host}:{found.port}"
+        return None if found is None else found.url
 
 
 class MinionProcess(RoleProcess):
@@ -352,7 +396,7 @@ class MinionProcess(RoleProcess):
         self._own_folder = Path(tempfile.mkdtemp(prefix="gamay-minion-")) if folder is None else None
         scratch = (self._own_folder or folder or Path()).expanduser().absolute() / _WORK / self.id
         token = self.settings.auth_token
-        self._worker = task_worker(self.id, self.registry, scratch, self.clock, self.ids, token)
+        self._worker = task_worker(self.id, self.registry, scratch, self.clock, self.ids, token, self._tls_client)
         more = process_routes(self.registry, self.id, self.clock)
         return (minion_app(self._worker, lambda: self.ready, self._access(), more),)
 

@@ -1,7 +1,6 @@
 """A server: what it has loaded, and the executor of queries on that."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 from gamay.base.clock import Clock
@@ -20,19 +19,28 @@ from gamay.server.executor import QueryExecutor
 from gamay.server.instance import ServerInstance
 from gamay.server.loader import SegmentLoader
 from gamay.server.rebuild import TableLayout
+from gamay.server.sources import SegmentSources
+from gamay.storage.deep_store import DeepStore
 
 
 def consuming_resources(
-    server: str, layout: Layout, streams: StreamContext, completion: CompletionClient, clock: Clock, ids: Ids
+    server: str,
+    layout: Layout,
+    streams: StreamContext,
+    completion: CompletionClient,
+    clock: Clock,
+    ids: Ids,
+    deep_store: DeepStore | None = None,
 ) -> Resources:
     """Return what the consumers of a server need. completion: the way to the controllers."""
-    return Resources(server, layout.consuming, layout.realtime, streams, completion, BuildPermits(), clock, ids)
+    permits = BuildPermits()
+    return Resources(server, layout.consuming, layout.realtime, streams, completion, permits, clock, ids, deep_store)
 
 
 class ServerRole:
     """The parts of a server, wired together.
 
-    folder: for its copies of segments. locate: turns the download URL of a record into one that this process can read.
+    folder: for its copies of segments. sources: where those come from.
     threads: how many work on one query; None is one for each processor. consuming: what consumers need; None when this
     server is not to consume streams.
     """
@@ -42,7 +50,7 @@ class ServerRole:
         instance_id: str,
         registry: Registry,
         folder: Path,
-        locate: Callable[[str], str],
+        sources: SegmentSources,
         clock: Clock,
         ids: Ids,
         *,
@@ -52,7 +60,7 @@ class ServerRole:
         key_defaults: ServerDefaults = DEFAULTS,
     ) -> None:
         self._registry = registry
-        loader = SegmentLoader(folder, locate, self._layout_of, clock, ids, verify_on_use)
+        loader = SegmentLoader(folder, sources, self._layout_of, clock, ids, verify_on_use)
         self.instance = ServerInstance(instance_id, registry, loader, clock, consuming=consuming, key_defaults=key_defaults)
         self.executor = QueryExecutor(self.instance, threads or os.cpu_count() or 1)
 

@@ -4,6 +4,7 @@ What the command line says wins over the file, and the file over the defaults.
 """
 
 import logging
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,10 +13,14 @@ from typing import Any
 from gamay.base.errors import InvalidConfigError, nearest
 from gamay.base.logs import LogFormat
 from gamay.base.properties import parse_properties
+from gamay.base.tls import TlsSettings, read_tls
 from gamay.cluster.access import EVERYBODY, ListedAccess, StoredUsers, access_control, access_keys
 from gamay.cluster.paths import CLUSTER_NAME
 from gamay.cluster.records import Instance, Role
+from gamay.embedded.listeners import read_listeners, with_options
 from gamay.model.upsert_defaults import DEFAULT_KEYS, DEFAULTS, ServerDefaults
+from gamay.storage.files import local_path
+from gamay.storage.settings import StorageSettings, storage_settings
 
 _log = logging.getLogger(__name__)
 
@@ -27,18 +32,21 @@ _LOCAL = "localhost"
 class RoleSettings:
     """One process.
 
-    zk: ZooKeeper's address, `HOST:PORT[,HOST:PORT…][/PATH]`. host: under which others reach this process; a part of its id.
-    listen: the address to listen on; empty: this machine only when `host` is localhost, else all. port: of the HTTP
-    interface. query_port: of a server, where brokers ask it. data_dir: of a server, its copies of segments; of a controller,
-    the deep store, which all controllers share; of a minion, its scratch space, by default a temporary folder. deep_store:
-    of a server that reaches the deep store, too; None fetches from a controller. url: of a controller, how clients reach it,
-    when not by host and port. instance_id: empty makes one of host and port. tags: that the instance has when it joins;
-    None: of the default tenant, or of none, as `tenant_isolation` says.
-    wait_s: how long to wait for ZooKeeper at the start. drain_s: how long a server that leaves waits for queries to end,
-    and a minion for tasks.
-    warm_up: whether a server compiles what queries run before it says that it is ready. access: who may use the HTTP
-    interface. auth_token: the `Authorization` header of what a server asks controllers, a controller servers and minions,
-    and a minion both. key_defaults: what a server decides about tables with primary keys.
+    zk: ZooKeeper's address, `HOST:PORT[,HOST:PORT…][/PATH]`. host: under which others reach this process; a part of its
+    id. listen: the address to listen on; empty: this machine only when `host` is localhost, else all. port: of the HTTP
+    interface. query_port: of a server, where brokers ask it. data_dir: of a server, its copies of segments; of a
+    controller, the deep store, which all controllers share, or, where that is elsewhere, a folder for what is being
+    uploaded; of a minion, its scratch space, by default a temporary folder. deep_store: a URI or path; of a controller,
+    None is `data_dir`; of a server that reaches the store, too, None fetches from a controller. storage: how file
+    systems are reached. tls: certificates; https: whether the HTTP interface is encrypted; plain_port: of one beside it
+    that is not; query_tls: whether brokers and servers encrypt queries. zk_tls: of the connection to ZooKeeper, None is
+    no encryption. url: of a controller, how clients reach it, when not by host and port. instance_id: empty makes one of
+    host and port. tags: that the instance has when it joins; None: of the default tenant, or of none, as
+    `tenant_isolation` says. wait_s: how long to wait for ZooKeeper at the start. drain_s: how long a server that leaves
+    waits for queries to end, and a minion for tasks. warm_up: whether a server compiles what queries run before it says
+    that it is ready. access: who may use the HTTP interface. auth_token: the `Authorization` header of what a server
+    asks controllers, a controller servers and minions, and a minion both. key_defaults: what a server decides about
+    tables with primary keys.
     """
 
     role: Role
@@ -49,7 +57,13 @@ class RoleSettings:
     listen: str = ""
     query_port: int = 0
     data_dir: Path | None = None
-    deep_store: Path | None = None
+    deep_store: str | None = None
+    storage: StorageSettings = field(default_factory=StorageSettings)
+    tls: TlsSettings | None = None
+    https: bool = False
+    plain_port: int | None = None
+    query_tls: bool = False
+    zk_tls: TlsSettings | None = None
     url: str = ""
     instance_id: str = ""
     tags: tuple[str, ...] | None = None
@@ -64,6 +78,11 @@ class RoleSettings:
     log_format: LogFormat = LogFormat.TEXT
 
     @property
+    def scheme(self) -> str:
+        """Of the URL of the HTTP interface."""
+        return "https" if self.https else "http"
+
+    @property
     def address(self) -> str:
         """The address to listen on."""
         return self.listen or ("127.0.0.1" if self.host in (_LOCAL, "127.0.0.1") else "0.0.0.0")
@@ -76,6 +95,8 @@ DEFAULT_QUERY_PORT = 8097
 _LEAD_SESSION_S = 4.0
 
 Read = Callable[[str], Any]
+
+_ZK_TLS = "zookeeper.tls"
 
 
 def _port(text: str) -> int:
@@ -117,7 +138,8 @@ _OF_ROLE: Mapping[Role, Mapping[str, tuple[str, Read]]] = {
         "controller.helix.cluster.name": ("cluster", str),
         "controller.host": ("host", str),
         "controller.port": ("port", _port),
-        "controller.data.dir": ("data_dir", _folder),
+        "controller.data.dir": ("deep_store", str),
+        "controller.local.temp.dir": ("data_dir", _folder),
         "controller.vip.host": ("vip_host", str),
         "controller.vip.port": ("vip_port", _port),
         "controller.vip.protocol": ("vip_protocol", str),
@@ -139,7 +161,8 @@ _OF_ROLE: Mapping[Role, Mapping[str, tuple[str, Read]]] = {
         "pinot.server.segment.fetcher.auth.token": ("auth_token", _token),
         "pinot.server.segment.uploader.auth.token": ("auth_token", _token),
         "pinot.server.instance.auth.token": ("auth_token", _token),
-        "controller.data.dir": ("deep_store", _folder),
+        "controller.data.dir": ("deep_store", str),
+        "pinot.server.instance.segment.store.uri": ("deep_store", str),
         **{key: (f"{_KEYS}{name}", read) for key, (name, read) in DEFAULT_KEYS.items()},
     },
     Role.MINION: {
@@ -165,6 +188,7 @@ def load_settings(role: Role, config_file: Path | None, given: Mapping[str, Any]
     """
     in_file = {} if config_file is None else _read(role, config_file)
     found = {**in_file, **{name: value for name, value in given.items() if value is not None}}
+    with_options(role, found)
     if not found.get("zk"):
         raise InvalidConfigError("--zk is missing: where ZooKeeper is, as HOST:PORT or HOST:PORT/PATH")
     vip = {part: found.pop(f"vip_{part}", None) for part in ("protocol", "host", "port")}
@@ -172,11 +196,12 @@ def load_settings(role: Role, config_file: Path | None, given: Mapping[str, Any]
         found.setdefault("query_port", DEFAULT_QUERY_PORT)
     if role is Role.CONTROLLER:
         found.setdefault("session_timeout_s", _LEAD_SESSION_S)
+        _place_deep_store(found)
     found.setdefault("port", DEFAULT_PORTS[role])
     keys = {name.removeprefix(_KEYS): found.pop(name) for name in list(found) if name.startswith(_KEYS)}
     settings = RoleSettings(role=role, **found, key_defaults=replace(DEFAULTS, **keys))
     if vip["host"] or vip["port"]:
-        url = f"{vip['protocol'] or 'http'}://{vip['host'] or settings.host}:{vip['port'] or settings.port}"
+        url = f"{vip['protocol'] or settings.scheme}://{vip['host'] or settings.host}:{vip['port'] or settings.port}"
         settings = replace(settings, url=url)
     if role is Role.SERVER and "query_port" in in_file and not settings.instance_id:
         # A server that was configured by a file is known by its query port.
@@ -187,11 +212,25 @@ def load_settings(role: Role, config_file: Path | None, given: Mapping[str, Any]
     return settings
 
 
+def _place_deep_store(found: dict[str, Any]) -> None:
+    """Keep a controller's folder for uploads in the deep store where that is local, so that they are moved by a rename."""
+    uri = found.get("deep_store")
+    local = None if uri is None else local_path(uri)
+    if local is not None:
+        found["data_dir"], found["deep_store"] = found.get("data_dir") or local, str(local)
+    elif uri is not None:
+        found.setdefault("data_dir", Path(tempfile.gettempdir()) / f"gamay-controller-{found.get('port', 0)}")
+
+
 def _read(role: Role, config_file: Path) -> dict[str, Any]:
     properties = _properties(config_file)
     keys = {**_COMMON, **_OF_ROLE[role]}
     found: dict[str, Any] = {"access": access_control(role, properties)}
-    for key in access_keys(role, properties):
+    found["storage"], of_storage = storage_settings(role.value.lower(), properties)
+    listeners, of_listeners = read_listeners(role, properties)
+    of_zk = {key for key in properties if key.startswith(f"{_ZK_TLS}.")}
+    found["zk_tls"] = read_tls(_ZK_TLS, properties)
+    for key in {*access_keys(role, properties), *of_storage, *of_listeners, *of_zk}:
         del properties[key]
     for key, text in properties.items():
         if key not in keys:
@@ -202,7 +241,9 @@ def _read(role: Role, config_file: Path) -> dict[str, Any]:
             found[name] = read(text)
         except ValueError as error:
             raise InvalidConfigError(f"{config_file}: '{key}' cannot be '{text}'") from error
-    return found
+    if listeners.get("https") and "port" in found:
+        listeners.setdefault("plain_port", found["port"])  # an HTTP listener beside the encrypted one
+    return {**found, **listeners}
 
 
 def read_access(config_file: Path) -> dict[Role, ListedAccess | StoredUsers]:

@@ -1,5 +1,6 @@
 """What an executor has: its subtask's config, the cluster's records, the controller, and a folder."""
 
+import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from gamay.base.errors import NotFoundError
 from gamay.client.controller import ControllerClient
 from gamay.client.http import HttpService
 from gamay.cluster.election import leader_of
-from gamay.cluster.records import Instance, Role, SegmentRecord
+from gamay.cluster.records import Role, SegmentRecord
 from gamay.cluster.registry import Registry
 from gamay.cluster.tasks.queue import Leased, TaskQueues
 from gamay.minion.progress import Progress, TaskCancelledError
@@ -25,10 +26,14 @@ _CUSTOM_MAP = "Pinot-SegmentZKMetadataCustomMapModifier"
 
 
 class MinionAccess:
-    """The way of a minion to controllers and servers. auth_token: the `Authorization` header that they want to see."""
+    """The way of a minion to controllers and servers.
 
-    def __init__(self, registry: Registry, auth_token: str = "") -> None:
+    auth_token: the `Authorization` header that they want to see. tls: what their certificates are checked against.
+    """
+
+    def __init__(self, registry: Registry, auth_token: str = "", tls: ssl.SSLContext | None = None) -> None:
         self.registry = registry
+        self._tls = tls
         self._auth_token = auth_token
 
     def controller(self) -> ControllerClient:
@@ -41,15 +46,16 @@ class MinionAccess:
             if not there:
                 raise NotFoundError("no controller is alive")
             found = there[0]
-        url = f"http://{found.host}:{found.port}"
-        return ControllerClient(url, auth_token=self._auth_token or None, timeout_s=_TIMEOUT_S)
+        return ControllerClient(
+            found.url, auth_token=self._auth_token or None, timeout_s=_TIMEOUT_S, verify=self._tls or True
+        )
 
     def server(self, name: str) -> HttpService:
         """Return a client of a server's HTTP interface. Raises NotFoundError."""
         found = self.registry.get_instance(name)
         if found is None:
             raise NotFoundError(f"server '{name}' is not known")
-        return HttpService(_admin_url(found), auth_token=self._auth_token or None, timeout_s=_TIMEOUT_S)
+        return HttpService(found.url, auth_token=self._auth_token or None, timeout_s=_TIMEOUT_S, verify=self._tls or True)
 
 
 @dataclass(frozen=True)
@@ -128,7 +134,3 @@ def _custom_map(entries: Mapping[str, str]) -> str:
     import orjson
 
     return orjson.dumps({"mapModifyMode": "UPDATE", "map": dict(entries)}).decode()
-
-
-def _admin_url(server: Instance) -> str:
-    return f"http://{server.host}:{server.admin_port if server.admin_port > 0 else server.port}"

@@ -1,5 +1,6 @@
 """A minion: its worker, and how that does subtasks. Light until the first one comes."""
 
+import ssl
 from pathlib import Path
 
 from gamay.base.clock import Clock
@@ -12,16 +13,22 @@ from gamay.model.task_settings import TASK_TYPES
 
 
 def task_worker(
-    instance_id: str, registry: Registry, folder: Path, clock: Clock, ids: Ids, auth_token: str = ""
+    instance_id: str,
+    registry: Registry,
+    folder: Path,
+    clock: Clock,
+    ids: Ids,
+    auth_token: str = "",
+    tls: ssl.SSLContext | None = None,
 ) -> TaskWorker:
-    """Return the worker of a minion. folder: scratch space. auth_token: see `MinionAccess`."""
+    """Return the worker of a minion. folder: scratch space. auth_token, tls: see `MinionAccess`."""
     queues = TaskQueues(registry.store, clock)
 
     def run(leased: Leased, progress: Progress, scratch: Path) -> str:
         from gamay.minion.context import MinionAccess, TaskContext
         from gamay.minion.executors import load_executor
 
-        access = MinionAccess(registry, auth_token)
+        access = MinionAccess(registry, auth_token, tls)
         return load_executor(leased.job.task_type)(TaskContext(leased, progress, scratch, access, queues, clock))
 
     return TaskWorker(

@@ -55,7 +55,14 @@ class Channel:
         if self._connecting is None:
             self._connecting = asyncio.ensure_future(self._open())
             self._connecting.add_done_callback(self._opened)
-        return await asyncio.shield(self._connecting)
+        connecting = self._connecting
+        try:
+            return await asyncio.shield(connecting)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not connecting.cancelled() or (task is not None and task.cancelling()):
+                raise
+            raise NotSentError(f"the connection to {self.address} was closed by this process") from None
 
     async def call(
         self, buffers: Sequence[Buffer], timeout_s: float, server_s: float | None = None, context: str = ""

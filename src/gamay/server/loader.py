@@ -14,9 +14,10 @@ from gamay.cluster.records import SegmentRecord
 from gamay.segment.metadata import read_metadata
 from gamay.segment.reader import open_segment
 from gamay.server.rebuild import TableLayout, rebuild
+from gamay.server.sources import SegmentSources
 from gamay.server.table import LoadedSegment
 from gamay.storage.archive import unpack
-from gamay.storage.files import fetch, full_disk_explained, publish_folder
+from gamay.storage.files import full_disk_explained, publish_folder
 
 _log = logging.getLogger(__name__)
 _TEMPORARY = ".tmp-"
@@ -26,13 +27,13 @@ _TEMPORARY = ".tmp-"
 class SegmentLoader:
     """Keeps a server's copies under `root/<typed table>/<segment>__<crc>/`.
 
-    locate: turns the download URL of a record into one that this process can read. layout_of: tells how the segments of a
-    typed table should be stored, None when the table is gone. A copy whose indexes had to be built anew lies in
+    sources: where copies come from. layout_of: tells how the segments of a typed table should be stored, None when the
+    table is gone. A copy whose indexes had to be built anew lies in
     `<segment>__<crc>__<fingerprint of the layout>/`.
     """
 
     root: Path
-    locate: Callable[[str], str]
+    sources: SegmentSources
     layout_of: Callable[[str], TableLayout | None]
     clock: Clock
     ids: Ids
@@ -72,10 +73,10 @@ class SegmentLoader:
                 return self._open(folder, record, owned=True, lazy=lazy)
             except CorruptSegmentError as error:
                 _log.warning("the copy of segment %s of %s is damaged, it is fetched again: %s", record.name, table, error)
-        source = self.locate(record.download_url)
-        if Path(source).is_dir():
-            return self._open(Path(source), record, owned=False, lazy=lazy)
-        self._download(source, folder, record)
+        in_place = self.sources.in_place(record)
+        if in_place is not None:
+            return self._open(in_place, record, owned=False, lazy=lazy)
+        self._download(table, folder, record)
         return self._open(folder, record, owned=True, lazy=True)  # compared in `_download`
 
     def adopt(self, table: str, name: str, folder: Path) -> LoadedSegment:
@@ -112,16 +113,20 @@ class SegmentLoader:
         """Return the typed names of the tables that have folders here."""
         return sorted(p.name for p in self.root.iterdir()) if self.root.is_dir() else []
 
-    def _download(self, source: str, folder: Path, record: SegmentRecord) -> None:
+    def _download(self, table: str, folder: Path, record: SegmentRecord) -> None:
+        layout = self.layout_of(table)
+        peers = layout is not None and layout.config.segments.peer_segment_download_scheme is not None
         with self._scratch(folder, record) as scratch:
-            local = Path(source)
-            if not local.is_file():
-                local = scratch / Path(record.download_url).name
-                fetch(source, local)
-            fresh = unpack(local, scratch / "segment")
-            # Checked before it takes the place of what may still be a sound copy.
-            self._open(fresh, record, owned=True).segment.close()
-            _replace(folder, fresh)
+
+            def accept(archive: Path) -> Path:
+                fresh = scratch / "segment"
+                shutil.rmtree(fresh, ignore_errors=True)
+                unpack(archive, fresh)
+                # Checked before it takes the place of what may still be a sound copy.
+                self._open(fresh, record, owned=True).segment.close()
+                return fresh
+
+            _replace(folder, self.sources.fetch(table, record, scratch, accept, peers=peers))
 
     def _rebuild(self, pushed: LoadedSegment, layout: TableLayout, folder: Path, record: SegmentRecord) -> LoadedSegment:
         with self._scratch(folder, record) as scratch:

@@ -1,19 +1,20 @@
 """Files that appear whole or not at all, and copies from and to any file system."""
 
-import errno
 import os
 import shutil
+import ssl
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
-from gamay.base.errors import DiskFullError, InvalidConfigError, NotFoundError, nearest
+from gamay.base.errors import DiskFullError, InvalidConfigError, NotFoundError
+from gamay.storage.filesystems import NO_ROOM, explained, open_filesystem, scheme_of
 
 _COPY_BYTES = 1 << 20
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _HTTP = ("http", "https")
 _AS_IT_IS = {"Accept-Encoding": "identity"}
 _HTTP_TIMEOUT_S = 60  # without a byte
@@ -25,7 +26,7 @@ def full_disk_explained(what: str, folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _NO_ROOM:
+        if error.errno not in NO_ROOM:
             raise
         raise DiskFullError(f"{what}: there is no room on the disk of {folder}; nothing was changed, free some") from error
 
@@ -79,7 +80,19 @@ def publish_folder(temporary: Path, final: Path, *, durable: bool = True) -> Non
         fsync_folder(final.parent)
 
 
-def fetch(uri: str, destination: Path) -> None:
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How a place is reached: headers and TLS of requests over HTTP, arguments of an fsspec file system."""
+
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    tls: ssl.SSLContext | None = None
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+_PLAIN = Access()
+
+
+def fetch(uri: str, destination: Path, access: Access = _PLAIN) -> None:
     """Copy a file from a URI (`file`, `http`, `https`, `s3`, … or a plain path) to a local path, whole or not at all.
 
     Raises NotFoundError when it is not there, InvalidConfigError for a scheme that cannot be used here, and OSError for what
@@ -89,9 +102,9 @@ def fetch(uri: str, destination: Path) -> None:
     try:
         with os.fdopen(descriptor, "wb") as target:
             if scheme_of(uri) in _HTTP:
-                _download(uri, target)
+                _download(uri, target, access)
             else:
-                with _open(uri, "rb") as source:
+                with _open(uri, "rb", access.options) as source, explained(f"cannot fetch {uri}"):
                     shutil.copyfileobj(source, target, _COPY_BYTES)
             target.flush()
             os.fsync(target.fileno())
@@ -105,7 +118,7 @@ def fetch(uri: str, destination: Path) -> None:
     fsync_folder(destination.parent)
 
 
-def put(source: Path, uri: str) -> None:
+def put(source: Path, uri: str, access: Access = _PLAIN) -> None:
     """Copy a local file to a URI (`file`, `s3`, … or a plain path); missing folders are made.
 
     A local destination appears whole or not at all; an object store does so by itself. Raises InvalidConfigError for a
@@ -120,7 +133,7 @@ def put(source: Path, uri: str) -> None:
         raise InvalidConfigError(
             f"cannot write to {uri}: a web server only gives files; use file, s3 or another file system"
         )
-    with source.open("rb") as data, _open(uri, "wb") as target:
+    with source.open("rb") as data, explained(f"cannot write {uri}"), _open(uri, "wb", access.options) as target:
         shutil.copyfileobj(data, target, _COPY_BYTES)
 
 
@@ -136,24 +149,19 @@ def local_path(uri: str) -> Path | None:
     return Path(uri) if scheme is None else None
 
 
-def scheme_of(uri: str) -> str | None:
-    """Return the scheme of a URI, lower case, or None for a plain path.
-
-    >>> scheme_of("s3://bucket/key"), scheme_of("/data/x.tar.zst"), scheme_of("file:/tmp/x")
-    ('s3', None, 'file')
-    """
-    scheme = urlsplit(uri).scheme
-    return scheme if len(scheme) > 1 else None
-
-
-def _download(uri: str, target: BinaryIO) -> None:
+def _download(uri: str, target: BinaryIO, access: Access) -> None:
     """Copy what a web server gives; httpx raises when the answer ends too early."""
     import httpx
 
     try:
-        with httpx.stream("GET", uri, headers=_AS_IT_IS, follow_redirects=True, timeout=_HTTP_TIMEOUT_S) as answer:
+        with (
+            httpx.Client(verify=access.tls or True, follow_redirects=True, timeout=_HTTP_TIMEOUT_S) as client,
+            client.stream("GET", uri, headers={**_AS_IT_IS, **access.headers}) as answer,
+        ):
             if answer.status_code in (404, 410):
                 raise FileNotFoundError
+            if answer.status_code in (401, 403):
+                raise PermissionError(f"{uri} was refused with HTTP status {answer.status_code}: check the authorization")
             if answer.status_code != 200:
                 raise OSError(f"{uri} was answered with HTTP status {answer.status_code}")
             for part in answer.iter_raw(_COPY_BYTES):
@@ -164,16 +172,10 @@ def _download(uri: str, target: BinaryIO) -> None:
         raise InvalidConfigError(f"cannot use {uri}: {reason}") from None
 
 
-def _open(uri: str, mode: str) -> Any:
+def _open(uri: str, mode: str, options: Mapping[str, Any] | None) -> Any:
     local = local_path(uri)
     if local is not None:
         return local.open(mode)
-    import fsspec
-
-    try:
-        return fsspec.open(uri, mode)
-    except ValueError as reason:
-        known = fsspec.available_protocols()
-        raise InvalidConfigError(f"cannot use {uri}: {reason}.{nearest(scheme_of(uri) or '', known)}") from None
-    except ImportError as reason:
-        raise InvalidConfigError(f"cannot use {uri}: {reason}; install what this file system needs first") from None
+    fs, path = open_filesystem(uri, options)
+    with explained(f"cannot open {uri}"):
+        return fs.open(path, mode)

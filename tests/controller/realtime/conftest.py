@@ -13,7 +13,6 @@ from gamay.cluster.embedded_store import EmbeddedStore
 from gamay.cluster.records import Assignment, Instance, SegmentRecord
 from gamay.cluster.registry import Registry
 from gamay.controller.api.app import create_app
-from gamay.controller.deep_store import DeepStore
 from gamay.embedded.controller_role import ControllerRole
 from gamay.embedded.http import HttpServer
 from gamay.ingest.pipeline import Pipeline
@@ -23,6 +22,7 @@ from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.segment.builder import SegmentBuilder
 from gamay.storage.archive import pack
+from gamay.storage.local_store import LocalStore
 
 TABLE = "t_REALTIME"
 T0 = 1_700_000_000_000
@@ -65,7 +65,7 @@ class RealtimeController:
             self.registry.create_instance(Instance(f"Server_{name}_1", name, 1, ("DefaultTenant_REALTIME",)))
         self.servers = FakeServers()
         self.role = ControllerRole(
-            self.registry, self.registry, DeepStore(folder / "deepstore"), folder / "work", self.servers,
+            self.registry, self.registry, LocalStore(folder / "deepstore"), folder / "work", self.servers,
             "Controller_a_1", "http://a:1", self.clock, CountingIds(), StreamContext(folder / "streams", clock=self.clock),
         )  # fmt: skip
         self.role.prepare(alone=True)

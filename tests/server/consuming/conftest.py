@@ -33,6 +33,7 @@ from gamay.server.executor import QueryExecutor
 from gamay.server.instance import ServerInstance
 from gamay.server.loader import SegmentLoader
 from gamay.server.rebuild import TableLayout
+from gamay.server.sources import SegmentSources
 from gamay.sql.parser import parse_query
 
 ME = "Server_a_1"
@@ -148,7 +149,7 @@ class World:
         self.server: ServerInstance | None = None
 
     def start(self) -> ServerInstance:
-        loader = SegmentLoader(self.folder / "server", lambda url: url, lambda _: self.layout, SYSTEM_CLOCK, RANDOM_IDS)
+        loader = SegmentLoader(self.folder / "server", SegmentSources(), lambda _: self.layout, SYSTEM_CLOCK, RANDOM_IDS)
         resources = Resources(
             ME, self.folder / "consuming", self.folder / "kept", StreamContext(self.folder / "streams"),
             self.controller, BuildPermits(), SYSTEM_CLOCK, RANDOM_IDS,

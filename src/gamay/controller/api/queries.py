@@ -28,7 +28,7 @@ class BrokerError(GamayError):
 def query_router(services: Services) -> APIRouter:
     """Return the routes."""
     router = APIRouter(tags=["Query"])
-    client = httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False)
+    client = httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False, verify=services.context.tls or True)
     turns = itertools.count()
 
     @router.post("/sql", summary="Answer a query", openapi_extra=body_docs("A query", {"sql": "SELECT 1"}))
@@ -54,7 +54,7 @@ def query_router(services: Services) -> APIRouter:
         broker = brokers[next(turns) % len(brokers)]
         headers = {name: request.headers[name] for name in ("authorization", "database") if name in request.headers}
         try:
-            answer = await client.post(f"http://{broker.host}:{broker.port}/query/sql", json=dict(body), headers=headers)
+            answer = await client.post(f"{broker.url}/query/sql", json=dict(body), headers=headers)
         except httpx.HTTPError as error:
             return _failed(request, QueryError(ErrorCode.BROKER_INSTANCE_MISSING, f"broker {broker.id} failed: {error!r}"))
         return Response(answer.content, status_code=answer.status_code, media_type=_media_type(request))
@@ -117,7 +117,7 @@ def _passed_on(answer: httpx.Response) -> Response:
 async def _ask(
     client: httpx.AsyncClient, method: str, broker: Instance, path: str, params: Mapping[str, str], timeout_ms: int
 ) -> httpx.Response:
-    url = f"http://{broker.host}:{broker.port}{path}"
+    url = f"{broker.url}{path}"
     try:
         return await client.request(method, url, params=dict(params), timeout=timeout_ms / 1000)
     except httpx.HTTPError as error:

@@ -1,6 +1,7 @@
 """REST: reading segments."""
 
-from collections.abc import Callable
+import shutil
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -168,17 +169,21 @@ def _details(services: Services, table: str, segment: str, columns: list[str]) -
 def _download(services: Services, record: SegmentRecord) -> Response:
     if not services.context.deep_store.owns(record.download_url):
         return RedirectResponse(record.download_url)
-    path = services.context.deep_store.path_of(record.download_url)
-    cleanup: Callable[[], None] | None = None
-    if path.is_dir():
-        packed = services.context.work_dir / f"{services.context.ids.new()}.tar.gz"
-        pack(path, packed)
-        path, cleanup = packed, packed.unlink
+    scratch = services.context.work_dir / services.context.ids.new()
+    scratch.mkdir()
+    cleanup = partial(shutil.rmtree, scratch, ignore_errors=True)
+    try:
+        path = services.context.deep_store.get(record.download_url, scratch)
+        if path.is_dir():
+            path = pack(path, scratch / f"{record.name}.tar.gz")
+    except BaseException:
+        cleanup()
+        raise
     return FileResponse(
         path,
         media_type="application/octet-stream",
         filename=f"{record.name}{''.join(Path(path.name).suffixes[-2:])}",
-        background=None if cleanup is None else BackgroundTask(cleanup),
+        background=BackgroundTask(cleanup),
     )
 
 

@@ -4,17 +4,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gamay.base.errors import CorruptSegmentError, InvalidConfigError
+from gamay.cluster.completion import PEER_SCHEME
 from gamay.cluster.records import SegmentRecord
 from gamay.controller.context import ControllerContext
-from gamay.controller.deep_store import SCHEME, size_of
 from gamay.controller.uploads import with_archive_suffix
 from gamay.controller.verify import check_matches, record_of, verify_archive
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.segment.metadata import SegmentMetadata, read_metadata
 from gamay.storage.archive import unpack
-
-PEER_SCHEME = "peer:"  # of a `location`: the archive was stored nowhere, the servers that have the segment are its copies
+from gamay.storage.deep_store import url_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +56,19 @@ class SegmentIntake:
             return record_of(_read(metadata_file, segment), "", size_bytes)
         if not self.context.deep_store.owns(location):
             raise InvalidConfigError(f"the location '{location}' of segment '{segment}' is not in the deep store")
-        archive = self.context.deep_store.path_of(location)
+        store, name = self.context.deep_store, location.rpartition("/")[2]
+        size = store.size(location)
         if metadata_file is None:
-            unpacked = unpack(archive, scratch / "described")
+            unpacked = unpack(store.get(location, scratch), scratch / "described")
             info = read_metadata(unpacked)
             _check_name(info, segment)
         else:
             info = _read(metadata_file, segment)
         # By its name, without parts such as `..`, it is what was verified when it was uploaded.
-        is_own = location == f"{SCHEME}{config.typed_name}/{archive.name}"
-        if not is_own or archive.name.partition(".tar")[0] != f"{segment}__{info.crc}":
+        is_own = location == url_of(config.typed_name, name)
+        if not is_own or name.partition(".tar")[0] != f"{segment}__{info.crc}":
             raise CorruptSegmentError(f"'{location}' is not the segment '{segment}' with CRC {info.crc}")
-        return record_of(info, location, size_of(archive))
+        return record_of(info, location, size)
 
 
 def _read(metadata_file: Path, segment: str) -> SegmentMetadata:

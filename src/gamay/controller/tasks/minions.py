@@ -1,5 +1,6 @@
 """Asking minions how far they are, over their HTTP interfaces."""
 
+import ssl
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,10 +11,14 @@ _TIMEOUT_S = 10.0
 
 
 class Minions:
-    """The minions of the cluster. auth_token: the `Authorization` header that they want to see; empty is none."""
+    """The minions of the cluster. auth_token: the `Authorization` header that they want to see; empty is none.
 
-    def __init__(self, registry: Registry, auth_token: str = "") -> None:
+    tls: what their certificates are checked against.
+    """
+
+    def __init__(self, registry: Registry, auth_token: str = "", tls: ssl.SSLContext | None = None) -> None:
         self._registry = registry
+        self._tls = tls
         self._auth_token = auth_token
 
     def progress(self, minion: str, subtasks: Sequence[str]) -> dict[str, Any]:
@@ -30,9 +35,9 @@ class Minions:
         found = self._registry.get_instance(minion)
         if found is None or found.port <= 0:
             raise NotFoundError(f"minion '{minion}' is not known")
-        url = f"http://{found.host}:{found.port}"
+        token, verify = self._auth_token or None, self._tls or True
         try:
-            with HttpService(url, auth_token=self._auth_token or None, timeout_s=_TIMEOUT_S) as service:
+            with HttpService(found.url, auth_token=token, timeout_s=_TIMEOUT_S, verify=verify) as service:
                 return dict(service.json("GET", path, params=params))
         except GamayError as error:
             raise NotFoundError(f"minion '{minion}' does not answer: {error}") from error

@@ -1,6 +1,7 @@
 """How a server asks the lead controller during the completion of a segment."""
 
 import logging
+import ssl
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -41,11 +42,12 @@ class HttpCompletionClient:
     """Asks over HTTP.
 
     leader: returns the URL of the lead controller as the cluster knows it, None when there is none. auth_token: the
-    `Authorization` header that controllers want to see; empty is none.
+    `Authorization` header that controllers want to see; empty is none. tls: what their certificates are checked against.
     """
 
-    def __init__(self, leader: Callable[[], str | None], auth_token: str = "") -> None:
+    def __init__(self, leader: Callable[[], str | None], auth_token: str = "", tls: ssl.SSLContext | None = None) -> None:
         self._leader = leader
+        self._tls = tls
         self._headers = {"Authorization": auth_token} if auth_token else {}
         self._lock = threading.Lock()
         self._http: Any = None
@@ -93,5 +95,5 @@ class HttpCompletionClient:
 
         with self._lock:
             if self._http is None:
-                self._http = httpx.Client(headers=self._headers)
+                self._http = httpx.Client(headers=self._headers, verify=self._tls or True)
             return self._http

@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 from gamay.base.clock import Clock, ManualClock
 from gamay.base.errors import GamayError
 from gamay.base.ids import Ids
-from gamay.cluster.completion import Call, CompletionRequest, CompletionResponse, Status
+from gamay.cluster.completion import PEER_SCHEME, Call, CompletionRequest, CompletionResponse, Status
 from gamay.cluster.llc_name import LlcName
 from gamay.cluster.records import SegmentRecord
 from gamay.ingest.pipeline import Pipeline
@@ -30,6 +30,7 @@ from gamay.ingest.stream.spi import (
 )
 from gamay.ingest.stream.stream_level import TopicOffset, TopicStream
 from gamay.model.table_config import TableConfig
+from gamay.segment.metadata import read_metadata
 from gamay.segment.mutable.segment import MutableSegment
 from gamay.segment.mutable.sizing import SizingHistory
 from gamay.segment.spi import DocIds, Segment
@@ -44,6 +45,7 @@ from gamay.server.consuming.status import BuiltSegment, ConsumerStatus, RateMete
 from gamay.server.consuming.throttle import Throttle
 from gamay.server.rebuild import TableLayout
 from gamay.storage.archive import ZSTD_LEVEL_QUICK, pack
+from gamay.storage.deep_store import DeepStore
 from gamay.upsert.spi import ConsumingKeys
 
 _log = logging.getLogger(__name__)
@@ -60,7 +62,7 @@ class Resources:
     """What the consumers of a server share.
 
     folder: for buffers and builds, emptied at every start. kept: what outlives a restart: a table's dead letters, and the
-    sizes of its last segments.
+    sizes of its last segments. deep_store: None where this server does not reach it.
     """
 
     server: str
@@ -71,6 +73,7 @@ class Resources:
     permits: BuildPermits
     clock: Clock
     ids: Ids
+    deep_store: DeepStore | None = None
 
 
 OpenKeys: TypeAlias = "Callable[[SegmentConsumer], ConsumingKeys | None]"
@@ -132,6 +135,7 @@ class SegmentConsumer:
         self._owner = owner
         self._record = record
         self._config = stream
+        self._has_peers = layout.config.segments.peer_segment_download_scheme is not None
         self._letters = letters
         self._history = history
         self._layout = layout
@@ -482,15 +486,38 @@ class SegmentConsumer:
         return self._ask(Call.EXTEND_BUILD_TIME, extra_time_s=seconds).status
 
     def _upload(self) -> str | None:
-        answer = self._send_archive(Call.UPLOAD)
-        return answer.segment_location if answer.status is Status.UPLOAD_SUCCESS else None
+        """Return where the segment is: in the deep store, or, where its table allows that, nowhere but on its servers."""
+        location = self._upload_directly()
+        if location is None:
+            answer = self._send_archive(Call.UPLOAD)
+            location = answer.segment_location if answer.status is Status.UPLOAD_SUCCESS else None
+        if location is None and self._has_peers:
+            self._error(
+                "the segment cannot be brought to the deep store; its servers are its copies for now", permanent=False
+            )
+            location = f"{PEER_SCHEME}///{self.segment}"
+        return location
 
-    def _send_archive(self, call: Call) -> CompletionResponse:
+    def _upload_directly(self) -> str | None:
+        store, wanted = self._resources.deep_store, self._config.server_upload_to_deep_store
+        if store is None or not (self._has_peers if wanted is None else wanted):
+            return None
+        try:
+            return store.put(self._archive(), self.table, self.segment, read_metadata(self._built_segment.folder).crc)
+        except OSError as error:
+            self._error(f"the deep store does not take the segment: {error}", permanent=False)
+            return None
+
+    def _archive(self) -> Path:
         folder = self._built_segment.folder
         archive = folder.parent / f"{self.segment}.tar.zst"
         if not archive.exists():
             pack(folder, archive, ZSTD_LEVEL_QUICK)  # the partition waits
-        return self._ask(call, file=archive, controller_url=self._controller_url if call is Call.UPLOAD else None)
+        return archive
+
+    def _send_archive(self, call: Call) -> CompletionResponse:
+        url = self._controller_url if call is Call.UPLOAD else None
+        return self._ask(call, file=self._archive(), controller_url=url)
 
     def _end_commit(self, location: str) -> Status:
         metadata = self._built_segment.folder / "metadata.json"

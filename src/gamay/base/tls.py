@@ -1,0 +1,126 @@
+"""TLS of listeners, and of what a process asks others: certificates in PEM files."""
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gamay.base.errors import InvalidConfigError, nearest
+
+_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_KEYS = (
+    "certificate.path", "key.path", "key.password", "ca.path", "client.auth.enabled", "insecure", "protocols",
+    "keystore.type", "keystore.path", "keystore.password", "truststore.type", "truststore.path", "truststore.password",
+    "ssl.provider",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """What a process shows and what it trusts; all files are PEM.
+
+    certificate: its own, with the chain above it; key: of that, None when in the same file. authorities: those whose
+    certificates are trusted, None for what the system trusts. client_auth: whether listeners demand a certificate.
+    insecure: trust everybody. protocols: versions; all from 1.2 on unless given.
+    """
+
+    certificate: Path | None = None
+    key: Path | None = None
+    key_password: str = field(default="", repr=False)
+    authorities: Path | None = None
+    client_auth: bool = False
+    insecure: bool = False
+    protocols: tuple[str, ...] = ()
+
+    def server_context(self) -> ssl.SSLContext:
+        """Return the context of a listener. Raises InvalidConfigError."""
+        if self.certificate is None:
+            raise InvalidConfigError("TLS needs a certificate: --tls-cert and --tls-key, or the key …tls.certificate.path")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._load_own(context)
+        if self.client_auth:
+            if self.authorities is None:
+                raise InvalidConfigError("client.auth.enabled needs ca.path: the authorities of clients' certificates")
+            context.verify_mode = ssl.CERT_REQUIRED
+            self._load_authorities(context)
+        self._set_versions(context)
+        return context
+
+    def client_context(self) -> ssl.SSLContext:
+        """Return the context of connections to others. Raises InvalidConfigError."""
+        context = ssl.create_default_context()
+        if self.authorities is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # those, and not the system's beside them
+            self._load_authorities(context)
+        if self.insecure:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if self.certificate is not None:
+            self._load_own(context)
+        self._set_versions(context)
+        return context
+
+    def _load_own(self, context: ssl.SSLContext) -> None:
+        assert self.certificate is not None
+        try:
+            context.load_cert_chain(self.certificate, self.key, lambda: self.key_password)
+        except OSError as error:  # ssl.SSLError is one
+            files = f"{self.certificate}{f' and {self.key}' if self.key else ''}"
+            raise InvalidConfigError(
+                f"cannot use the certificate and key in {files}: {error.strerror or error}; both must be PEM. Of a Java key "
+                "store: openssl pkcs12 -in store.p12 -out server.pem"
+            ) from None
+
+    def _load_authorities(self, context: ssl.SSLContext) -> None:
+        try:
+            context.load_verify_locations(self.authorities)
+        except OSError as error:
+            raise InvalidConfigError(
+                f"cannot use the authorities in {self.authorities}: {error.strerror or error}; the file must be PEM"
+            ) from None
+
+    def _set_versions(self, context: ssl.SSLContext) -> None:
+        versions = sorted(_VERSIONS[name] for name in self.protocols) or [ssl.TLSVersion.TLSv1_2]
+        context.minimum_version = versions[0]
+        if self.protocols:
+            context.maximum_version = versions[-1]
+
+
+def read_tls(prefix: str, properties: Mapping[str, str]) -> TlsSettings | None:
+    """Return what the keys below `prefix` say, None when there are none. Raises InvalidConfigError."""
+    given = {
+        key.removeprefix(f"{prefix}."): value.strip() for key, value in properties.items() if key.startswith(f"{prefix}.")
+    }
+    if not given:
+        return None
+    for key in given:
+        if key not in _KEYS:
+            raise InvalidConfigError(f"'{prefix}.{key}' means nothing.{nearest(key, _KEYS)}")
+    for kind in ("keystore", "truststore"):
+        if f"{kind}.path" in given and given.get(f"{kind}.type", "").upper() != "PEM":
+            use = "certificate.path and key.path" if kind == "keystore" else "ca.path"
+            raise InvalidConfigError(
+                f"'{prefix}.{kind}.path': Java's key stores cannot be read; give PEM files by {prefix}.{use}, or set "
+                f"{prefix}.{kind}.type=PEM"
+            )
+    certificate = given.get("certificate.path") or given.get("keystore.path")
+    protocols = tuple(part.strip() for part in given.get("protocols", "").split(",") if part.strip())
+    if unknown := [name for name in protocols if name not in _VERSIONS]:
+        raise InvalidConfigError(f"'{prefix}.protocols' has {unknown[0]}; it may have {', '.join(_VERSIONS)}")
+    authorities = given.get("ca.path") or given.get("truststore.path")
+    return TlsSettings(
+        certificate=None if certificate is None else Path(certificate),
+        key=Path(given["key.path"]) if "key.path" in given else None,
+        key_password=given.get("key.password") or given.get("keystore.password", ""),
+        authorities=None if authorities is None else Path(authorities),
+        client_auth=_flag(prefix, given, "client.auth.enabled"),
+        insecure=_flag(prefix, given, "insecure"),
+        protocols=protocols,
+    )
+
+
+def _flag(prefix: str, given: Mapping[str, str], key: str) -> bool:
+    text = given.get(key, "false").lower()
+    if text not in ("true", "false"):
+        raise InvalidConfigError(f"'{prefix}.{key}' must be true or false")
+    return text == "true"

@@ -1,0 +1,98 @@
+"""Bringing files to this machine, by the scheme of their URI: built-in ones and those of users' packages."""
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Protocol
+
+from gamay.base.errors import InvalidConfigError, NotFoundError
+from gamay.storage.files import Access, fetch
+from gamay.storage.filesystems import explained, scheme_of
+from gamay.storage.settings import ENTRY_POINT_GROUP, StorageSettings, load_object
+
+
+class SegmentFetcher(Protocol):
+    """What a user's own package does for a scheme.
+
+    It is made from the keys below `pinot.<role>.segment.fetcher.<scheme>.`, and named by the key `class` there or by an
+    entry point of that name in the group `gamay.segment_fetchers`. It may be called from several threads.
+    """
+
+    def fetch(self, uri: str, destination: Path) -> None:
+        """Write the file at a URI to a path. Raises FileNotFoundError when there is none, OSError for what may pass."""
+        ...
+
+
+class Fetchers:
+    """Fetches as the settings of a role say. tls: what web servers are checked against; None is what the system trusts."""
+
+    def __init__(self, settings: StorageSettings | None = None, tls: ssl.SSLContext | None = None) -> None:
+        self._settings = settings or StorageSettings()
+        self._tls = tls
+        self._own: dict[str, SegmentFetcher] = {}
+        for scheme in self._settings.fetchers:  # what is wrong is told at the start
+            self._own_of(scheme)
+
+    def fetch_member(self, url: str, destination: Path, headers: Mapping[str, str]) -> None:
+        """Copy what a member of this cluster gives, in one attempt: there are others. Raises as `fetch`."""
+        fetch(url, destination, Access(headers, self._tls))
+
+    def fetch(self, uri: str, destination: Path) -> None:
+        """Copy the file at a URI to a local path, whole or not at all, trying again what may succeed later.
+
+        Raises NotFoundError, InvalidConfigError, OSError.
+        """
+        scheme = (scheme_of(uri) or "file").lower()
+        own = self._own_of(scheme)
+        if own is not None:
+            source = _Own(own, uri)
+            self._settings.retries_of(scheme).call(f"fetching {uri}", lambda: source.fetch(destination))
+            return
+        token = self._settings.tokens.get(scheme)
+        headers = {"Authorization": token} if token else {}
+        access = Access(headers, self._tls, self._settings.options_of(scheme))
+        self._settings.retries_of(scheme).call(f"fetching {uri}", lambda: fetch(uri, destination, access))
+
+    def fetch_foreign(self, uri: str, destination: Path) -> None:
+        """Fetch what a user or a record names, which must be of a protocol that is allowed. Raises as `fetch`."""
+        scheme = (scheme_of(uri) or "file").lower()
+        allowed = self._settings.protocols
+        if allowed is not None and scheme not in allowed:
+            raise InvalidConfigError(
+                f"cannot fetch {uri}: of the protocols, only {', '.join(sorted(allowed))} are in segment.fetcher.protocols"
+            )
+        self.fetch(uri, destination)
+
+    def _own_of(self, scheme: str) -> SegmentFetcher | None:
+        if scheme in self._own:
+            return self._own[scheme]
+        told = self._settings.fetchers.get(scheme, {})
+        key = f"segment.fetcher.{scheme}.class"
+        factory: Any = load_object(key, told["class"]) if "class" in told else None
+        if factory is None:
+            installed = {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
+            factory = installed[scheme].load() if scheme in installed else None
+        if factory is None:
+            return None
+        made: SegmentFetcher = factory({name: value for name, value in told.items() if name != "class"})
+        self._own[scheme] = made
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    fetcher: SegmentFetcher
+    uri: str
+
+    def fetch(self, destination: Path) -> None:
+        partial = destination.with_name(f".{destination.name}.part")
+        try:
+            with explained(f"cannot fetch {self.uri}"):
+                self.fetcher.fetch(self.uri, partial)
+            partial.replace(destination)
+        except FileNotFoundError:
+            raise NotFoundError(f"there is no file at {self.uri}") from None
+        finally:
+            partial.unlink(missing_ok=True)
