@@ -55,7 +55,7 @@ class Chaos:
     def __init__(self, folder: Path, zookeeper: ZooKeeperProcess, seed: int, rows: int, patience: float) -> None:
         self.processes = Processes(folder, f"{zookeeper.hosts}/chaos")
         self.versions = Versions()
-        self.asking = Asking(self.processes.brokers, Questions(rows), self.versions, seed)
+        self.asking = Asking(self.processes.brokers, Questions(rows), self.versions, seed, patience)
         self.upkeep = Upkeep(self.processes, folder / "built", self.versions, self.asking, rows, seed + 1)
         self.faults = Faults(self.processes, zookeeper, self.asking, seed, patience)
         self._deep_store = folder / "deepstore" / f"{TABLE}_OFFLINE"

@@ -19,7 +19,7 @@ EXACT, PARTIAL, WRONG, REFUSED = "exact", "partial", "wrong", "refused"
 _log = logging.getLogger(__name__)
 _THREADS = 2
 _PAUSE_S = 0.01
-_PATIENCE_S = 20.0
+_WAITS_S = 20.0
 _LATE_S = 12.0  # queries end after 10 s, and say so
 _KEPT = 4000
 _TABLE_UNKNOWN = 190
@@ -45,9 +45,15 @@ class Tally:
 
 
 class Asking:
-    """Asks between `start` and `stop`, two threads for each broker. One that does not run refuses, which is no fault."""
+    """Asks between `start` and `stop`, two threads for each broker. One that does not run refuses, which is no fault.
 
-    def __init__(self, brokers: Sequence[RoleProcess], questions: Questions, versions: Versions, seed: int) -> None:
+    patience: by how much answers may take longer than they should.
+    """
+
+    def __init__(
+        self, brokers: Sequence[RoleProcess], questions: Questions, versions: Versions, seed: int, patience: float = 1.0
+    ) -> None:
+        self._patience = patience
         self.tally = Tally()
         self._questions = questions
         self._versions = versions
@@ -98,7 +104,9 @@ class Asking:
             begin_s = time.monotonic()
             was_up = broker.is_up
             try:
-                connection = connection or http.client.HTTPConnection("localhost", broker.port, timeout=_PATIENCE_S)
+                connection = connection or http.client.HTTPConnection(
+                    "localhost", broker.port, timeout=_WAITS_S * self._patience
+                )
                 body = orjson.dumps({"sql": question.sql})
                 connection.request("POST", "/query/sql", body, {"Content-Type": "application/json"})
                 answer = connection.getresponse()
@@ -110,12 +118,12 @@ class Asking:
                 end_s = time.monotonic()
                 self._count(broker, Answered(begin_s, end_s, REFUSED), "", f"no answer: {type(error).__name__}")
                 if was_up and broker.is_up and isinstance(error, TimeoutError):
-                    self.note(f"{broker.name} did not answer within {_PATIENCE_S:.0f} s: {question.sql}")
+                    self.note(f"{broker.name} did not answer within {_WAITS_S * self._patience:.0f} s: {question.sql}")
                 self._stopping.wait(0.1)
                 continue
             end_s = time.monotonic()
             kind, problem, reason = self._judged(question, answer.status, text, begin_s, end_s)
-            if was_up and broker.is_up and end_s - begin_s > _LATE_S:
+            if was_up and broker.is_up and end_s - begin_s > _LATE_S * self._patience:
                 self.note(f"an answer of {broker.name} took {end_s - begin_s:.1f} s: {question.sql}")
             self._count(broker, Answered(begin_s, end_s, kind), problem and f"{broker.name}: {problem}", reason)
             self._stopping.wait(_PAUSE_S)

@@ -5,6 +5,10 @@ from typing import Any
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
+from gamay.cluster.records import CONSUMING, ONLINE, Assignment
+from gamay.controller.metrics import measure_consumption
+from gamay.controller.realtime.ideal_steps import PauseState, with_pause_state
+
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
@@ -47,6 +51,26 @@ def test_each_role_measures_what_it_does(trips: Any, make_segment: Any) -> None:
     assert controller["pinot_controller_tableDisabled", table] == 0
     assert controller["pinot_controller_pinotControllerLeader", ()] == 1
     assert (controller["pinot_controller_serversUp", ()], controller["pinot_controller_serversDown", ()]) == (1, 0)
+    assert broker["pinot_broker_unhealthyServers", ()] == 0
+    assert broker["pinot_broker_queriesRunning", ()] == 0
+    assert controller["pinot_controller_controllerPeriodicTaskError_total", (("task", "RetentionManager"),)] == 0
+    assert server["pinot_server_queries_total", table] == 1
+    assert server["pinot_server_queryExecutionExceptions_total", table] == 0
+    assert server["pinot_server_totalQueryTimeMs_total", table] > 0
+    assert all(role["process_resident_memory_bytes", ()] > 1e7 for role in (broker, controller, server))
     assert server["pinot_server_segmentCount", table] == 2
     assert server["pinot_server_documentCount", table] == 5
     assert server["pinot_server_segmentSizeBytes", table] > 0
+
+
+def test_partitions_that_nobody_consumes_are_counted() -> None:
+    names = [f"t__{partition}__{sequence}__20240101T0000Z" for partition in range(2) for sequence in range(2)]
+    states = {name: {"Server_a_1": ONLINE} for name in names} | {names[1]: {"Server_a_1": CONSUMING}}
+    ideal = Assignment("t_REALTIME", states)
+
+    def measured(ideal: Assignment) -> dict[str, float]:
+        return {one.name.rpartition("_")[2]: one.value for one in measure_consumption("t_REALTIME", ideal)}
+
+    assert measured(ideal) == {"tableConsumptionPaused": 0, "missingConsumingSegmentTotalCount": 1}
+    paused = with_pause_state(ideal, PauseState(paused=True))
+    assert measured(paused) == {"tableConsumptionPaused": 1, "missingConsumingSegmentTotalCount": 0}

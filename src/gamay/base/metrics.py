@@ -34,10 +34,11 @@ Measure: TypeAlias = Callable[[], Iterable[Measured]]
 
 
 def exposition(measures: Iterable[Measure]) -> bytes:
-    """Return what all functions measure now."""
-    from prometheus_client import CollectorRegistry, generate_latest
+    """Return what all functions measure now, and what the process uses: `process_resident_memory_bytes` and its like."""
+    from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
     registry = CollectorRegistry(auto_describe=False)
+    ProcessCollector(registry=registry)
     registry.register(_Collector(measures))
     return generate_latest(registry)
 

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.base.metrics import CONTENT_TYPE, exposition
 from gamay.broker.legacy import answer_pql, pql_text, refused_pql
-from gamay.broker.metrics import measure_routes
+from gamay.broker.metrics import measure_routes, measure_servers
 from gamay.broker.query_checks import fingerprint, syntax_report
 from gamay.broker.query_endpoint import (
     ERROR_CODE_HEADER,
@@ -165,7 +165,8 @@ class BrokerApp:
     async def metrics(self, _: Request) -> Response:
         """Tell what the broker measures, in the format of Prometheus."""
         routes = partial(measure_routes, self._runner.routing.routes, self._runner.now_ms)
-        return Response(exposition([self._runner.counters.measure, routes]), media_type=CONTENT_TYPE)
+        servers = partial(measure_servers, lambda: self._runner.servers_down, self._runner.running.__len__)
+        return Response(exposition([self._runner.counters.measure, routes, servers]), media_type=CONTENT_TYPE)
 
     async def routing_table(self, request: Request) -> Response:
         """Show which server would be asked for which segments."""

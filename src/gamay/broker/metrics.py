@@ -92,6 +92,12 @@ def _count_errors(counts: _Counts, codes: set[int]) -> None:
     counts.no_server_found_exceptions += _UNAVAILABLE in codes
 
 
+def measure_servers(down: Callable[[], frozenset[str]], num_running: Callable[[], int]) -> Iterator[Measured]:
+    """Yield how many servers do not answer, and how many queries run."""
+    yield Measured("pinot_broker_unhealthyServers", len(down()), "Servers that do not answer this broker now")
+    yield Measured("pinot_broker_queriesRunning", num_running(), "Queries under way")
+
+
 def measure_routes(routes: Callable[[], list[TableRoute]], now_ms: Callable[[], int]) -> Iterator[Measured]:
     """Yield what the routes of all tables tell."""
     now = now_ms()

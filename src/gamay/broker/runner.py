@@ -286,6 +286,11 @@ class QueryRunner:
         """Return the new segments of a query's table that not all servers have yet. Raises QueryError."""
         return frozenset().union(*(route.optional for route in self._routes(parse_query(sql).table or "", None)))
 
+    @property
+    def servers_down(self) -> frozenset[str]:
+        """The servers that do not answer now."""
+        return self._gatherer.down
+
     def server_routing_stats(self) -> dict[str, dict[str, Any]] | None:
         """Return how busy and fast each server is; None where that is not measured."""
         return self.server_stats.snapshot(self._clock.monotonic_s() * 1000) if self.server_stats.collects else None

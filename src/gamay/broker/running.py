@@ -32,6 +32,9 @@ class RunningQueries:
         """List a query while the body of `with` runs; one that is listed already stays so."""
         return _Listing(self._queries, query)
 
+    def __len__(self) -> int:
+        return len(self._queries)
+
     def snapshot(self) -> dict[str, str]:
         """Return request id -> SQL."""
         return {str(query.number): query.sql for query in list(self._queries.values())}

@@ -7,7 +7,9 @@ from gamay.base.metrics import Measured
 from gamay.cluster.election import leader_of
 from gamay.cluster.records import CONSUMING, ERROR, OFFLINE, ONLINE, Assignment, Role
 from gamay.controller.context import ControllerContext
+from gamay.controller.realtime.ideal_steps import latest_segments, pause_state
 from gamay.controller.tables import TableManager
+from gamay.model.table_name import TableType
 
 _READY = (ONLINE, CONSUMING)
 
@@ -30,6 +32,21 @@ def measure_controller(context: ControllerContext, tables: TableManager) -> Iter
         except GamayError:
             continue  # it was deleted meanwhile
         yield from measure_table(table, config.replication, ideal, registry.get_external_view(table))
+        if config.table_type is TableType.REALTIME:
+            yield from measure_consumption(table, ideal)
+
+
+def measure_consumption(table: str, ideal: Assignment) -> Iterator[Measured]:
+    """Yield whether the stream of a REALTIME table is consumed. A partition's newest segment is the one that should be."""
+    labels, paused = {"table": table}, pause_state(ideal)
+    missing = [
+        name
+        for name in latest_segments(ideal).values()
+        if not paused.pauses(name) and CONSUMING not in ideal.states[str(name)].values() and ideal.enabled
+    ]
+    yield Measured("pinot_controller_tableConsumptionPaused", paused.paused, "1 while consumption is paused", labels)
+    text = "Partitions that no server is to consume, though nobody paused them"
+    yield Measured("pinot_controller_missingConsumingSegmentTotalCount", len(missing), text, labels)
 
 
 def measure_table(table: str, replication: int, ideal: Assignment, view: Assignment | None) -> Iterator[Measured]:

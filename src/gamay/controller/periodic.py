@@ -2,11 +2,12 @@
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gamay.base.clock import Clock
 from gamay.base.errors import InvalidConfigError, NotFoundError, nearest
+from gamay.base.metrics import Kind, Measured
 
 _log = logging.getLogger(__name__)
 
@@ -33,6 +34,7 @@ class PeriodicTasks:
         self._running = threading.Lock()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
+        self._errors = dict.fromkeys(self._tasks, 0)
 
     def names(self) -> list[str]:
         """Return the names of all tasks, ascending."""
@@ -53,6 +55,12 @@ class PeriodicTasks:
                 task.run()
             else:
                 task.run_for(table)
+
+    def measure(self) -> Iterator[Measured]:
+        """Yield how often tasks failed."""
+        for name, errors in self._errors.items():
+            text = "Runs of a periodic task that failed"
+            yield Measured("pinot_controller_controllerPeriodicTaskError", errors, text, {"task": name}, Kind.COUNTER)
 
     def start(self) -> None:
         """Begin, also after a `stop`; the first run of each task comes one interval from now."""
@@ -75,5 +83,6 @@ class PeriodicTasks:
             try:
                 self.run(name)
             except Exception:  # noqa: BLE001 - it is tried again in the next interval, and the other tasks go on
+                self._errors[name] += 1
                 _log.exception("periodic task %s failed", name)
             due[name] = self._clock.monotonic_s() + self._tasks[name].interval_s

@@ -39,6 +39,21 @@ class QueryExecutor:
     def execute(
         self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline
     ) -> tuple[ServerResult, Sequence[str]]:
+        """Do what `_execute` does, and count it."""
+        begun_s = deadline.clock.monotonic_s()
+        counts = self._instance.counts.of(table)
+        counts.queries += 1
+        try:
+            return self._execute(table, query, segments, deadline)
+        except Exception:
+            counts.exceptions += 1
+            raise
+        finally:
+            counts.total_s += deadline.clock.monotonic_s() - begun_s
+
+    def _execute(
+        self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline
+    ) -> tuple[ServerResult, Sequence[str]]:
         """Run a query on the named segments of a typed table; return the result and the segments that are not here.
 
         All segments come from one snapshot of the table; those that consume are read as they are at this moment. Where rows

@@ -21,6 +21,7 @@ from gamay.model.upsert_defaults import DEFAULTS, ServerDefaults
 from gamay.server.consuming.consumer import Resources
 from gamay.server.consuming.manager import ConsumerManager
 from gamay.server.loader import SegmentLoader
+from gamay.server.query_counts import ServerCounts
 from gamay.server.rebuild import TableLayout
 from gamay.server.table import LoadedSegment, TableData
 from gamay.server.transitions import ConsumingTransitions
@@ -78,6 +79,7 @@ class ServerInstance:
         self._threads = threads
         folder = loader.root.with_name(f"{loader.root.name}-upsert")
         self.upserts = UpsertTables(registry, folder, clock, key_defaults)
+        self.counts = ServerCounts()
         self._tables: dict[str, TableData] = {}
         self._failures: dict[tuple[str, str], Failure] = {}
         self._reported: dict[str, dict[str, str]] = {}
@@ -364,6 +366,7 @@ class ServerInstance:
         attempts = 1 if before is None else before.attempts + 1
         kind = "damaged" if isinstance(error, CorruptSegmentError) else "not loaded"
         _log.error("segment %s of %s is %s (attempt %d): %s", segment, table, kind, attempts, error)
+        self.counts.of(table).download_failures += 1
         self._failures[table, segment] = Failure(str(error), attempts, self._clock.now_ms())
         delay = min(_RETRY_FIRST_S * 2 ** (attempts - 1), _RETRY_LONGEST_S)
         with self._wake:

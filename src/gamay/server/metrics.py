@@ -9,7 +9,8 @@ from gamay.server.key_metrics import measure_keys
 
 
 def measure_server(instance: ServerInstance) -> Iterator[Measured]:
-    """Yield what the server has loaded, and what it failed to load."""
+    """Yield what the server has loaded, what it failed to load, and what it was asked."""
+    yield from instance.counts.measure()
     for table in instance.tables():
         data = instance.table(table)
         if data is None:

@@ -37,6 +37,6 @@ def process_router(services: Services) -> APIRouter:
     @router.get("/metrics", summary="Tell what the controller measures, in the format of Prometheus")
     def metrics() -> Response:
         measure = partial(measure_controller, services.context, services.tables)
-        return Response(exposition([measure]), media_type=CONTENT_TYPE)
+        return Response(exposition([measure, services.periodic.measure]), media_type=CONTENT_TYPE)
 
     return router
