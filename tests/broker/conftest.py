@@ -31,6 +31,7 @@ from gamay.segment.builder import SegmentBuilder
 from gamay.segment.reader import ImmutableSegment, open_segment
 from gamay.server.executor import QueryExecutor
 from gamay.server.listener import QueryListener
+from gamay.server.query_counts import ServerCounts
 from gamay.server.rebuild import TableLayout
 from gamay.server.table import LoadedSegment, TableData
 
@@ -51,6 +52,7 @@ class Hosted:
         self.id = name
         self.tables: dict[str, TableData] = {}
         self._layout = TableLayout(schema, config)
+        self.counts = ServerCounts()
         self.upserts = SimpleNamespace(upsert=lambda table: None)
 
     def table(self, table: str) -> TableData | None:
