@@ -8,7 +8,7 @@ and NOT IN: when none does not).
 from collections.abc import Callable, Sequence
 from math import prod
 from operator import add, mul, sub
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -38,11 +38,23 @@ _ENTRIES_AT_ONCE = 1 << 16
 ColumnSource: TypeAlias = Callable[[str], Operand]
 ColumnTypes: TypeAlias = Callable[[str], ValueType]
 
+# the same number for texts of ASCII
+_LENGTHS = frozenset({"length", "charlength", "characterlength", "octetlength"})
+
 # After aggregation and among constants, whole numbers stay whole; on columns these functions give DOUBLE.
 _WHOLE_NUMBER_FORMS = {"plus": "longplus", "minus": "longminus", "times": "longtimes", "mod": "longmod"}
 _WHOLE = (DataType.INT, DataType.LONG)
 _WHOLE_STEPS: dict[str, Callable[[int, int], int]] = {"plus": add, "minus": sub, "times": mul}
 _LONG_MAX = (1 << 63) - 1
+
+
+@runtime_checkable
+class MeasuresTexts(Protocol):
+    """A source of columns that may know how long texts are without reading them."""
+
+    def text_lengths(self, name: str) -> Vector | None:
+        """Return the number of characters of each row's text: INT; None when the texts must be read, or are not ASCII."""
+        ...
 
 
 def evaluate(expression: Expression, column: ColumnSource, num_rows: int, *, post_aggregation: bool = False) -> Operand:
@@ -58,6 +70,10 @@ def evaluate(expression: Expression, column: ColumnSource, num_rows: int, *, pos
         return column(expression.name)
     if not isinstance(expression, Call):
         raise QueryError(ErrorCode.QUERY_VALIDATION, "* is not an expression; it stands alone in SELECT and in COUNT(*)")
+    if expression.name in _LENGTHS and isinstance(expression.args[0], Column):
+        lengths = _known_lengths(column, expression.args[0].name)
+        if lengths is not None:
+            return lengths
     over_dictionary = _over_dictionaries(expression, column, num_rows, post_aggregation)
     if over_dictionary is not None:
         return over_dictionary
@@ -77,6 +93,10 @@ def evaluate(expression: Expression, column: ColumnSource, num_rows: int, *, pos
             raise
     # what stands at the place of a null need not be a value that the function takes
     return _of_not_null(expression, function, args, nulls)
+
+
+def _known_lengths(source: object, name: str) -> Vector | None:
+    return source.text_lengths(name) if isinstance(source, MeasuresTexts) else None
 
 
 def _of_not_null(call: Call, function: ScalarFunction, args: list[Operand], nulls: "np.ndarray[Any, Any]") -> Operand:

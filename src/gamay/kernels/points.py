@@ -77,6 +77,80 @@ def unite_points(starts: Array, values: Array, weights: Array, new_starts: Array
 
 
 @kernel
+def merge_runs(
+    left: tuple[Array, Array, Array],
+    right: tuple[Array, Array, Array],
+    left_entries: Array,
+    right_entries: Array,
+    starts: Array,
+    values: Array,
+    weights: Array,
+) -> None:
+    """Merge what two lists of points hold for each group, ascending, with equal values made one.
+
+    left, right: starts, values, weights; entry e of a list is what lies between starts[e] and starts[e + 1], ascending.
+    left_entries, right_entries: for each group the entry of either list, -1 for none. starts, values, weights: written;
+    there is room for all points of both.
+    """
+    left_starts, left_values, left_weights = left
+    right_starts, right_values, right_weights = right
+    end = np.int64(0)
+    for group in range(len(left_entries)):
+        first = end
+        starts[group] = first
+        i = i_end = k = k_end = np.int64(0)
+        if left_entries[group] >= 0:
+            i, i_end = left_starts[left_entries[group]], left_starts[left_entries[group] + 1]
+        if right_entries[group] >= 0:
+            k, k_end = right_starts[right_entries[group]], right_starts[right_entries[group] + 1]
+        while i < i_end or k < k_end:
+            if k == k_end or (i < i_end and left_values[i] <= right_values[k]):
+                value, weight = left_values[i], left_weights[i]
+                i += 1
+            else:
+                value, weight = right_values[k], right_weights[k]
+                k += 1
+            if end > first and values[end - 1] == value:
+                weights[end - 1] += weight
+            else:
+                values[end], weights[end] = value, weight
+                end += 1
+    starts[len(left_entries)] = end
+
+
+@kernel
+def count_cells(tally: Array, width: int, starts: Array) -> Any:
+    """Write where the cells that are not 0 of each group begin, were they listed; return how many there are.
+
+    tally: [number of groups * width]; starts: int64 [number of groups + 1].
+    """
+    total = np.int64(0)
+    for group in range(len(starts) - 1):
+        starts[group] = total
+        found = np.int64(0)
+        for cell in range(group * width, (group + 1) * width):
+            found += np.int64(tally[cell] != 0)
+        total += found
+    starts[len(starts) - 1] = total
+    return total
+
+
+@kernel
+def list_cells(tally: Array, width: int, lut: Array, values: Array, weights: Array) -> None:
+    """Write `lut[id]` of each cell that is not 0, group after group, and what it counts as a weight.
+
+    values, weights: one longer than there are such cells: every cell is written, and the place only moves on after one that
+    is not 0.
+    """
+    place = np.int64(0)
+    for begin in range(0, len(tally), width):
+        for i in range(width):
+            count = tally[begin + i]
+            values[place], weights[place] = lut[i], count
+            place += np.int64(count != 0)
+
+
+@kernel
 def point_at(starts: Array, weights: Array, p: float, out: Array) -> None:
     """Write the position of the value at index floor(n * p / 100) of each group, for p = 100 the last; -1 without values."""
     for group in range(len(out)):

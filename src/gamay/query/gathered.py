@@ -18,7 +18,7 @@ from gamay.query.filter.apply import FilterResult
 from gamay.query.filter.resolve import computes
 from gamay.query.matches import AllDocs, Block, DocList
 from gamay.query.predicate import EVERYTHING
-from gamay.query.read import column_reader, compute
+from gamay.query.read import ColumnReader, compute
 from gamay.query.virtual import QuerySegment
 from gamay.query.work import Work
 
@@ -40,7 +40,7 @@ class Gathered:
     def reader(self) -> Callable[[Block], Callable[[Expression], Operand]]:
         """Return what `gamay.query.read.segment_reader` returns for a segment."""
         reads_nulls = self.pieces[0][0].null_handling
-        sources = [column_reader(segment, block) for segment, block in self.pieces]
+        sources = [ColumnReader(segment, block) for segment, block in self.pieces]
         read: dict[str, Vector] = {}
         samples: dict[str, Vector] = {}
 
@@ -52,7 +52,7 @@ class Gathered:
         def no_rows(name: str) -> Operand:
             if name not in samples:
                 segment, _ = self.pieces[0]
-                samples[name] = _decoded(column_reader(segment, AllDocs(0, 0))(name))
+                samples[name] = _decoded(ColumnReader(segment, AllDocs(0, 0))(name))
             return samples[name]
 
         def reader(block: Block) -> Callable[[Expression], Operand]:

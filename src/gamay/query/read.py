@@ -10,11 +10,12 @@ from gamay.functions.expression import Column as ColumnExpression
 from gamay.functions.expression import Expression
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, take
 from gamay.kernels.masks import compress_lists
+from gamay.model.types import DataType
 from gamay.query.columns import list_positions, with_nulls, without_nulls
 from gamay.query.constants import repeated
 from gamay.query.matches import AllDocs, Block, DocIds, DocList, DocMask, Mask
 from gamay.query.virtual import QuerySegment
-from gamay.segment.spi import Column, Segment
+from gamay.segment.spi import Column, KnowsLengths, Segment
 
 
 def read_column(column: Column, block: Block) -> Operand:
@@ -86,19 +87,39 @@ def _without_nulls(values: Vector) -> Vector:
     return values if values.nulls is None else Vector(values.type, values.values, values.offsets)
 
 
-def column_reader(segment: Segment, block: Block) -> Callable[[str], Operand]:
-    """Return the function that reads a named column at a block, each column once; with nulls where the query sees them."""
-    read: dict[str, Operand] = {}
-    null_flags = segment.null_flags if isinstance(segment, QuerySegment) else None
+class ColumnReader:
+    """Reads named columns at a block, each once; with nulls where the query sees them."""
 
-    def column(name: str) -> Operand:
-        if name not in read:
-            operand = read_column(segment.column(name), block)
-            flags = None if null_flags is None else null_flags(name)
-            read[name] = operand if flags is None else with_nulls(operand, _flags_at(flags, block))
-        return read[name]
+    def __init__(self, segment: Segment, block: Block) -> None:
+        self._segment = segment
+        self._block = block
+        self._read: dict[str, Operand] = {}
 
-    return column
+    def __call__(self, name: str) -> Operand:
+        known = self._read.get(name)
+        if known is None:
+            operand = read_column(self._segment.column(name), self._block)
+            nulls = self._nulls(name)
+            known = self._read[name] = operand if nulls is None else with_nulls(operand, nulls)
+        return known
+
+    def text_lengths(self, name: str) -> Vector | None:
+        """Return the number of characters of each text of a column where that is known without reading them; else None."""
+        column, block = self._segment.column(name), self._block
+        if name in self._read or not isinstance(column, KnowsLengths):
+            return None
+        if isinstance(block, DocList):
+            lengths = column.ascii_lengths_at(block.ids)
+        else:
+            span = block.span if isinstance(block, DocMask) else block
+            lengths = column.ascii_lengths(span.start, span.stop)
+            if lengths is not None and isinstance(block, DocMask):
+                lengths = block.compress(lengths)
+        return None if lengths is None else Vector(DataType.INT, lengths.astype(np.int32), None, self._nulls(name))
+
+    def _nulls(self, name: str) -> Mask | None:
+        flags = self._segment.null_flags(name) if isinstance(self._segment, QuerySegment) else None
+        return None if flags is None else _flags_at(flags, self._block)
 
 
 def _flags_at(flags: Mask, block: Block) -> Mask:
@@ -115,7 +136,7 @@ def segment_reader(segment: Segment) -> Callable[[Block], Callable[[Expression],
     reads_nulls = isinstance(segment, QuerySegment) and segment.null_handling
 
     def reader(block: Block) -> Callable[[Expression], Operand]:
-        column, num_rows = column_reader(segment, block), len(block)
+        column, num_rows = ColumnReader(segment, block), len(block)
         return lambda expression: compute(expression, column, num_rows, reads_nulls)
 
     return reader

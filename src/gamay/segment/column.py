@@ -15,8 +15,9 @@ from gamay.segment.index.range import BucketedRange
 from gamay.segment.index.sorted import SortedStarts
 from gamay.segment.metadata import ColumnMeta
 from gamay.segment.raw import Chunked, PlainFixed, RawReader, read_raw
+from gamay.segment.raw_blocks import Blocked
 from gamay.segment.rows import ColumnRows
-from gamay.segment.spi import Ids, SortedValues
+from gamay.segment.spi import DocIds, Ids, SortedValues
 from gamay.segment.storage_form import fixed_dtype
 
 
@@ -50,6 +51,21 @@ class ImmutableColumn(ColumnRows):
             return None
         raw = self._raw if fixed_dtype(self.data_type) is not None else None
         return raw if isinstance(raw, PlainFixed | Chunked) else None
+
+    def ascii_lengths(self, start: int, stop: int) -> "Ids | None":
+        """Return the lengths of the texts of rows [start, stop); None when they are not known to be ASCII throughout."""
+        blocks = self._blocks
+        return None if blocks is None else blocks.byte_lengths(start, stop)
+
+    def ascii_lengths_at(self, docs: DocIds) -> "Ids | None":
+        """Do what `ascii_lengths` does for rows `docs`, ascending."""
+        blocks = self._blocks
+        return None if blocks is None else blocks.byte_lengths_at(docs)
+
+    @cached_property
+    def _blocks(self) -> Blocked | None:
+        is_plain = self.single_value and self.data_type.is_text and self.dictionary is None
+        return self._raw if is_plain and isinstance(self._raw, Blocked) else None
 
     @cached_property
     def inverted_index(self) -> RoaringInverted | None:

@@ -7,7 +7,7 @@ a memory map, so it must not outlive the segment.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from pyroaring import BitMap
@@ -144,6 +144,19 @@ class BloomFilter(Protocol):
 
     def might_contain(self, value: LiteralValue) -> bool:
         """Return False only when no row holds the value."""
+        ...
+
+
+@runtime_checkable
+class KnowsLengths(Protocol):
+    """A column that may know how long its texts are without reading them."""
+
+    def ascii_lengths(self, start: int, stop: int) -> "Ids | None":
+        """Return the lengths of the texts of rows [start, stop), which are ASCII throughout; None when that is not known."""
+        ...
+
+    def ascii_lengths_at(self, docs: DocIds) -> "Ids | None":
+        """Do what `ascii_lengths` does for rows `docs`, ascending."""
         ...
 
 

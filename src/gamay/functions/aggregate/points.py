@@ -12,7 +12,7 @@ from gamay.functions.aggregate.spi import GroupIds
 from gamay.functions.aggregate.totals import flatten, unsigned
 from gamay.functions.vector import EncodedVector, Operand, Values
 from gamay.kernels.aggregation import count_groups, tally_coded
-from gamay.kernels.points import scatter_points, sort_runs
+from gamay.kernels.points import count_cells, list_cells, scatter_points, sort_runs
 from gamay.kernels.tuning import (
     DIGEST_BUFFER_ROWS,
     DIGEST_BUFFER_ROWS_PER_GROUP,
@@ -102,6 +102,13 @@ class PointBuffer:
             tally_coded(groups, values.ids, len(self._lut), self._tally)
         return ready
 
+    def take_counts(self, other: "PointBuffer") -> None:
+        """Take what another buffer over the same groups has counted, if it has counted ids of the same dictionary."""
+        if self._tally is None or other._tally is None or self._dictionary is not other._dictionary:
+            return
+        self._tally += other._tally
+        other._tally = None
+
     def regroup(self, num_groups: int) -> list[SortedPoints]:
         """Make room for more groups; return what was there, of the old ones."""
         ready = self.flush()
@@ -138,15 +145,19 @@ class PointBuffer:
             order = np.argsort(self._lut)
             self._tally, self._lut = self._tally.reshape(self._num_groups, -1)[:, order].reshape(-1), self._lut[order]
             self._dictionary = None  # ids mean other values now
-        cells = np.flatnonzero(self._tally)
-        groups, ids = np.divmod(cells, max(len(self._lut), 1))
-        weights = self._tally[cells].astype(np.float64)
+        width, starts = len(self._lut), np.empty(self._num_groups + 1, np.int64)
+        count = count_cells(self._tally, width, starts)
+        values, weights = np.empty(count + 1, self._lut.dtype), np.empty(count + 1)
+        if width:
+            list_cells(self._tally, width, self._lut, values, weights)
+        values, weights = values[:count], weights[:count]  # ascending within a group, NaN last
         self._tally = None
-        values = self._lut[ids]  # ascending within a group, NaN last
         if values.dtype.kind == "f" and not self._keeps_all:
             found = ~np.isnan(values)
-            groups, values, weights = groups[found], values[found], weights[found]
-        return [SortedPoints(starts_of(groups, self._num_groups), self._to_points(values), weights)]
+            if not found.all():
+                starts = np.concatenate(([0], np.cumsum(found)))[starts]
+                values, weights = values[found], weights[found]
+        return [SortedPoints(starts, self._to_points(values), weights)]
 
 
 def sort_points(groups: Array, values: Array, num_groups: int) -> SortedPoints:

@@ -20,7 +20,7 @@ from gamay.functions.aggregate.spi import GroupIds, KeepsState
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.vector import Operand, Vector
-from gamay.kernels.points import add_heaviest, heaviest_points, point_at, sort_weighted_runs, unite_points
+from gamay.kernels.points import add_heaviest, heaviest_points, merge_runs, point_at, sort_weighted_runs, unite_points
 from gamay.model.types import DataType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -45,6 +45,7 @@ class SortedState:
 
     def combine(self, other: "SortedState") -> None:
         """Add the values of another thread over the same groups."""
+        self._buffer.take_counts(other._buffer)
         self._sorted.append(other.points())
 
     def points(self) -> SortedPoints:
@@ -74,16 +75,47 @@ def _united(points: SortedPoints) -> SortedPoints:
 
 
 def merge_points(partials: Sequence[SortedPoints], maps: Sequence[GroupIds], num_groups: int) -> SortedPoints:
-    """Merge: entry i of partials[k] goes to group maps[k][i]."""
+    """Merge: entry i of partials[k] goes to group maps[k][i]. The values of each entry ascend."""
     filled = [(partial, groups) for partial, groups in zip(partials, maps, strict=True) if len(partial.values)]
     if not filled:
         return SortedPoints(np.zeros(num_groups + 1, np.int64), np.empty(0, np.int64), np.empty(0))
-    of_points = np.concatenate([groups[groups_of(partial.starts)] for partial, groups in filled]).astype(
-        np.int32, copy=False
-    )
-    starts = starts_of(of_points, num_groups)
-    values = bring_together(of_points, starts, np.concatenate([partial.values for partial, _ in filled]))
-    weights = bring_together(of_points, starts, np.concatenate([partial.weights for partial, _ in filled]))
+    parts: list[tuple[SortedPoints, Array]] = []
+    for partial, groups in filled:
+        entries = np.full(num_groups, -1, np.int64)
+        entries[groups] = np.arange(len(groups))
+        if (entries >= 0).sum() < len(groups):  # several entries go to one group
+            return _sorted_anew([partial for partial, _ in filled], [groups for _, groups in filled], num_groups)
+        parts.append((partial, entries))
+    if len(parts) == 1:
+        nothing = SortedPoints(np.zeros(1, np.int64), np.empty(0, np.int64), np.empty(0))
+        parts.append((nothing, np.full(num_groups, -1, np.int64)))
+    of_groups = np.arange(num_groups)
+    while len(parts) > 1:  # in pairs, so that a point is moved as often as the number of parts can be halved
+        pairs = [(_merged(one, other), of_groups) for one, other in zip(parts[::2], parts[1::2], strict=False)]
+        parts = pairs + parts[len(parts) // 2 * 2 :]
+    return parts[0][0]
+
+
+def _merged(one: tuple[SortedPoints, Array], other: tuple[SortedPoints, Array]) -> SortedPoints:
+    """Merge two lists of points, with the entry of each group in them."""
+    (left, left_entries), (right, right_entries) = one, other
+    room = len(left.values) + len(right.values)
+    starts = np.empty(len(left_entries) + 1, np.int64)
+    values, weights = np.empty(room, np.int64), np.empty(room)
+    columns = [(part.starts, part.values, part.weights) for part in (left, right)]
+    merge_runs(columns[0], columns[1], left_entries, right_entries, starts, values, weights)
+    stop = int(starts[-1])
+    if 2 * stop < room:  # what is not used is given back
+        return SortedPoints(starts, values[:stop].copy(), weights[:stop].copy())
+    return SortedPoints(starts, values[:stop], weights[:stop])
+
+
+def _sorted_anew(partials: Sequence[SortedPoints], maps: Sequence[GroupIds], num_groups: int) -> SortedPoints:
+    of_points = [groups[groups_of(partial.starts)] for partial, groups in zip(partials, maps, strict=True)]
+    groups = np.concatenate(of_points).astype(np.int32, copy=False)
+    starts = starts_of(groups, num_groups)
+    values = bring_together(groups, starts, np.concatenate([partial.values for partial in partials]))
+    weights = bring_together(groups, starts, np.concatenate([partial.weights for partial in partials]))
     sort_weighted_runs(starts, values, weights)
     return _united(SortedPoints(starts, values, weights))
 

@@ -20,7 +20,7 @@ from gamay.model.types import DataType
 from gamay.query.arithmetic import Arithmetic, is_arithmetic
 from gamay.query.filter.docset import SPARSE, DocSet, doc_mask
 from gamay.query.matches import AllDocs, Block, DocIds, DocList
-from gamay.query.read import column_reader, is_raw_text, read_values
+from gamay.query.read import ColumnReader, is_raw_text, read_values
 from gamay.segment.spi import Column, Ids, Segment
 
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
@@ -169,7 +169,7 @@ class ExpressionScan:
     def _marks(self, block: Block) -> Mask:
         num_rows = len(block)
         self._counter.add(num_rows * len(self._columns))
-        return truth(evaluate(self._expression, column_reader(self._segment, block), num_rows), num_rows)
+        return truth(evaluate(self._expression, ColumnReader(self._segment, block), num_rows), num_rows)
 
 
 _COMPARISONS = frozenset({"equals", "notequals", "lessthan", "lessthanorequal", "greaterthan", "greaterthanorequal"})
@@ -209,7 +209,7 @@ class ArithmeticScan(ExpressionScan):
         return out
 
     def _part(self, part: Block, buffers: Arithmetic) -> Mask:
-        column = column_reader(self._segment, part)
+        column = ColumnReader(self._segment, part)
         operand = lambda name: column(name.name)  # noqa: E731
         values = buffers.compute(self._arithmetic, operand, len(part))
         if values is None:
