@@ -156,6 +156,10 @@ CASES: list[tuple[str, Any]] = [
     ("upper(NULL)", None),
     ("(nul > 5) IS NOT TRUE", [True, True, False]),
     # casts
+    ("CAST('99999999999' AS INT)", 2147483647),
+    ("CAST('-99999999999.5' AS INT)", -2147483648),
+    ("CAST('99999999999999999999' AS LONG)", 9223372036854775807),
+    ("CAST('1e3' AS INT)", 1000),
     ("CAST(d AS INT)", [0, 2**31 - 1, 2]),
     ("CAST(d AS LONG)", [0, 2**63 - 1, 2]),
     ("CAST(l AS INT)", [-1, 0, 5]),

@@ -20,6 +20,7 @@ from gamay.query.budget import Budget, ProcessBudget, ScanLimits, configured, ma
 from gamay.query.deadline import Deadline
 from gamay.query.execute import execute
 from gamay.query.held import held_bytes
+from gamay.query.matches import DocScan
 from gamay.query.pool import WorkPool
 from gamay.query.reduce import reduce
 from gamay.query.response import BrokerResponse, ResultTable, encode, to_json
@@ -209,3 +210,17 @@ def test_a_long_answer_is_the_same_text_as_a_short_one() -> None:
     response = BrokerResponse(table=table)
     assert response.is_long
     assert encode(response) == orjson.dumps(to_json(response))
+
+
+@pytest.mark.parametrize(
+    "limits", [ScanLimits(docs=5000), ScanLimits(entries_in_filter=5000), ScanLimits(entries_post_filter=9000)]
+)
+def test_a_scan_is_ended_within_its_segment(segments: Any, monkeypatch: pytest.MonkeyPatch, limits: ScanLimits) -> None:
+    monkeypatch.setattr(DocScan.blocks, "__defaults__", (1000,))
+    budget = Budget(1 << 38, ProcessBudget(1 << 40, 1 << 40), limits)
+    with pytest.raises(QueryError, match="more than the") as raised:
+        run(segments[:1], "SELECT k, g FROM many WHERE g <> 3 ORDER BY k DESC LIMIT 5", budget, threads=1)
+    assert raised.value.code is ErrorCode.QUERY_SCAN_LIMIT_EXCEEDED
+    done = budget.stats()
+    assert 4000 <= done.num_docs_scanned <= done.num_entries_scanned_in_filter <= 7000
+    assert (done.total_docs, done.num_segments_queried) == (ROWS, 1)

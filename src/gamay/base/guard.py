@@ -35,6 +35,14 @@ class Guard(Protocol):
         """Raise QueryError 245 when so many bytes more, which are needed for a moment, are more than there may be."""
         ...
 
+    def scanned(self, num_entries: int) -> None:
+        """Tell that a scan has read so many values more; raises QueryError 246 when that is too much, and as `check`."""
+        ...
+
+    def matched(self, num_rows: int) -> None:
+        """Tell that a scan has let so many rows more through; raises QueryError 246 when that is too much."""
+        ...
+
 
 class Nobody:
     """Watches over nothing: lets everything pass."""
@@ -46,6 +54,12 @@ class Nobody:
         return self
 
     def reserve(self, what: str, num_bytes: int) -> None:
+        return
+
+    def scanned(self, num_entries: int) -> None:
+        return
+
+    def matched(self, num_rows: int) -> None:
         return
 
     def hold(self, num_bytes: int) -> None:
@@ -80,6 +94,16 @@ def current() -> Guard:
 def check() -> None:
     """Raise QueryError when the work of this thread must end."""
     _local.guard.check()
+
+
+def scanned(num_entries: int) -> None:
+    """Tell that a scan of this thread's work has read so many values more; raises QueryError when the work must end."""
+    _local.guard.scanned(num_entries)
+
+
+def matched(num_rows: int) -> None:
+    """Tell that a scan of this thread's work has let so many rows more through."""
+    _local.guard.matched(num_rows)
 
 
 def holder(what: str) -> Holder:

@@ -15,12 +15,14 @@ from starlette.routing import Route
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.base.metrics import CONTENT_TYPE, exposition
-from gamay.broker.legacy import answer_pql, pql_text, refused_pql
+from gamay.broker.legacy import begin_pql, pql_text, refused_pql
 from gamay.broker.metrics import measure_routes, measure_servers
 from gamay.broker.query_checks import fingerprint, syntax_report
 from gamay.broker.query_endpoint import (
     ERROR_CODE_HEADER,
     HTTP_STATUS_HEADER,
+    SHORT_TEXT_MAX,
+    Answered,
     AsgiApp,
     QueryAnswers,
     QueryEndpoint,
@@ -109,18 +111,26 @@ class BrokerApp:
         sql = body.get("sql")
         pql = pql_text(body)
         if sql is None and pql is not None and request.url.path == "/query":
-            work = partial(answer_pql, self._runner, pql, body, request.headers.get("database"), _principal(request))
             try:
-                answer = await self._queue.turn(work, len(pql))
+                answer = await self._pql(request, pql, body)
             except QueryError as error:
-                return _answered(
-                    request, error.code.code, error.code.http_status, refused_pql(error, self._runner.broker_id)
-                )
+                refused = refused_pql(error, self._runner.broker_id)
+                return _answered(request, error.code.code, error.code.http_status, refused)
             return _answered(request, *answer)
         if not isinstance(sql, str):
             return _failure(400, "Payload is missing the query string field 'sql'")
         database = request.headers.get("database")
-        return _answered(request, *await self._answers.answer(body, database, _principal(request)))
+        return _answered(request, *await self._answers.answer(body, database, _principal(request), request.receive))
+
+    async def _pql(self, request: Request, pql: str, body: Mapping[str, Any]) -> Answered:
+        """Answer PQL when its turn comes; it is listed, and can be cancelled, from when it is compiled."""
+        begin = partial(begin_pql, self._runner, pql, body, request.headers.get("database"), _principal(request))
+        begun = begin() if len(pql) <= SHORT_TEXT_MAX else await self._queue.turn(begin, len(pql))
+        if begun.pending.failure is not None:
+            return begun.finish()
+        with self._runner.running.listed(begun.pending.running):
+            turn = self._queue.turn(begun.finish, len(pql), begun.pending.deadline)
+            return await self._answers.watched(begun.pending, turn, request.receive)
 
     async def validate_syntax(self, request: Request) -> Response:
         """Tell whether the `sql` of a JSON body is a query."""

@@ -10,6 +10,7 @@ The members that the first releases had come in their order, those of later rele
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from gamay.base import guard
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.broker.legacy_format import aggregate_texts, group_texts, selection_texts
 from gamay.broker.options import is_on, request_options
-from gamay.broker.runner import QueryRunner
+from gamay.broker.runner import PendingQuery, QueryRunner
 from gamay.cluster.access import ANYONE, Principal
 from gamay.functions.vector import Vector
 from gamay.query.columns import take_rows
@@ -33,7 +34,7 @@ from gamay.sql.row_limits import RowLimits
 
 _HTTP_STATUSES = {code.code: code.http_status for code in ErrorCode}
 
-__all__ = ["answer_pql", "pql_text", "to_legacy_json"]
+__all__ = ["begin_pql", "pql_text", "to_legacy_json"]
 
 
 def pql_text(body: Mapping[str, Any]) -> str | None:
@@ -42,12 +43,38 @@ def pql_text(body: Mapping[str, Any]) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def answer_pql(
-    runner: QueryRunner, pql: str, body: Mapping[str, Any], database: str | None, principal: Principal = ANYONE
-) -> tuple[int, int, bytes]:
-    """Answer PQL of a principal; returns (first error code or -1, HTTP status for it, response JSON).
+@dataclass(frozen=True, slots=True)
+class BegunPql:
+    """PQL that was compiled and routed. parsed: None when it could not be read."""
 
-    The JSON has PQL's shape, unless the option `responseFormat=sql` asks for SQL's.
+    runner: QueryRunner
+    pending: PendingQuery
+    parsed: PqlQuery | None
+
+    def finish(self) -> tuple[int, int, bytes]:
+        """Answer it; returns (first error code or -1, HTTP status for it, response JSON)."""
+        response = self.runner.finish(self.pending)
+        if response.is_long:
+            response, content = self.runner.render(self.pending, response, self._to_bytes)
+        else:
+            content = self._to_bytes(response)
+        code = response.exceptions[0][0] if response.exceptions else -1
+        return code, _HTTP_STATUSES.get(code, 500) if response.exceptions else 200, content
+
+    def _to_bytes(self, shown: BrokerResponse) -> bytes:
+        if self.parsed is not None and self.parsed.is_sql_shaped:
+            return encode(shown)
+        if shown.table is not None and shown.is_long:
+            guard.reserve("text of the answer", sum(len(column.values) for column in shown.table.columns) * OBJECT_BYTES)
+        return orjson.dumps(to_legacy_json(shown, self.parsed))
+
+
+def begin_pql(
+    runner: QueryRunner, pql: str, body: Mapping[str, Any], database: str | None, principal: Principal = ANYONE
+) -> BegunPql:
+    """Compile PQL of a principal. Raises QueryError for options that cannot be read.
+
+    The answer has PQL's shape, unless the option `responseFormat=sql` asks for SQL's.
 
     body: the request, of which `queryOptions`, `debugOptions` and `trace` are read.
     """
@@ -57,29 +84,8 @@ def answer_pql(
         parsed.append(parse_pql(text, options, limits))
         return parsed[0].query
 
-    try:
-        options = _options(body)
-    except QueryError as error:
-        response = BrokerResponse.of_error(error)
-        response.broker_id = runner.broker_id
-    else:
-        pending = runner.begin(pql, options, database, parse, principal)
-        response = runner.finish(pending)
-    pql_query = parsed[0] if parsed else None
-
-    def to_bytes(shown: BrokerResponse) -> bytes:
-        if pql_query is not None and pql_query.is_sql_shaped:
-            return encode(shown)
-        if shown.table is not None and shown.is_long:
-            guard.reserve("text of the answer", sum(len(column.values) for column in shown.table.columns) * OBJECT_BYTES)
-        return orjson.dumps(to_legacy_json(shown, pql_query))
-
-    if response.is_long:
-        response, content = runner.render(pending, response, to_bytes)
-    else:
-        content = to_bytes(response)
-    code = response.exceptions[0][0] if response.exceptions else -1
-    return code, _HTTP_STATUSES.get(code, 500) if response.exceptions else 200, content
+    pending = runner.begin(pql, _options(body), database, parse, principal)
+    return BegunPql(runner, pending, parsed[0] if parsed else None)
 
 
 def refused_pql(error: QueryError, broker_id: str) -> bytes:

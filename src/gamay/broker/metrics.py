@@ -28,6 +28,7 @@ _COUNTERS = {
     "query_quota_exceeded": ("queryQuotaExceeded", "Queries above a quota"),
     "request_send_exceptions": ("requestSendExceptions", "Queries that could not be sent to a server"),
     "response_fetch_exceptions": ("responseFetchExceptions", "Queries that a server did not answer"),
+    "queries_hung_up": ("queriesHungUp", "Queries whose client was gone before they were answered"),
     "no_server_found_exceptions": ("noServerFoundExceptions", "Queries that missed segments which no server has"),
 }
 
@@ -47,6 +48,7 @@ class _Counts:
     request_send_exceptions: int = 0
     response_fetch_exceptions: int = 0
     no_server_found_exceptions: int = 0
+    queries_hung_up: int = 0
 
 
 class QueryCounters:
@@ -55,11 +57,19 @@ class QueryCounters:
     def __init__(self) -> None:
         self._tables: dict[str, _Counts] = {}
 
-    def count(self, table: str | None, response: BrokerResponse) -> None:
-        """Count one answered query. table: typed name, None for a query that has none, or an unknown one."""
+    def count_hung_up(self, table: str | None) -> None:
+        """Count a query whose client is gone."""
+        self._of(table).queries_hung_up += 1
+
+    def _of(self, table: str | None) -> _Counts:
         counts = self._tables.get(table or _NO_TABLE)
         if counts is None:
             counts = self._tables[table or _NO_TABLE] = _Counts()
+        return counts
+
+    def count(self, table: str | None, response: BrokerResponse) -> None:
+        """Count one answered query. table: typed name, None for a query that has none, or an unknown one."""
+        counts = self._of(table)
         stats = response.stats
         counts.queries += 1
         counts.query_total_time_ms += response.time_used_ms

@@ -4,9 +4,10 @@ Whatever is out of the ordinary (another route or method, a body that is no quer
 handed on, body and all, to the application behind.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import orjson
 
@@ -18,6 +19,7 @@ from gamay.cluster.guarded import PRINCIPAL
 from gamay.query.queue import QueryQueue
 from gamay.query.response import BrokerResponse, encode, encode_short
 
+T = TypeVar("T")
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
@@ -35,7 +37,7 @@ _PATHS = ("/query/sql", "/query")
 _ERROR_CODE = ERROR_CODE_HEADER.lower().encode()
 _HTTP_STATUS = HTTP_STATUS_HEADER.lower().encode()
 # longer texts are compiled on another thread
-_SHORT_TEXT_MAX = 20_000
+SHORT_TEXT_MAX = 20_000
 _HTTP_STATUSES = {code.code: code.http_status for code in ErrorCode}
 
 
@@ -54,7 +56,7 @@ class QueryAnswers:
         Otherwise return the query, compiled, for `finish`; None when even compiling it is too long for a coroutine.
         """
         sql = body["sql"]
-        if len(sql) > _SHORT_TEXT_MAX:
+        if len(sql) > SHORT_TEXT_MAX:
             return None
         try:
             options = request_options(body)
@@ -64,8 +66,25 @@ class QueryAnswers:
         at_once = pending.is_light and (not self._runner.is_remote or pending.failure is not None)
         return self._finish(pending) if at_once else pending
 
-    async def answer(self, body: Mapping[str, Any], database: str | None, principal: Principal) -> Answered:
-        """Answer the query `sql` of a request's body. principal: who sent it."""
+    def hang_up(self, pending: PendingQuery) -> None:
+        """End a query whose client is gone."""
+        self._runner.hang_up(pending)
+
+    async def watched(self, pending: PendingQuery, answering: Coroutine[Any, Any, T], receive: Receive) -> T:
+        """Wait for an answer, and end the query when its client goes meanwhile."""
+        answered, gone = asyncio.ensure_future(answering), asyncio.ensure_future(_disconnected(receive))
+        try:
+            await asyncio.wait((answered, gone), return_when=asyncio.FIRST_COMPLETED)
+            if not answered.done():
+                self.hang_up(pending)
+            return await answered
+        finally:
+            gone.cancel()
+
+    async def answer(
+        self, body: Mapping[str, Any], database: str | None, principal: Principal, receive: Receive
+    ) -> Answered:
+        """Answer the query `sql` of a request's body. principal: who sent it. receive: tells when the client is gone."""
         begun = self.begin(body, database, principal)
         if isinstance(begun, tuple):
             return begun
@@ -77,7 +96,7 @@ class QueryAnswers:
                 begun = await self._queue.turn(compiling, len(sql))
             except QueryError as error:
                 return self._failed(error)
-        return await self.finish(begun)
+        return await self.watched(begun, self.finish(begun), receive)
 
     async def finish(self, pending: PendingQuery) -> Answered:
         """Answer a query when its turn comes; it is listed, and can be cancelled, from now on.
@@ -156,7 +175,7 @@ class QueryEndpoint:
                 return
             database = headers.get(b"database")
             answered = await self._answers.answer(
-                body, None if database is None else database.decode("latin-1"), scope.get(PRINCIPAL, ANYONE)
+                body, None if database is None else database.decode("latin-1"), scope.get(PRINCIPAL, ANYONE), receive
             )
         code, status, content = answered
         status = shown_status(code, status, is_wanted=headers.get(_HTTP_STATUS, b"").lower() == b"true")
@@ -176,6 +195,12 @@ def query_of(raw: bytes) -> dict[str, Any] | None:
     except orjson.JSONDecodeError:
         return None  # the application behind says what is wrong with it
     return body if isinstance(body, dict) and isinstance(body.get("sql"), str) and "pql" not in body else None
+
+
+async def _disconnected(receive: Receive) -> None:
+    """Wait until the client of a request that was read to its end is gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _replay(messages: list[Message], receive: Receive) -> Receive:

@@ -47,6 +47,7 @@ class QueryProtocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._answers = answers
         self._begun: PendingQuery | None = None
+        self._asked: PendingQuery | None = None
         self._is_between_requests = True
         self._headers_of: list[tuple[bytes, bytes]] | None = None
         self._headers = b""
@@ -62,8 +63,14 @@ class QueryProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self._is_between_requests = False
         if self._begun is not None:
-            self.scope[BEGUN] = self._begun  # type: ignore[literal-required]
+            self.scope[BEGUN] = self._asked = self._begun  # type: ignore[literal-required]
             self._begun = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the query that is still to be answered: its client is gone."""
+        if self._asked is not None and self.cycle is not None and not self.cycle.response_complete:
+            self._answers.hang_up(self._asked)
+        super().connection_lost(exc)
 
     def on_message_complete(self) -> None:
         """Note that a request has been read to its end."""

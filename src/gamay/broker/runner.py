@@ -37,6 +37,7 @@ from gamay.query.held import held_bytes
 from gamay.query.plans import Plan
 from gamay.query.reduce import reduce
 from gamay.query.response import BrokerResponse, ResultTable
+from gamay.query.stats import QueryStats
 from gamay.query.trace import Trace
 from gamay.query.wire.result import Received
 from gamay.sql.answers import SUBQUERIES, with_answers
@@ -216,6 +217,8 @@ class QueryRunner:
                 response = self._failed(pending, error)
         if response.exceptions and (query := getattr(pending, "query", None)) is not None:
             response.client_request_id = query.options.get("clientQueryId")
+            if response.table is None and (budget := pending.deadline.budget) is not None and budget.parts:
+                _add_done(response, budget.stats())
         response.request_id = str(pending.number)
         response.broker_id = self.broker_id
         ended_s = self._clock.monotonic_s()
@@ -231,6 +234,12 @@ class QueryRunner:
             table = pending.routes[0].table if pending.routes else None
             self._query_log.write(pending.sql, table, response, ended_s)
         return response
+
+    def hang_up(self, pending: "PendingQuery") -> None:
+        """End a query whose client is gone."""
+        if pending.failure is None:
+            pending.deadline.cancel()
+            self.counters.count_hung_up(pending.routes[0].table if pending.routes else None)
 
     def render(self, pending: "PendingQuery", response: BrokerResponse, to_bytes: ToBytes) -> tuple[BrokerResponse, bytes]:
         """Return a long answer as bytes; an error in its place when it was cancelled, is late, or needs too much memory."""
@@ -552,3 +561,11 @@ def _check_may_use(principal: Principal, routes: Sequence[TableRoute]) -> None:
     for route in routes:
         if not principal.may_use(route.table):
             raise QueryError(ErrorCode.ACCESS_DENIED, f"{principal.name} may not use table {raw_table_name(route.table)}")
+
+
+def _add_done(response: BrokerResponse, done: QueryStats) -> None:
+    """Say in an answer without a result what was done for it."""
+    for name in ("num_docs_scanned", "num_entries_scanned_in_filter", "num_entries_scanned_post_filter", "total_docs"):
+        setattr(response.stats, name, max(getattr(response.stats, name), getattr(done, name)))
+    for name in ("num_segments_queried", "num_segments_processed", "num_segments_matched"):
+        setattr(response.stats, name, max(getattr(response.stats, name), getattr(done, name)))

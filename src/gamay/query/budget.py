@@ -96,13 +96,41 @@ class ScanLimits:
             _log.warning("%s; scanKillingMode is logOnly", text)
 
 
+class ScanProgress:
+    """What the scans of a query have read so far, in segments that may not be done yet.
+
+    columns_read: how many values are read of each row that a scan lets through.
+    """
+
+    __slots__ = ("_lock", "columns_read", "entries", "rows")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.columns_read = 0
+        self.entries = 0
+        self.rows = 0
+
+    def add(self, limits: ScanLimits, entries: int = 0, rows: int = 0) -> None:
+        """Count more; raises QueryError 246 when that is more than the limits allow, where they are enforced."""
+        with self._lock:
+            self.entries += entries
+            self.rows += rows
+            found = QueryStats(
+                num_docs_scanned=self.rows,
+                num_entries_scanned_in_filter=self.entries,
+                num_entries_scanned_post_filter=self.rows * self.columns_read,
+            )
+        if limits.is_enforced:  # what is only logged is logged once, after the segment
+            limits.check(found)
+
+
 class Budget:
     """What one query holds and may hold. process: shared with the other queries.
 
-    scan: None where nothing limits what is read.
+    scan: None where nothing limits what is read. progress: how much of that was. parts: counters of each execution.
     """
 
-    __slots__ = ("by_part", "held", "is_killed", "limit", "peak", "process", "scan")
+    __slots__ = ("by_part", "held", "is_killed", "limit", "parts", "peak", "process", "progress", "scan")
 
     def __init__(
         self,
@@ -117,6 +145,18 @@ class Budget:
         self.peak = 0
         self.is_killed = False
         self.by_part: dict[str, int] | None = None
+        self.progress = ScanProgress()
+        self.parts: list[QueryStats] = []
+
+    def stats(self) -> QueryStats:
+        """Return the counters of what was done so far, in this process."""
+        found = QueryStats()
+        for part in self.parts:
+            found.add(part)
+        # of the segment in which the query was ended, its counters know nothing yet
+        found.num_docs_scanned = max(found.num_docs_scanned, self.progress.rows)
+        found.num_entries_scanned_in_filter = max(found.num_entries_scanned_in_filter, self.progress.entries)
+        return found
 
     def change(self, what: str, num_bytes: int) -> None:
         """Add to what a part holds (or take away); raises QueryError 245 when it is too much now."""

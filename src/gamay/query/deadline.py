@@ -57,6 +57,17 @@ class Deadline:
         if self.budget is not None:
             self.budget.reserve(what, num_bytes)
 
+    def scanned(self, num_entries: int) -> None:
+        """Count values that a scan has read; raises as `check`, and QueryError 246 for more than the query may read."""
+        self.check()
+        if self.budget is not None and self.budget.scan is not None:
+            self.budget.progress.add(self.budget.scan, entries=num_entries)
+
+    def matched(self, num_rows: int) -> None:
+        """Count rows that a scan has let through; raises QueryError 246 for more than the query may read."""
+        if self.budget is not None and self.budget.scan is not None:
+            self.budget.progress.add(self.budget.scan, rows=num_rows)
+
 
 class CancellableDeadline(Deadline):
     """A deadline that can also be brought about by a cancellation, from any thread.

@@ -88,6 +88,8 @@ def _execute(
     if consuming:
         stats.num_consuming_segments_queried = len(consuming)
         stats.min_consuming_freshness_time_ms = min(consuming.values())
+    if deadline.budget is not None:
+        deadline.budget.parts.append(stats)
     views = [QuerySegment(segment, bound.fields, host_name, null_handling=bound.null_handling) for segment in segments]
     options = bound.query.options
     is_asked, phase = bool(options) and flag(options, "trace"), spans.phases()
@@ -100,6 +102,8 @@ def _execute(
     if consuming:
         stats.num_consuming_segments_processed = sum(segment.name in consuming for segment in kept)
     work = Work(bound, pool, deadline, stats, trace=trace, consuming=consuming)
+    if deadline.budget is not None and deadline.budget.scan is not None:
+        deadline.budget.progress.columns_read = work.columns_read()
     if trace is None:
         return _found(work, kept)
     trace.span("SERVER_PRUNE", begun_s, Segments=len(kept))

@@ -1,15 +1,18 @@
 """CAST, and the names that types have in SQL."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from gamay.base.errors import ErrorCode, QueryError, nearest
 from gamay.functions.expression import Call, Literal, LiteralValue
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
-from gamay.functions.scalar.convert import by_distinct, convert, parse_text
+from gamay.functions.scalar.convert import by_distinct, convert, parse_text, saturate
 from gamay.functions.scalar.define import check_count, type_of, wrong
 from gamay.functions.scalar.encoded import base64_bytes, decimal_of_bytes
-from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, numpy_dtype
 from gamay.model.types import DataType
 from gamay.model.zones import parse_timestamp
 
@@ -89,8 +92,8 @@ def _compute(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
     target, _ = _result_type(call, [type_of(arg) for arg in args])
     operand = args[0]
     special = _SPECIAL.get((operand.type, target))
-    if special is None and target is DataType.LONG and operand.type.is_text and isinstance(operand, Scalar):
-        special = _long  # in data, a text among numbers is a mistake
+    if special is None and operand.type.is_text and isinstance(operand, Scalar):
+        special = _OF_CONSTANT_TEXTS.get(target)  # in data, a text among numbers is a mistake
     if special is None or (isinstance(operand, Scalar) and operand.value is None):
         return convert(operand, target)
     if isinstance(operand, Scalar):
@@ -109,10 +112,25 @@ def _read(decode: Callable[[Any], LiteralValue], target: DataType) -> Callable[[
     return run
 
 
+def _int(text: str) -> LiteralValue:
+    """A number, the largest or the smallest for one that is beyond them."""
+    return _within(text, DataType.INT)
+
+
+def _within(text: str, target: DataType) -> LiteralValue:
+    try:
+        return parse_text(text, target)
+    except QueryError:
+        number = parse_text(text, DataType.DOUBLE)
+        if not isinstance(number, float) or not math.isfinite(number):
+            raise
+        return int(saturate(np.array([number]), numpy_dtype(target))[0])
+
+
 def _long(text: str) -> LiteralValue:
     """A number, or a point in time as its milliseconds."""
     try:
-        return parse_text(text, DataType.LONG)
+        return _within(text, DataType.LONG)
     except QueryError as not_a_number:
         try:
             return parse_timestamp(text)
@@ -120,6 +138,7 @@ def _long(text: str) -> LiteralValue:
             raise not_a_number from None
 
 
+_OF_CONSTANT_TEXTS: dict[DataType, Callable[[Any], LiteralValue]] = {DataType.INT: _int, DataType.LONG: _long}
 # what a cast makes of a value where functions that take another type do not
 _SPECIAL: dict[tuple[DataType, DataType], Callable[[Any], LiteralValue]] = {
     (DataType.BYTES, DataType.BIG_DECIMAL): _read(decimal_of_bytes, DataType.BIG_DECIMAL),

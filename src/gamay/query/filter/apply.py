@@ -7,7 +7,7 @@ import numpy as np
 
 from gamay.query.filter.docset import SPARSE, DocRange, DocSet, doc_ids, doc_mask, intersect, matches_of
 from gamay.query.filter.resolve import Indexed, Narrowed, Resolver
-from gamay.query.filter.scan import EntryCounter, Mask, Scan
+from gamay.query.filter.scan import EntryCounter, Mask, MatchedRows, Scan, ScannedEntries
 from gamay.query.matches import BLOCK_ROWS, DocIds, DocList, DocScan, Matches
 from gamay.query.predicate import Filter
 from gamay.query.virtual import QuerySegment
@@ -28,7 +28,7 @@ class FilterResult:
     num_docs: int
     entries: EntryCounter
     of_consuming: bool = False
-    _found: EntryCounter = field(default_factory=EntryCounter)
+    _found: EntryCounter = field(default_factory=MatchedRows)
 
     @property
     def count(self) -> int | None:
@@ -68,7 +68,7 @@ class FilterResult:
 
 def apply_filter(filter_: Filter, segment: Segment) -> FilterResult:
     """Return the rows of a segment that satisfy a filter, of those that count at all."""
-    counter = EntryCounter()
+    counter = ScannedEntries()
     resolved = Resolver(segment, counter).resolve(filter_)
     visible = segment.visible if isinstance(segment, QuerySegment) else None
     if visible is not None:

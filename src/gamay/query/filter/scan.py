@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from gamay.base import guard
 from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Call, Expression, Literal, column_names
 from gamay.functions.scalar.comparison import MIRRORED, compare
@@ -51,6 +52,24 @@ class EntryCounter:
         with _COUNTING:
             taken, self.count = self.count, 0
         return taken
+
+
+class ScannedEntries(EntryCounter):
+    """Counts values read by scans, and lets the guard of the query know, which may end it."""
+
+    def add(self, entries: int) -> None:
+        """Count so many more values. Raises QueryError when the query must end."""
+        super().add(entries)
+        guard.scanned(entries)
+
+
+class MatchedRows(EntryCounter):
+    """Counts rows that scans let through, and lets the guard of the query know, which may end it."""
+
+    def add(self, entries: int) -> None:
+        """Count so many more rows. Raises QueryError when the query must end."""
+        super().add(entries)
+        guard.matched(entries)
 
 
 class Scan(Protocol):

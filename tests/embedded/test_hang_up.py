@@ -1,0 +1,96 @@
+"""A client that is gone ends its query, whichever way it came, and PQL that waits is listed."""
+
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pyarrow as pa
+import pytest
+
+import gamay
+from gamay.embedded import EmbeddedCluster
+
+SLOW = "SELECT count(*) FROM trips WHERE sleep(60000) > 0"
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("gone") / "data"
+    with gamay.connect(folder) as db:
+        db.create_table("trips", pa.table({"n": [0, 1, 2]}))
+    with EmbeddedCluster(folder, 0, 0, 0, threads=1, warm_up=False) as cluster:
+        yield cluster.broker_url
+
+
+def eventually(check: Callable[[], bool], timeout_s: float = 20) -> None:
+    until = time.monotonic() + timeout_s
+    while not check():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def hung_up(url: str) -> float:
+    lines = httpx.get(f"{url}/metrics").text.splitlines()
+    return sum(float(line.rpartition(" ")[2]) for line in lines if "HungUp" in line and not line.startswith("#"))
+
+
+def post(path: str, body: dict[str, Any], header: str = "") -> bytes:
+    content = json.dumps(body).encode()
+    return f"POST {path} HTTP/1.1\r\nhost: x\r\n{header}content-length: {len(content)}\r\n\r\n".encode() + content
+
+
+OPTIONS = {"queryOptions": "timeoutMs=60000"}
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        post("/query/sql", {"sql": SLOW, **OPTIONS}),
+        post("/query/sql", {"sql": SLOW, **OPTIONS}, "database: default\r\n"),
+        post("/query/sql", {"sql": SLOW, **OPTIONS}, "origin: http://x\r\n"),
+        f"GET /query/sql?sql={quote('SET timeoutMs = 60000; ' + SLOW)} HTTP/1.1\r\nhost: x\r\n\r\n".encode(),
+    ],
+    ids=["short way", "unusual header", "browser", "get"],
+)
+def test_a_client_that_is_gone_ends_its_query(url: str, request_bytes: bytes) -> None:
+    before = hung_up(url)
+    connection = socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=20)
+    connection.sendall(request_bytes)
+    eventually(lambda: list(httpx.get(f"{url}/queries").json().values()) != [])
+    connection.close()
+    begun = time.monotonic()
+    eventually(lambda: httpx.get(f"{url}/queries").json() == {})
+    assert time.monotonic() - begun < 15  # not at its end
+    eventually(lambda: hung_up(url) == before + 1)
+
+
+def test_pql_that_waits_is_listed_and_ends_with_its_client(url: str) -> None:
+    before, port = hung_up(url), int(url.rpartition(":")[2])
+    threads = 2 * (os.cpu_count() or 1) + 2
+    slow = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(threads)]
+    for connection in slow:  # no thread is free
+        connection.sendall(post("/query/sql", {"sql": SLOW, **OPTIONS}))
+    eventually(lambda: len(httpx.get(f"{url}/queries").json()) == threads)
+    pql = "SELECT max(n) FROM trips"
+    waiting = socket.create_connection(("127.0.0.1", port), timeout=20)
+    waiting.sendall(post("/query", {"pql": pql, **OPTIONS}))
+    eventually(lambda: pql in httpx.get(f"{url}/queries").json().values())
+    waiting.close()
+    eventually(lambda: pql not in httpx.get(f"{url}/queries").json().values())
+    for connection in slow:
+        connection.close()
+    eventually(lambda: httpx.get(f"{url}/queries").json() == {})
+    eventually(lambda: hung_up(url) == before + threads + 1)
+
+
+def test_a_client_that_waits_is_answered_and_not_counted(url: str) -> None:
+    before = hung_up(url)
+    for sql in ("SELECT count(*) FROM trips WHERE sleep(50) > 0", "SELECT count(*) FROM trips"):
+        assert httpx.post(f"{url}/query/sql", json={"sql": sql}, headers={"database": "default"}).json()["exceptions"] == []
+        assert httpx.post(f"{url}/query/sql", json={"sql": sql}).json()["exceptions"] == []
+    assert hung_up(url) == before
