@@ -120,8 +120,11 @@ def _int(text: str) -> LiteralValue:
 def _within(text: str, target: DataType) -> LiteralValue:
     try:
         return parse_text(text, target)
-    except QueryError:
-        number = parse_text(text, DataType.DOUBLE)
+    except QueryError as not_a_number:
+        try:
+            number = parse_text(text, DataType.DOUBLE)
+        except QueryError:
+            raise not_a_number from None
         if not isinstance(number, float) or not math.isfinite(number):
             raise
         return int(saturate(np.array([number]), numpy_dtype(target))[0])
