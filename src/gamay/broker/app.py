@@ -128,7 +128,7 @@ class BrokerApp:
         begun = begin() if len(pql) <= SHORT_TEXT_MAX else await self._queue.turn(begin, len(pql))
         if begun.pending.failure is not None:
             return begun.finish()
-        with self._runner.running.listed(begun.pending.running):
+        with self._runner.running.listed(begun.pending):
             turn = self._queue.turn(begun.finish, len(pql), begun.pending.deadline)
             return await self._answers.watched(begun.pending, turn, request.receive)
 

@@ -57,6 +57,8 @@ class EntryCounter:
 class ScannedEntries(EntryCounter):
     """Counts values read by scans, and lets the guard of the query know, which may end it."""
 
+    __slots__ = ()
+
     def add(self, entries: int) -> None:
         """Count so many more values. Raises QueryError when the query must end."""
         super().add(entries)
@@ -65,6 +67,8 @@ class ScannedEntries(EntryCounter):
 
 class MatchedRows(EntryCounter):
     """Counts rows that scans let through, and lets the guard of the query know, which may end it."""
+
+    __slots__ = ()
 
     def add(self, entries: int) -> None:
         """Count so many more rows. Raises QueryError when the query must end."""
