@@ -120,6 +120,9 @@ def test_the_realtime_tour_counts_every_flight(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "Traceback" not in ran.stderr
     assert "counted   336,776" in ran.stdout
+    again = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "336,776 of them are in the topic already" in again.stdout
     with gamay.connect(tmp_path) as db:  # a restart consumes what was not committed once more
         for _ in range(600):
             counted = db.sql("SELECT COUNT(*), SUM(distance) FROM flights").rows()[0]
@@ -127,6 +130,23 @@ def test_the_realtime_tour_counts_every_flight(tmp_path: Path) -> None:
                 break
             time.sleep(0.1)
     assert counted == (336_776, 350_217_607.0)
+
+
+@pytest.mark.spark
+def test_the_hybrid_tour_counts_each_flight_once(tmp_path: Path) -> None:
+    """The OFFLINE half has January to October, the REALTIME half October to December."""
+    command = [sys.executable, "-m", "gamay.cli", "quickstart", "hybrid", "--exit", "--data-dir", str(tmp_path)]
+    for role, port in zip(("controller", "broker", "server"), free_ports(3), strict=True):
+        command += [f"--{role}-port", str(port)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert "counted   336,776" in ran.stdout
+    with gamay.connect(tmp_path) as db:
+        assert until(db, "SELECT COUNT(*) FROM flights", [(336_776,)]) == [(336_776,)]
+        halves = [db.sql(f"SELECT COUNT(*) FROM flights_{half}").rows()[0][0] for half in ("OFFLINE", "REALTIME")]
+        assert sum(halves) > 336_776
+        assert halves[0] > 250_000
 
 
 @pytest.fixture(scope="module")

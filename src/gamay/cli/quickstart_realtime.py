@@ -127,6 +127,8 @@ def watch(cluster: "EmbeddedCluster", replay: "Replay", expected: int) -> None:
     """Show counts and freshness until the table has as many rows as expected. Raises GamayError when it never has."""
     from gamay.client import Connection
 
+    if replay.skipped:
+        print(f"{replay.skipped:,} of them are in the topic already, from a tour in the same folder")
     began = time.monotonic()
     shown_s = late_s = 0.0
     with Connection.from_host_list(cluster.broker_url) as connection, replay:

@@ -125,7 +125,9 @@ def _send(folder: Path, message: dict[str, object], arrived: Callable[[], bool])
     from gamay.cli.replay import Replay
 
     row = pa.Table.from_pylist([{_KEY: PLANE} | message])
-    _replay_until(arrived, Replay(folder, row, ROWS_PER_S, name=LATEST, key=_KEY), f"a message about {PLANE} should show")
+    _replay_until(
+        arrived, Replay(folder, row, ROWS_PER_S, name=LATEST, key=_KEY, resume=False), f"a message about {PLANE} should show"
+    )
 
 
 def _count(connection: "Connection", sql: str) -> int:

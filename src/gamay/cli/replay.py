@@ -12,9 +12,11 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from gamay.base.clock import SYSTEM_CLOCK
+from gamay.base.errors import ConflictError
 from gamay.cli.flights import flights_csv
+from gamay.ingest.stream.log.plugin import LogMetadata
 from gamay.ingest.stream.log.producer import Producer
-from gamay.ingest.stream.log.topic import TopicConfig, create_topic, open_topic, topic_names
+from gamay.ingest.stream.log.topic import Topic, TopicConfig, create_topic, open_topic, topic_names
 
 TOPIC = "flights"
 PARTITIONS = 2
@@ -45,15 +47,34 @@ def json_lines(rows: pa.RecordBatch) -> pa.BinaryArray:
 class Replay:
     """Sends rows to a topic in a data folder, `rows_per_s` of them a second, on a thread of its own."""
 
-    def __init__(self, data_dir: Path, rows: pa.Table, rows_per_s: int, *, name: str = TOPIC, key: str = "carrier") -> None:
-        """Make the topic `name`, unless it is there. key: the text column that chooses a row's partition."""
+    def __init__(
+        self,
+        data_dir: Path,
+        rows: pa.Table,
+        rows_per_s: int,
+        *,
+        name: str = TOPIC,
+        key: str = "carrier",
+        resume: bool = True,
+    ) -> None:
+        """Make the topic `name`, unless it is there. key: the text column that chooses a row's partition.
+
+        resume: send only what is not in the topic yet; it has the first rows, from a run before. Raises ConflictError when
+        that one ended amid rows that are sent together.
+        """
         folder = data_dir / "streams"
         if name in topic_names(folder):
             topic = open_topic(folder, name)
         else:
             topic = create_topic(folder, name, TopicConfig(PARTITIONS))
+        self.skipped = min(_num_messages(topic), rows.num_rows) if resume else 0
+        if self.skipped % _BATCH_ROWS and self.skipped < rows.num_rows:
+            raise ConflictError(
+                f"the topic '{name}' in {data_dir} has {self.skipped:,} messages of a replay that was interrupted; "
+                "take another folder, or remove this one"
+            )
         self.num_rows = rows.num_rows
-        self.sent = 0
+        self.sent = self.skipped
         self.failure: BaseException | None = None
         self._rows = rows
         self._key = key
@@ -80,7 +101,7 @@ class Replay:
         try:
             began = time.monotonic()
             for batch in self._batches():
-                ahead_s = self.sent / self._rows_per_s - (time.monotonic() - began)
+                ahead_s = (self.sent - self.skipped) / self._rows_per_s - (time.monotonic() - began)
                 if self._stopping.wait(max(0.0, ahead_s)):
                     return
                 self._producer.send(json_lines(batch), batch.column(self._key).cast(pa.binary()))
@@ -89,5 +110,10 @@ class Replay:
             self.failure = error
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        for start in range(0, self.num_rows, _BATCH_ROWS):
+        for start in range(self.skipped, self.num_rows, _BATCH_ROWS):
             yield self._rows.slice(start, _BATCH_ROWS).combine_chunks().to_batches()[0]
+
+
+def _num_messages(topic: Topic) -> int:
+    metadata = LogMetadata(topic, SYSTEM_CLOCK)
+    return sum(int(str(metadata.latest_offset(partition))) for partition in metadata.partition_ids())

@@ -8,6 +8,7 @@ from gamay.base.ids import Ids
 from gamay.cluster.registry import Registry
 from gamay.embedded.layout import Layout
 from gamay.ingest.stream.spi import StreamContext
+from gamay.model.cluster_settings import PARALLEL_SEGMENT_BUILDS
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import raw_table_name
@@ -60,6 +61,8 @@ class ServerRole:
         key_defaults: ServerDefaults = DEFAULTS,
     ) -> None:
         self._registry = registry
+        if consuming is not None:
+            consuming.permits.follow(lambda: PARALLEL_SEGMENT_BUILDS.whole(registry.cluster_config()))
         loader = SegmentLoader(folder, sources, self._layout_of, clock, ids, verify_on_use)
         self.instance = ServerInstance(instance_id, registry, loader, clock, consuming=consuming, key_defaults=key_defaults)
         self.executor = QueryExecutor(self.instance, threads or os.cpu_count() or 1)

@@ -114,6 +114,13 @@ SEGMENT_COMPLETION_TIME = ClusterSetting(
     "how long a controller may take to write the records of a completed segment; after that the periodic repair does it",
     _is_positive,
 )
+PARALLEL_SEGMENT_BUILDS = ClusterSetting(
+    "pinot.server.instance.realtime.max.parallel.segment.builds",
+    "a whole number; 0 is no bound",
+    "4",
+    "how many consumed segments a server builds at a time; the others wait",
+    lambda text: _is_whole(text) and int(text) >= 0,
+)
 CONSUMING_SEGMENT_CONSISTENCY = ClusterSetting(
     "pinot.server.consuming.segment.consistency.mode",
     "RESTRICTED, PROTECTED or UNSAFE",
@@ -246,6 +253,7 @@ CLUSTER_SETTINGS = (
     RETENTION_BY_CREATION_TIME,
     SEGMENT_COMMIT_TIMEOUT,
     SEGMENT_COMPLETION_TIME,
+    PARALLEL_SEGMENT_BUILDS,
     CONSUMING_SEGMENT_CONSISTENCY,
     FIXED_REPLICA,
     ADAPTIVE_TYPE,

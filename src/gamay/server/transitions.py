@@ -82,10 +82,15 @@ class ConsumingTransitions:
         """Bring the consumers of a typed table in line with its ideal state."""
         if table_type_of(table) is not TableType.REALTIME:
             return
+        # Asked before the ideal state is read: who is to consume there nevertheless was OFFLINE in between, if only briefly.
+        given_up = {name for name, consumer in self._manager.consumers(table).items() if consumer.gave_up}
         ideal = self._registry.get_ideal_state(table)
         states = ideal.segments_of(self._server) if ideal is not None and ideal.enabled else {}
-        consumers = self._manager.consumers(table)
         data = self._data_of(table)
+        for segment in given_up:
+            if states.get(segment) == CONSUMING:
+                self._manager.stop(data, segment)
+        consumers = self._manager.consumers(table)
         started = set(states) - set(consumers) - set(data.snapshot())
         for segment in consumers:
             if states.get(segment) not in (CONSUMING, ONLINE):

@@ -44,6 +44,31 @@ def test_a_table_is_resumed_at_either_end_of_the_stream(table) -> None:
     assert table.http.get("/tables/t/lostOffsets").json() == {"lostOffsets": []}
 
 
+def test_a_table_over_its_storage_quota_rests_until_it_has_room(table) -> None:
+    def validate(storage: str) -> dict[str, Any]:
+        config = table.http.get("/tables/t").json()["REALTIME"]
+        assert table.http.put("/tables/t", json=config | {"quota": {"storage": storage}}).status_code == 200
+        table.http.get("/periodictask/run", params={"taskname": "RealtimeSegmentValidationManager"})
+        status: dict[str, Any] = table.http.get("/tables/t/pauseStatus").json()
+        return status
+
+    assert validate("1B")["pauseFlag"] is False  # nothing is stored yet
+    table.commit(table.consuming(0), 30, 30)
+    paused = validate("1B")
+    assert (paused["pauseFlag"], paused["reasonCode"]) == (True, "STORAGE_QUOTA_EXCEEDED")
+    assert "its quota.storage is 1B" in paused["comment"]
+    assert _messages(table, "a") != []
+    table.commit(table.consuming(0), 40, 10)
+    assert len(paused["consumingSegments"]) == 2
+    assert len(table.http.get("/tables/t/pauseStatus").json()["consumingSegments"]) == 1
+    resumed = validate("1G")
+    assert (resumed["pauseFlag"], len(resumed["consumingSegments"])) == (False, 2)
+    assert table.records()[table.consuming(0)].start_offset == "40"
+    table.http.post("/tables/t/pauseConsumption")
+    assert validate("1G")["reasonCode"] == "ADMINISTRATIVE"
+    assert table.http.get("/tables/t/pauseStatus").json()["pauseFlag"] is True
+
+
 def test_a_commit_can_be_forced_for_some_segments(table) -> None:
     job = table.http.post("/tables/t/forceCommit", params={"partitions": "1"}).json()
     assert (job["forceCommitStatus"], job["jobMetaZKWriteStatus"]) == ("SUCCESS", "SUCCESS")

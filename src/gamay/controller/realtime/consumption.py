@@ -18,6 +18,7 @@ from gamay.cluster.znrecord import ZNRecord, decode, encode
 from gamay.controller.realtime.context import RealtimeContext
 from gamay.controller.realtime.ideal_steps import (
     ADMINISTRATIVE,
+    STORAGE_QUOTA_EXCEEDED,
     PauseState,
     consuming_segments,
     pause_state,
@@ -25,6 +26,7 @@ from gamay.controller.realtime.ideal_steps import (
 )
 from gamay.controller.realtime.lifecycle import is_wanted
 from gamay.controller.realtime.validation import PartitionValidator
+from gamay.controller.storage_quota import excess
 from gamay.ingest.stream.config import stream_configs
 from gamay.ingest.stream.offsets import LARGEST, SMALLEST
 from gamay.model.cluster_settings import CONSUMING_SEGMENT_CONSISTENCY
@@ -129,6 +131,21 @@ class ConsumptionManager:
             "timestamp": str(state.at_ms) if state.at_ms else None,
             "indexOfInactiveTopics": list(state.inactive_topics),
         }
+
+    def follow_quota(self, table: str) -> None:
+        """Pause a table that stores more than it may, and let it go on when it no longer does, unless others paused it."""
+        registry, now_ms = self.context.registry, self.context.clock.now_ms()
+        problem = excess(registry, self.context.config_of(table))
+        state = pause_state(registry.must_get_ideal_state(table))
+        if problem is not None and not state.paused:
+            _log.error("%s: it consumes no more", problem)
+            self._change_pause(
+                table, lambda old: PauseState(True, STORAGE_QUOTA_EXCEEDED, problem, now_ms, old.inactive_topics)
+            )
+        elif problem is None and state.paused and state.reason == STORAGE_QUOTA_EXCEEDED:
+            self._change_pause(
+                table, lambda old: PauseState(False, STORAGE_QUOTA_EXCEEDED, None, now_ms, old.inactive_topics)
+            )
 
     def enforce(self, table: str) -> None:
         """Tell the servers to commit what they still consume of a table that rests, or no longer consumes in this way.

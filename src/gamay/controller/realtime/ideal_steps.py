@@ -17,6 +17,7 @@ _PAUSE_STATE = "pauseState"
 _OLD_PAUSE_FLAG = "isTablePaused"
 
 ADMINISTRATIVE = "ADMINISTRATIVE"
+STORAGE_QUOTA_EXCEEDED = "STORAGE_QUOTA_EXCEEDED"
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,6 +108,7 @@ class RealtimeManager:
         what the metadata store raises."""
         if table_type_of(table) is not TableType.REALTIME:
             raise InvalidConfigError(f"Table {table} consumes no stream, there is nothing to repair")
+        self._lead_consumption.follow_quota(table)
         self._validator.validate(table, guard_ms=guard_ms)
         self._copies.repair(table, self._context.completion_time_max_ms())
         self._lead_consumption.enforce(table)

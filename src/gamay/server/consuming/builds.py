@@ -3,32 +3,54 @@
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from gamay.cluster.completion import DEFAULT_EXTRA_TIME_S, EXTENSION_INTERVAL_S, FIRST_EXTENSION_FRACTION, Status
+from gamay.cluster.store import StoreUnavailableError
 
 _log = logging.getLogger(__name__)
 SEND_ATTEMPTS = 3
 PARALLEL_BUILDS = 4
-"""`realtime.max.parallel.segment.builds` unless it is set."""
+"""Before the cluster's setting is known."""
 
 
 class BuildPermits:
-    """Lets at most `parallel` segments be built at a time; 0 is no bound."""
+    """Lets at most so many segments be built at a time; 0 is no bound.
 
-    def __init__(self, parallel: int = PARALLEL_BUILDS) -> None:
-        self._semaphore = threading.Semaphore(parallel) if parallel > 0 else None
+    parallel: asked whenever a segment is about to be built or has been built. Raises StoreUnavailableError when it cannot
+    tell; then what it told before holds.
+    """
+
+    def __init__(self, parallel: Callable[[], int] = lambda: PARALLEL_BUILDS) -> None:
+        self._parallel = parallel
+        self._most = PARALLEL_BUILDS
+        self._building = 0
+        self._changed = threading.Condition()
+
+    def follow(self, parallel: Callable[[], int]) -> None:
+        """Ask another one from now on."""
+        self._parallel = parallel
 
     @contextmanager
     def taken(self) -> Iterator[None]:
         """Wait for a permit, and keep it for a while."""
-        if self._semaphore is None:
+        self._ask()
+        with self._changed:
+            self._changed.wait_for(lambda: self._most <= 0 or self._building < self._most)
+            self._building += 1
+        try:
             yield
-            return
-        with self._semaphore:
-            yield
+        finally:
+            self._ask()
+            with self._changed:
+                self._building -= 1
+                self._changed.notify_all()
+
+    def _ask(self) -> None:
+        with suppress(StoreUnavailableError):
+            self._most = self._parallel()
 
 
 @dataclass(frozen=True, slots=True)

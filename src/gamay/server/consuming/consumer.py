@@ -5,6 +5,7 @@ import shutil
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -169,7 +170,7 @@ class SegmentConsumer:
         self._build: Build | None = None
         self._controller_url: str | None = None
         self._rate = RateMeter()
-        self._throttle = Throttle(stream.partition_rate_limit)
+        self._throttle = Throttle(stream.partition_rate_limit, stream.topic_rate_limit, self._count_partitions)
         if ahead is not None and not ahead.fits(start, layout, stream):
             ahead.close()
             ahead = None
@@ -195,6 +196,11 @@ class SegmentConsumer:
     def state(self) -> ConsumerState:
         """Where the consumer is."""
         return self._machine.state
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether the controller has heard that this replica stopped for good, and so has let it go OFFLINE."""
+        return self._machine.gave_up
 
     def status(self) -> ConsumerStatus:
         """Return what is known of the consumer."""
@@ -368,6 +374,10 @@ class SegmentConsumer:
             stop_on_decode_error=stream.stop_on_decode_error, with_metadata=stream.metadata_populate,
         )  # fmt: skip
 
+    def _count_partitions(self) -> int:
+        with closing(self._factory.metadata()) as metadata:
+            return len(metadata.partition_ids())
+
     def _read_before(self, action: m.Consume) -> Ahead | None:
         """Return the next batch that was read while the segment before was completed, None when there is none that fits."""
         if self._ahead is not None:
@@ -387,7 +397,7 @@ class SegmentConsumer:
         reader, self._reader = self._reader, None
         if reader is None:
             return
-        if self._throttle.per_s is not None or self._name.is_stream_level:
+        if self._throttle.limits or self._name.is_stream_level:
             reader.close()
             return
         offset = self._machine.offset

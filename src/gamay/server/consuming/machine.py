@@ -186,6 +186,11 @@ class ConsumerMachine:
         self._location = ""
         self._served = self._told = False
 
+    @property
+    def gave_up(self) -> bool:
+        """Whether rows can no longer be taken, and the controller has taken notice."""
+        return self.state is ConsumerState.ERROR and self._told
+
     # what to do
 
     def next(self, now_ms: int) -> Action:

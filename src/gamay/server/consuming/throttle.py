@@ -1,16 +1,41 @@
 """Keeping what a partition consumes below a rate."""
 
+import logging
+from collections.abc import Callable
+
+from gamay.base.errors import GamayError
+
+_log = logging.getLogger(__name__)
+
 
 class Throttle:
-    """Keeps a partition below so many messages a second; None is no limit."""
+    """Keeps a partition below so many messages a second: its own limit, else its part of the topic's; None is no limit.
 
-    def __init__(self, per_s: float | None) -> None:
-        self.per_s = per_s
+    partitions: tells how many the topic has, and is asked once; may raise GamayError, which counts as one.
+    """
+
+    def __init__(self, partition_per_s: float | None, topic_per_s: float | None, partitions: Callable[[], int]) -> None:
+        self._per_s, self._topic_per_s, self._partitions = partition_per_s, topic_per_s, partitions
         self._free_s = 0.0
+
+    @property
+    def limits(self) -> bool:
+        """Whether there is a limit."""
+        return self._per_s is not None or self._topic_per_s is not None
 
     def delay_s(self, messages: int, now_s: float) -> float:
         """Count messages; return how long to wait before the next ones."""
-        if self.per_s is None or not messages:
+        if not self.limits or not messages:
             return 0.0
-        self._free_s = max(self._free_s, now_s) + messages / self.per_s
+        if self._per_s is None:
+            assert self._topic_per_s is not None
+            self._per_s = self._topic_per_s / self._known_partitions()
+        self._free_s = max(self._free_s, now_s) + messages / self._per_s
         return max(0.0, self._free_s - now_s)
+
+    def _known_partitions(self) -> int:
+        try:
+            return max(1, self._partitions())
+        except GamayError as error:
+            _log.warning("the topic does not tell its partitions, its whole rate is let through: %s", error)
+            return 1
