@@ -68,6 +68,11 @@ def union(sets: Sequence[In]) -> In:
 
 def conjunction_of_ranges(parts: Sequence[Filter], is_multi_value: Callable[[str], bool]) -> Filter:
     """Return the filter that holds when all parts do; ranges of one single-value column, `x >= 3 AND x < 9`, become one."""
+    first = parts[0] if parts else None
+    if len(parts) > 1 and isinstance(first, Range) and not is_multi_value(first.column):
+        same_column = [part for part in parts if isinstance(part, Range) and part.column == first.column]
+        if len(same_column) == len(parts):  # the most frequent: from one time on, and before another
+            return _intersection(same_column)
     filter_ = conjunction(parts)
     ranges: dict[str, list[Range]] = {}
     rest: list[Filter] = []

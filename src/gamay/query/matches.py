@@ -168,6 +168,8 @@ def _block_of_mask(start: int, mask: Mask) -> "Iterator[Block]":
 
 def _even_ranges(start: int, stop: int, parts: int) -> list[tuple[int, int]]:
     """Cut [start, stop) in at most `parts` non-empty ranges; cuts fall on whole blocks where there are enough of them."""
+    if parts == 1:
+        return [(start, stop)] if start < stop else []
     blocks = -(-(stop - start) // BLOCK_ROWS)
     unit = BLOCK_ROWS if blocks >= 4 * parts else 1
     units = -(-(stop - start) // unit)

@@ -133,8 +133,9 @@ def _result_table(table: ResultTable) -> dict[str, Any]:
 def to_json(response: BrokerResponse) -> dict[str, Any]:
     """Return the response as a JSON-ready dictionary, keys in wire order."""
     stats = response.stats
-    head: dict[str, Any] = {} if response.table is None else {"resultTable": _result_table(response.table)}
-    return head | {
+    offline_ns, realtime_ns = stats.offline_thread_cpu_time_ns, stats.realtime_thread_cpu_time_ns
+    document = {
+        "resultTable": None if response.table is None else _result_table(response.table),
         "numRowsResultSet": 0 if response.table is None else response.table.num_rows,
         "partialResult": response.is_partial,
         "exceptions": [{"errorCode": code, "message": message} for code, message in response.exceptions],
@@ -166,28 +167,6 @@ def to_json(response: BrokerResponse) -> dict[str, Any]:
         "numSegmentsPrunedByLimit": stats.num_segments_pruned_by_limit,
         "numSegmentsPrunedByValue": stats.num_segments_pruned_by_value,
         "brokerReduceTimeMs": response.reduce_time_ms,
-        **_cpu_times(stats.offline_thread_cpu_time_ns, stats.realtime_thread_cpu_time_ns),
-        "explainPlanNumEmptyFilterSegments": stats.explain_plan_num_empty_filter_segments,
-        "explainPlanNumMatchAllFilterSegments": stats.explain_plan_num_match_all_filter_segments,
-        "traceInfo": response.trace_info,
-        "tablesQueried": list(response.tables_queried),
-        **_MEMORY,
-        "pools": [],
-        "rlsFiltersApplied": False,
-        "groupsTrimmed": stats.groups_trimmed,
-        "mseLiteLeafStageLimitReached": False,
-    }
-
-
-_MEMORY = {
-    f"{kind}{what}": 0
-    for kind in ("offline", "realtime")
-    for what in ("ThreadMemAllocatedBytes", "ResponseSerMemAllocatedBytes", "TotalMemAllocatedBytes")
-}
-
-
-def _cpu_times(offline_ns: int, realtime_ns: int) -> dict[str, int]:
-    return {
         "offlineThreadCpuTimeNs": offline_ns,
         "realtimeThreadCpuTimeNs": realtime_ns,
         "offlineSystemActivitiesCpuTimeNs": 0,
@@ -196,7 +175,24 @@ def _cpu_times(offline_ns: int, realtime_ns: int) -> dict[str, int]:
         "realtimeResponseSerializationCpuTimeNs": 0,
         "offlineTotalCpuTimeNs": offline_ns,
         "realtimeTotalCpuTimeNs": realtime_ns,
+        "explainPlanNumEmptyFilterSegments": stats.explain_plan_num_empty_filter_segments,
+        "explainPlanNumMatchAllFilterSegments": stats.explain_plan_num_match_all_filter_segments,
+        "traceInfo": response.trace_info,
+        "tablesQueried": list(response.tables_queried),
+        "offlineThreadMemAllocatedBytes": 0,
+        "offlineResponseSerMemAllocatedBytes": 0,
+        "offlineTotalMemAllocatedBytes": 0,
+        "realtimeThreadMemAllocatedBytes": 0,
+        "realtimeResponseSerMemAllocatedBytes": 0,
+        "realtimeTotalMemAllocatedBytes": 0,
+        "pools": [],
+        "rlsFiltersApplied": False,
+        "groupsTrimmed": stats.groups_trimmed,
+        "mseLiteLeafStageLimitReached": False,
     }
+    if response.table is None:
+        del document["resultTable"]
+    return document
 
 
 def encode(response: BrokerResponse) -> bytes:

@@ -84,7 +84,9 @@ class Work:
 
         clauses: the results of other filters than WHERE.
         """
-        in_filter = sum(result.entries.count for result in (filtered, *clauses))
+        in_filter = filtered.entries.count
+        if clauses:
+            in_filter += sum(result.entries.count for result in clauses)
         if self.trace is not None:
             operator = _OPERATORS[self.bound.kind]
             self.trace.end(filtered, operator, scanned, EntriesInFilter=in_filter, EntriesPostFilter=read_entries)

@@ -123,7 +123,7 @@ class SortedDictionary:
         """Return the id of a value of the column's type, or -1 when it does not occur."""
         key = self._key(value)
         position = bisect_left(self._keys, key)
-        return position if position < len(self) and self._keys[position] == key else -1
+        return position if position < len(self.stored) and self._keys[position] == key else -1
 
     def ids_of(self, values: Sequence[LiteralValue]) -> Ids:
         """Return the ids of those values that occur, ascending, each once: int32 [k]."""

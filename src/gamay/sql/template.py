@@ -35,9 +35,12 @@ class Template:
 
     def fits(self, literals: Literals) -> bool:
         """Whether the plan holds for these literals; numbers beyond 64 bits are checked by compiling anew."""
-        if any(literal.type is DataType.BIG_DECIMAL for literal in literals):
+        if len(literals) != self.num_literals:
             return False
-        return len(literals) == self.num_literals and all(literals[i] == value for i, value in self.ordinals)
+        for literal in literals:  # without a generator, which takes longer than the few literals
+            if literal.type is DataType.BIG_DECIMAL:
+                return False
+        return not self.ordinals or all(literals[i] == value for i, value in self.ordinals)
 
 
 def compile_template(text: str, lifted: Lifted, literals: Literals) -> Template:

@@ -98,8 +98,8 @@ class DocSets:
 
     def get(self, key: int) -> BitMap:
         """Return a set of docs, which the caller may change."""
-        raw = self._sets[self._starts[key] : self._starts[key + 1]]
-        if len(raw) == 4 * self._counts[key]:
+        raw = self._sets[self._starts.item(key) : self._starts.item(key + 1)]
+        if len(raw) == 4 * self._counts.item(key):
             return BitMap(raw.view(np.uint32))
         return deserialise(self._file, self._kind, raw)
 
