@@ -1,7 +1,11 @@
 """What is wrong, in words."""
 
+from types import SimpleNamespace
+from typing import Any
+
 from gamay.cluster.records import Assignment, Instance
-from gamay.controller.cluster_status import Finding, Severity, diagnose_instances, diagnose_table
+from gamay.cluster.store import StoreUnavailableError
+from gamay.controller.cluster_status import Finding, Severity, cluster_status, diagnose_instances, diagnose_table
 
 A, B = "Server_a_1", "Server_b_1"
 HEALTHY = (Instance(A, "a", 1), Instance(B, "b", 1), Instance("Broker_c_1", "c", 1))
@@ -10,6 +14,18 @@ LIVE = {A, B, "Broker_c_1"}
 
 def _sentences(findings: list[Finding]) -> list[str]:
     return [f"{f.severity.name} {f.subject}: {f.problem}" for f in findings]
+
+
+def test_the_metadata_store_is_away() -> None:
+    def away() -> list[str]:
+        raise StoreUnavailableError("ZooKeeper at 'zk:2181' does not answer for 5 s")
+
+    context: Any = SimpleNamespace(registry=SimpleNamespace(live_instance_ids=away))
+    found = cluster_status(context)
+    assert found["status"] == "BAD"
+    assert found["problems"][0]["problem"].startswith(
+        "ZooKeeper at 'zk:2181' does not answer for 5 s: nothing can be changed"
+    )
 
 
 def test_nothing_is_wrong() -> None:

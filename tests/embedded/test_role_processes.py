@@ -247,6 +247,7 @@ def test_queries_are_answered_while_zookeeper_is_away(
         until(lambda: _ask(broker)[0] == 100, 30, lambda: _ask(broker))
         own_zookeeper.stop()
         until(lambda: not controller.ready, 30)
+        assert "nothing can be changed" in controller.http.get("/cluster/status").json()["problems"][0]["problem"]
         for _ in range(20):
             count, answer = _ask(broker)
             assert (count, answer["exceptions"]) == (100, [])

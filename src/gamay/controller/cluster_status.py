@@ -10,6 +10,7 @@ from gamay.base.errors import NotFoundError
 from gamay.cluster import paths
 from gamay.cluster.election import leader_of
 from gamay.cluster.records import CONSUMING, ERROR, OFFLINE, ONLINE, Assignment, Instance, Role
+from gamay.cluster.store import StoreUnavailableError
 from gamay.controller.context import ControllerContext
 
 Reasons: TypeAlias = Callable[[str], Mapping[str, str]]
@@ -44,6 +45,23 @@ class Finding:
 
 def cluster_status(context: ControllerContext) -> dict[str, Any]:
     """Return `{"status", "problems"}`; GOOD has none."""
+    try:
+        findings = _findings(context)
+    except StoreUnavailableError as error:
+        findings = [
+            Finding(
+                Severity.BAD,
+                "cluster",
+                f"{error}: nothing can be changed, and nobody takes over from who dies; queries are answered as before",
+                "start ZooKeeper, or mend the way to it; everybody goes on by itself when it is back",
+            )
+        ]
+    findings.sort(key=lambda finding: -finding.severity)
+    worst = max((finding.severity for finding in findings), default=Severity.GOOD)
+    return {"status": worst.name, "problems": [finding.to_json() for finding in findings]}
+
+
+def _findings(context: ControllerContext) -> list[Finding]:
     registry = context.registry
     live = set(registry.live_instance_ids())
     instances = registry.instances()
@@ -67,10 +85,7 @@ def cluster_status(context: ControllerContext) -> dict[str, Any]:
             for instance in states:
                 assigned[instance] = assigned.get(instance, 0) + 1
         of_tables += diagnose_table(ideal, view, live, partial(_reasons, context, table))
-    findings += [*diagnose_instances(instances, live, assigned), *of_tables]
-    findings.sort(key=lambda finding: -finding.severity)
-    worst = max((finding.severity for finding in findings), default=Severity.GOOD)
-    return {"status": worst.name, "problems": [finding.to_json() for finding in findings]}
+    return [*findings, *diagnose_instances(instances, live, assigned), *of_tables]
 
 
 def diagnose_instances(instances: Sequence[Instance], live: Iterable[str], assigned: Mapping[str, int]) -> list[Finding]:
