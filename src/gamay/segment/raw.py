@@ -126,6 +126,10 @@ class PlainFixed:
         """Return the first position whose value is not below `value` (left), or above it (right), in ascending values."""
         return int(np.searchsorted(self._values, value, side=side))
 
+    def in_memory(self) -> Ids:
+        """Return all values."""
+        return self._values
+
 
 class PlainBinary:
     """PASS_THROUGH of a type of variable width."""
@@ -205,6 +209,10 @@ class Chunked:
             else:
                 return middle * self._per_chunk + place
         return min(first * self._per_chunk, self._num_values)
+
+    def in_memory(self) -> None:
+        """Return None: the values would have to be decompressed."""
+        return
 
     def _joined(self, parts: list[Stored], first: int, last: int) -> Stored:
         """Join parts of the chunks from `first` to `last`, all of which together are seldom too large."""

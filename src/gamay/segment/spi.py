@@ -118,6 +118,10 @@ class SortedValues(Protocol):
         """
         ...
 
+    def in_memory(self) -> "Ids | None":
+        """Return all values as they lie in memory; None when they would have to be decompressed."""
+        ...
+
 
 class InvertedIndex(Protocol):
     """For each dictionary id, the docs that hold it."""

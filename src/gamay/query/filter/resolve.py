@@ -13,6 +13,7 @@ from pyroaring import BitMap
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import evaluate_entries
 from gamay.functions.vector import Vector
+from gamay.query.filter.calendar import calendar_docs
 from gamay.query.filter.docset import DocRange, DocSet, complement, intersect, unite
 from gamay.query.filter.prefixes import like_ranges
 from gamay.query.filter.scan import (
@@ -187,7 +188,8 @@ class Resolver:
 
     def _raw(self, leaf: In | Range | Match, column: Column) -> Resolved:
         if isinstance(leaf, Match):
-            return self._by_value(leaf, column)
+            docs = None if self._reads_nulls(leaf.column) else calendar_docs(leaf.expression, column)
+            return self._by_value(leaf, column) if docs is None else Indexed(docs, "sorted_index")
         if (docs := searched_docs(leaf, column)) is not None:
             return Indexed(docs, "sorted_index")
         if column.range_index is not None:
@@ -204,11 +206,13 @@ class Resolver:
         docs = column.range_index.docs_between(leaf.lower, leaf.upper, leaf.lower_inclusive, leaf.upper_inclusive)
         return Indexed(docs, "range_index")
 
+    def _reads_nulls(self, name: str) -> bool:
+        return isinstance(self._segment, QuerySegment) and self._segment.null_flags(name) is not None
+
     def _by_value(self, leaf: Match, column: Column) -> Resolved:
-        segment = self._segment
-        if column.single_value and isinstance(segment, QuerySegment) and segment.null_flags(leaf.column) is not None:
+        if column.single_value and self._reads_nulls(leaf.column):
             # what stands at the place of a null need not be a value that the expression takes
-            return ExpressionScan(segment, leaf.expression, self._counter)
+            return ExpressionScan(self._segment, leaf.expression, self._counter)
         return ValueScan(column, lambda vector: _matching(leaf, vector), self._counter)
 
 
