@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from gamay.controller import uploads
 from gamay.storage.archive import pack
 from gamay.storage.files import fetch
 
@@ -18,7 +17,7 @@ def full(*_: object) -> None:
 
 
 def test_a_download_without_room_is_told(trips: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uploads, "fetch", full)
+    monkeypatch.setattr("gamay.storage.fetchers.fetch", full)
     headers = {"UPLOAD_TYPE": "URI", "DOWNLOAD_URI": "http://localhost:1/a.tar.gz"}
     answer = trips.controller.post("/v2/segments", params={"tableName": "trips"}, headers=headers)
     assert answer.status_code == 507
@@ -27,7 +26,6 @@ def test_a_download_without_room_is_told(trips: Any, monkeypatch: pytest.MonkeyP
     )
     ingestion = {"tableNameWithType": "trips_OFFLINE", "sourceURIStr": "http://localhost:1/a.csv"}
     parameters = ingestion | {"batchConfigMapStr": '{"inputFormat": "csv"}'}
-    monkeypatch.setattr("gamay.controller.ingest_file.fetch", full)
     assert trips.controller.post("/ingestFromURI", params=parameters).status_code == 507
     assert list((trips.data_dir / "tmp").iterdir()) == []
 
@@ -44,12 +42,12 @@ def test_a_batch_without_room_adds_none_of_its_segments(
         (folder / f"{name}.metadata.json").write_bytes((archive.parent / name / "metadata.json").read_bytes())
     (folder / "all_segments_metadata").write_text("\n".join(lines))
 
-    def full_at_the_second(uri: str, target: Path) -> None:
+    def full_at_the_second(uri: str, target: Path, _: object) -> None:
         if "trips_1" in uri:
             full()
         fetch(uri, target)
 
-    monkeypatch.setattr(uploads, "fetch", full_at_the_second)
+    monkeypatch.setattr("gamay.storage.fetchers.fetch", full_at_the_second)
     with pack(folder, tmp_path / "batch.tar.gz").open("rb") as file:
         answer = trips.controller.post(
             "/segments/batchUpload",

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pytest
 
@@ -19,7 +20,8 @@ from gamay.cluster.embedded_store import EmbeddedStore
 from gamay.cluster.rebalance_steps import StepRules
 from gamay.cluster.records import ONLINE, Instance
 from gamay.cluster.registry import Registry
-from gamay.controller.rebalance import _Aim
+from gamay.cluster.store import FencedError
+from gamay.controller.rebalance import _Aim, _OvertakenError
 from gamay.controller.rebalance_jobs import RebalanceJob
 from gamay.controller.rebalance_options import RebalanceOptions
 from gamay.controller.relocation import SegmentRelocator
@@ -322,17 +324,35 @@ def test_with_downtime_everything_moves_at_once(team: Team) -> None:
     assert sorted(team.loads().values()) == [SEGMENTS // 3] * 3
 
 
+def _stats(job: dict[str, str]) -> Any:
+    return orjson.loads(job["REBALANCE_PROGRESS_STATS"])
+
+
 def test_a_rebalance_that_died_with_its_controller_is_begun_again(team: Team) -> None:
     team.create()
     new = team.add_server(2)
     team.servers[new].instance.stop()
     forgetful = replace(QUICK, heartbeat_timeout_in_ms=0, batch_size_per_server=1)
     result = team.rebalances.rebalance(TABLE, forgetful)
+    job, _ = team.rebalances._running[TABLE]
     other = type(team.rebalances)(team.controller.context, team.controller.placement)
-    time.sleep(0.01)
-    other.check()  # another controller, which knows of the first one by its record alone
-    told = [status["REBALANCE_PROGRESS_STATS"] for job, status in other.jobs(TABLE).items() if job != result.job_id]
-    assert len(told) == 1
+    deadline = time.monotonic() + 30
+    while len(other.jobs(TABLE)) < 2:  # the first one may tell of itself in between
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+        other.check()  # another controller, which knows of the first one by its record alone
+    # the first one had only stood still: what it writes when it goes on is refused, and it says nothing more of itself
+    ideal = team.registry.must_get_ideal_state(TABLE)
+    with pytest.raises(FencedError):
+        team.rebalances._step(job, team.rebalances._aim(job, ideal, []))
+    assert team.registry.must_get_ideal_state(TABLE) == ideal
+    with pytest.raises(_OvertakenError):
+        team.rebalances._note(job, "IN_PROGRESS", "", team.rebalances._aim(job, ideal, []))
+    assert other.status(result.job_id)["tableRebalanceProgressStats"]["status"] == "ABORTED"
+    # and a third one can end the second
+    third = type(team.rebalances)(team.controller.context, team.controller.placement)
+    assert result.job_id not in third.cancel(TABLE)
+    assert {stats["status"] for stats in map(_stats, other.jobs(TABLE).values())} == {"ABORTED", "CANCELLED"}
     other.stop()
     team.rebalances.stop()
 

@@ -3,7 +3,9 @@
 A rebalance works out the target once, then changes the ideal state step by step (`gamay.cluster.rebalance_steps`), each time
 after the servers have done the step before. Every change is a compare-and-set on the ideal state; when others changed it
 meanwhile, the target is worked out anew. A controller that dies leaves the ideal state between two steps, where as many
-replicas are available as at any time; the checker starts the rebalance again.
+replicas are available as at any time; the checker starts the rebalance again. It ends the record of the old attempt first,
+and the store checks with each write of an attempt that its record is as that attempt left it: a controller that only stood
+still can change nothing when it goes on.
 """
 
 import logging
@@ -17,6 +19,7 @@ from gamay.base.errors import ConflictError, GamayError, InvalidConfigError, Not
 from gamay.cluster.instance_partitions import InstancePartitions
 from gamay.cluster.rebalance_steps import States, StepRules, available_min, next_step
 from gamay.cluster.records import CONSUMING, ERROR, OFFLINE, Assignment, SegmentRecord
+from gamay.cluster.store import FencedError, VersionConflictError
 from gamay.cluster.table_target import TablePlan, target_states, tier_of
 from gamay.controller.context import ControllerContext
 from gamay.controller.placement import PlacementManager
@@ -28,8 +31,15 @@ _log = logging.getLogger(__name__)
 _SHOWN_DESCRIPTION = 4_000
 
 
+_CANCELLED = "Rebalance was cancelled; what was moved stays where it is"
+
+
 class _CancelledError(Exception):
     """The rebalance was asked to end."""
+
+
+class _OvertakenError(Exception):
+    """Another controller has ended the rebalance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +75,7 @@ class RebalanceManager:
         self._lock = threading.Lock()
         self._jobs = RebalanceJobs(context.registry)
         self._running: dict[str, tuple[RebalanceJob, threading.Event]] = {}
+        self._versions: dict[str, int] = {}  # of the records of the jobs that run here
 
     # requests
 
@@ -88,13 +99,17 @@ class RebalanceManager:
         return self._begin(job, result, aim)
 
     def cancel(self, table: str) -> list[str]:
-        """Ask the rebalances of a table to end after the present step; return the ids of their jobs."""
+        """Ask the rebalances of a table to end after the present step; return the ids of their jobs.
+
+        Those that another controller runs are ended by their records, and cannot write any more.
+        """
         with self._lock:
-            if table not in self._running:
-                return []
-            job, stopped = self._running[table]
-            stopped.set()
-            return [job.id]
+            if table in self._running:
+                job, stopped = self._running[table]
+                stopped.set()
+                return [job.id]
+        elsewhere = [(job, version) for job, _, version in self._jobs.unfinished() if job.table == table]
+        return [job.id for job, version in elsewhere if self._end(job, version, "CANCELLED", _CANCELLED)]
 
     def status(self, job_id: str) -> dict[str, Any]:
         """Return how far a job is. Raises NotFoundError."""
@@ -107,15 +122,15 @@ class RebalanceManager:
     def check(self) -> None:
         """Begin rebalances again that died with their controller, as often as they allow; others of them are over."""
         now_ms = self._context.clock.now_ms()
-        for job, heard_ms in list(self._jobs.unfinished()):
+        for job, heard_ms, version in list(self._jobs.unfinished()):
             with self._lock:
                 is_here = any(running.id == job.id for running, _ in self._running.values())
             silent_ms = now_ms - heard_ms
             if is_here or silent_ms < job.options.heartbeat_timeout_in_ms:
                 continue
             _log.warning("rebalance %s of %s has not been heard of for %d s", job.id, job.table, silent_ms // 1000)
-            self._note(job, "ABORTED", "The controller that ran this rebalance has gone", None)
-            if job.attempt < job.options.max_attempts:
+            ended = self._end(job, version, "ABORTED", "The controller that ran this rebalance has gone")
+            if ended and job.attempt < job.options.max_attempts:
                 self._retry(job)
 
     def stop(self) -> None:
@@ -258,7 +273,9 @@ class RebalanceManager:
             aim = self._move(job, aim, stopped)
             status, text = "DONE", "Rebalance succeeded"
         except _CancelledError:
-            status, text = "CANCELLED", "Rebalance was cancelled; what was moved stays where it is"
+            status, text = "CANCELLED", _CANCELLED
+        except (FencedError, _OvertakenError):
+            status, text = "", "ended by another controller"
         except GamayError as error:
             text = str(error)
         except Exception as error:
@@ -269,7 +286,7 @@ class RebalanceManager:
             with self._lock:
                 self._running.pop(job.table, None)
             _log.info("rebalance %s of %s: %s %s", job.id, job.table, status, text)
-            self._note(job, status, text, aim)
+            self._finish(job, status, text, aim)
 
     def _commit(self, job: RebalanceJob, aim: _Aim, commits: Commits, stopped: threading.Event) -> None:
         """Have those consuming segments committed that are to move, so that no server consumes their rows again."""
@@ -314,7 +331,7 @@ class RebalanceManager:
             made.append(replace(current, seen=states))
             return replace(ideal, states=states)
 
-        self._context.registry.update_ideal_state(job.table, change)
+        self._jobs.fenced(job, self._versions[job.id]).update_ideal_state(job.table, change)
         return made[-1]
 
     def _await_view(self, job: RebalanceJob, aim: _Aim, stopped: threading.Event) -> None:
@@ -370,16 +387,37 @@ class RebalanceManager:
         except GamayError as error:
             _log.warning("rebalance of %s cannot be tried again: %s", old.table, error)
 
-    def _note(self, job: RebalanceJob, status: str, text: str, aim: _Aim | None) -> None:
+    def _finish(self, job: RebalanceJob, status: str, text: str, aim: _Aim) -> None:
+        try:
+            if status:
+                self._note(job, status, text, aim)
+        except _OvertakenError:
+            _log.info("rebalance %s of %s was ended by another controller", job.id, job.table)
+        finally:
+            self._versions.pop(job.id, None)
+
+    def _end(self, job: RebalanceJob, version: int, status: str, text: str) -> bool:
+        """End a job that runs elsewhere, or not at all; return whether its record was still of that version."""
+        now_ms = self._context.clock.now_ms()
+        try:
+            self._jobs.write(job, progress(status, text, job.started_ms, now_ms), version)
+        except VersionConflictError:
+            return False
+        return True
+
+    def _note(self, job: RebalanceJob, status: str, text: str, aim: _Aim) -> None:
+        """Write how far a job of this controller is. Raises _OvertakenError when another controller has ended it."""
         now_ms = self._context.clock.now_ms()
         view = self._context.registry.get_external_view(job.table)
         told = progress(status, text[:_SHOWN_DESCRIPTION], job.started_ms, now_ms)
-        if aim is not None:
-            told |= {
-                "externalViewToIdealStateConvergence": moves_left({} if view is None else view.states, aim.seen),
-                "currentToTargetConvergence": moves_left(aim.seen, aim.target),
-            }
-        self._jobs.write(job, told)
+        told |= {
+            "externalViewToIdealStateConvergence": moves_left({} if view is None else view.states, aim.seen),
+            "currentToTargetConvergence": moves_left(aim.seen, aim.target),
+        }
+        try:
+            self._versions[job.id] = self._jobs.write(job, told, self._versions.get(job.id))
+        except VersionConflictError as error:
+            raise _OvertakenError from error
 
 
 def _on_tier(record: SegmentRecord | None, tier: str) -> SegmentRecord | None:

@@ -9,7 +9,6 @@ import orjson
 from gamay.base.errors import NotFoundError
 from gamay.cluster import paths
 from gamay.cluster.registry import Registry
-from gamay.cluster.store import update
 from gamay.cluster.znrecord import ZNRecord, decode, encode
 from gamay.controller.rebalance_options import RebalanceOptions
 
@@ -33,8 +32,11 @@ class RebalanceJobs:
 
     registry: Registry
 
-    def write(self, job: RebalanceJob, told: Mapping[str, Any]) -> None:
-        """Create or replace a job's record. told: its progress."""
+    def write(self, job: RebalanceJob, told: Mapping[str, Any], version: int | None) -> int:
+        """Create a job's record, or replace the one of that version; return the version that it has now. told: its progress.
+
+        Raises VersionConflictError when somebody else has changed it: whoever runs the job must end.
+        """
         context = {"jobId": job.id, "attemptId": job.attempt, "config": job.options.to_json()}
         simple = {
             "jobId": job.id,
@@ -45,7 +47,14 @@ class RebalanceJobs:
             "REBALANCE_CONTEXT": orjson.dumps(context).decode(),
         }
         value = encode(ZNRecord(job.id, simple))
-        update(self.registry.store, f"{_JOBS}/{job.id}", lambda _: value)
+        if version is not None:
+            return self.registry.store.set(_path(job), value, version)
+        self.registry.store.create(_path(job), value)
+        return 0
+
+    def fenced(self, job: RebalanceJob, version: int) -> Registry:
+        """Return the registry, to be written only while the job's record has that version; see `MetadataStore.fenced`."""
+        return Registry(self.registry.store.fenced(_path(job), version), self.registry.cluster)
 
     def fields(self, table: str) -> dict[str, dict[str, str]]:
         """Return the records of the jobs of a typed table, by id."""
@@ -63,20 +72,25 @@ class RebalanceJobs:
             "tableRebalanceContext": orjson.loads(simple["REBALANCE_CONTEXT"]),
         }
 
-    def unfinished(self) -> Iterator[tuple[RebalanceJob, int]]:
-        """Yield the jobs that have not ended, and when each was heard of last, in milliseconds."""
+    def unfinished(self) -> Iterator[tuple[RebalanceJob, int, int]]:
+        """Yield the jobs that have not ended, when each was heard of last, in milliseconds, and its record's version."""
         for job_id in self.registry.store.children(_JOBS):
-            simple = self._fields(job_id)
-            if simple is None:
+            node = self.registry.store.get(f"{_JOBS}/{job_id}")
+            if node is None:
                 continue
+            simple = decode(node.value).simple
             told, context = orjson.loads(simple["REBALANCE_PROGRESS_STATS"]), orjson.loads(simple["REBALANCE_CONTEXT"])
             if told["status"] == "IN_PROGRESS":
                 options = RebalanceOptions.parse(context["config"])
                 job = RebalanceJob(
                     job_id, simple["tableName"], options, int(context["attemptId"]), int(simple["submissionTimeMs"])
                 )
-                yield job, int(told["heartbeatMs"])
+                yield job, int(told["heartbeatMs"]), node.version
 
     def _fields(self, job_id: str) -> dict[str, str] | None:
         node = self.registry.store.get(f"{_JOBS}/{job_id}")
         return None if node is None else decode(node.value).simple
+
+
+def _path(job: RebalanceJob) -> str:
+    return f"{_JOBS}/{job.id}"

@@ -44,6 +44,7 @@ from gamay.embedded.lock import FolderLock
 from gamay.embedded.membership import connect, join, set_shutting_down, take_place
 from gamay.embedded.memory import memory_tasks
 from gamay.embedded.pandas_import import keep_arrow_from_importing_pandas
+from gamay.embedded.request_limits import Limited
 from gamay.embedded.server_role import ServerRole, consuming_resources
 from gamay.embedded.settings import RoleSettings
 from gamay.embedded.switching import switch_threads_often
@@ -112,9 +113,8 @@ class RoleProcess(ABC):
             take_place(self.store, self.id, self.clock, self.settings.session_timeout_s)
             join(self.settings, self.registry, self.id, self._member_port(), self._http.port)
             self._prepare()
-            self._http.start(*apps)
-            if self._plain is not None:
-                self._plain.start(*apps)
+            for http in self._listeners:
+                http.start(Limited(apps[0], self.settings.limits, self.clock), *apps[1:])
             self._begin()
             self._announce()
             self.store.on_new_session(self._announce)
@@ -124,6 +124,10 @@ class RoleProcess(ABC):
         self._memory.start()
         self._started = True
         _log.info("%s is at work at %s", self.id, self.url)
+
+    @property
+    def _listeners(self) -> list[HttpServer]:
+        return [http for http in (self._http, self._plain) if http is not None]
 
     def request_stop(self) -> None:
         """Have `wait` return."""
@@ -139,10 +143,9 @@ class RoleProcess(ABC):
         if self._started:
             _log.info("%s leaves the cluster", self.id)
             self._leave()
-        listeners = [http for http in (self._http, self._plain) if http is not None]
-        for http in listeners:
+        for http in self._listeners:
             http.begin_stop()
-        for http in listeners:
+        for http in self._listeners:
             http.stop()
         if self._started:
             self._memory.stop()

@@ -18,6 +18,7 @@ from gamay.cluster.access import EVERYBODY, ListedAccess, StoredUsers, access_co
 from gamay.cluster.paths import CLUSTER_NAME
 from gamay.cluster.records import Instance, Role
 from gamay.embedded.listeners import read_listeners, with_options
+from gamay.embedded.request_limits import RequestLimits
 from gamay.model.upsert_defaults import DEFAULT_KEYS, DEFAULTS, ServerDefaults
 from gamay.storage.files import local_path
 from gamay.storage.settings import StorageSettings, storage_settings
@@ -40,13 +41,13 @@ class RoleSettings:
     None is `data_dir`; of a server that reaches the store, too, None fetches from a controller. storage: how file
     systems are reached. tls: certificates; https: whether the HTTP interface is encrypted; plain_port: of one beside it
     that is not; query_tls: whether brokers and servers encrypt queries. zk_tls: of the connection to ZooKeeper, None is
-    no encryption. url: of a controller, how clients reach it, when not by host and port. instance_id: empty makes one of
-    host and port. tags: that the instance has when it joins; None: of the default tenant, or of none, as
-    `tenant_isolation` says. wait_s: how long to wait for ZooKeeper at the start. drain_s: how long a server that leaves
-    waits for queries to end, and a minion for tasks. warm_up: whether a server compiles what queries run before it says
-    that it is ready. access: who may use the HTTP interface. auth_token: the `Authorization` header of what a server
-    asks controllers, a controller servers and minions, and a minion both. key_defaults: what a server decides about
-    tables with primary keys.
+    no encryption. limits: of requests over HTTP. url: of a controller, how clients reach it, when not by host and port.
+    instance_id: empty makes one of host and port. tags: that the instance has when it joins; None: of the default
+    tenant, or of none, as `tenant_isolation` says. wait_s: how long to wait for ZooKeeper at the start. drain_s: how
+    long a server that leaves waits for queries to end, and a minion for tasks. warm_up: whether a server compiles what
+    queries run before it says that it is ready. access: who may use the HTTP interface. auth_token: the `Authorization`
+    header of what a server asks controllers, a controller servers and minions, and a minion both. key_defaults: what a
+    server decides about tables with primary keys.
     """
 
     role: Role
@@ -64,6 +65,7 @@ class RoleSettings:
     plain_port: int | None = None
     query_tls: bool = False
     zk_tls: TlsSettings | None = None
+    limits: RequestLimits = field(default_factory=RequestLimits)
     url: str = ""
     instance_id: str = ""
     tags: tuple[str, ...] | None = None
@@ -97,6 +99,7 @@ _LEAD_SESSION_S = 4.0
 Read = Callable[[str], Any]
 
 _ZK_TLS = "zookeeper.tls"
+_LIMIT = "limit:"  # before the names of what makes `RoleSettings.limits`
 
 
 def _port(text: str) -> int:
@@ -120,6 +123,12 @@ def _token(text: str) -> str:
     return text if text.startswith(("Basic ", "Bearer ")) else f"Basic {text}"
 
 
+def _positive(text: str) -> int:
+    if int(text) <= 0:
+        raise ValueError
+    return int(text)
+
+
 def _millis(text: str) -> float:
     return int(text) / 1000
 
@@ -130,6 +139,9 @@ _COMMON: Mapping[str, tuple[str, Read]] = {
     "pinot.cluster.name": ("cluster", str),
     "cluster.tenant.isolation.enable": ("tenant_isolation", _flag),
     "zookeeper.session.timeout": ("session_timeout_s", _millis),
+    "gamay.http.body.bytes.max": (f"{_LIMIT}body_bytes", _positive),
+    "gamay.http.upload.bytes.max": (f"{_LIMIT}upload_bytes", _positive),
+    "gamay.http.requests.per.second": (f"{_LIMIT}per_s", _positive),
     LOG_FORMAT: ("log_format", LogFormat.of),
 }
 _OF_ROLE: Mapping[Role, Mapping[str, tuple[str, Read]]] = {
@@ -199,7 +211,8 @@ def load_settings(role: Role, config_file: Path | None, given: Mapping[str, Any]
         _place_deep_store(found)
     found.setdefault("port", DEFAULT_PORTS[role])
     keys = {name.removeprefix(_KEYS): found.pop(name) for name in list(found) if name.startswith(_KEYS)}
-    settings = RoleSettings(role=role, **found, key_defaults=replace(DEFAULTS, **keys))
+    limits = {name.removeprefix(_LIMIT): found.pop(name) for name in list(found) if name.startswith(_LIMIT)}
+    settings = RoleSettings(role=role, **found, limits=RequestLimits(**limits), key_defaults=replace(DEFAULTS, **keys))
     if vip["host"] or vip["port"]:
         url = f"{vip['protocol'] or settings.scheme}://{vip['host'] or settings.host}:{vip['port'] or settings.port}"
         settings = replace(settings, url=url)
