@@ -7,11 +7,13 @@ import typer
 
 from gamay.cli import realtime, tasks, upsert
 from gamay.cli.json_file import read_json
+from gamay.cli.provisioning import realtime_provisioning
 
 app = typer.Typer(help="Administer a cluster over its REST interface.", no_args_is_help=True)
 app.add_typer(realtime.app, name="realtime")
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(upsert.app, name="upsert")
+app.command("realtime-provisioning")(realtime_provisioning)
 
 Controller = Annotated[str, typer.Option(help="The controller to talk to.")]
 LOCAL = "http://localhost:9000"

@@ -1,0 +1,143 @@
+"""What the helper predicts from a small sample, against what consuming segments of many more rows really take."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from gamay.base.errors import InvalidConfigError
+from gamay.cli.admin import app
+from gamay.functions.arrow import conformed_schema
+from gamay.model.schema import Schema
+from gamay.model.table_config import TableConfig
+from gamay.segment.mutable import MutableSegment
+from gamay.segment.mutable.sizing import Sizing
+from gamay.server.provisioning import Growth, Load, Sample, measure, plan, sample_of_segment
+from gamay.server.sample_rows import made_up_rows, split_characteristics
+
+NOW_MS = 1_700_000_000_000
+DOCUMENT = {
+    "schemaName": "trips",
+    "dimensionFieldSpecs": [
+        {"name": "city", "dataType": "STRING", "cardinality": 300, "averageLength": 12},
+        {"name": "user", "dataType": "STRING", "cardinality": 500_000, "averageLength": 20},
+        {"name": "tags", "dataType": "INT", "singleValueField": False, "cardinality": 50, "numValuesPerEntry": 3},
+    ],
+    "metricFieldSpecs": [{"name": "fare", "dataType": "DOUBLE", "cardinality": 100_000}],
+    "dateTimeFieldSpecs": [
+        {"name": "ts", "dataType": "LONG", "format": "1:MILLISECONDS:EPOCH", "granularity": "1:SECONDS", "cardinality": 5000}
+    ],
+}
+CONFIG = {
+    "tableName": "trips",
+    "tableType": "REALTIME",
+    "segmentsConfig": {"timeColumnName": "ts", "replication": "2", "retentionTimeUnit": "DAYS", "retentionTimeValue": "3"},
+    "tenants": {},
+    "tableIndexConfig": {"invertedIndexColumns": ["city"], "noDictionaryColumns": ["fare"], "streamConfigs": {}},
+    "metadata": {},
+}
+PLAIN, KNOWN = split_characteristics(DOCUMENT)
+SCHEMA = Schema.from_json(PLAIN).value
+TABLE = TableConfig.from_json(CONFIG).value
+CARDINALITIES = {name: own["cardinality"] for name, own in KNOWN.items()}
+
+
+def taken(rows: pa.Table, folder: Path) -> tuple[int, int]:
+    """Bytes that a consuming segment of the rows reserves, and those of the sealed one."""
+    segment = MutableSegment("s", SCHEMA, TABLE, folder, Sizing(rows.num_rows))
+    for batch in rows.combine_chunks().to_batches(5000):
+        segment.append(batch)
+    reserved = sum(use.reserved for parts in segment.memory().values() for use in parts.values())
+    built = segment.seal(folder / "sealed", durable=False)
+    segment.close()
+    return reserved, sum(path.stat().st_size for path in built.iterdir())
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_sample_predicts_what_ten_times_as_many_rows_take(tmp_path: Path, known: bool) -> None:
+    many = made_up_rows(SCHEMA, KNOWN, 200_000, NOW_MS)
+    sample = measure(SCHEMA, TABLE, many.slice(0, 20_000), tmp_path, CARDINALITIES if known else None)
+    reserved, sealed = taken(many, tmp_path / "many")
+    assert sample.consuming_bytes(200_000) == pytest.approx(reserved, rel=0.35)
+    assert sample.sealed_bytes(200_000) == pytest.approx(sealed, rel=0.25)
+
+
+def test_made_up_rows_look_as_they_should() -> None:
+    rows = made_up_rows(SCHEMA, KNOWN, 20_000, NOW_MS)
+    assert rows.schema.equals(conformed_schema(SCHEMA))
+    assert len(rows["city"].unique()) == 300
+    assert set(np.char.str_len(rows["city"].to_numpy().astype(str))) == {12}
+    assert {len(tags) for tags in rows["tags"].to_pylist()} == {3}
+    assert rows.equals(made_up_rows(SCHEMA, KNOWN, 20_000, NOW_MS))
+    with pytest.raises(InvalidConfigError, match="no 'cardinality' of n"):
+        split_characteristics({"dimensionFieldSpecs": [{"name": "n", "dataType": "INT"}]})
+    with pytest.raises(InvalidConfigError, match="'cardinality' of 'n' must be 1 at least"):
+        split_characteristics({"dimensionFieldSpecs": [{"name": "n", "dataType": "INT", "cardinality": 0}]})
+
+
+def test_growth_follows_its_law() -> None:
+    assert Growth(1000, 500, 1000).at(4000) == 4000
+    assert Growth(1000, 1000, 1000).at(4000) == 1000
+    assert Growth(1000, 707, 1000).at(4000) == pytest.approx(2000, rel=0.01)
+    assert Growth(1000, 0, 0).at(4000) == 0
+    assert Growth(1000, 100, 100, distinct=10).at(10**6) == pytest.approx(100)
+
+
+def test_hosts_share_partitions_and_replicas() -> None:
+    sample = Sample(1000, [Growth(1000, 5_000, 10_000)], Growth(1000, 1_000, 2_000))
+    load = Load(partitions=8, rate=1.0, replicas=2, retention_hours=24, host_bytes=10**9)
+    cell = plan(sample, load, num_hosts=4, hours=6)
+    rows = 6 * 3600
+    assert cell.segment_bytes == 2 * rows
+    assert cell.consuming_bytes == 10 * rows * 4  # 16 replicas of partitions on 4 hosts
+    assert cell.active_bytes == cell.consuming_bytes + 3 * 2 * rows * 4
+    assert (cell.segments, cell.fits) == (16, True)
+    assert not plan(sample, load, num_hosts=1, hours=6).fits  # two replicas need two hosts
+    assert not plan(sample, Load(8, 1.0, 2, 24, 1000), num_hosts=4, hours=6).fits
+
+
+def run(*arguments: Any) -> Any:
+    return CliRunner().invoke(app, ["realtime-provisioning", *map(str, arguments)])
+
+
+def test_the_command_prints_its_tables(tmp_path: Path) -> None:
+    (tmp_path / "table.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "data.json").write_text(json.dumps(DOCUMENT))
+    (tmp_path / "schema.json").write_text(json.dumps(PLAIN))
+    base = (
+        "--table-config-file",
+        tmp_path / "table.json",
+        "--num-partitions",
+        4,
+        "--num-hosts",
+        "1,2,4",
+        "--num-hours",
+        "2,4",
+    )
+    made = run(*base, "--ingestion-rate", 100, "--schema-with-metadata-file", tmp_path / "data.json", "--num-rows", 2000)
+    assert made.exit_code == 0, made.output
+    for title in ("Memory used per host", "Optimal segment size", "Consuming memory per host", "queried per host"):
+        assert title in made.output
+    assert "2 replicas, completed segments kept 72 h" in made.output
+    assert "  2 -------> NA        |" in made.output  # two replicas do not fit one host
+    segment = MutableSegment("trips__0__0__20260101T0000Z", SCHEMA, TABLE, tmp_path / "work")
+    rows = made_up_rows(SCHEMA, KNOWN, 3000, NOW_MS)
+    for batch in rows.to_batches():
+        segment.append(batch)
+    folder = segment.seal(tmp_path / "built")
+    assert sample_of_segment(folder, SCHEMA).sort_by("user").equals(rows.sort_by("user"))
+    sampled = ("--sample-completed-segment-dir", folder, "--schema-file", tmp_path / "schema.json")
+    from_segment = run(*base, *sampled, "--period-sample-segment-consumed", "1h", "--push-frequency", "daily")
+    assert from_segment.exit_code == 0, from_segment.output
+    assert "Measured on 3000 rows" in from_segment.output
+    for wrong in (
+        (*base, "--ingestion-rate", 1),
+        (*base, *sampled),
+        (*base, *sampled, "--ingestion-rate", 1, "--push-frequency", "x"),
+        (*base, *sampled, "--ingestion-rate", 1, "--num-hosts", "a"),
+    ):
+        assert isinstance(run(*wrong).exception, InvalidConfigError), wrong
