@@ -204,3 +204,31 @@ def test_the_process_and_its_queries(trips: Any) -> None:
     assert trips.controller.delete("/query/Broker_x_1/1").status_code == 404
     names = trips.controller.post("/query/tableNames", json=["SELECT * FROM trips", "SELECT 1", "SELECT COUNT(*) FROM b"])
     assert names.json() == ["b", "trips"]
+
+
+def test_memory_of_primary_keys_is_estimated(trips: Any) -> None:
+    schema = {
+        "schemaName": "orders",
+        "dimensionFieldSpecs": [{"name": "id", "dataType": "STRING"}, {"name": "at", "dataType": "LONG"}],
+        "primaryKeyColumns": ["id"],
+    }
+    table = {
+        "tableName": "orders", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {},
+        "upsertConfig": {"mode": "FULL", "comparisonColumns": ["at"], "hashFunction": "MURMUR3"},
+        "tableIndexConfig": {
+            "segmentPartitionConfig": {"columnPartitionMap": {"id": {"functionName": "Murmur", "numPartitions": 4}}}
+        },
+    }  # fmt: skip
+
+    def ask(given: dict[str, Any], **params: Any) -> Any:
+        return trips.controller.post("/upsert/estimateHeapUsage", params=params, json=given)
+
+    found = ask({"schema": schema, "tableConfig": table}, cardinality=1000, numPartitions=4).json()
+    assert found["totalSpace(bytes)"] == 4 * found["totalSpacePerPartition(bytes)"]
+    assert 30_000 < found["totalSpace(bytes)"] < 45_000
+    assert found["bytesPerKey"] == 0
+    assert found["totalValueSpace(bytes)"] == found["totalSpace(bytes)"]
+    plain = ask({"schema": schema, "tableConfig": {**table, "upsertConfig": None}}, cardinality=1)
+    assert (plain.status_code, "neither upsertConfig" in plain.json()["error"]) == (400, True)
+    assert ask({"schema": schema}, cardinality=1).status_code == 400
+    assert ask({"schema": schema, "tableConfig": table}, cardinality=-1).status_code == 400

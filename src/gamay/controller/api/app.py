@@ -37,12 +37,18 @@ from gamay.controller.api.task_changes import task_change_router
 from gamay.controller.api.tasks import task_router
 from gamay.controller.api.tenants import tenant_router
 from gamay.controller.api.uploads import ingest_router, upload_router
+from gamay.controller.api.upserts import upsert_router
 from gamay.controller.api.users import user_router
 from gamay.controller.api.views import view_router
 from gamay.controller.api.zookeeper import zookeeper_router
 
 _log = logging.getLogger(__name__)
-_ASKS_BY_POST = frozenset({"/sql", "/query/tableNames", "/tables/validate", "/tableConfigs/validate", "/schemas/validate"})
+_ASKS_BY_POST = frozenset(
+    {
+        "/sql", "/query/tableNames", "/tables/validate", "/tableConfigs/validate", "/schemas/validate",
+        "/upsert/estimateHeapUsage",
+    }
+)  # fmt: skip
 
 
 def create_app(services: Services, access: AccessControl = EVERYBODY) -> FastAPI:
@@ -77,6 +83,7 @@ def create_app(services: Services, access: AccessControl = EVERYBODY) -> FastAPI
         periodic_router(services),
         database_router(services),
         user_router(services),
+        upsert_router(services),
         task_change_router(services),
         task_router(services),
         cluster_router(services),

@@ -1,0 +1,342 @@
+"""A table with `upsertConfig`: restarts, consumption, queries beside the same table without it, and queries while rows come.
+
+    python -m benchmarks.upsert_table [restart] [consume] [queries] [views] [--keys 10000000] [--queries 100000]
+
+restart: so many keys in sealed segments, loaded by their snapshots, beside consuming the same rows again. consume: JSON
+messages to rows that queries see, a core. queries: a sealed segment with and without upsert. views: queries in SYNC and
+SNAPSHOT mode while 100,000 upserts a second go over a fixed set of keys and segments are
+sealed; every answer is compared with that set. "cpu" is processor time of all threads.
+"""
+
+import argparse
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from gamay.base.clock import SYSTEM_CLOCK
+from gamay.ingest.pipeline import Pipeline
+from gamay.ingest.stream.config import StreamConfig
+from gamay.ingest.stream.decode.fields import input_fields
+from gamay.ingest.stream.offsets import IntegerOffset
+from gamay.ingest.stream.plugins import open_decoder
+from gamay.ingest.stream.spi import MessageBatch
+from gamay.model.schema import Schema
+from gamay.model.table_config import TableConfig
+from gamay.query.bind import bind
+from gamay.query.deadline import Deadline
+from gamay.query.execute import execute
+from gamay.query.pool import WorkPool
+from gamay.query.reduce import reduce
+from gamay.segment.builder import SegmentBuilder
+from gamay.segment.mutable import MutableSegment
+from gamay.segment.reader import open_segment
+from gamay.segment.visible import VisibleSegment
+from gamay.server.consuming.intake import Intake
+from gamay.server.table import ConsumingSegment, Contents, LoadedSegment, TableData
+from gamay.sql.parser import parse_query
+from gamay.upsert.settings import UpsertSettings
+from gamay.upsert.snapshots import SnapshotFolder
+from gamay.upsert.spi import SegmentSource
+from gamay.upsert.table import TableUpsert
+from gamay.upsert.views import ViewOptions
+
+SCHEMA = Schema.from_json(
+    {
+        "schemaName": "t",
+        "dimensionFieldSpecs": [{"name": "k", "dataType": "STRING"}, {"name": "city", "dataType": "INT"}],
+        "metricFieldSpecs": [{"name": "v", "dataType": "LONG"}],
+        "dateTimeFieldSpecs": [
+            {"name": "ts", "dataType": "LONG", "format": "1:MILLISECONDS:EPOCH", "granularity": "1:MILLISECONDS"}
+        ],
+        "primaryKeyColumns": ["k"],
+    }
+).value
+PARTITIONS = 2
+SEGMENT_ROWS = 500_000
+RATE = 100_000
+QUERIES = (
+    "SELECT COUNT(*) FROM t WHERE city < 50",
+    "SELECT SUM(v), MAX(v) FROM t WHERE city BETWEEN 20 AND 60",
+    "SELECT city, COUNT(*), SUM(v) FROM t GROUP BY city ORDER BY city LIMIT 200",
+    "SELECT k, v FROM t ORDER BY v DESC LIMIT 10",
+    "SELECT DISTINCTCOUNTHLL(k) FROM t",
+)
+
+
+def config_of(**upsert: Any) -> TableConfig:
+    """Return a config of the table."""
+    return TableConfig.from_json(
+        {
+            "tableName": "t",
+            "tableType": "REALTIME",
+            "tenants": {},
+            "segmentsConfig": {"timeColumnName": "ts"},
+            "tableIndexConfig": {"nullHandlingEnabled": True, "noDictionaryColumns": ["k", "v", "ts"]},
+            "routing": {"instanceSelectorType": "strictReplicaGroup"},
+            "upsertConfig": {"hashFunction": "MURMUR3", **upsert},
+        }
+    ).value
+
+
+def table_of(folder: Path, **upsert: Any) -> TableUpsert:
+    """Return the keys of the table, with snapshots under the folder."""
+    settings = UpsertSettings.of(config_of(**upsert), SCHEMA)
+    assert settings is not None
+    return TableUpsert(settings, SnapshotFolder(folder / "snapshots"), SYSTEM_CLOCK)
+
+
+def batch_of(numbers: Any, at: int) -> pa.RecordBatch:
+    """Return a conformed batch with these keys."""
+    names = [spec.name for spec in SCHEMA.stored_fields]
+    texts = pa.array(np.char.add("order-", numbers.astype(str)).tolist(), pa.string())
+    columns = {
+        "k": texts, "city": pa.array((numbers % 100).astype(np.int32)), "v": pa.array(numbers.astype(np.int64) * 7),
+        "ts": pa.array(np.full(len(numbers), at, np.int64)),
+    }  # fmt: skip
+    return pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
+
+
+def timed(action: Callable[[], Any]) -> tuple[float, float]:
+    """Return seconds by the clock and of processor time."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    action()
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
+def own_bytes() -> int:
+    """Return the bytes of memory of this process that no file backs."""
+    lines = Path("/proc/self/smaps_rollup").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Anonymous:"))
+
+
+def restart(folder: Path, num_keys: int) -> None:
+    """Print how long the keys take to come back."""
+    names: dict[int, list[Path]] = {partition: [] for partition in range(PARTITIONS)}
+    for number, start in enumerate(range(0, num_keys, SEGMENT_ROWS)):
+        partition = number % PARTITIONS
+        name = f"t__{partition}__{number // PARTITIONS}__20260101T0000Z"
+        builder = SegmentBuilder(SCHEMA, config_of(), name, folder / "segments")
+        for first in range(start, min(start + SEGMENT_ROWS, num_keys), 50_000):
+            builder.append(batch_of(np.arange(first, min(first + 50_000, num_keys)), number))
+        names[partition].append(builder.build())
+
+    def load(table: TableUpsert) -> None:
+        def one(partition: int) -> None:
+            for path in names[partition]:
+                segment = open_segment(path)
+                table.load(SegmentSource(segment, segment.info.crc, 1), lambda _: None)
+
+        with ThreadPoolExecutor(PARTITIONS) as pool:
+            list(pool.map(one, names))
+
+    table = table_of(folder)
+    without = timed(lambda: load(table))
+    for partition in names:
+        table.settle(partition)
+    before = own_bytes()
+    again = table_of(folder)
+    with_snapshots = timed(lambda: load(again))
+    grown = own_bytes() - before
+    assert again.num_keys == num_keys
+    rows_per_s = consume_rate(folder / "replay", 400_000, mode="FULL")
+    replay = num_keys / rows_per_s
+    print(f"restart {num_keys:,} keys in {PARTITIONS} partitions, {PARTITIONS} threads, {SEGMENT_ROWS:,} rows a segment")
+    print(
+        f"  by snapshots   {with_snapshots[0]:6.1f} s  {with_snapshots[1]:6.1f} s cpu  {grown / num_keys:5.1f} bytes a key"
+    )
+    print(f"  without them   {without[0]:6.1f} s  {without[1]:6.1f} s cpu")
+    print(f"  consumed again {'':6}    {replay:6.1f} s cpu  {replay / with_snapshots[1]:5.1f} times as long")
+
+
+def messages_of(rows: int, size: int) -> Iterator[MessageBatch]:
+    """Yield JSON messages in batches; every second row is of a key that was there before."""
+    rng = np.random.default_rng(3)
+    for start in range(0, rows, size):
+        numbers = rng.integers(0, rows // 2, size)
+        lines = [
+            orjson.dumps({"k": f"order-{n}", "city": n % 100, "v": n * 7, "ts": start + i})
+            for i, n in enumerate(numbers.tolist())
+        ]
+        offsets = pa.array(np.arange(start, start + size))
+        yield MessageBatch(pa.array(lines, pa.binary()), offsets, np.zeros(size, np.int64), IntegerOffset(start + size))
+
+
+def consume_rate(folder: Path, rows: int, **upsert: Any) -> float:
+    """Return rows a second of processor time from messages to rows that queries see."""
+    config = config_of(**upsert)
+    stream = StreamConfig("log", "t", decoder_name="JSONMessageDecoder")
+    decoder = open_decoder(stream, input_fields(SCHEMA, config))
+    intake = Intake("t__0__0__20260101T0000Z", 0, decoder, Pipeline(SCHEMA, config, drop_failed=True), SYSTEM_CLOCK)
+    batches = list(messages_of(rows, 20_000))
+    spent = 0.0
+    for part in ("warm", "measured"):
+        name = "t__0__0__20260101T0000Z"
+        segment = MutableSegment(name, SCHEMA, config, folder / part)
+        keys = None
+        if upsert.get("mode") != "NONE":
+            keys = table_of(folder / part, **upsert).consume(0, name, 1, segment.view)
+        begun = time.process_time()
+        for batch in batches[:2] if part == "warm" else batches:
+            taken = intake.take(batch)
+            assert taken.rows is not None
+            if keys is None:
+                segment.append(taken.rows)
+                continue
+            prepared = keys.prepare(taken.rows)
+            segment.append(prepared.batch)
+            keys.publish(prepared)
+        spent = time.process_time() - begun
+        segment.close()
+    return rows / spent
+
+
+def consume(folder: Path) -> None:
+    """Print rows a second with and without upsert."""
+    print("consume 400,000 JSON messages of 4 columns, rows a second of a core")
+    for mode, more in (("NONE", {}), ("FULL", {}), ("PARTIAL", {"partialUpsertStrategies": {"v": "INCREMENT"}})):
+        print(f"  {mode:8} {consume_rate(folder / mode, 400_000, mode=mode, **more):10,.0f}")
+
+
+def queries(folder: Path) -> None:
+    """Print the time of queries over a segment all of whose rows count, and over the same without upsert."""
+    builder = SegmentBuilder(SCHEMA, config_of(), "t__0__0__20260101T0000Z", folder / "segments")
+    for start in range(0, 1_000_000, 50_000):
+        builder.append(batch_of(np.arange(start, start + 50_000), start))
+    segment = open_segment(builder.build())
+    docs = table_of(folder).load(SegmentSource(segment, segment.info.crc, 1), lambda _: None)
+    # a tenth of the rows has been replaced by rows elsewhere
+    replaced = table_of(folder / "other").load(SegmentSource(segment, segment.info.crc, 1), lambda _: None)
+    replaced.remove(np.arange(0, 1_000_000, 10))
+    print(f"{'query, 1,000,000 rows, ms of processor time':66}{'plain':>8}{'all count':>11}{'0.9 count':>11}{'ratios':>14}")
+    with WorkPool(1) as pool:
+        for sql in QUERIES:
+            times: list[list[float]] = [[], [], []]
+            for _ in range(15):
+                # the rows that count are taken anew, as the first query after a change does
+                for which, seen in enumerate((segment, VisibleSegment(segment, docs.snapshot()),
+                                              VisibleSegment(segment, replaced.snapshot()))):  # fmt: skip
+                    bound = bind(parse_query(sql), SCHEMA)
+                    begun = time.process_time()
+                    reduce(bound, [execute(bound, [seen], pool, Deadline.after_ms(60_000, SYSTEM_CLOCK))])
+                    times[which].append(time.process_time() - begun)
+            plain, full, most = (1000 * median(values[3:]) for values in times)
+            print(f"  {sql:64}{plain:8.2f}{full:11.2f}{most:11.2f}{full / plain:7.2f}{most / plain:7.2f}")
+
+
+class Writer:
+    """Sends batches of upserts over a fixed set of keys at a steady rate, sealing a segment now and then."""
+
+    def __init__(self, folder: Path, table: TableUpsert, num_keys: int, seal_rows: int) -> None:
+        self._folder, self._table, self._num_keys, self._seal_rows = folder, table, num_keys, seal_rows
+        self.data = TableData("t_REALTIME")
+        self.done = threading.Event()
+        self.num_rows = self.sequence = 0
+        self.round = 0
+        self._begin()
+        self._send()
+
+    def _begin(self) -> None:
+        self.name = f"t__0__{self.sequence}__20260101T0000Z"
+        segment = MutableSegment(self.name, SCHEMA, config_of(), self._folder / "mutable")
+        self._segment = segment
+
+        def install(docs: Any) -> None:
+            self.data.add_consuming(ConsumingSegment(self.name, segment.view, lambda: 0, docs))
+
+        self._keys = self._table.consume(0, self.name, 1, segment.view, install)
+
+    def _send(self) -> None:
+        self.round += 1
+        prepared = self._keys.prepare(batch_of(np.arange(self._num_keys), self.round))
+        self._segment.append(prepared.batch)
+        self._keys.publish(prepared)
+        self.num_rows += self._num_keys
+        if self._segment.num_docs >= self._seal_rows:
+            self._seal()
+
+    def _seal(self) -> None:
+        sealed = open_segment(self._segment.seal(self._folder / f"sealed-{self.sequence}"))
+
+        def install(docs: Any) -> None:
+            self.data.swap({self.name: LoadedSegment(sealed, sealed.info.crc, self._folder, False, 0, 0, docs)})
+
+        self._table.commit(SegmentSource(sealed, sealed.info.crc, 1), install)
+        self._segment.close()
+        self.sequence += 1
+        # all rows of older segments are replaced: those go, as retention removes them
+        for name in sorted(self.data.snapshot())[:-2]:
+            self._table.remove(name, lambda name=name: self.data.swap({}, [name]))  # type: ignore[misc]
+        self._begin()
+
+    def run(self) -> None:
+        """Send until `done`."""
+        begun, sent = time.perf_counter(), self.num_rows
+        while not self.done.is_set():
+            self._send()
+            ahead = (self.num_rows - sent) / RATE - (time.perf_counter() - begun)
+            if ahead > 0:
+                time.sleep(ahead)
+
+
+def views(folder: Path, num_queries: int) -> None:
+    """Print how many answers deviated while rows came."""
+    num_keys = 500
+    bound = bind(parse_query("SELECT COUNT(*), DISTINCTCOUNT(k) FROM t"), SCHEMA)
+    for mode in ("SYNC", "SNAPSHOT"):
+        table = table_of(folder / mode, consistencyMode=mode, upsertViewRefreshIntervalMs=20, snapshot="DISABLE")
+        writer = Writer(folder / mode, table, num_keys, 400_000)
+        thread = threading.Thread(target=writer.run)
+        thread.start()
+        wrong, begun, first = 0, time.perf_counter(), writer.num_rows
+        with WorkPool(1) as pool:
+            for _ in range(num_queries):
+                contents, visible = table.views.read(writer.data.contents, Contents.all_docs, ViewOptions())
+                seen = [VisibleSegment(s.segment, visible(s.docs)) for s in contents.loaded.values() if s.docs is not None]
+                for consuming in contents.consuming.values():
+                    if consuming.docs is not None:
+                        docs = visible(consuming.docs)
+                        seen.append(VisibleSegment(consuming.freeze()[0], docs))
+                answer = reduce(bound, [execute(bound, seen, pool, Deadline.after_ms(60_000, SYSTEM_CLOCK))])
+                assert answer.table is not None
+                wrong += [tuple(row) for row in answer.table.rows()] != [(num_keys, num_keys)]
+        took = time.perf_counter() - begun
+        writer.done.set()
+        thread.join()
+        rate = (writer.num_rows - first) / took
+        print(
+            f"views {mode:8} {num_queries:,} queries in {took:.0f} s beside {rate:,.0f} upserts/s over {num_keys} keys, "
+            f"{writer.sequence} segments sealed: {wrong} answers deviate", flush=True,
+        )  # fmt: skip
+
+
+def main() -> None:
+    """Run what the arguments name; everything by default."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=("restart", "consume", "queries", "views"))
+    parser.add_argument("--keys", type=int, default=10_000_000)
+    parser.add_argument("--queries", type=int, default=100_000)
+    chosen = parser.parse_args()
+    for part in chosen.parts or ("restart", "consume", "queries", "views"):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            if part == "restart":
+                restart(root, chosen.keys)
+            elif part == "consume":
+                consume(root)
+            elif part == "queries":
+                queries(root)
+            else:
+                views(root, chosen.queries)
+
+
+if __name__ == "__main__":
+    main()
