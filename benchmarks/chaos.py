@@ -176,6 +176,8 @@ def show(outcome: Outcome) -> None:
     console.print(answers)
     reasons = ", ".join(f"{reason}: {count:,}" for reason, count in sorted(tally.reasons.items()))
     console.print(f"not exact because of: {reasons or 'nothing'}", markup=False)
+    during = ", ".join(f"{name}: {count:,}" for name, count in sorted(tally.partial_during.items()))
+    console.print(f"partial while: {during or 'nothing'}", markup=False)
     recoveries = Table(title="recovery, in seconds")
     for heading in ("event", "times", "median", "max", "limit"):
         recoveries.add_column(heading, justify="left" if heading == "event" else "right")

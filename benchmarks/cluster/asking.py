@@ -41,13 +41,14 @@ class Tally:
     kinds: dict[str, int] = field(default_factory=lambda: dict.fromkeys((EXACT, PARTIAL, WRONG, REFUSED), 0))
     problems: list[str] = field(default_factory=list)
     reasons: dict[str, int] = field(default_factory=dict)
+    partial_during: dict[str, int] = field(default_factory=dict)
     slowest_s: float = 0.0
 
 
 class Asking:
     """Asks between `start` and `stop`, two threads for each broker. One that does not run refuses, which is no fault.
 
-    patience: by how much answers may take longer than they should.
+    patience: by how much answers may take longer than they should. during: what happens to the cluster, for the tally.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Asking:
     ) -> None:
         self._patience = patience
         self.tally = Tally()
+        self.during = "nothing"
         self._questions = questions
         self._versions = versions
         self._answers: dict[str, deque[Answered]] = {broker.name: deque(maxlen=_KEPT) for broker in brokers}
@@ -158,5 +160,7 @@ class Asking:
                 self.tally.slowest_s = max(self.tally.slowest_s, answer.end_s - answer.begin_s)
             if problem:
                 self.tally.problems.append(problem)
+            if answer.kind == PARTIAL:
+                self.tally.partial_during[self.during] = self.tally.partial_during.get(self.during, 0) + 1
             if reason:
                 self.tally.reasons[reason] = self.tally.reasons.get(reason, 0) + 1

@@ -65,6 +65,7 @@ class Faults:
         name = fault.__name__.replace("_", " ")
         self.counts[name] = self.counts.get(name, 0) + 1
         _log.info("FAULT %s", name)
+        self._asking.during = name
         try:
             fault()
         except WaitedInVainError as error:
