@@ -113,6 +113,10 @@ class Orders:
             self._producer.send(pa.array(lines, pa.binary()), partition=partition)
         self.sent += rows
 
+    def send(self, rows: list[dict[str, Any]]) -> None:
+        """Send rows as they are, to the first partition."""
+        self._producer.send(pa.array([orjson.dumps(row) for row in rows], pa.binary()), partition=0)
+
     def expected(self) -> list[list[Any]]:
         rows = [row for row in self.latest.values() if not row["gone"]]
         return sorted([r["id"], r["note"] or "null", r["tags"] or ["null"], r["n"], r["price"], r["ts"]] for r in rows)

@@ -5,6 +5,7 @@ from typing import Any
 
 COMPACT = {"bufferTimePeriod": "0d", "invalidRecordsThresholdCount": "1"}
 TYPE = "UpsertCompactionTask"
+T0 = 1_700_000_000_000
 
 
 def test_segments_lose_rows_that_do_not_count(make_orders: Callable[..., Any], eventually: Callable[..., None]) -> None:
@@ -69,3 +70,39 @@ def test_segments_are_committed_without_rows_that_do_not_count(
     orders.stop()
     orders.start()
     eventually(orders.is_right)
+
+
+def test_deleted_keys_stay_until_their_older_rows_are_gone(
+    make_orders: Callable[..., Any], eventually: Callable[..., None]
+) -> None:
+    settings = {"deletedKeysTTL": 1000, "enableDeletedKeysCompactionConsistency": True}
+    orders = make_orders(segment_rows=10, **settings).create(UpsertCompactionTask=COMPACT)
+    rows = iter(range(1000))
+
+    def send(ts: int, *keys: str, gone: bool = False) -> None:
+        orders.send([{"id": key, "n": next(rows), "ts": T0 + ts, "gone": gone} for key in keys])
+
+    def num_deleted() -> int:
+        return int(orders.query("SET skipUpsertDelete = true; SELECT COUNT(*) FROM orders WHERE gone = true")[0][0])
+
+    send(0, "victim", *(f"a{i}" for i in range(9)))
+    eventually(lambda: len(orders.segments()) == 1)
+    send(1, "victim", "lonely", gone=True)
+    send(1, *(f"b{i}" for i in range(8)))
+    eventually(lambda: len(orders.segments()) == 2)
+    send(5000, *(f"c{i}" for i in range(10)))
+    eventually(lambda: len(orders.segments()) == 3)
+    send(5001, *(f"d{i}" for i in range(10)))
+    eventually(lambda: len(orders.segments()) == 4)
+    eventually(lambda: num_deleted() == 1)  # the key without other rows is forgotten, the other one is not
+    (job,) = orders.schedule(TYPE)
+    eventually(lambda: orders.rest("GET", f"/tasks/task/{job}/state") == "COMPLETED")
+    eventually(lambda: orders.all_rows() <= 38)  # the victim's old row, and the row of the forgotten key
+    assert num_deleted() == 1
+    orders.stop()
+    orders.start()
+    eventually(lambda: orders.query("SELECT COUNT(*) FROM orders WHERE id = 'victim'") == [[0]])
+    send(5002, *(f"e{i}" for i in range(10)))
+    eventually(lambda: len(orders.segments()) == 5)
+    eventually(lambda: num_deleted() == 0)
+    assert orders.query("SELECT COUNT(*) FROM orders WHERE id = 'victim'") == [[0]]

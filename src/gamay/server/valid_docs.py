@@ -90,7 +90,8 @@ def _rows(instance: ServerInstance, table: str, loaded: LoadedSegment, kind: str
     docs, keys = loaded.docs, instance.upserts.upsert(table)
     if docs is None or keys is None:
         return None  # in this table every row counts
-    with_deleted = not kind.endswith("_WITH_DELETE")
+    # a row that deletes its key is needed while older ones lie elsewhere; then it does not count any more by itself
+    with_deleted = not kind.endswith("_WITH_DELETE") or keys.settings.keeps_deleted
     if kind.startswith("IN_MEMORY"):
         return docs.snapshot(with_deleted).bitmap()
     stored = keys.stored_rows(loaded.segment.name, loaded.crc, loaded.segment.num_docs)

@@ -23,6 +23,7 @@ from gamay.model.schema import FieldSpec
 from gamay.model.types import DataType
 from gamay.segment.spi import Segment
 from gamay.upsert.comparing import Comparisons, beyond, ordered
+from gamay.upsert.deleted_keys import rows_left_elsewhere
 from gamay.upsert.docs import SegmentDocs
 from gamay.upsert.key_index import BATCH_ROWS, KeyIndex, Keys, Put, Rules
 from gamay.upsert.merging import Merger, RejectedRowsError
@@ -244,12 +245,40 @@ class PartitionUpsert:
                 removed = self._index.remove_expired(Rules(-1, ttl=settings.ttl, is_float=float_))
                 self.counters.ttl_removed += len(removed)
             if settings.deleted_ttl > 0:
-                removed = self._index.remove_expired(Rules(-1, deleted_ttl=settings.deleted_ttl, is_float=float_))
+                if settings.keeps_deleted:
+                    removed = self._remove_deleted_alone()
+                else:
+                    removed = self._index.remove_expired(Rules(-1, deleted_ttl=settings.deleted_ttl, is_float=float_))
                 self.counters.deleted_ttl_removed += len(removed)
                 with self._publishing:
                     self._clear(removed)
 
     # inside
+
+    def _remove_deleted_alone(self) -> Array:
+        """Remove the deleted keys beyond deletedKeysTTL that have rows in one segment only; return where they were."""
+        settings = self.settings
+        locations, comparisons = self._index.items()
+        deleted = (locations & DELETED_BIT != 0) & (locations & _DOC != NO_DOC)
+        locations, comparisons = locations[deleted], comparisons[deleted]
+        expired = beyond(comparisons, self._index.watermark, settings.deleted_ttl, settings.comparison.is_float)
+        places = np.sort(locations[expired] & ~DELETED_BIT)
+        segments = {tracked.ordinal: tracked.read() for tracked in self._segments.values()} if len(places) else {}
+        groups = [places[places >> 32 == ordinal] for ordinal in np.unique(places >> 32)]
+        wanted = [
+            (ordinal, settings.encoder.at(segments[ordinal], (mine & _DOC).astype(np.int32)))
+            for mine in groups
+            for ordinal in [int(mine[0] >> 32)]
+        ]
+        elsewhere = rows_left_elsewhere(settings.encoder, list(segments.items()), wanted)
+        unused, removed = len(self._by_ordinal), [np.empty(0, np.int64)]
+        for mine, (_, keys), has_others in zip(groups, wanted, elsewhere, strict=True):
+            alone = np.flatnonzero(~has_others)
+            gone = mine[alone]
+            self._index.move(keys.at(alone), gone, (unused << 32) | (gone & _DOC))
+            removed.append(gone)
+        self._index.remove_segment(unused)
+        return np.concatenate(removed)
 
     def _track(self, name: str, rank: SegmentRank, num_docs: int, read: Callable[[], Segment]) -> Tracked:
         free = next((i for i, used in enumerate(self._by_ordinal) if used is None), len(self._by_ordinal))

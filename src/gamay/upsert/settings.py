@@ -13,7 +13,9 @@ from gamay.upsert.parallel import policy_of
 
 @dataclass(frozen=True)
 class UpsertSettings:
-    """`upsertConfig`, resolved. ttl, deleted_ttl: in units of the comparison column, 0 for none."""
+    """`upsertConfig`, resolved. ttl, deleted_ttl: in units of the comparison column, 0 for none. keeps_deleted: a
+    deleted key is kept until it has rows in one segment only.
+    """
 
     config: UpsertConfig
     schema: Schema
@@ -26,6 +28,7 @@ class UpsertSettings:
     skip_late: bool
     ttl: float
     deleted_ttl: float
+    keeps_deleted: bool
     snapshot: bool
     preload: bool
     sorted_column: str | None
@@ -65,6 +68,7 @@ class UpsertSettings:
             skip_late=config.is_skip_late_event and config.metadata_ttl > 0,
             ttl=float(config.metadata_ttl),
             deleted_ttl=float(config.deleted_keys_ttl),
+            keeps_deleted=config.enable_deleted_keys_compaction_consistency and snapshot and config.deleted_keys_ttl > 0,
             snapshot=snapshot,
             preload=snapshot and defaults.preload_threads > 0 and _enabled(config.preload, defaults.preload),
             sorted_column=table_config.sorted_column,
