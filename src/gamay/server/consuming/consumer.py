@@ -47,6 +47,7 @@ from gamay.server.consuming.throttle import Throttle
 from gamay.server.rebuild import TableLayout
 from gamay.storage.archive import ZSTD_LEVEL_QUICK, pack
 from gamay.storage.deep_store import DeepStore
+from gamay.storage.files import fsync_tree
 from gamay.upsert.spi import ConsumingKeys
 
 _log = logging.getLogger(__name__)
@@ -505,6 +506,7 @@ class SegmentConsumer:
             self._error(
                 "the segment cannot be brought to the deep store; its servers are its copies for now", permanent=False
             )
+            fsync_tree(self._built_segment.folder)  # elsewhere the copy in the deep store outlives a crash of the machine
             location = f"{PEER_SCHEME}///{self.segment}"
         return location
 
