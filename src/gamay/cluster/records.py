@@ -281,6 +281,9 @@ class LineageState(Enum):
     REVERTED = "REVERTED"
 
 
+_SEGMENT = "segment"
+
+
 @dataclass(frozen=True, slots=True)
 class LineageEntry:
     """One atomic replacement: `segments_from` are visible until it is completed, `segments_to` from then on."""
@@ -306,11 +309,15 @@ class Lineage:
 
     @classmethod
     def from_record(cls, record: ZNRecord) -> "Lineage":
+        """Read a record of either form. Raises ValueError."""
         entries = {}
+        apart: dict[str, list[str]] = {}
+        for place in sorted(record.maps):
+            apart.setdefault(place.rpartition("/")[0], []).append(record.maps[place][_SEGMENT])
         for entry_id, (from_text, to_text, state, timestamp) in record.lists.items():
-            entries[entry_id] = LineageEntry(
-                entry_id, _names(from_text), _names(to_text), LineageState(state), int(timestamp)
-            )
+            before = (*_names(from_text), *apart.get(f"{entry_id}/from", ()))
+            after = (*_names(to_text), *apart.get(f"{entry_id}/to", ()))
+            entries[entry_id] = LineageEntry(entry_id, before, after, LineageState(state), int(timestamp))
         return cls(record.id, entries)
 
     def to_record(self) -> ZNRecord:
@@ -319,6 +326,17 @@ class Lineage:
             for e in self.entries.values()
         }
         return ZNRecord(self.table, lists=lists)
+
+    def to_large_record(self) -> ZNRecord:
+        """Return a record with the segments in map fields, `<entry>/from/<n>` and `…/to/<n>`, which buckets can hold."""
+        lists = {e.id: ["", "", e.state.value, str(e.timestamp_ms)] for e in self.entries.values()}
+        maps = {
+            f"{e.id}/{side}/{n:08d}": {_SEGMENT: name}
+            for e in self.entries.values()
+            for side, names in (("from", e.segments_from), ("to", e.segments_to))
+            for n, name in enumerate(names)
+        }
+        return ZNRecord(self.table, maps=maps, lists=lists)
 
     def with_entry(self, entry: LineageEntry) -> "Lineage":
         """Return a copy with one entry added or replaced."""

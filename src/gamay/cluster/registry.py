@@ -10,7 +10,7 @@ import orjson
 from gamay.base.errors import ConflictError, NotFoundError
 from gamay.cluster import buckets, invariants, paths
 from gamay.cluster.records import Assignment, Instance, Lineage, SegmentRecord
-from gamay.cluster.store import MetadataStore, update
+from gamay.cluster.store import MAX_VALUE_BYTES, MetadataStore, update
 from gamay.cluster.znrecord import ZNRecord, decode, encode
 
 _PLAIN_CONFIG_KEYS = frozenset({"tableName", "tableType"})
@@ -193,23 +193,25 @@ class Registry:
 
     def get_lineage(self, table: str) -> Lineage:
         """Return a table's replacements; empty when there are none."""
-        return self._get(paths.lineage(table), Lineage.from_record, invariants.LINEAGE) or Lineage(table)
+        record = buckets.get(self.store, paths.lineage(table))
+        return Lineage(table) if record is None else invariants.check(Lineage.from_record(record), invariants.LINEAGE)
 
     def update_lineage(self, table: str, change: Callable[[Lineage], Lineage]) -> None:
         """Change a table's replacements atomically."""
 
-        def apply(value: bytes | None) -> bytes | None:
-            before = Lineage(table) if value is None else Lineage.from_record(decode(value))
+        def apply(record: ZNRecord | None) -> ZNRecord | None:
+            before = Lineage(table) if record is None else Lineage.from_record(record)
             after = invariants.check(change(before), invariants.LINEAGE)
-            return encode(after.to_record()) if after.entries or value is not None else None
+            if record is None and not after.entries:
+                return None
+            plain = after.to_record()
+            return plain if len(encode(plain)) <= MAX_VALUE_BYTES else after.to_large_record()
 
-        if self.store.get(paths.lineage(table)) is None and not change(Lineage(table)).entries:
-            return
-        update(self.store, paths.lineage(table), apply)
+        buckets.update(self.store, paths.lineage(table), apply)
 
     def delete_lineage(self, table: str) -> None:
         """Delete a table's replacements; nothing happens when there are none."""
-        self.store.delete(paths.lineage(table))
+        buckets.delete(self.store, paths.lineage(table))
 
     # instances
 

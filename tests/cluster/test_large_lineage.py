@@ -1,0 +1,41 @@
+"""Replacements of more segments than a node of the metadata store can name."""
+
+import random
+from collections.abc import Callable
+
+from gamay.cluster import paths
+from gamay.cluster.records import LineageEntry, LineageState
+from gamay.cluster.registry import Registry
+from gamay.cluster.store import MAX_VALUE_BYTES, MetadataStore
+
+TABLE = "t_OFFLINE"
+
+
+def test_replacements_of_any_size_are_kept_and_changed(open_store: Callable[[], MetadataStore]) -> None:
+    rng = random.Random(1)
+    store = open_store()
+    registry = Registry(store)
+    old, new = (tuple(f"{kind}_{rng.getrandbits(128):032x}" for _ in range(4_000)) for kind in ("old", "new"))
+    large = LineageEntry("a-1", old, new, LineageState.IN_PROGRESS, 5)
+    small = LineageEntry("b-2", ("x",), (), LineageState.REVERTED, 6)
+    assert registry.get_lineage(TABLE).entries == {}
+    registry.update_lineage(TABLE, lambda lineage: lineage)
+    assert store.get(paths.lineage(TABLE)) is None
+    registry.update_lineage(TABLE, lambda lineage: lineage.with_entry(small))
+    registry.update_lineage(TABLE, lambda lineage: lineage.with_entry(large))
+    found = Registry(open_store()).get_lineage(TABLE)
+    assert dict(found.entries) == {"a-1": large, "b-2": small}
+    assert found.hidden_segments() == set(new)
+    node = store.get(paths.lineage(TABLE))
+    assert node is not None
+    assert len(node.value) < MAX_VALUE_BYTES
+    done = LineageEntry("a-1", old, new, LineageState.COMPLETED, 9)
+    registry.update_lineage(TABLE, lambda lineage: lineage.with_entry(done))
+    assert registry.get_lineage(TABLE).hidden_segments() == set(old)
+    registry.update_lineage(TABLE, lambda lineage: lineage.without(frozenset({"a-1"})))
+    assert dict(registry.get_lineage(TABLE).entries) == {"b-2": small}
+    registry.update_lineage(TABLE, lambda lineage: lineage.with_entry(large))
+    registry.delete_lineage(TABLE)
+    assert registry.get_lineage(TABLE).entries == {}
+    assert [name for kind in store.children(paths.BUCKETS) for name in store.children(f"{paths.BUCKETS}/{kind}")
+            if store.children(f"{paths.BUCKETS}/{kind}/{name}")] == []  # fmt: skip
