@@ -22,6 +22,7 @@ _PAUSE_S = 0.01
 _WAITS_S = 20.0
 _LATE_S = 12.0  # queries end after 10 s, and say so
 _KEPT = 4000
+_QUIET_S = 1.5
 _TABLE_UNKNOWN = 190
 
 
@@ -82,15 +83,19 @@ class Asking:
     def full_since(self, since_s: float, brokers: Iterable[RoleProcess], enough: int = 4) -> float | None:
         """Return how long after a moment answers were not whole through some of the brokers, in seconds.
 
-        None while not all of them have given `enough` whole answers in a row to what they were asked since then.
+        None while not all of them have given `enough` whole answers in a row to what they were asked since then, and for
+        `_QUIET_S` no others.
         """
-        longest = 0.0
+        longest, quiet_s = 0.0, time.monotonic() - _QUIET_S
         for broker in brokers:
             with self._lock:
                 answers = [answer for answer in self._answers[broker.name] if answer.begin_s >= since_s]
             if len(answers) < enough or any(answer.kind != EXACT for answer in answers[-enough:]):
                 return None
-            longest = max(longest, *(answer.end_s - since_s for answer in answers if answer.kind != EXACT), 0.0)
+            last_s = max((answer.end_s for answer in answers if answer.kind != EXACT), default=since_s)
+            if last_s > quiet_s:
+                return None
+            longest = max(longest, last_s - since_s)
         return longest
 
     def note(self, problem: str) -> None:
