@@ -230,12 +230,12 @@ def test_fixed_answers(api: Any) -> None:
 def test_cluster(trips: Any) -> None:
     http = trips.controller
     instances = http.get("/instances").json()["instances"]
-    assert [name.partition("_")[0] for name in instances] == ["Broker", "Controller", "Server"]
+    assert [name.partition("_")[0] for name in instances] == ["Broker", "Controller", "Minion", "Server"]
     assert http.get("/liveinstances").json()["instances"] == instances
     shown = http.get(f"/instances/{instances[0]}").json()
     assert shown["port"] == trips.cluster.broker_url.rpartition(":")[2]
     assert http.get("/instances/nope").status_code == 404
-    assert http.get("/instances", params={"tag": "DefaultTenant_OFFLINE"}).json() == {"instances": [instances[2]]}
+    assert http.get("/instances", params={"tag": "DefaultTenant_OFFLINE"}).json() == {"instances": [instances[3]]}
     assert http.get("/tenants/DefaultTenant").json()["BrokerInstances"] == [instances[0]]
     assert http.get("/tenants/nope").status_code == 404
     assert http.get("/tenants/DefaultTenant/tables").json() == {"tables": ["trips_OFFLINE"]}
@@ -265,7 +265,7 @@ def test_the_metadata_store_can_be_read(trips: Any) -> None:
     assert http.get("/zk/get", params={"path": "/nope"}).status_code == 404
     assert http.get("/zk/get", params={"path": "nope/"}).status_code == 400
     live = http.get("/zk/ls", params={"path": "/PinotCluster/LIVEINSTANCES"}).json()
-    assert len(live) == 3
+    assert len(live) == 4
 
 
 def test_queries_through_the_controller(trips: Any, make_segment: Callable[..., Path]) -> None:
