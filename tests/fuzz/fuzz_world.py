@@ -203,8 +203,12 @@ class World:
         }
         sent: list[MutableMapping[str, Any]] = []
 
+        given = iter([{"type": "http.request", "body": body, "more_body": False}])
+
         async def receive() -> MutableMapping[str, Any]:
-            return {"type": "http.request", "body": body, "more_body": False}
+            for message in given:
+                return message
+            return await asyncio.get_running_loop().create_future()  # the client stays to the end, and says nothing more
 
         async def send(message: MutableMapping[str, Any]) -> None:
             sent.append(message)
