@@ -17,7 +17,7 @@ import yaml
 
 import gamay
 from gamay.base.properties import parse_properties
-from gamay.functions.registry import canonical_name, function_names
+from gamay.functions.registry import canonical_name
 from gamay.ingest.job_spec import JobSpec, job_spec_from_properties
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
@@ -69,7 +69,11 @@ def test_the_reference_is_up_to_date() -> None:
 def test_every_function_is_in_the_reference() -> None:
     text = (ROOT / "docs" / "reference" / "functions.md").read_text().lower()
     shown = {canonical_name(name) for name in re.findall(r"`(\$?\w+)[`(]", text)}
-    assert not [name for name in function_names() if canonical_name(name) not in shown]
+    # in a process of its own: other tests add functions to this one
+    code = "from gamay.functions.registry import function_names; print(*function_names())"
+    names = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert len(names) > 400
+    assert not [name for name in names if canonical_name(name) not in shown]
 
 
 @pytest.mark.parametrize("path", MARKDOWN, ids=lambda p: str(p.relative_to(ROOT)))

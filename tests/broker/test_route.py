@@ -8,10 +8,20 @@ from typing import Any
 import pytest
 
 from gamay.base.clock import ManualClock
-from gamay.broker.route import NEW_SEGMENT_MS, TableRoute
+from gamay.broker.route import NEW_SEGMENT_MS, RouteBuilder, TableRoute
 from gamay.broker.routing import RoutingTables
 from gamay.cluster.embedded_store import EmbeddedStore
-from gamay.cluster.records import CONSUMING, ERROR, OFFLINE, ONLINE, Assignment, Instance, SegmentRecord
+from gamay.cluster.records import (
+    CONSUMING,
+    ERROR,
+    OFFLINE,
+    ONLINE,
+    Assignment,
+    Instance,
+    LineageEntry,
+    LineageState,
+    SegmentRecord,
+)
 from gamay.cluster.registry import Registry, announce
 from gamay.model.table_config import TableConfig
 
@@ -179,3 +189,28 @@ def test_names_in_any_case_mean_one_table(records: Records) -> None:
     for name in ("t", "T", "t_OFFLINE", "T_offline"):
         assert [route.table for route in records.routing.find(name)] == ["t_OFFLINE"]
     assert records.routing.find("t_REALTIME") == []
+
+
+def test_a_replacement_that_is_completed_between_two_reads(records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = LineageEntry("e", ("old",), ("new",), LineageState.IN_PROGRESS, 1)
+    records.put({"old": both()})
+    records.registry.update_lineage("t_OFFLINE", lambda lineage: lineage.with_entry(entry))
+    records.put({"old": both(), "new": both()}, {"old": both()})
+    read_view = Registry.get_external_view
+    seen: list[Assignment | None] = []
+
+    def view_before_completion(registry: Registry, table: str) -> Assignment | None:
+        view = read_view(registry, table)
+        if not seen:
+            seen.append(view)
+            registry.put_external_view(Assignment(table, {"old": both(), "new": both()}))
+            done = replace(entry, state=LineageState.COMPLETED)
+            registry.update_lineage(table, lambda lineage: lineage.with_entry(done))
+        return view
+
+    records.routing.stop()  # only the route below is to be read
+    monkeypatch.setattr(Registry, "get_external_view", view_before_completion)
+    route = RouteBuilder(records.registry).build("t_OFFLINE", {}, NOW_MS)
+    assert seen
+    assert route is not None
+    assert route.segments == ("new",)

@@ -258,7 +258,7 @@ def test_seal_leaves_nothing_half(kit, consume, tmp_path, monkeypatch):
     assert open_segment(folder).num_docs == 2
 
 
-def _broken(*_):
+def _broken(*_, **__):
     raise OSError("broken")
 
 

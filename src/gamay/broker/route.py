@@ -22,6 +22,7 @@ from gamay.query.prune import PruningTable
 
 NEW_SEGMENT_MS = 300_000
 _RECORDS_AT_ONCE = 5000
+_READS_MAX = 20
 
 KnownFacts: TypeAlias = dict[str, SegmentFacts]
 
@@ -90,14 +91,12 @@ class RouteBuilder:
         """
         registry = self._registry
         config = registry.get_table_config(table)
-        ideal = registry.get_ideal_state(table)
+        ideal, view, hidden = self._segments_of(table)
         schema = registry.get_schema(raw_table_name(table))
         if config is None or ideal is None or schema is None:
             return None
-        view = registry.get_external_view(table)
         parsed_schema = Schema.from_json(schema).value
         parsed = TableConfig.from_json(config).value
-        hidden = registry.get_lineage(table).hidden_segments()
         wanted = {segment: states for segment, states in ideal.states.items() if segment not in hidden}
         wanted = of_one_way(parsed, wanted)
         self._read_facts(table, wanted, known)
@@ -133,6 +132,21 @@ class RouteBuilder:
             ),
             min(new_until, default=None),
         )
+
+    def _segments_of(self, table: str) -> tuple[Assignment | None, Assignment | None, Collection[str]]:
+        """Return the ideal state, the external view, and which segments are hidden by replacements, as of one moment.
+
+        A view from before a replacement was completed does not have its new segments, and the lineage from after that hides
+        the old ones: together they would lack rows that are there.
+        """
+        lineage = self._registry.get_lineage(table)
+        for _ in range(_READS_MAX):
+            ideal = self._registry.get_ideal_state(table)
+            view = self._registry.get_external_view(table)
+            before, lineage = lineage, self._registry.get_lineage(table)
+            if lineage == before:
+                return ideal, view, lineage.hidden_segments()
+        raise GamayError(f"the replacements of segments of table '{table}' change faster than they are read")
 
     def _read_facts(self, table: str, wanted: Mapping[str, Mapping[str, str]], known: KnownFacts) -> None:
         for segment in known.keys() - wanted.keys():

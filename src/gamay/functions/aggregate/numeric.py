@@ -103,6 +103,8 @@ class Numeric:
         return TotalsPartial(*(None if field is None else field[groups] for field in _fields(partial)))
 
     def merge(self, partials: Sequence[TotalsPartial], maps: Sequence[GroupIds], num_groups: int) -> TotalsPartial:
+        if not partials:
+            return self.seal(self.allocate(num_groups))
         kept = partials[0]  # all of them hold what is needed, and nothing else
         counts = sums = lows = highs = None
         if kept.counts is not None:
