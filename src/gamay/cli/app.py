@@ -28,6 +28,8 @@ Retention = Annotated[Optional[str], typer.Option(help="Remove messages older th
 RetentionSize = Annotated[Optional[str], typer.Option(help="Most that a partition keeps, as 10G.")]  # noqa: UP045
 SegmentSize = Annotated[Optional[str], typer.Option(help="Size of a partition's files, as 128M.")]  # noqa: UP045
 ServerPort = Annotated[int, typer.Option(help="Port of the server's admin interface.")]
+ExitAfter = Annotated[bool, typer.Option("--exit", help="Leave after the sample queries.")]
+TourDir = Annotated[Optional[Path], typer.Option("--data-dir", help="Keep the data here, else in a new folder.")]  # noqa: UP045
 
 
 def _print_version(wanted: bool) -> None:
@@ -310,8 +312,8 @@ def produce(
 
 @quickstart_app.command("batch")
 def quickstart_batch(
-    exit_after: Annotated[bool, typer.Option("--exit", help="Leave after the sample queries.")] = False,
-    data_dir: Annotated[Optional[Path], typer.Option("--data-dir", help="Keep the data here, else in a new folder.")] = None,  # noqa: UP045
+    exit_after: ExitAfter = False,
+    data_dir: TourDir = None,
     controller_port: ControllerPort = 9000,
     broker_port: BrokerPort = 8099,
     server_port: ServerPort = 8098,
@@ -324,8 +326,8 @@ def quickstart_batch(
 
 @quickstart_app.command("realtime")
 def quickstart_realtime(
-    exit_after: Annotated[bool, typer.Option("--exit", help="Leave after the sample queries.")] = False,
-    data_dir: Annotated[Optional[Path], typer.Option("--data-dir", help="Keep the data here, else in a new folder.")] = None,  # noqa: UP045
+    exit_after: ExitAfter = False,
+    data_dir: TourDir = None,
     controller_port: ControllerPort = 9000,
     broker_port: BrokerPort = 8099,
     server_port: ServerPort = 8098,
@@ -338,8 +340,8 @@ def quickstart_realtime(
 
 @quickstart_app.command("hybrid")
 def quickstart_hybrid(
-    exit_after: Annotated[bool, typer.Option("--exit", help="Leave after the sample queries.")] = False,
-    data_dir: Annotated[Optional[Path], typer.Option("--data-dir", help="Keep the data here, else in a new folder.")] = None,  # noqa: UP045
+    exit_after: ExitAfter = False,
+    data_dir: TourDir = None,
     controller_port: ControllerPort = 9000,
     broker_port: BrokerPort = 8099,
     server_port: ServerPort = 8098,
@@ -352,8 +354,8 @@ def quickstart_hybrid(
 
 @quickstart_app.command("upsert")
 def quickstart_upsert(
-    exit_after: Annotated[bool, typer.Option("--exit", help="Leave after the sample queries.")] = False,
-    data_dir: Annotated[Optional[Path], typer.Option("--data-dir", help="Keep the data here, else in a new folder.")] = None,  # noqa: UP045
+    exit_after: ExitAfter = False,
+    data_dir: TourDir = None,
     controller_port: ControllerPort = 9000,
     broker_port: BrokerPort = 8099,
     server_port: ServerPort = 8098,
@@ -366,8 +368,8 @@ def quickstart_upsert(
 
 @quickstart_app.command("partial-upsert")
 def quickstart_partial_upsert(
-    exit_after: Annotated[bool, typer.Option("--exit", help="Leave after the sample queries.")] = False,
-    data_dir: Annotated[Optional[Path], typer.Option("--data-dir", help="Keep the data here, else in a new folder.")] = None,  # noqa: UP045
+    exit_after: ExitAfter = False,
+    data_dir: TourDir = None,
     controller_port: ControllerPort = 9000,
     broker_port: BrokerPort = 8099,
     server_port: ServerPort = 8098,

@@ -28,7 +28,6 @@ _MERGE_KEYS = (
     "outputSegmentMaxSize", "numSegmentsBatchPerServerRequest", "retentionExpiryBufferPeriod", *_CONSENSUS_KEYS,
 )  # fmt: skip
 _KEYS = {UPSERT_COMPACTION: _COMPACTION_KEYS, UPSERT_COMPACT_MERGE: _MERGE_KEYS}
-_LARGEST = 2**31 - 1
 
 
 class TaskSettings:

@@ -90,10 +90,6 @@ class TaskScheduler:
                 raise NothingToDoError(f"No task was generated for table: {table}, task type: {task_type}{extra}")
             return self._submit(generator, table, {**own, **given}, plan, Trigger.ADHOC, name)
 
-    def known_types(self) -> list[str]:
-        """Return the task types that can be made."""
-        return sorted(self.generators)
-
     def _generator(self, task_type: str) -> TaskGenerator:
         found = self.generators.get(task_type)
         if found is None:

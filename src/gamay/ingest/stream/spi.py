@@ -96,10 +96,6 @@ class MessageBatch:
         """Return the offset of a message, counted from 0."""
         return self.parse_offset(str(self.offsets[message].as_py()))
 
-    def next_offset_after(self, messages: int) -> Offset:
-        """Return where to read on when only the first `messages` messages were taken."""
-        return self.next_offset if messages >= len(self) else self.offset(messages)
-
     def with_payloads(self, payloads: pa.BinaryArray) -> "MessageBatch":
         """Return the same messages with other payloads, as many."""
         return replace(self, payloads=payloads)
