@@ -32,6 +32,7 @@ from gamay.ingest.stream.config import StreamConfig, stream_configs
 from gamay.ingest.stream.offsets import IntegerOffset, OffsetCriteria, OffsetKind
 from gamay.model.table_config import TableConfig
 from gamay.server.consuming.machine import (
+    BeginAnew,
     Build,
     CommitWhole,
     Consume,
@@ -632,6 +633,9 @@ class SimServer:
             case Serve():
                 consumer.serves = True
                 self._step(consumer)
+            case BeginAnew():
+                self._drop(consumer.segment)
+                self.notice()
             case Leave(download=download):
                 self._leave(consumer, download)
 

@@ -83,13 +83,18 @@ class ConsumingTransitions:
         if table_type_of(table) is not TableType.REALTIME:
             return
         # Asked before the ideal state is read: who is to consume there nevertheless was OFFLINE in between, if only briefly.
-        given_up = {name for name, consumer in self._manager.consumers(table).items() if consumer.gave_up}
+        consumers = self._manager.consumers(table)
+        given_up = {name for name, consumer in consumers.items() if consumer.gave_up}
+        beyond = {name for name, consumer in consumers.items() if consumer.is_beyond}
         ideal = self._registry.get_ideal_state(table)
         states = ideal.segments_of(self._server) if ideal is not None and ideal.enabled else {}
         data = self._data_of(table)
         for segment in given_up:
             if states.get(segment) == CONSUMING:
                 self._manager.stop(data, segment)
+        for segment in beyond:
+            self._manager.stop(data, segment)
+            self._manager.leave(table, segment)  # it may be complete by now, and is to be loaded
         consumers = self._manager.consumers(table)
         started = set(states) - set(consumers) - set(data.snapshot())
         for segment in consumers:
@@ -124,6 +129,3 @@ class ConsumingTransitions:
             self._failed(data.name, segment, error)
         else:
             self._begun(data.name, segment)
-            if state == ONLINE:
-                # without pauses: who built it has gone, so whoever has its rows again commits it
-                self._end(data, segment)

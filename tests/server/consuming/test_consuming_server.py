@@ -145,6 +145,26 @@ def test_a_replica_that_is_behind_catches_up(make_world: MakeWorld, eventually: 
     assert world.server.consumers.consumers(TABLE)[segment].state is ConsumerState.RETAINED
 
 
+def test_a_replica_beyond_the_decided_end_begins_anew(make_world: MakeWorld, eventually: Eventually) -> None:
+    """Without pauses: it was restarted, had more rows than before when the end was decided, and nobody else has them."""
+    world = make_world(rows=100)
+    segment = world.controller.create(0, "0")
+    world.start()
+    world.produce(70)
+    eventually(lambda: world.count() == 70)
+    first = world.server.consumers.consumers(TABLE)[segment]
+    world.registry.update_segment(
+        TABLE, segment, lambda record: record.with_changes(status="COMMITTING", end_offset="50", end_decided_ms=1)
+    )
+    world.registry.update_ideal_state(TABLE, lambda ideal: ideal.with_segments({segment: {"Server_a_1": "ONLINE"}}))
+    eventually(lambda: world.server.table(TABLE).snapshot().keys() == {segment})
+    assert first.is_beyond
+    asked = [request.offset for call, request in world.controller.asked if call is Call.COMMIT_START]
+    assert asked == ["50"]
+    eventually(lambda: world.count() == 70)
+    assert world.ask()[0] == sums(70)
+
+
 def _commit_elsewhere(world: Any, segment: str, rows: int) -> int:
     """Commit a segment of the first rows as another replica would; return its CRC."""
     from gamay.base.clock import SYSTEM_CLOCK

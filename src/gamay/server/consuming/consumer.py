@@ -93,6 +93,10 @@ class Owner(Protocol):
         """The consumer's work is done: what is served now stays, or the committed copy is to be fetched."""
         ...
 
+    def begin_anew(self, table: str, segment: str) -> None:
+        """The consumer is of no use: look at it again, and let another one take its place."""
+        ...
+
     def keep_ahead(self, table: str, ahead: ReadAhead) -> None:
         """Keep what is read behind the segment's end for its successor; it is given away."""
         ...
@@ -160,9 +164,10 @@ class SegmentConsumer:
         self._row_limit = limits.rows
         # all replicas take the same time for "now", so that they build the same segment
         created = ManualClock(record.creation_time_ms)
-        folder = resources.folder / table
+        # of its own: a consumer that this one takes the place of may not have removed its buffers yet
+        self._buffers = resources.folder / table / f"rows-{resources.ids.new()}"
         expected = history.expected(limits.rows)
-        self._rows = MutableSegment(record.name, layout.schema, layout.config, folder, expected, created)
+        self._rows = MutableSegment(record.name, layout.schema, layout.config, self._buffers, expected, created)
         self._reader: PartitionConsumer | None = None
         self._wake = threading.Condition()
         self._commands: list[Callable[[], None]] = []
@@ -202,6 +207,11 @@ class SegmentConsumer:
     def gave_up(self) -> bool:
         """Whether the controller has heard that this replica stopped for good, and so has let it go OFFLINE."""
         return self._machine.gave_up
+
+    @property
+    def is_beyond(self) -> bool:
+        """Whether there are more rows here than the segment will have, which nobody has stored: it is consumed anew."""
+        return self._machine.is_beyond
 
     def status(self) -> ConsumerStatus:
         """Return what is known of the consumer."""
@@ -283,6 +293,7 @@ class SegmentConsumer:
             self._close_reader()
             self._discard_build()
             self._rows.close()
+            shutil.rmtree(self._buffers, ignore_errors=True)
 
     def _has_keys(self) -> bool:
         """Whether rows may be taken: a table without primary keys always may."""
@@ -326,6 +337,8 @@ class SegmentConsumer:
                 self._machine.stop_reported(status is Status.PROCESSED, self._clock.now_ms())
             case m.Serve():
                 self._serve()
+            case m.BeginAnew():
+                self._owner.begin_anew(self.table, self.segment)
 
     def _wait(self, until_ms: int | None) -> None:
         with self._wake:

@@ -126,9 +126,18 @@ class Leave:
     download: bool
 
 
+@dataclass(frozen=True, slots=True)
+class BeginAnew:
+    """There are rows beyond the decided end of a segment that nobody has stored: have another consumer take its rows.
+
+    Nothing is told back.
+    """
+
+
 Action: TypeAlias = (
-    Consume | ReportConsumed | StartCommit | Build | Upload | EndCommit | CommitWhole | ReportStopped | Serve | Wait | Leave
-)
+    Consume | ReportConsumed | StartCommit | Build | Upload | EndCommit | CommitWhole | ReportStopped | Serve | BeginAnew
+    | Wait | Leave
+)  # fmt: skip
 
 
 class _Step(Enum):
@@ -169,6 +178,7 @@ class ConsumerMachine:
         self.stop_reason: StopReason | None = None
         self.failure: str | None = None
         self.online = False
+        self.is_beyond = False  # the rows here are more than the segment will have, and nobody has stored it
         self._limits = limits
         # after a restart, rows that are consumed anew must not be committed at once
         self._end_ms = max(limits.created_ms + limits.flush_ms, now_ms + min(limits.flush_ms, MIN_CONSUMPTION_MS))
@@ -184,7 +194,7 @@ class ConsumerMachine:
         self._lease_s: int | None = None
         self._built_at: Offset | None = None
         self._location = ""
-        self._served = self._told = False
+        self._served = self._told = self._asked_anew = False
 
     @property
     def gave_up(self) -> bool:
@@ -226,6 +236,9 @@ class ConsumerMachine:
             return self._commit_action()
         if state is ConsumerState.ERROR and not (self._told or self.online):
             return ReportStopped(self.failure or "") if now_ms >= self._next_ms else Wait(self._next_ms)
+        if self.is_beyond and not (self._asked_anew or self.online):
+            self._asked_anew = True
+            return BeginAnew()
         keeps = state in (ConsumerState.COMMITTED, ConsumerState.RETAINED)
         if keeps and not self._served:
             self._served = True
@@ -345,11 +358,13 @@ class ConsumerMachine:
 
         So it is without pauses, when the successor consumes already; tell it again after every change of the record.
         """
+        if end < self.offset and not self.online and self.state is not ConsumerState.ERROR:
+            # As after a restart that the decision did not wait for. Perhaps no other replica is left that has these rows.
+            self.state, self.is_beyond = ConsumerState.DISCARDED, True
+            return
         if self.online or self.state.is_final or (self.state is ConsumerState.COMMITTING and self.offset == end):
             return
-        if end < self.offset:
-            self.state = ConsumerState.DISCARDED
-        elif self._is_before(end):
+        if self._is_before(end):
             self.state = ConsumerState.CATCHING_UP
             self._target, self._next_ms = end, now_ms
         elif self.state is not ConsumerState.HOLDING:

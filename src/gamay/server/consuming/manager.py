@@ -104,6 +104,9 @@ class ConsumerManager:
         data.add_consuming(ConsumingSegment(record.name, consumer.view, consumer.freshness_ms))
         with self._lock:
             self._consumers.setdefault(table, {})[record.name] = consumer
+        if record.end_offset:
+            # without pauses: who built it has gone, so whoever has its rows again, and not one more, commits it
+            consumer.end_at(record.end_offset, committed=record.complete)
         consumer.start()
 
     def _open_keys(
@@ -226,6 +229,10 @@ class ConsumerManager:
         """The work of a consumer is done."""
         with self._lock:
             self._consumers.get(table, {}).pop(segment, None)
+        self._left(table, segment)
+
+    def begin_anew(self, table: str, segment: str) -> None:
+        """A consumer has rows beyond the end of its segment."""
         self._left(table, segment)
 
     def keep_ahead(self, table: str, ahead: ReadAhead) -> None:
