@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gamay.kernels import digest, gather, grouping, hll, masks
+from gamay.kernels import digest, grouping, hll, masks
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -169,13 +169,3 @@ def test_rows_of_lists_and_their_combinations() -> None:
         parents, places = np.empty(len(expected), np.int32), np.empty(len(expected), np.int32)
         kernel(offsets, rows, parents, places)
         assert list(zip(parents.tolist(), places.tolist(), strict=True)) == expected
-
-
-def test_gather_product() -> None:
-    rng = np.random.default_rng(4)
-    left, right = rng.random(300), rng.random(20)
-    left_positions, right_positions = rng.integers(0, 300, 77).astype(np.uint16), rng.integers(0, 20, 77).astype(np.uint8)
-    for kernel in forms(gather.gather_product):
-        out = np.empty(77)
-        kernel(left, left_positions, right, right_positions, out)
-        np.testing.assert_array_equal(out, left[left_positions] * right[right_positions])

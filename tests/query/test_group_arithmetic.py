@@ -1,5 +1,7 @@
 """Arithmetic in buffers against the general evaluation of expressions."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,14 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gamay.functions.evaluate import evaluate
-from gamay.functions.expression import Call, Column, Expression, Literal
-from gamay.functions.vector import EncodedVector, Operand, Vector
+from gamay.functions.expression import Call, Column, Expression, Literal, column_names
+from gamay.functions.scalar.comparison import compare
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector
+from gamay.kernels.programs import REGISTER_ROWS
 from gamay.model.types import DataType
 from gamay.query.arithmetic import Arithmetic, is_arithmetic
 from gamay.sql.parser import parse_expression
 
 DICTIONARY = Vector(DataType.DOUBLE, np.array([-np.inf, -1.5, 0.0, 2.25, 1e300, np.nan]))
-COLUMNS = ["coded", "whole", "long", "float", "double"]
+COLUMNS = ["coded", "whole", "many", "long", "float", "double"]
 
 
 def operands(num_rows: int, seed: int) -> dict[str, Operand]:
@@ -25,10 +29,17 @@ def operands(num_rows: int, seed: int) -> dict[str, Operand]:
         "whole": EncodedVector(
             rng.integers(0, 3, num_rows).astype(np.uint16), Vector(DataType.INT, np.array([-5, 1, 7], np.int32))
         ),
+        "many": EncodedVector(
+            rng.integers(0, 9, num_rows).astype(np.uint32), Vector(DataType.LONG, np.arange(-4, 5) * (1 << 60))
+        ),
         "long": Vector(DataType.LONG, rng.integers(-(1 << 62), 1 << 62, num_rows)),
         "float": Vector(DataType.FLOAT, rng.normal(size=num_rows).astype(np.float32)),
         "double": Vector(DataType.DOUBLE, rng.normal(size=num_rows)),
     }
+
+
+def _reader(columns: dict[str, Operand]) -> Callable[[Any], Operand]:
+    return lambda part: columns[part.name]
 
 
 leaves: st.SearchStrategy[Expression] = st.one_of(
@@ -50,7 +61,7 @@ expressions = st.recursive(
 @given(expressions.filter(is_arithmetic), st.integers(0, 5))
 def test_values_are_those_of_the_evaluation(expression: Expression, seed: int) -> None:
     arithmetic = Arithmetic()
-    for num_rows in (40, 7, 0):  # buffers of a larger block serve smaller ones
+    for num_rows in (2 * REGISTER_ROWS + 5, 40, 7, 0):  # buffers of a larger block serve smaller ones
         columns = operands(num_rows, seed)
 
         def operand(part: Any, columns: dict[str, Operand] = columns) -> Operand:
@@ -61,6 +72,27 @@ def test_values_are_those_of_the_evaluation(expression: Expression, seed: int) -
         assert computed is not None
         assert isinstance(expected, Vector)
         np.testing.assert_array_equal(computed.values, expected.values)
+
+
+@settings(deadline=None)
+@given(
+    expressions.filter(is_arithmetic),
+    st.sampled_from(["equals", "notequals", "lessthan", "lessthanorequal", "greaterthan", "greaterthanorequal"]),
+    st.sampled_from([0.0, -1.5, 2.25, 11.25, float("inf"), float("-inf"), 1e300]),
+    st.integers(0, 5),
+)
+def test_comparisons_are_those_of_the_evaluation(expression: Expression, name: str, constant: float, seed: int) -> None:
+    arithmetic = Arithmetic()
+    for num_rows in (REGISTER_ROWS + 3, 40, 0):
+        columns = operands(num_rows, seed)
+        flags = np.arange(num_rows) % 7 == 3
+        columns["double"] = replace(columns["double"], nulls=flags)
+        marks = arithmetic.compare(expression, name, constant, _reader(columns), num_rows)
+        values = evaluate(expression, columns.__getitem__, num_rows)
+        assert marks is not None
+        assert isinstance(values, Vector)
+        expected = compare(name, values, Scalar(constant, DataType.DOUBLE), num_rows)
+        np.testing.assert_array_equal(marks, expected & ~flags if "double" in column_names(expression) else expected)
 
 
 @pytest.mark.parametrize("text", ["a * 2", "2 * 3", "a / b", "abs(a) * b", "a * 'x' + b", "a"])

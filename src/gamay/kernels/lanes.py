@@ -38,6 +38,18 @@ def _loaded(builder: Any, address: Any, position: Any) -> Any:
     return builder.load(_place(builder, address, position, _BYTES), align=1)
 
 
+def pointing(kind: Any) -> Any:
+    """Return the function of kernels that makes a pointer to numbers of a type of Numba, for `carray`, of an address."""
+
+    def build(typingctx: Any, address: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
+
+        return types.CPointer(kind)(types.int64), codegen  # type: ignore[no-untyped-call]
+
+    return _instruction(build)
+
+
 @_instruction
 def byte_at(typingctx: Any, address: Any, position: Any) -> Any:
     """The byte at a position behind an address: int64."""

@@ -29,8 +29,6 @@ SCAN_BLOCK_ROWS = 1 << 18
 # The same where texts without a dictionary are read, which are copied out of their chunks: 2 million texts of 50 bytes take
 # 39 ms so, 104 in blocks of 2 ** 18, which memory has to be found for each time.
 RAW_TEXT_BLOCK_ROWS = 1 << 14
-# The same where sums and products are compared, in buffers: 132 ms at 2 ** 13, 88 at 2 ** 15, 86 here.
-ARITHMETIC_BLOCK_ROWS = 1 << 16
 
 # A query over several segments begins in the caller's thread: a point look-up in four segments takes 0.6 ms there and 1.1 ms
 # by two threads.

@@ -13,10 +13,11 @@ import numpy as np
 from gamay.base import guard
 from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Call, Expression, Literal, column_names
-from gamay.functions.scalar.comparison import MIRRORED, compare
+from gamay.functions.scalar.comparison import MIRRORED
+from gamay.functions.scalar.convert import convert
 from gamay.functions.vector import EncodedVector, Scalar, Vector
 from gamay.kernels.filter import mark_id_range, mark_id_set, mark_rows_of_id_set, mark_rows_of_values
-from gamay.kernels.tuning import ARITHMETIC_BLOCK_ROWS, RAW_TEXT_BLOCK_ROWS
+from gamay.kernels.tuning import RAW_TEXT_BLOCK_ROWS
 from gamay.model.types import DataType
 from gamay.query.arithmetic import Arithmetic, is_arithmetic
 from gamay.query.filter.docset import SPARSE, DocSet, doc_mask
@@ -210,36 +211,37 @@ def compared_arithmetic(expression: Expression) -> tuple[str, Expression, Scalar
     return None
 
 
+def _plain_number(constant: Scalar) -> float | None:
+    """Return a constant as DOUBLE; None where it is none, or NaN, which compares in its own way."""
+    converted = convert(constant, DataType.DOUBLE)
+    value = converted.value if isinstance(converted, Scalar) else None
+    return float(value) if isinstance(value, int | float) and value == value else None
+
+
 class ArithmeticScan(ExpressionScan):
-    """Compares sums and products of several columns with a constant, in buffers that fit the cache."""
+    """Compares sums and products of several columns with a constant."""
 
     def __init__(self, segment: Segment, expression: Expression, counter: EntryCounter) -> None:
         super().__init__(segment, expression, counter)
         compared = compared_arithmetic(expression)
         assert compared is not None
-        self._comparison, self._arithmetic, self._constant = compared
+        self._comparison, self._arithmetic, constant = compared
+        self._constant = _plain_number(constant)
         self._local = threading.local()
 
-    def _all_marks(self, block: AllDocs | DocList) -> Mask:
+    def _marks(self, block: Block) -> Mask:
         buffers: Arithmetic | None = getattr(self._local, "buffers", None)
         if buffers is None:
             buffers = self._local.buffers = Arithmetic()
-        out = np.empty(len(block), np.bool_)
-        done = 0
-        for part in block.blocks(ARITHMETIC_BLOCK_ROWS):
-            out[done : done + len(part)] = self._part(part, buffers)
-            done += len(part)
-        return out
-
-    def _part(self, part: Block, buffers: Arithmetic) -> Mask:
-        column = ColumnReader(self._segment, part)
+        if self._constant is None:
+            return super()._marks(block)
+        column = ColumnReader(self._segment, block)
         operand = lambda name: column(name.name)  # noqa: E731
-        values = buffers.compute(self._arithmetic, operand, len(part))
-        if values is None:
-            return self._marks(part)
-        self._counter.add(len(part) * len(self._columns))
-        flags: Mask = compare(self._comparison, values, self._constant, len(part))
-        return flags if values.nulls is None else flags & ~values.nulls
+        marks = buffers.compare(self._arithmetic, self._comparison, self._constant, operand, len(block))
+        if marks is None:
+            return super()._marks(block)
+        self._counter.add(len(block) * len(self._columns))
+        return marks
 
 
 def truth(operand: Vector | EncodedVector | Scalar, num_rows: int) -> Mask:
