@@ -47,6 +47,8 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_dir()))
 from numba import njit  # noqa: E402
 from numba.core import event  # noqa: E402
 
+from gamay.kernels.cache import KernelCache  # noqa: E402
+
 
 class _CompilerWatch(event.Listener):
     """Adds up the time of compiling: one thread at a time does it, and within a kernel those that it calls."""
@@ -82,7 +84,9 @@ def compiling_s() -> float:
 
 def kernel(function: F) -> F:
     """Compile a function of arrays and numbers for each combination of argument types it is called with."""
-    return cast(F, njit(nogil=True, cache=True, error_model="numpy")(function))
+    dispatcher: Any = njit(nogil=True, error_model="numpy")(function)
+    dispatcher._cache = KernelCache(function)  # type: ignore[no-untyped-call]  # what `cache=True` does, loaded with less
+    return cast(F, dispatcher)
 
 
 def inlined(function: F) -> F:

@@ -9,7 +9,7 @@ none; where a processor has narrower ones, LLVM makes several of one.
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 

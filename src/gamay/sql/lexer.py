@@ -11,8 +11,10 @@ from enum import Enum
 
 from gamay.sql.errors import syntax_error
 
-_WORD_CHAR = r"[\w$\x80-\U0010ffff]"
-NUMBER = rf"(?<![\w$.\x80-\U0010ffff])(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+(?!{_WORD_CHAR})"
+# letters, digits, `_`, `$` and all beyond ASCII, said by what it is not: a range up to U+10FFFF takes long to compile
+_WORD_CHAR = r"[^\x00-#%-/:-@\[-^`{-\x7f]"
+_WORD_CHAR_OR_POINT = r"[^\x00-#%-\-/:-@\[-^`{-\x7f]"
+NUMBER = rf"(?<!{_WORD_CHAR_OR_POINT})(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+(?!{_WORD_CHAR})"
 STRING = r"'(?:[^']|'')*+'"
 QUOTED = r'"(?:[^"]|"")*+"'
 COMMENT = r"--[^\n]*|/\*(?:[^*]|\*(?!/))*+\*/"

@@ -1,0 +1,50 @@
+"""Kernels from the cache on disk, in processes of their own: loading one imports nothing that only compiling needs."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+_MODULE = """
+import numpy as np
+from gamay.kernels.jit import kernel
+
+@kernel
+def total(values):
+    result = 0
+    for i in range(len(values)):
+        result += np.int64(values[i])
+    return result
+
+@kernel
+def twice_total(values):
+    if len(values) == 0:
+        raise ValueError("nothing to add")
+    return 2 * total(values)
+
+VALUES = np.arange(5, dtype=np.int32)
+"""
+_PREPARED = "import sys; prepared = 'numba.cpython.unicode' in sys.modules; "
+
+
+def _run(folder: Path, code: str) -> str:
+    own = {"GAMAY_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
+    environment = {**os.environ, **own}
+    environment.pop("NUMBA_CACHE_DIR", None)  # which this process has chosen
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_kernels_are_loaded_without_a_compiler_and_compiled_with_what_was_loaded(tmp_path: Path) -> None:
+    (tmp_path / "sums.py").write_text(_MODULE)
+    assert _run(tmp_path, "import sums; print(sums.total(sums.VALUES))") == "10"
+    loaded = f"import sums; print(sums.total(sums.VALUES)); {_PREPARED} print(prepared)"
+    assert _run(tmp_path, loaded).split() == ["10", "False"]
+    # Compiling a kernel links the bitcode of one that was loaded: a process that loads only the new one has all.
+    caller = "print(sums.total(sums.VALUES), sums.twice_total(sums.VALUES))"
+    assert _run(tmp_path, f"import sums; {caller}").split() == ["10", "20"]
+    alone = "import sums; print(sums.twice_total(sums.VALUES))"
+    assert _run(tmp_path, f"{alone}; {_PREPARED} print(prepared)").split() == ["20", "False"]
+    failing = "import sums\ntry:\n  sums.twice_total(sums.VALUES[:0])\nexcept ValueError as error:\n  print(error)"
+    assert _run(tmp_path, failing) == "nothing to add"
