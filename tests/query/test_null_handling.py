@@ -341,3 +341,20 @@ _EXPECTED: dict[str, Callable[[list[int]], Any]] = {
     "distinctcount": lambda values: len(set(values)),
     "percentile": lambda values: values[len(values) // 2],
 }
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("SELECT jsonExtractScalar(s, '$.a', 'STRING', 'null') FROM n LIMIT 1", [(None,)]),
+        ("SELECT jsonExtractScalar(s, '$.a', 'INT', 'null'), count(*) FROM n GROUP BY 1", [(None, 51)]),
+        ("SELECT count(*) FROM n WHERE jsonExtractScalar(s, '$.a', 'INT', 'null') IS NULL", [(51,)]),
+        ("SELECT jsonExtractScalar(s, '$.a', 'STRING', 'nil') FROM n WHERE id = 1", [("nil",)]),
+    ],
+)
+def test_the_text_null_as_a_default_of_json_is_null(table: Table, sql: str, rows: list[Any]) -> None:
+    assert table.rows(ON + sql) == rows
+
+
+def test_the_text_null_as_a_default_of_json_is_a_text_without_null_handling(table: Table) -> None:
+    assert table.rows("SELECT jsonExtractScalar('{}', '$.a', 'STRING', 'null') FROM n LIMIT 1") == [("null",)]

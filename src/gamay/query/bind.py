@@ -24,7 +24,7 @@ from gamay.query.bind_filter import FilterBinder, fold
 from gamay.query.conditions import with_conditions
 from gamay.query.predicate import EVERYTHING, Filter, filter_columns
 from gamay.query.rebind import WherePattern
-from gamay.query.scope import NULL_FLAG_PREFIX, Scope, ValueType, with_null_flags
+from gamay.query.scope import NULL_FLAG_PREFIX, Scope, ValueType, with_null_defaults, with_null_flags
 from gamay.sql.option_values import flag
 from gamay.sql.query import OrderBy, Query, SelectItem
 
@@ -209,7 +209,7 @@ class _Binder:
 
     def _row_expression(self, expression: Expression) -> Expression:
         bound = fold(self._scope.bind(with_conditions(self._with_exact_forms(expression))))
-        return bound if self.null_handling else with_null_flags(counting_rows(bound))
+        return with_null_defaults(bound) if self.null_handling else with_null_flags(counting_rows(bound))
 
     def _with_exact_forms(self, expression: Expression) -> Expression:
         if not flag(self._query.options, "autoRewriteAggregationType"):
@@ -224,6 +224,8 @@ class _Binder:
             where = self._scope.bind(self._query.where)
         except QueryError as error:
             raise self._alias_error(self._query.where) or error from None
+        if self.null_handling:
+            where = with_null_defaults(where)
         if _has_aggregate(where):
             raise _invalid("An aggregate cannot stand in WHERE; use HAVING")
         return self._condition(where)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from gamay.base.errors import ErrorCode, QueryError, nearest
-from gamay.functions.expression import FILTERED, Call, Column, Expression
+from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal
 from gamay.model.schema import BUILT_IN_COLUMNS, FieldSpec, Schema
 from gamay.model.types import DataType
 
@@ -15,6 +15,7 @@ VIRTUAL_COLUMNS: Mapping[str, ValueType] = {
 }
 NULL_FLAG_PREFIX = "$isNull:"
 FILTER_PREFIX = "$filter:"
+_NULL_TEXT = Literal("null", DataType.STRING)
 _VIRTUAL_BY_FOLDED = {name.lower(): name for name in VIRTUAL_COLUMNS}
 
 
@@ -89,6 +90,16 @@ class Scope:
 COMPARISONS = frozenset(
     {"equals", "notequals", "lessthan", "lessthanorequal", "greaterthan", "greaterthanorequal", "in", "notin", "like"}
 )
+
+
+def with_null_defaults(expression: Expression) -> Expression:
+    """Return a computed expression for null handling, under which 'null' as the default of jsonExtractScalar is NULL."""
+    if not isinstance(expression, Call):
+        return expression
+    args = tuple(with_null_defaults(arg) for arg in expression.args)
+    if expression.name == "jsonextractscalar" and len(args) == 4 and args[3] == _NULL_TEXT:
+        args = (*args[:3], Literal(None, DataType.UNKNOWN))
+    return expression if args == expression.args else Call(expression.name, args)
 
 
 def with_null_flags(expression: Expression) -> Expression:

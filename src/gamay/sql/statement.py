@@ -101,7 +101,10 @@ class _Reader:
         explain = self._explain()
         self._check_kind()
         end = self._end()
-        body, limit, offset = self._tail(self.lexemes[self.position : end])
+        lexemes = self.lexemes[self.position : end]
+        self.position = end
+        set_options |= self._trailing_options()
+        body, limit, offset = self._tail(lexemes)
         body, nulls_last = _cut_null_orders(self.text, body)
         _refuse_unsupported(self.text, body)
         node = _run_parser(self.text, body, into_select=True)
@@ -125,7 +128,7 @@ class _Reader:
         value = self._set_value()
         if self.current.is_op(";"):
             self.next()
-        elif not self.current.is_word("SELECT", "SET", "EXPLAIN"):
+        elif self.current.kind is not Kind.END and not self.current.is_word("SELECT", "SET", "EXPLAIN"):
             raise self.expected("; and a SELECT statement after the value of the option")
         return option_name(name), value
 
@@ -167,11 +170,26 @@ class _Reader:
             raise self.expected("SELECT")
 
     def _end(self) -> int:
-        """Return the index of the lexeme after the statement: the END, or the semicolon before it."""
-        end = len(self.lexemes) - 1
-        while end > self.position and self.lexemes[end - 1].is_op(";"):
-            end -= 1
-        return end
+        """Return the index of the lexeme after the statement: the first semicolon, or the END."""
+        return next(i for i in range(self.position, len(self.lexemes)) if self._ends(self.lexemes[i]))
+
+    @staticmethod
+    def _ends(lexeme: Lexeme) -> bool:
+        return lexeme.kind is Kind.END or lexeme.is_op(";")
+
+    def _trailing_options(self) -> dict[str, Literal]:
+        """Read what follows the statement: semicolons, and SET, which may stand there too."""
+        options: dict[str, Literal] = {}
+        while self.current.kind is not Kind.END:
+            if self.current.is_word("SET"):
+                name, value = self._set()
+                options[name] = value
+            elif self.current.is_op(";"):
+                self.next()
+            else:
+                message = "a request holds one statement, beside SET; expected the end"
+                raise syntax_error(self.text, self.current.start, message)
+        return options
 
     def _tail(self, lexemes: Sequence[Lexeme]) -> tuple[list[Lexeme], Literal | None, Literal | None]:
         """Cut LIMIT, OFFSET and FETCH off the end; the rest ends with an END lexeme."""

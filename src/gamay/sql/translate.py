@@ -161,8 +161,13 @@ class Translator:
 
     def _distinct_aggregate(self, node: exp.Expr, name: str, parts: Sequence[exp.Expr]) -> Expression:
         operands = parts[0].expressions
+        if name == "listagg":
+            if len(parts) > 1 or len(operands) > 2:
+                raise self.error(node, "LISTAGG(DISTINCT x, 'separator') takes two arguments at most")
+            separator = self.expression(operands[1]) if len(operands) == 2 else Literal(",", DataType.STRING)
+            return Call(name, (self.expression(operands[0]), separator, TRUE))
         if name not in _DISTINCT_FORMS:
-            raise self.error(node, f"DISTINCT stands inside COUNT, SUM or AVG only, not inside {name.upper()}")
+            raise self.error(node, f"DISTINCT stands inside COUNT, SUM, AVG or LISTAGG only, not inside {name.upper()}")
         if len(parts) > 1 or len(operands) != 1:
             raise self.error(node, f"{name.upper()}(DISTINCT …) takes one expression; join several with CONCAT(x, y, ',')")
         return Call(_DISTINCT_FORMS[name], (self.expression(operands[0]),))

@@ -229,8 +229,8 @@ def _check(call: Call, arg_types: Sequence[ValueType], least: int, most: int) ->
 
 def _is_distinct(call: Call) -> bool:
     given = call.args[2].value if len(call.args) > 2 and isinstance(call.args[2], Literal) else False
-    if isinstance(given, str) and given.lower() in ("true", "false"):
-        return given.lower() == "true"
+    if isinstance(given, str) and given.lower() in ("true", "false", "distinct"):
+        return given.lower() != "false"
     if not isinstance(given, bool):
         raise _wrong(call, f"the third argument, distinct, is true or false, not {given!r}")
     return given
@@ -253,8 +253,8 @@ def _bind_array(call: Call, arg_types: Sequence[ValueType]) -> OfCollected:
 
 
 def _bind_list(call: Call, arg_types: Sequence[ValueType]) -> OfCollected:
-    _check(call, arg_types, 2, 3)
-    separator = call.args[1].value if isinstance(call.args[1], Literal) else None
+    _check(call, arg_types, 1, 3)
+    separator = call.args[1].value if len(call.args) > 1 and isinstance(call.args[1], Literal) else ","
     if not isinstance(separator, str):
         raise _wrong(call, f"the separator is a text, not {separator!r}")
     return OfCollected(DataType.STRING, _is_distinct(call), _as_text(separator), DataType.STRING)

@@ -105,6 +105,16 @@ def _overlap(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
 register_scalar(["arraysOverlap"], ScalarFunction("arraysOverlap", 2, 2, _overlap_type, _overlap))
 
 
+@scalar("isEqualSet", params=(lists(None), lists(None)), returns=_overlap_type)
+def is_equal_set(a: Vector, b: Vector) -> Vector:
+    """Whether the lists have the same elements, in any order and number."""
+    common = common_type([a.type, b.type])
+    assert common is not None
+    left, right = (to_vector(convert(vector, common), len(vector)) for vector in (a, b))
+    differs = any_of_row(~_found_in(left, right), left.offsets) | any_of_row(~_found_in(right, left), right.offsets)
+    return Vector(BOOLEAN, ~differs)
+
+
 # -- filterMv
 
 

@@ -220,7 +220,10 @@ for _suffix, _type in (("Int", INT), ("Long", LONG), ("String", STRING)):
 
 
 def _literal_type(call: Call, types: Sequence[ValueType]) -> ValueType:
-    common = common_type([data_type for data_type, _ in types])
+    of_elements = [data_type for data_type, _ in types]
+    common = common_type(of_elements)
+    if common is None and all(isinstance(arg, Literal) and not isinstance(arg.value, bool) for arg in call.args):
+        common = STRING  # as in HISTOGRAM(x, ARRAY['-Infinity', 0, 10])
     if not types or common is None or any(multi_value for _, multi_value in types):
         raise wrong("array", "the elements must be single values of one type")
     return (STRING if common is DataType.UNKNOWN else common), True

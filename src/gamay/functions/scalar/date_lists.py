@@ -19,10 +19,12 @@ _NAMES = (
     *(f"toEpoch{unit}{form}" for form in ("", "Rounded", "Bucket") for unit in _UNITS),
     *(f"fromEpoch{unit}{form}" for form in ("", "Bucket") for unit in _UNITS),
     *("toTimestamp", "fromTimestamp", "toIso8601", "fromIso8601", "toDateTime", "fromDateTime"),
-    *("dateTrunc", "dateBin", "timestampAdd", "dateAdd", "timestampDiff", "dateDiff", "round"),
+    *("dateTrunc", "dateBin", "timestampAdd", "dateAdd", "timestampDiff", "dateDiff", "round", "ago"),
+    *("timezoneHour", "timezoneMinute"),
     *("year", "quarter", "month", "monthOfYear", "week", "weekOfYear", "yearOfWeek", "yow", "dayOfYear", "doy"),
     *("dayOfMonth", "day", "dayOfWeek", "dow", "hour", "minute", "second", "millisecond"),
 )
+_DIFFERENCES = ("timestampDiff", "dateDiff")  # in Pinot, the list is the third argument of …MVReverse
 
 
 def _flat(operand: Operand) -> Operand:
@@ -52,7 +54,7 @@ def _by_entry(function: ScalarFunction, call: Call, args: Sequence[Operand], pos
 
 def _register(name: str) -> None:
     function = must_get_scalar(name)
-    twin = f"{name}MV"
+    twin, *others = [f"{name}MV", *([f"{name}MVReverse"] if name in _DIFFERENCES else [])]
 
     def result_type(call: Call, types: Sequence[ValueType]) -> ValueType:
         if sum(multi_value for _, multi_value in types) != 1:
@@ -76,7 +78,8 @@ def _register(name: str) -> None:
             flat = to_vector(function.compute(call, single, len(row_of)), len(row_of))
         return Vector(result, flat.values, listed.offsets, nulls)
 
-    register_scalar([twin], ScalarFunction(twin, function.min_args, function.max_args, result_type, compute, can_fold=False))
+    of_lists = ScalarFunction(twin, function.min_args, function.max_args, result_type, compute, can_fold=False)
+    register_scalar([twin, *others], of_lists)
 
 
 for _name in _NAMES:

@@ -126,7 +126,7 @@ _FIELDS: dict[tuple[str, ...], Callable[[Millis], Millis]] = {
     ("millisecond",): lambda t: np.mod(t, 1000),
 }
 _EXTRACTED = {"DAY": "dayofmonth", "DOY": "dayofyear", "DOW": "dayofweek"}
-_EXTRACTABLE = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "DOW", "HOUR", "MINUTE", "SECOND")
+_EXTRACTABLE = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "DOW", "HOUR", "MINUTE", "SECOND", "MILLISECOND")
 
 
 def _field(read: Callable[[Millis], Millis]) -> Callable[..., Any]:
@@ -278,14 +278,17 @@ def timestamp_diff(unit: str, start: Any, end: Any) -> Any:
 def _width_ms(width: str) -> int:
     parts = re.findall(r"(\d{1,9})([dhms])", width, re.ASCII)
     size = sum(int(count) * _WIDTHS[unit] for count, unit in parts)
-    if not size or "".join(count + unit for count, unit in parts) != width:
-        raise wrong("dateBin", f"'{width}' is no width such as 1d or 4h30m")
+    if size and "".join(count + unit for count, unit in parts) == width:
+        return size
+    size = duration_ms(width) if _DURATION.fullmatch(width.strip()) else 0
+    if size <= 0:
+        raise wrong("dateBin", f"'{width}' is no width such as 1d, 4h30m or PT15M")
     return size
 
 
-@scalar("dateBin", params=(const(STRING, _width_ms), each(LONG), each(LONG)), returns=LONG)
+@scalar("dateBin", params=(const(STRING, _width_ms), each(TIMESTAMP), each(TIMESTAMP)), returns=TIMESTAMP)
 def date_bin(width: str, times: Any, origin: Any) -> Any:
-    """The origin plus whole widths (`1d`, `4h30m`), towards the origin."""
+    """The origin plus whole widths (`1d`, `4h30m`, `PT15M`), towards the origin."""
     size = _width_ms(width)
     return origin + whole.towards_zero(whole.subtract(times, origin), size) * size
 

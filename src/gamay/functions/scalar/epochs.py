@@ -154,8 +154,9 @@ def from_date_time(text: Any, pattern: str, zone: str = "UTC", default: int | No
 
 @scalar("toIso8601", params=(each(TIMESTAMP),), returns=STRING)
 def to_iso8601(times: Any) -> Any:
-    """In UTC: `2022-01-01T00:00:00.000Z`."""
-    return by_distinct(np.atleast_1d(times), _pattern("yyyy-MM-dd'T'HH:mm:ss.SSS'Z'").print_any, STRING)
+    """In UTC, with milliseconds where there are any: `2022-01-01T00:00:00Z`."""
+    print_any = _pattern("yyyy-MM-dd'T'HH:mm:ss.SSS'Z'").print_any
+    return by_distinct(np.atleast_1d(times), lambda time: print_any(time).replace(".000Z", "Z"), STRING)
 
 
 @by_value("fromIso8601", params=(STRING,), returns=LONG)

@@ -1,7 +1,7 @@
 """Functions of text. Positions count characters (code points); `length` counts UTF-16 units, as clients of Java expect."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,10 @@ import pyarrow.compute as pc
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.arrow import binary_buffers
+from gamay.functions.expression import Call, Literal
+from gamay.functions.registry import ValueType
 from gamay.functions.scalar.convert import array_of, by_distinct, convert_values
-from gamay.functions.scalar.define import ANY, by_value, const, each, scalar
+from gamay.functions.scalar.define import ANY, by_value, const, each, scalar, wrong
 from gamay.functions.scalar.distinct import distinct
 from gamay.functions.vector import Values, Vector, take
 from gamay.model.types import DataType
@@ -39,9 +41,20 @@ def reverse(text: Any) -> Any:
     return pc.utf8_reverse(text)
 
 
-@scalar("trim", params=(_TEXT, const(STRING)), returns=STRING, optional=1)
-def trim(text: Any, characters: str = _BLANKS) -> Any:
-    return pc.utf8_trim(text, characters)
+_TRIMS = {"BOTH": pc.utf8_trim, "LEADING": pc.utf8_ltrim, "TRAILING": pc.utf8_rtrim}
+
+
+def _trim_type(call: Call, types: Sequence[ValueType]) -> ValueType:
+    side = call.args[0].value if len(types) == 3 and isinstance(call.args[0], Literal) else "BOTH"
+    if len(types) == 3 and (not isinstance(call.args[0], Literal) or str(side).upper() not in _TRIMS):
+        raise wrong("trim", "the first of three arguments is 'BOTH', 'LEADING' or 'TRAILING', as in trim('BOTH', ' ', x)")
+    return STRING, False
+
+
+@scalar("trim", params=(_TEXT, const(STRING), _TEXT), returns=_trim_type, optional=2)
+def trim(text: Any, characters: str = _BLANKS, of: Any = None) -> Any:
+    """`trim(x)`, `trim(x, 'characters')`, or `trim('LEADING', 'characters', x)`."""
+    return pc.utf8_trim(text, characters) if of is None else _TRIMS[text[0].as_py().upper()](of, characters)
 
 
 @scalar("ltrim", params=(_TEXT, const(STRING)), returns=STRING, optional=1)
