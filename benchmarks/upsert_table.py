@@ -9,11 +9,14 @@ sealed; every answer is compared with that set. "cpu" is processor time of all t
 """
 
 import argparse
+import shutil
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -118,43 +121,66 @@ def own_bytes() -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Anonymous:"))
 
 
-def restart(folder: Path, num_keys: int) -> None:
-    """Print how long the keys take to come back."""
-    names: dict[int, list[Path]] = {partition: [] for partition in range(PARTITIONS)}
-    for number, start in enumerate(range(0, num_keys, SEGMENT_ROWS)):
+def segments_of(folder: Path, num_keys: int, versions: int) -> None:
+    """Build sealed segments with so many keys, each in a row of so many segments, the last of which counts."""
+    rounds = list(range(0, num_keys, SEGMENT_ROWS))
+    for number, start in enumerate(rounds * versions):
         partition = number % PARTITIONS
-        name = f"t__{partition}__{number // PARTITIONS}__20260101T0000Z"
+        name = f"t__{partition}__{number // PARTITIONS:04}__20260101T0000Z"
         builder = SegmentBuilder(SCHEMA, config_of(), name, folder / "segments")
         for first in range(start, min(start + SEGMENT_ROWS, num_keys), 50_000):
             builder.append(batch_of(np.arange(first, min(first + 50_000, num_keys)), number))
-        names[partition].append(builder.build())
+        builder.build()
 
-    def load(table: TableUpsert) -> None:
-        def one(partition: int) -> None:
-            for path in names[partition]:
-                segment = open_segment(path)
-                table.load(SegmentSource(segment, segment.info.crc, 1), lambda _: None)
 
-        with ThreadPoolExecutor(PARTITIONS) as pool:
-            list(pool.map(one, names))
+def load_all(folder: Path, table: TableUpsert) -> None:
+    """Load the segments as a server does that starts."""
 
-    table = table_of(folder)
-    without = timed(lambda: load(table))
-    for partition in names:
-        table.settle(partition)
+    def one(partition: int) -> None:
+        paths = sorted((folder / "segments").glob(f"t__{partition}__*"))
+        sources = [SegmentSource(segment, segment.info.crc, 1) for segment in map(open_segment, paths)]
+        table.expect(sources)
+        for source in sources:
+            table.load(source, lambda _: None)
+
+    with ThreadPoolExecutor(PARTITIONS) as pool:
+        list(pool.map(one, range(PARTITIONS)))
+
+
+def restarted(folder: str, num_keys: int) -> tuple[float, float, float]:
+    """Load the segments in a process of their own, with kernels that are there; return seconds, of processor, and bytes."""
+    with tempfile.TemporaryDirectory() as warm:
+        segments_of(Path(warm), 1000, 1)
+        for _ in range(2):
+            table = table_of(Path(warm))
+            load_all(Path(warm), table)
+            table.settle(0)
     before = own_bytes()
-    again = table_of(folder)
-    with_snapshots = timed(lambda: load(again))
-    grown = own_bytes() - before
-    assert again.num_keys == num_keys
-    rows_per_s = consume_rate(folder / "replay", 400_000, mode="FULL")
-    replay = num_keys / rows_per_s
+    table = table_of(Path(folder))
+    took, cpu = timed(lambda: load_all(Path(folder), table))
+    assert table.num_keys == num_keys, table.num_keys
+    return took, cpu, (own_bytes() - before) / num_keys
+
+
+def restart(folder: Path, num_keys: int) -> None:
+    """Print how long the keys take to come back."""
     print(f"restart {num_keys:,} keys in {PARTITIONS} partitions, {PARTITIONS} threads, {SEGMENT_ROWS:,} rows a segment")
-    print(
-        f"  by snapshots   {with_snapshots[0]:6.1f} s  {with_snapshots[1]:6.1f} s cpu  {grown / num_keys:5.1f} bytes a key"
-    )
-    print(f"  without them   {without[0]:6.1f} s  {without[1]:6.1f} s cpu")
-    print(f"  consumed again {'':6}    {replay:6.1f} s cpu  {replay / with_snapshots[1]:5.1f} times as long")
+    rows_per_s = consume_rate(folder / "replay", 400_000, mode="FULL")
+    for versions in (1, 10):
+        mine = folder / str(versions)
+        segments_of(mine, num_keys, versions)
+        table = table_of(mine)
+        without = timed(partial(load_all, mine, table))
+        for partition in range(PARTITIONS):
+            table.settle(partition)
+        with ProcessPoolExecutor(1, get_context("spawn")) as process:
+            took, cpu, memory = process.submit(restarted, str(mine), num_keys).result()
+        replay = versions * num_keys / rows_per_s
+        print(f"  each key has {versions} rows")
+        print(f"    by snapshots   {took:6.1f} s  {cpu:6.2f} s cpu  {memory:5.1f} bytes a key")
+        print(f"    without them   {without[0]:6.1f} s  {without[1]:6.2f} s cpu")
+        print(f"    consumed again {'':6}    {replay:6.2f} s cpu  {replay / cpu:5.1f} times as long", flush=True)
+        shutil.rmtree(mine)
 
 
 def messages_of(rows: int, size: int) -> Iterator[MessageBatch]:

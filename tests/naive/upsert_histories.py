@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,10 +19,12 @@ from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.upsert_defaults import ServerDefaults
 from gamay.segment.storage_form import from_arrow, to_values
+from gamay.storage.local_store import LocalStore
 from gamay.upsert.settings import UpsertSettings
+from gamay.upsert.shared_snapshots import SharedSnapshots
 from gamay.upsert.snapshots import SnapshotFolder
 from gamay.upsert.spi import SegmentSource
-from gamay.upsert.table import TableUpsert
+from gamay.upsert.table import Host, TableUpsert
 
 STRATEGIES = {
     "rid": "OVERWRITE", "n": "INCREMENT", "m": "MAX", "w": "MIN", "s": "IGNORE", "f": "FORCE_OVERWRITE", "l": "APPEND",
@@ -91,7 +93,9 @@ class Replica:
     """The engine over segments in memory. reorders: sealed segments are sorted by a column."""
 
     def __init__(self, settings: UpsertSettings, folder: Path, rng: random.Random, reorders: bool) -> None:
-        self.settings, self.folder, self.rng, self.reorders = settings, SnapshotFolder(folder), rng, reorders
+        self.settings, self.folder, self.rng, self.reorders = settings, SnapshotFolder(folder / "own"), rng, reorders
+        shared = SharedSnapshots(LocalStore(folder / "store"), "t_REALTIME", folder / "scratch")
+        self.host = Host(shared=shared, first_unsealed=lambda _: self.sequence)
         self.sealed: dict[str, MemorySegment] = {}
         self.sequence = 0
         self.log: list[Row] = []
@@ -100,7 +104,7 @@ class Replica:
 
     def _open(self) -> None:
         clock: Any = SimpleNamespace(monotonic_s=lambda: 0.0)
-        self.table = TableUpsert(self.settings, self.folder, clock)
+        self.table = TableUpsert(self.settings, self.folder, clock, host=self.host)
         self.docs: dict[str, Any] = {}
 
     def _source(self, segment: MemorySegment) -> SegmentSource:
@@ -151,12 +155,15 @@ class Replica:
 
     def restart(self, *, keeps_snapshots: bool) -> None:
         log = self.log
-        self._open()
-        if not keeps_snapshots:
+        is_new = self.rng.random() < 0.5  # it finds the snapshots in the deep store only
+        if not keeps_snapshots or is_new:
             self.folder.remove_all()
+        self.host = replace(self.host, shared=self.host.shared if keeps_snapshots else None)
+        self._open()
         order = list(self.sealed.values())
         if self.settings.ttl <= 0:
             self.rng.shuffle(order)
+        self.table.expect([self._source(segment) for segment in order])
         order.sort(key=lambda segment: not self.table.has_snapshot(self._source(segment)))
         for segment in order:
             self.docs[segment.name] = self.table.load(self._source(segment), lambda _: None)

@@ -88,6 +88,16 @@ def test_latest_rows_count_before_and_after_a_restart(tmp_path: Path, mode: str)
         assert state(db) == [*expected, ("c", "again", 7)]
 
 
+def test_snapshots_are_in_the_deep_store_while_the_table_is(tmp_path: Path) -> None:
+    with gamay.connect(tmp_path / "data") as db:
+        db.create_table("orders", rows(("a", "new", False, 1, 1)), schema=SCHEMA, config=config())
+    stored = list((tmp_path / "data").rglob("Upsert_Snapshots/orders_OFFLINE/*.zip"))
+    assert [path.name for path in stored] == ["0.zip"]
+    with gamay.connect(tmp_path / "data") as db:
+        db.drop_table("orders")
+    assert not stored[0].exists()
+
+
 def test_segments_of_several_partitions_are_refused(tmp_path: Path) -> None:
     document = config()
     document["tableIndexConfig"]["segmentPartitionConfig"]["columnPartitionMap"]["id"]["numPartitions"] = 4

@@ -102,7 +102,8 @@ def test_rows_that_the_merger_refuses_are_left_out(tmp_path: Path) -> None:
 def test_rows_count_again_that_taken_back_rows_had_replaced(tmp_path: Path, *, protects: bool, reloads: bool) -> None:
     settings = settings_of(5, mode="FULL", drop_out_of_order_record=True, delete_record_column="d")
     replica = Replica(settings, tmp_path, random.Random(1), reorders=False)
-    replica.table._protects = lambda: protects
+    replica.host = replace(replica.host, protects=lambda: protects)
+    replica._open()
     replica._begin()
     replica.add(rows_of(settings, (1, 1, 1), (2, 1, 2)))
     replica.commit()

@@ -31,6 +31,7 @@ from gamay.model.upsert_changes import deprecated_keys, forbidden_changes, migra
 from gamay.model.validation import validate_table_config
 from gamay.model.without_effect import without_effect
 from gamay.sql.columns import columns_of
+from gamay.storage.deep_store import SCHEME, UPSERT_SNAPSHOTS
 
 _log = logging.getLogger(__name__)
 
@@ -233,6 +234,8 @@ class TableManager:
         self._delete_instance_partitions(table)
         for url in list(self.context.deep_store.urls(table)):
             self.context.deep_store.discard(url, until_ms)
+        for name in self.context.deep_store.names(f"{UPSERT_SNAPSHOTS}/{table}"):
+            self.context.deep_store.discard(f"{SCHEME}{UPSERT_SNAPSHOTS}/{table}/{name}", None)
         # Last, because they are what tells that files may be left when a crash comes in between.
         registry.delete_segments(table)
 

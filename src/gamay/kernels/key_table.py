@@ -391,6 +391,63 @@ def put_rows(table: Any, keys: Any, rows: Any, wins_tie: Array, options: Array, 
 
 
 @kernel
+def append_rows(
+    slots: Array, entries: Array, arena: Array, state: Array, keys: Any, comparisons: Array, locations: Array
+) -> Any:  # fmt: skip
+    """Add keys that are not there, several times as fast as `put_rows`; returns how many, up to the first that may be there.
+
+    The old directory and the list of free entries must be empty. locations: int64 [n], ordinal << 32 | doc, with the bit of
+    deleted rows. Near keys one after the other (in the order of their hashes) keep what is written to in the cache; there
+    must be room for all before, as they would crowd in one place of a directory that is to grow.
+    """
+    hashes, lows, data, offsets, is_text = keys
+    size, words, used, position = state[SIZE], state[KEY_WORDS], state[HIGH], state[ARENA_USED]
+    done = hashes.size
+    for i in range(hashes.size):
+        tag = hashes[i] >> _32
+        rest = np.uint32(hashes[i] & _LOW32)
+        p = np.int64((tag * np.uint64(size)) >> _32)
+        known = False
+        while p < slots.size and slots[p] != 0 and slots[p] >> _32 <= tag:
+            if slots[p] >> _32 == tag and entries[np.int64(slots[p] & _LOW32) - 1, 0] == rest:
+                known = True
+                break
+            p += 1
+        q = p
+        while q < slots.size and slots[q] != 0:
+            q += 1
+        if known or q >= slots.size:
+            done = i
+            break
+        while q > p:
+            slots[q] = slots[q - 1]
+            q -= 1
+        slots[p] = (tag << _32) | np.uint64(used + 1)
+        entries[used, 0] = rest
+        flag = np.uint32(0)
+        if words == 3:
+            low = lows[i]
+            if is_text.size > 0 and is_text[i] != 0:
+                low = np.uint64(position)
+                flag = _BIT31
+                position = _write_text(arena, position, data, np.int64(offsets[i]), np.int64(offsets[i + 1]))
+            entries[used, 1] = np.uint32(low & _LOW32)
+            entries[used, 2] = np.uint32(low >> _32)
+            entries[used, 3] = flag
+        entries[used, words] = flag | np.uint32(locations[i] >> 32)
+        entries[used, words + 1] = np.uint32(locations[i] & np.int64(0xFFFFFFFF))
+        for k in range(comparisons.shape[1]):
+            value = np.uint64(comparisons[i, k])
+            entries[used, words + 2 + 2 * k] = np.uint32(value & _LOW32)
+            entries[used, words + 3 + 2 * k] = np.uint32(value >> _32)
+        used += 1
+    state[LIVE] += used - state[HIGH]
+    state[HIGH] = used
+    state[ARENA_USED] = position
+    return done
+
+
+@kernel
 def undo_rows(table: Any, keys: Any, status: Array, places: Array, values: Array) -> None:
     """Put the entries of a batch, the last that was put, back to what they said before it.
 

@@ -78,7 +78,7 @@ class ServerInstance:
         self._clock = clock
         self._threads = threads
         folder = loader.root.with_name(f"{loader.root.name}-upsert")
-        self.upserts = UpsertTables(registry, folder, clock, key_defaults)
+        self.upserts = UpsertTables(registry, folder, clock, key_defaults, loader.sources.store)
         self.counts = ServerCounts()
         self._tables: dict[str, TableData] = {}
         self._failures: dict[tuple[str, str], Failure] = {}
@@ -197,6 +197,7 @@ class ServerInstance:
             self._thread.join()
         if self._transitions is not None:
             self._transitions.stop()
+        self.upserts.close()
 
     # notifications: they only note what to look at
 

@@ -1,16 +1,19 @@
 """The tables of a server whose rows replace each other, or that drop repeated ones: every segment that comes or goes passes
 through here."""
 
+import contextlib
 import logging
 import threading
-from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from gamay.base.clock import Clock
 from gamay.base.errors import GamayError, InvalidConfigError
+from gamay.cluster.records import COMMITTING, IN_PROGRESS
 from gamay.cluster.registry import Registry
 from gamay.ingest.post_merge import post_merge_transform
 from gamay.model.cluster_settings import CONSUMING_SEGMENT_CONSISTENCY
@@ -19,16 +22,20 @@ from gamay.model.upsert_defaults import DEFAULTS, ServerDefaults
 from gamay.segment.defaults import with_defaults
 from gamay.server.rebuild import TableLayout
 from gamay.server.table import LoadedSegment, TableData
+from gamay.storage.deep_store import DeepStore
 from gamay.upsert.dedup import TableDedup
 from gamay.upsert.docs import SegmentDocs
 from gamay.upsert.merging import load_class
+from gamay.upsert.ranking import partition_of, sequence_of
 from gamay.upsert.settings import DedupSettings, UpsertSettings
+from gamay.upsert.shared_snapshots import SharedSnapshots
 from gamay.upsert.snapshots import SnapshotFolder
 from gamay.upsert.spi import KeyedTable, SegmentSource
-from gamay.upsert.table import TableUpsert
+from gamay.upsert.table import Host, TableUpsert
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
+_SCRATCH = ".scratch"
 
 
 def _manager(path: str, base: "type[T]", section: str) -> "type[T]":
@@ -46,15 +53,21 @@ def _manager(path: str, base: "type[T]", section: str) -> "type[T]":
 class UpsertTables:
     """Keeps the primary keys of each table that has some.
 
-    folder: for snapshots. A table's settings are read when its first segment comes; a server that is to follow a change of
-    them must be started again, as the change would choose other rows.
+    folder: for snapshots; store: the deep store, where they are kept, too, None where it is out of reach. A table's settings
+    are read when its first segment comes; a server that is to follow a change of them must be started again, as the change
+    would choose other rows.
     """
 
-    def __init__(self, registry: Registry, folder: Path, clock: Clock, defaults: ServerDefaults = DEFAULTS) -> None:
+    def __init__(
+        self, registry: Registry, folder: Path, clock: Clock, defaults: ServerDefaults = DEFAULTS,
+        store: DeepStore | None = None,
+    ) -> None:  # fmt: skip
         self._registry = registry
         self._folder = folder
         self._clock = clock
         self._defaults = defaults
+        self._store = store
+        self._later = ThreadPoolExecutor(1, thread_name_prefix="upsert-store")
         self._lock = threading.Lock()
         self._tables: dict[str, KeyedTable | None] = {}
 
@@ -79,7 +92,25 @@ class UpsertTables:
         transforms = settings.config.post_partial_upsert_transforms
         transform = post_merge_transform(settings.schema, transforms) if transforms else None
         made = _manager(settings.manager, TableUpsert, "upsert")
-        return made(settings, SnapshotFolder(self._folder / table), self._clock, transform, self._protects)
+        shared = None if self._store is None else SharedSnapshots(self._store, table, self._folder / _SCRATCH)
+        host = Host(self._protects, self._do_later, shared, partial(self._first_unsealed, table))
+        return made(settings, SnapshotFolder(self._folder / table), self._clock, transform, host)
+
+    def _do_later(self, job: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # closed: the next start does without
+            self._later.submit(job).add_done_callback(_tell)
+
+    def _first_unsealed(self, table: str, partition_id: int) -> int | None:
+        mine = {
+            name: sequence_of(name) for name in self._registry.segment_names(table) if partition_of(name) == partition_id
+        }
+        records = self._registry.get_segments(table, list(mine)).values()
+        numbers = [mine[record.name] for record in records if record.status in (IN_PROGRESS, COMMITTING)]
+        return min((number for number in numbers if number is not None), default=None)
+
+    def close(self) -> None:
+        """Store what is to be stored yet, and nothing more."""
+        self._later.shutdown()
 
     def _protects(self) -> bool:
         return CONSUMING_SEGMENT_CONSISTENCY.text(self._registry.cluster_config()).upper() == "PROTECTED"
@@ -127,6 +158,7 @@ class UpsertTables:
                 source = entry[0]
                 return preloads and not keys.has_snapshot(source), source.created_ms, source.segment.name
 
+            keys.expect([source for source, _ in entries])
             entries.sort(key=turn)
             for source, loaded in entries:
 
@@ -140,3 +172,9 @@ class UpsertTables:
         with ThreadPoolExecutor(max(1, self._defaults.preload_threads), thread_name_prefix="upsert-load") as pool:
             list(pool.map(load, partitions))
         return gone, failed
+
+
+def _tell(job: "Future[None]") -> None:
+    error = job.exception()
+    if error is not None:
+        _log.error("snapshots of a table with primary keys could not be stored", exc_info=error)

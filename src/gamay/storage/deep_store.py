@@ -14,6 +14,7 @@ from gamay.base.errors import InvalidConfigError
 
 SCHEME = "deepstore:"
 DELETED = "Deleted_Segments"
+UPSERT_SNAPSHOTS = "Upsert_Snapshots"
 UNTIL = "__RETENTION_UNTIL__"
 
 _COPY = re.compile(r".+__-?\d+(\.tar\.zst|\.tar\.gz|\.tgz)?")

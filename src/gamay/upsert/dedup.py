@@ -4,7 +4,7 @@ With metadataTTL a key is forgotten when its row lies further below the greatest
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -184,6 +184,9 @@ class TableDedup:
         """Take the keys of a segment and let queries see it."""
         self._partition(self.partition_id(source.segment)).add(source.segment)
         install(None)
+
+    def expect(self, sources: Sequence[SegmentSource]) -> None:
+        """Nothing is known of the keys before they are read."""
 
     def remove(self, name: str, install: Callable[[], None]) -> None:
         """Forget the keys of a segment; install: takes it from the sight of queries."""

@@ -29,6 +29,8 @@ class SegmentDocs:
         self._copies: dict[bool, tuple[int, VisibleDocs]] = {}
         self.stored_version = -1
         """The version that the snapshot on disk has; -1 when there is none."""
+        self.num_stored_keys = 0
+        """How many rows have their keys beside the snapshot."""
 
     @property
     def num_docs(self) -> int:

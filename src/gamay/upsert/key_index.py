@@ -134,6 +134,19 @@ class KeyIndex:
         """Let the watermark be at least this."""
         self._state[table.WATERMARK] = max(self.watermark, value)
 
+    def reserve(self, num_keys: int) -> None:
+        """Make room for so many keys at once, which then neither move nor take more than they need."""
+        size = int(num_keys / _FULL) + 1
+        if size > self._state[table.SIZE]:
+            self._finish_growth()
+            self._start_growth(size)
+            self._finish_growth()
+        if num_keys > len(self._entries):
+            entries = np.zeros((num_keys, self._entries.shape[1]), np.uint32)
+            high = int(self._state[table.HIGH])
+            entries[:high] = self._entries[:high]
+            self._entries = entries
+
     @property
     def num_bytes(self) -> int:
         """Bytes of all arrays."""
@@ -169,6 +182,23 @@ class KeyIndex:
                 self._widen()
             start += done
         return Put(status, previous, docs, places, values)
+
+    def append(self, keys: Keys, comparisons: Array, locations: Array) -> int:
+        """Add keys that are not there yet; return how many were added, all those before the first that may be there.
+
+        locations: int64 [n], ordinal << 32 | doc and DELETED_BIT. Keys in the order of their hashes are added several times
+        as fast as by `put`; `reserve` room for all of them first.
+        """
+        self._make_room(keys)
+        self._finish_growth()
+        if not len(keys) or self._state[table.FREE]:
+            return 0
+        done = int(
+            table.append_rows(self._slots, self._entries, self._arena, self._state, _arrays(keys), comparisons, locations)
+        )
+        if done:
+            self.raise_watermark(int(comparisons[:done, 0].max()))
+        return done
 
     def undo(self, keys: Keys, put: Put) -> None:
         """Take back what the last `put` did, which was `undoable`. Keys that it added stay, as deletions that all replace.

@@ -25,6 +25,7 @@ from gamay.segment.spi import Segment
 from gamay.upsert.comparing import Comparisons, beyond, ordered
 from gamay.upsert.deleted_keys import rows_left_elsewhere
 from gamay.upsert.docs import SegmentDocs
+from gamay.upsert.key_files import StoredKeys
 from gamay.upsert.key_index import BATCH_ROWS, KeyIndex, Keys, Put, Rules
 from gamay.upsert.merging import Merger, RejectedRowsError
 from gamay.upsert.ranking import SegmentRank
@@ -65,6 +66,16 @@ class _Effect:
     removed: Array
     keys: Keys
     put: Put
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of a segment. docs: int64 [n]; values: int64 [n, comparison columns]; deleted: uint8 [n], which delete."""
+
+    docs: Array
+    keys: Keys
+    values: Array
+    deleted: Array
 
 
 @dataclass(slots=True)
@@ -129,6 +140,11 @@ class PartitionUpsert:
         """The greatest comparison value so far, in the form of `gamay.upsert.comparing`; None before the first row."""
         return None if self._index.watermark == ABSENT else self._index.watermark
 
+    def reserve(self, num_keys: int) -> None:
+        """Make room for so many keys more."""
+        with self.quiet():
+            self._index.reserve(len(self._index) + num_keys)
+
     def raise_watermark(self, value: int) -> None:
         """Take over a watermark that was stored."""
         with self.quiet():
@@ -175,13 +191,14 @@ class PartitionUpsert:
 
     def add_segment(
         self, segment: Segment, created_ms: int, snapshot: "tuple[BitMap, BitMap | None] | None" = None,
-        install: "Install | None" = None,
+        install: "Install | None" = None, stored: "StoredKeys | None" = None,
     ) -> SegmentDocs:  # fmt: skip
         """Take the rows of a segment that was not here before.
 
         snapshot: the valid and the queryable rows of an earlier time; only these are looked at then. Beyond metadataTTL
-        nothing is: the snapshot's rows count, without one all do. install: makes the segment visible to queries; it is
-        called in the step in which the rows that it replaces stop to count.
+        nothing is: the snapshot's rows count, without one all do. stored: keys of the segment's rows, which are not
+        read from it where they are all of the snapshot's. install: makes the segment visible to queries; it is called in the
+        step in which the rows that it replaces stop to count.
         """
         with self.quiet():
             if segment.name in self._segments:
@@ -194,7 +211,8 @@ class PartitionUpsert:
                     tracked.docs.load(*snapshot)
                 added, removed = _Added(), np.empty(0, np.int64)
             else:
-                added, removed = self._put_segment(tracked, segment, None if snapshot is None else snapshot[0])
+                read = None if snapshot is None else self._snapshot_rows(segment, *snapshot, stored)
+                added, removed = self._put_segment(tracked, segment, read)
             self._publish(tracked, added, removed, install)
             return tracked.docs
 
@@ -307,13 +325,54 @@ class PartitionUpsert:
             return False
         return bool(beyond(ordered(np.array([greatest])), watermark, ttl, comparison.is_float)[0])
 
-    def _put_segment(self, tracked: Tracked, segment: Segment, valid: "BitMap | None") -> tuple["_Added", Array]:
+    def _snapshot_rows(
+        self, segment: Segment, valid: BitMap, queryable: "BitMap | None", stored: "StoredKeys | None"
+    ) -> Iterator[_Rows]:
+        """Yield the rows of a snapshot: in the order of their keys' hashes where those are stored, else of their doc ids."""
+        docs = np.asarray(valid.to_array()).view(np.int32)
+        deleted = np.zeros(segment.num_docs, np.uint8)
+        if queryable is not None:
+            deleted[np.asarray((valid - queryable).to_array())] = 1
+        counts = np.zeros(segment.num_docs, np.bool_)
+        counts[docs] = True
+        found = np.empty(0, np.bool_) if stored is None else counts[stored.docs]
+        if stored is not None and np.count_nonzero(found) == len(docs):
+            self._index.reserve(len(self._index) + len(docs))
+            for start in range(0, len(stored), BATCH_ROWS):
+                chosen = np.flatnonzero(found[start : start + BATCH_ROWS])
+                part = slice(start, start + BATCH_ROWS)
+                mine, keys, values = (
+                    stored.docs[part],
+                    stored.keys.part(start, min(part.stop, len(stored))),
+                    stored.comparisons,
+                )
+                if len(chosen) < len(mine):
+                    mine, keys, values = mine[chosen], keys.at(chosen), values[part][chosen]
+                else:
+                    values = values[part]
+                yield _Rows(mine.astype(np.int64), keys, values, deleted[mine])
+            return
+        for start in range(0, len(docs), BATCH_ROWS):
+            rows = docs[start : start + BATCH_ROWS]
+            keys, values = self.settings.encoder.at(segment, rows), self.settings.comparison.at(segment, rows)
+            yield _Rows(rows.astype(np.int64), keys, values, deleted[rows])
+
+    def _all_rows(self, segment: Segment) -> Iterator[_Rows]:
+        """Yield the rows of a segment in batches."""
+        settings = self.settings
+        for start in range(0, segment.num_docs, BATCH_ROWS):
+            stop = min(start + BATCH_ROWS, segment.num_docs)
+            docs = np.arange(start, stop)
+            keys = settings.encoder.of_segment(segment, start, stop)
+            values = settings.comparison.of_segment(segment, start, stop)
+            yield _Rows(docs, keys, values, _deletes_of(segment, settings.delete_column, docs.astype(np.int32)))
+
+    def _put_segment(self, tracked: Tracked, segment: Segment, valid: "Iterator[_Rows] | None") -> tuple["_Added", Array]:
         """Put the rows of a segment, or its valid ones; return which of them count, and where those are that they replace.
 
         The latter are int64, ordinal << 32 | doc.
         """
         settings, index = self.settings, self._index
-        docs = np.arange(segment.num_docs) if valid is None else np.asarray(valid.to_array()).astype(np.int64)
         wins = np.zeros(len(self._by_ordinal), np.uint8)
         for other in self._by_ordinal:
             if other is not None and other.name == tracked.name:
@@ -326,16 +385,8 @@ class PartitionUpsert:
             ttl=settings.ttl,
         )  # fmt: skip
         added, deletes, removed = [np.empty(0, np.int64)], [np.empty(0, np.uint8)], [np.empty(0, np.int64)]
-        for start in range(0, len(docs), BATCH_ROWS):
-            part = docs[start : start + BATCH_ROWS]
-            rows = part.astype(np.int32)
-            if valid is None:
-                first, last = int(part[0]), int(part[-1]) + 1
-                keys = settings.encoder.of_segment(segment, first, last)
-                values = settings.comparison.of_segment(segment, first, last)
-            else:
-                keys, values = settings.encoder.at(segment, rows), settings.comparison.at(segment, rows)
-            deleted = _deletes_of(segment, settings.delete_column, rows)
+        for batch in self._all_rows(segment) if valid is None else valid:
+            part, keys, values, deleted = batch.docs, batch.keys, batch.values, batch.deleted
             if valid is not None and settings.ttl > 0:
                 # what counted when it was beyond the TTL goes on to count, beside newer rows of its key
                 stable = beyond(values[:, 0], index.watermark, settings.ttl, settings.comparison.is_float)
@@ -343,6 +394,15 @@ class PartitionUpsert:
                 deletes.append(deleted[stable])
                 alive = np.flatnonzero(~stable)
                 part, keys, values, deleted = part[alive], keys.at(alive), values[alive], deleted[alive]
+            if valid is not None:
+                # rows that count have keys of their own, unless the server died between two snapshots
+                places = (tracked.ordinal << 32) | part | np.where(deleted, DELETED_BIT, 0)
+                done = index.append(keys, np.ascontiguousarray(values), places)
+                added.append(part[:done])
+                deletes.append(deleted[:done])
+                if done == len(part):
+                    continue
+                part, keys, values, deleted = part[done:], keys.part(done, len(keys)), values[done:], deleted[done:]
             chosen = np.full(len(part), -1, np.int8)
             put = index.put(keys, np.ascontiguousarray(values), chosen, deleted, wins, rules, part.copy())
             counts = put.status != LATE

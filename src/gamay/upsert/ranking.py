@@ -25,8 +25,7 @@ class SegmentRank:
     @classmethod
     def of(cls, name: str, created_ms: int) -> "SegmentRank":
         """Return the rank of a segment by its name and time."""
-        consumed = _CONSUMED.fullmatch(name)
-        sequence = int(consumed.group(2)) if consumed else None
+        sequence = sequence_of(name)
         return cls(sequence, created_ms, sequence is None and _UPLOADED.fullmatch(name) is not None)
 
     def beats(self, other: "SegmentRank") -> bool:
@@ -38,6 +37,12 @@ class SegmentRank:
         if (self.sequence is None) != (other.sequence is None):
             return self.sequence is None
         return self.is_standard and not other.is_standard
+
+
+def sequence_of(name: str) -> int | None:
+    """Return the sequence number in the name of a consumed segment; None for other names."""
+    consumed = _CONSUMED.fullmatch(name)
+    return int(consumed.group(2)) if consumed else None
 
 
 def partition_of(name: str) -> int | None:

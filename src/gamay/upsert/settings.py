@@ -36,6 +36,15 @@ class UpsertSettings:
     manager: str
 
     @property
+    def signature(self) -> str:
+        """What stored keys and comparison values depend on."""
+        names = [
+            [f"{spec.name} {spec.data_type.value} {spec.default_null_value!r}" for spec in fields]
+            for fields in (self.encoder.fields, self.comparison.fields)
+        ]
+        return f"{self.encoder.function} {names}"
+
+    @property
     def depends(self) -> bool:
         """Whether what becomes of a row depends on the rows before it."""
         return self.is_partial or self.drop_out_of_order or self.out_of_order_column is not None

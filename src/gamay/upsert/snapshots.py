@@ -1,8 +1,9 @@
 """Snapshots on a server's disk: which rows of each segment counted, and how far each partition had come.
 
 `<root>/<segment>__<crc>/validdocids.bitmap.snapshot`, with a delete column also `queryabledocids.bitmap.snapshot`: roaring
-bitmaps in their portable format. `<root>/ttl.watermark.partition.<id>`: a big-endian IEEE double. Every file is complete or
-not there; one that cannot be read is as good as none.
+bitmaps in their portable format; beside them `keys.snapshot` of `gamay.upsert.key_files`.
+`<root>/ttl.watermark.partition.<id>`: a big-endian IEEE double.
+Every file is complete or not there; one that cannot be read is as good as none.
 """
 
 import logging
@@ -14,11 +15,13 @@ from pyroaring import BitMap
 
 from gamay.storage.files import atomic_write, full_disk_explained
 from gamay.upsert.docs import SegmentDocs
+from gamay.upsert.key_files import StoredKeys, read_keys, write_keys
 
 _log = logging.getLogger(__name__)
 
-_VALID = "validdocids.bitmap.snapshot"
-_QUERYABLE = "queryabledocids.bitmap.snapshot"
+VALID = "validdocids.bitmap.snapshot"
+QUERYABLE = "queryabledocids.bitmap.snapshot"
+_KEYS = "keys.snapshot"
 _WATERMARK = "ttl.watermark.partition."
 
 
@@ -31,16 +34,16 @@ class SnapshotFolder:
     def read(self, segment: str, crc: int, num_docs: int, has_deletes: bool) -> "tuple[BitMap, BitMap | None] | None":
         """Return the valid and queryable rows of a segment with this CRC; None when there is no snapshot of it."""
         folder = self._folder(segment, crc)
-        valid = _bitmap(folder / _VALID, num_docs)
+        valid = _bitmap(folder / VALID, num_docs)
         if valid is None or not has_deletes:
             return None if valid is None else (valid, None)
-        queryable = _bitmap(folder / _QUERYABLE, num_docs)
+        queryable = _bitmap(folder / QUERYABLE, num_docs)
         # without it the rows say themselves what they delete, but only when they are looked at
         return None if queryable is None else (valid, queryable & valid)
 
     def has(self, segment: str, crc: int) -> bool:
         """Whether there is a snapshot of the segment."""
-        return (self._folder(segment, crc) / _VALID).exists()
+        return (self._folder(segment, crc) / VALID).exists()
 
     def write(self, segment: str, crc: int, docs: SegmentDocs, has_deletes: bool) -> None:
         """Store which rows count now. Raises DiskFullError, OSError."""
@@ -49,9 +52,18 @@ class SnapshotFolder:
         with full_disk_explained(f"cannot store which rows of segment '{segment}' count", self.root):
             folder.mkdir(parents=True, exist_ok=True)
             if has_deletes:
-                atomic_write(folder / _QUERYABLE, docs.snapshot().bitmap().serialize())
-            atomic_write(folder / _VALID, docs.snapshot(with_deleted=True).bitmap().serialize())
+                atomic_write(folder / QUERYABLE, docs.snapshot().bitmap().serialize())
+            atomic_write(folder / VALID, docs.snapshot(with_deleted=True).bitmap().serialize())
         docs.stored_version = version
+
+    def read_keys(self, segment: str, crc: int, signature: str) -> StoredKeys | None:
+        """Return the keys of the rows that counted when they were stored; None when they are not there or other ones."""
+        return read_keys(self._folder(segment, crc) / _KEYS, signature)
+
+    def write_keys(self, segment: str, crc: int, signature: str, keys: StoredKeys) -> None:
+        """Store the keys of rows of a segment that has a snapshot. Raises DiskFullError, OSError."""
+        with full_disk_explained(f"cannot store the keys of segment '{segment}'", self.root):
+            write_keys(self._folder(segment, crc) / _KEYS, signature, keys)
 
     def remove(self, segment: str, kept_crc: int | None = None) -> None:
         """Remove the snapshots of a segment; kept_crc: but not that of this copy."""

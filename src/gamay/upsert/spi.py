@@ -9,7 +9,7 @@ Only one thread calls these for a partition, in the order of the stream. Between
 partition is called. Tables without upsertConfig and dedupConfig have no such object.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -94,6 +94,10 @@ class KeyedTable(Protocol):
 
     def load(self, source: SegmentSource, install: KeyedInstall) -> object:
         """Add a segment, or put it in the place of the one with its name, and let queries see it by `install`."""
+        ...
+
+    def expect(self, sources: "Sequence[SegmentSource]") -> None:
+        """Get ready for segments that are to be loaded."""
         ...
 
     def remove(self, name: str, install: Callable[[], None]) -> None:

@@ -2,7 +2,9 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from pyroaring import BitMap
@@ -10,30 +12,52 @@ from pyroaring import BitMap
 from gamay.base.clock import Clock
 from gamay.base.errors import GamayError, InvalidConfigError
 from gamay.segment.spi import Segment
+from gamay.segment.visible import VisibleDocs
 from gamay.upsert.comparing import ordered, restored
 from gamay.upsert.docs import SegmentDocs
+from gamay.upsert.key_files import StoredKeys
 from gamay.upsert.merging import Merger, Transform
 from gamay.upsert.parallel import Phase, must_wait
 from gamay.upsert.partition import Consuming, Install, PartitionUpsert
-from gamay.upsert.ranking import partition_of
+from gamay.upsert.ranking import partition_of, sequence_of
 from gamay.upsert.settings import UpsertSettings
+from gamay.upsert.shared_snapshots import PartitionState, SharedSnapshots
 from gamay.upsert.snapshots import SnapshotFolder
 from gamay.upsert.spi import SegmentSource
 from gamay.upsert.views import NewSegments, Views
 
 _log = logging.getLogger(__name__)
+_FEW_KEYS = 1 << 12
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What a table needs of the server that it is on.
+
+    protects: whether commits at will are allowed and taken back rows are to have no effect (PROTECTED of
+    `pinot.server.consuming.segment.consistency.mode`). later: does what nothing waits for, one after the other. shared: the
+    table's snapshots in the deep store, None where that is out of reach. first_unsealed: the sequence number of the first
+    segment of a partition that is not sealed in the cluster, None when all are.
+    """
+
+    protects: Callable[[], bool] = lambda: False
+    later: Callable[[Callable[[], None]], object] = lambda job: job()
+    shared: SharedSnapshots | None = None
+    first_unsealed: Callable[[int], int | None] = lambda _: None
+
+
+ALONE = Host()
 
 
 class TableUpsert:
     """A table with `upsertConfig`; `metadataManagerClass` may name a subclass.
 
-    transform: `postPartialUpsertTransformConfigs`, made by whoever can parse expressions. protects: whether commits at will
-    are allowed and taken back rows are to have no effect (PROTECTED of `pinot.server.consuming.segment.consistency.mode`).
+    transform: `postPartialUpsertTransformConfigs`, made by whoever can parse expressions. host: what is around the table.
     """
 
     def __init__(
         self, settings: UpsertSettings, folder: SnapshotFolder, clock: Clock, transform: "Transform | None" = None,
-        protects: Callable[[], bool] = lambda: False,
+        host: "Host" = ALONE,
     ) -> None:  # fmt: skip
         self.settings = settings
         config = settings.config
@@ -41,7 +65,9 @@ class TableUpsert:
         names = [spec.name for spec in settings.comparison.fields]
         self._merger = Merger(settings.schema, config, names, transform) if settings.is_partial else None
         self._publishing = publishing
-        self._protects = protects
+        self._host = host
+        self._received: dict[tuple[str, int], tuple[BitMap, BitMap | None]] = {}
+        self._uploaded: dict[int, list[tuple[str, int, int]]] = {}
         self._clock = clock
         self._folder = folder
         self._lock = threading.Lock()
@@ -67,7 +93,38 @@ class TableUpsert:
 
     def has_snapshot(self, source: SegmentSource) -> bool:
         """Whether the rows of a segment that count are known from disk, so that it is loaded first."""
-        return self.settings.snapshot and self._folder.has(source.segment.name, source.crc)
+        name, crc = source.segment.name, source.crc
+        return self.settings.snapshot and ((name, crc) in self._received or self._folder.has(name, crc))
+
+    def _snapshot(self, source: SegmentSource) -> "tuple[BitMap, BitMap | None] | None":
+        segment = source.segment
+        return self._received.get((segment.name, source.crc)) or self.stored_rows(segment.name, source.crc, segment.num_docs)
+
+    def _receive(self, partition_id: int, sources: Sequence[SegmentSource]) -> None:
+        """Take over from the deep store which rows of segments count that were never here.
+
+        Only the state at the first row of a segment that is not sealed yet, or of an earlier one: rows that replace others
+        later are to find them here, too.
+        """
+        shared, partition = self._host.shared, self._partition(partition_id)
+        state = None if shared is None or not self.settings.snapshot else shared.get(partition_id)
+        if state is None:
+            return
+        if state.sequence is not None:
+            unsealed = [sequence_of(name) for name in partition.unsealed("")]
+            unsealed.append(self._host.first_unsealed(partition_id))
+            if any(sequence is not None and sequence < state.sequence for sequence in unsealed):
+                return
+        has_deletes = self.settings.delete_column is not None
+        for source in sources:
+            rows = state.rows.get((source.segment.name, source.crc))
+            if rows is None or (rows[0] and rows[0].max() >= source.segment.num_docs):
+                continue
+            valid, queryable = rows
+            if not has_deletes or queryable is not None:
+                self._received[source.segment.name, source.crc] = (valid, queryable if has_deletes else None)
+                if state.watermark is not None and (self.settings.ttl > 0 or self.settings.deleted_ttl > 0):
+                    partition.raise_watermark(self._as_int(state.watermark))
 
     def stored_rows(self, segment: str, crc: int, num_docs: int) -> "tuple[BitMap, BitMap | None] | None":
         """Return the rows of a segment that counted, and those that queries saw, when they were last stored; None: never."""
@@ -98,20 +155,35 @@ class TableUpsert:
         if segment.name in partition.segments():
             docs = partition.replace_segment(segment, source.created_ms, install)
         else:
-            snapshot, begun_s = None, self._clock.monotonic_s()
+            snapshot, stored, begun_s = None, None, self._clock.monotonic_s()
             if self.has_snapshot(source):
-                has_deletes = settings.delete_column is not None
-                snapshot = self._folder.read(segment.name, source.crc, segment.num_docs, has_deletes)
+                snapshot = self._snapshot(source)
                 partition.counters.snapshots_unreadable += snapshot is None
-            docs = partition.add_segment(segment, source.created_ms, snapshot, install)
             if snapshot is not None:
+                stored = self._folder.read_keys(segment.name, source.crc, settings.signature)
+            docs = partition.add_segment(segment, source.created_ms, snapshot, install, stored)
+            if snapshot is not None and self._received.pop((segment.name, source.crc), None) is None:
                 docs.stored_version = docs.version
+                docs.num_stored_keys = 0 if stored is None else len(stored)
+            if snapshot is not None:
                 partition.counters.preload_ms += 1000 * (self._clock.monotonic_s() - begun_s)
         self._crcs[segment.name] = source.crc
         self._partition_of[segment.name] = partition.partition
         self._folder.remove(segment.name, source.crc if settings.snapshot else None)
         self.new_segments.note(segment.name)
         return docs
+
+    def expect(self, sources: Sequence[SegmentSource]) -> None:
+        """Make room for the keys of segments that are to be loaded, as far as snapshots tell how many these are."""
+        by_partition: dict[int, list[SegmentSource]] = {}
+        for source in sources:
+            if source.segment.name not in self._crcs:
+                by_partition.setdefault(self.partition_id(source.segment), []).append(source)
+        for partition_id, mine in by_partition.items():
+            if not any(map(self.has_snapshot, mine)):
+                self._receive(partition_id, mine)
+            found = (self._snapshot(source) for source in mine if self.has_snapshot(source))
+            self._partition(partition_id).reserve(sum(len(rows[0]) for rows in found if rows is not None))
 
     def remove(self, name: str, install: Callable[[], None]) -> None:
         """Forget a segment and its snapshot; install: takes it from the sight of queries."""
@@ -128,9 +200,9 @@ class TableUpsert:
         self, partition_id: int, name: str, created_ms: int, read: Callable[[], Segment], install: "Install | None" = None
     ) -> Consuming:
         """Begin a consuming segment, after storing and cleaning up what the segments before it have left."""
-        self.settle(partition_id)
+        self._settle(partition_id, sequence_of(name))
         self._partition_of[name] = partition_id
-        protects = self.settings.depends and self._protects()
+        protects = self.settings.depends and self._host.protects()
         consuming = self._partition(partition_id).consume(name, created_ms, read, install, protects=protects)
         self.new_segments.note(name)
         return consuming
@@ -153,21 +225,25 @@ class TableUpsert:
         return docs
 
     def settle(self, partition_id: int) -> None:
-        """Store the snapshots of a partition and remove expired keys: between two consuming segments, or after loads."""
+        """Store the snapshots of a partition and remove expired keys after loads."""
+        self._settle(partition_id, None)
+
+    def _settle(self, partition_id: int, sequence: int | None) -> None:
+        """Do so between two consuming segments, too; sequence: the number of the one that begins."""
         partition = self._partition(partition_id)
         if self.settings.ttl > 0:
-            self._store(partition)
+            self._store(partition, sequence)
             self._expire(partition)
         else:
             self._expire(partition)
-            self._store(partition)
+            self._store(partition, sequence)
 
     def _expire(self, partition: PartitionUpsert) -> None:
         begun_s = self._clock.monotonic_s()
         partition.remove_expired()
         partition.counters.expiry_ms = 1000 * (self._clock.monotonic_s() - begun_s)
 
-    def _store(self, partition: PartitionUpsert) -> None:
+    def _store(self, partition: PartitionUpsert, sequence: int | None) -> None:
         """Store what has changed: first over snapshots that are there, then new ones, unless one of the former failed.
 
         So no row of a key counts in two snapshots, whenever the server dies. What cannot be written is tried at the next
@@ -197,7 +273,66 @@ class TableUpsert:
             stored = [t.docs for t in partition.segments().values() if t.docs.stored_version >= 0]
             counters.snapshot_segments = len(stored)
             counters.snapshot_keys = sum(docs.snapshot(with_deleted=True).count for docs in stored)
+            self._share(partition, sequence)
             counters.snapshot_ms = 1000 * (self._clock.monotonic_s() - begun_s)
+
+    def _share(self, partition: PartitionUpsert, sequence: int | None) -> None:
+        """Have the state of a partition stored in the deep store, and the keys of its segments beside their snapshots."""
+        self._host.later(partial(self._store_keys, partition))
+        number, has_deletes = partition.partition, self.settings.delete_column is not None
+        found = [
+            (tracked.name, self._crcs[tracked.name], tracked.docs)
+            for tracked in partition.segments().values()
+            if tracked.name in self._crcs and not tracked.is_consuming
+        ]
+        marks = [(name, crc, docs.version) for name, crc, docs in found]
+        if self._host.shared is None or not found or marks == self._uploaded.get(number):
+            return
+        rows = {
+            (name, crc): (docs.snapshot(with_deleted=True), docs.snapshot() if has_deletes else None)
+            for name, crc, docs in found
+        }
+        watermark = None if partition.watermark is None else self._as_float(partition.watermark)
+        self._uploaded[number] = marks
+        self._host.later(partial(self._upload, number, marks, sequence, watermark, rows))
+
+    def _upload(
+        self, partition: int, marks: "list[tuple[str, int, int]]", sequence: int | None, watermark: float | None,
+        rows: "Mapping[tuple[str, int], tuple[VisibleDocs, VisibleDocs | None]]",
+    ) -> None:  # fmt: skip
+        """Store a state in the deep store unless a later one is to come."""
+        shared = self._host.shared
+        if shared is None or self._uploaded.get(partition) is not marks:
+            return
+        bitmaps = {
+            key: (valid.bitmap(), None if queryable is None else queryable.bitmap())
+            for key, (valid, queryable) in rows.items()
+        }
+        try:
+            shared.put(partition, PartitionState(sequence, watermark, bitmaps))
+        except (GamayError, OSError) as error:
+            _log.warning("partition %d: the snapshots are not in the deep store: %s", partition, error)
+            self._uploaded.pop(partition, None)
+
+    def _store_keys(self, partition: PartitionUpsert) -> None:
+        """Store the keys of segments that have a snapshot and not these, or more than twice as many as count."""
+        for tracked in partition.segments().values():
+            docs, crc = tracked.docs, self._crcs.get(tracked.name)
+            if crc is None or docs.stored_version < 0 or tracked.is_consuming:
+                continue
+            rows = docs.snapshot(with_deleted=True).docs
+            if not len(rows) or len(rows) <= docs.num_stored_keys <= max(2 * len(rows), _FEW_KEYS):
+                continue
+            segment, settings = tracked.read(), self.settings
+            keys = StoredKeys.sorted(rows, settings.encoder.at(segment, rows), settings.comparison.at(segment, rows))
+            try:
+                self._folder.write_keys(tracked.name, crc, settings.signature, keys)
+            except (GamayError, OSError) as error:
+                _log.warning("the keys of segment '%s' are not stored: %s", tracked.name, error)
+                return
+            docs.num_stored_keys = len(rows)
+            if self._crcs.get(tracked.name) != crc:  # it went meanwhile
+                self._folder.remove(tracked.name, self._crcs.get(tracked.name))
 
     def _partition(self, partition_id: int) -> PartitionUpsert:
         with self._lock:

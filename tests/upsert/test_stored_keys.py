@@ -1,0 +1,155 @@
+"""What is kept beside the segments so that a restart, or a new server, need not read their columns."""
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyroaring import BitMap
+from tests.naive.upsert_histories import Replica, conformed
+
+from gamay.model.schema import Schema
+from gamay.model.table_config import TableConfig
+from gamay.storage.local_store import LocalStore
+from gamay.upsert.key_files import StoredKeys, read_keys, write_keys
+from gamay.upsert.key_index import NO_TEXT, Keys
+from gamay.upsert.settings import UpsertSettings
+from gamay.upsert.shared_snapshots import PartitionState, SharedSnapshots
+
+SCHEMA = Schema.from_json(
+    {
+        "schemaName": "t",
+        "dimensionFieldSpecs": [{"name": "k", "dataType": "STRING"}, {"name": "c", "dataType": "LONG"},
+                                {"name": "d", "dataType": "BOOLEAN"}, {"name": "rid", "dataType": "LONG"}],
+        "primaryKeyColumns": ["k"],
+    }
+).value  # fmt: skip
+
+
+def settings_of(**upsert: object) -> UpsertSettings:
+    config = TableConfig.from_json(
+        {
+            "tableName": "t",
+            "tableType": "REALTIME",
+            "tenants": {},
+            "tableIndexConfig": {},
+            "segmentsConfig": {"timeColumnName": "c"},
+            "upsertConfig": {"mode": "FULL", "comparisonColumns": ["c"], "deleteRecordColumn": "d", **upsert},
+        }
+    ).value
+    settings = UpsertSettings.of(config, SCHEMA)
+    assert settings is not None
+    return settings
+
+
+@pytest.mark.parametrize("has_text", [False, True])
+def test_keys_come_back_as_they_were_written(tmp_path: Path, has_text: bool) -> None:
+    rng = np.random.default_rng(1)
+    hashes, lows = rng.integers(0, 2**64, (2, 1000), np.uint64)
+    text = NO_TEXT
+    if has_text:
+        offsets = np.concatenate([[0], np.cumsum(rng.integers(0, 9, 1000))])
+        text = (rng.integers(0, 256, offsets[-1], np.uint8), offsets, rng.integers(0, 2, 1000).astype(np.uint8))
+    values = rng.integers(-9, 9, (1000, 2))
+    stored = StoredKeys.sorted(np.arange(1000, dtype=np.int32), Keys(3, hashes, lows, *text), values)
+    assert (np.diff((stored.keys.hashes >> np.uint64(48)).astype(np.int64)) >= 0).all()
+    write_keys(tmp_path / "keys", "mine", stored)
+    found = read_keys(tmp_path / "keys", "mine")
+    assert found is not None
+    np.testing.assert_array_equal(found.docs, stored.docs)
+    np.testing.assert_array_equal(found.comparisons, values[stored.docs])
+    for name in ("hashes", "lows", "data", "offsets", "is_text"):
+        np.testing.assert_array_equal(getattr(found.keys, name), getattr(stored.keys, name))
+    assert read_keys(tmp_path / "keys", "other") is None
+    assert read_keys(tmp_path / "none", "mine") is None
+
+
+def test_keys_that_were_damaged_are_not_used(tmp_path: Path) -> None:
+    keys = Keys(1, np.arange(100, dtype=np.uint64), np.empty(0, np.uint64), *NO_TEXT)
+    path = tmp_path / "keys"
+    write_keys(path, "s", StoredKeys(np.arange(100, dtype=np.int32), keys, np.zeros((100, 1), np.int64)))
+    written = path.read_bytes()
+    for damaged in (b"", written[:9], written[:-8], written[:-3] + b"abc", b"x" + written[1:]):
+        path.write_bytes(damaged)
+        assert read_keys(path, "s") is None
+
+
+def history(replica: Replica, rows: int = 60, commits: int = 4) -> None:
+    """Consume rows that replace and delete each other, in several segments."""
+    rng = random.Random(5)
+    replica._begin()
+    for commit in range(commits):
+        replica.add([
+            {"k": f"key-{rng.randrange(25)}", "c": commit * rows + i, "d": rng.random() < 0.1, "rid": commit * rows + i}
+            for i in range(rows)
+        ])  # fmt: skip
+        replica.commit()
+
+
+def test_segments_are_loaded_by_their_stored_keys_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replica = Replica(settings_of(), tmp_path, random.Random(1), reorders=False)
+    history(replica)
+    before = replica.visible()
+    assert list((tmp_path / "own").glob("*/keys.snapshot"))
+
+    def read(*_: object) -> None:
+        raise AssertionError("a column was read")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("gamay.upsert.keys.KeyEncoder.at", read)
+        patched.setattr("gamay.upsert.keys.KeyEncoder.of_segment", read)
+        replica._open()
+        sources = [replica._source(segment) for segment in replica.sealed.values()]
+        replica.table.expect(sources)
+        for source in sources:
+            replica.docs[source.segment.name] = replica.table.load(source, lambda _: None)
+    replica.rows = conformed(SCHEMA, [])
+    assert replica.visible().sort_by("rid") == before.sort_by("rid")
+
+
+@pytest.mark.parametrize("upsert", [{}, {"metadataTTL": 30}])
+def test_a_new_server_learns_from_the_deep_store_which_rows_count(tmp_path: Path, upsert: dict[str, object]) -> None:
+    replica = Replica(settings_of(**upsert), tmp_path, random.Random(1), reorders=False)
+    history(replica)
+    before, docs = replica.visible(), {name: found.snapshot().count for name, found in replica.docs.items()}
+    fresh = Replica(settings_of(**upsert), tmp_path / "fresh", random.Random(1), reorders=False)
+    fresh.host = replace(fresh.host, shared=replica.host.shared)
+    fresh._open()
+    fresh.sealed, fresh.sequence = replica.sealed, replica.sequence
+    fresh.restart(keeps_snapshots=True)
+    assert fresh.visible().sort_by("rid") == before.sort_by("rid")
+    assert {name: found.snapshot().count for name, found in fresh.docs.items()} == docs
+    watermarks = [r.table.partitions()[0].watermark for r in (replica, fresh)]
+    assert watermarks[0] == watermarks[1]
+
+
+def test_a_state_later_than_what_is_sealed_is_not_used(tmp_path: Path) -> None:
+    replica = Replica(settings_of(), tmp_path, random.Random(1), reorders=False)
+    history(replica)
+    assert replica.host.shared is not None
+    state = replica.host.shared.get(0)
+    assert state is not None
+    assert state.sequence == 4
+    assert state.rows
+    for first_unsealed, is_used in ((4, True), (5, True), (None, True), (3, False)):
+        replica.host = replace(replica.host, first_unsealed=lambda _, first=first_unsealed: first)  # type: ignore[misc]
+        replica.folder.remove_all()
+        replica._open()
+        sources = [replica._source(segment) for segment in replica.sealed.values()]
+        replica.table.expect(sources)
+        assert all(map(replica.table.has_snapshot, sources)) is is_used
+
+
+def test_states_in_the_deep_store_that_cannot_be_read_are_none(tmp_path: Path) -> None:
+    shared = SharedSnapshots(LocalStore(tmp_path / "store"), "t_REALTIME", tmp_path / "scratch")
+    assert shared.get(0) is None
+    rows = {("a__b", 7): (BitMap([1, 5]), BitMap([5])), ("a", -1): (BitMap(), None)}
+    shared.put(0, PartitionState(3, 2.5, rows))
+    assert shared.get(0) == PartitionState(3, 2.5, rows)
+    path = tmp_path / "store" / "Upsert_Snapshots" / "t_REALTIME" / "0.zip"
+    whole = path.read_bytes()
+    for damaged in (b"", whole[:40], whole[:-30], b"x" * 100):
+        path.write_bytes(damaged)
+        assert shared.get(0) is None
+    assert not list((tmp_path / "scratch").iterdir())
