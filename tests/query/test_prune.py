@@ -127,7 +127,7 @@ def holds(filter_: Filter, value: int) -> bool:
 def test_a_segment_with_a_matching_row_is_never_pruned(filter_: Filter, segments: Sequence[Sequence[int]]) -> None:
     table = PruningTable.build([record(i, n=(min(rows), max(rows))) for i, rows in enumerate(segments)])
     bound = bind(parse_query("SELECT n FROM t WHERE n = 1"), SCHEMA)
-    may, must = table._may(filter_, bound), table._must(filter_, bound)
+    may, must = table._may(filter_, bound.fields), table._must(filter_, bound.fields)
     for i, rows in enumerate(segments):
         matching = [holds(filter_, value) for value in rows]
         assert may[i] or not any(matching)

@@ -1,12 +1,16 @@
 """How a broker reaches a server, whether it lives in this process or elsewhere."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.query.bind import BoundQuery
 from gamay.query.deadline import Deadline
 from gamay.query.execute import ServerResult
+from gamay.query.predicate import Filter
+from gamay.query.prepared import PreparedQuery
+from gamay.query.reduce import Answer
 
 
 class UnreachableServerError(QueryError):
@@ -27,6 +31,20 @@ class ServerConnection(Protocol):
 
         All segments are read from one snapshot of the table. Raises QueryError, of the kind UnreachableServerError when it
         is the server that does not answer.
+        """
+        ...
+
+
+@runtime_checkable
+class AnswersAtOnce(Protocol):
+    """A server in this process, which answers small queries of known shapes without a deadline of their own."""
+
+    def answer_at_once(
+        self, table: str, query: PreparedQuery, filter_: Filter, segments: Sequence[str], clock: Clock
+    ) -> Answer | None:
+        """Answer a query from the named segments of a typed table; None to leave it to `ServerConnection.execute`.
+
+        Raises GamayError where that will, too.
         """
         ...
 

@@ -59,9 +59,11 @@ class QueryAnswers:
         if len(sql) > SHORT_TEXT_MAX:
             return None
         try:
-            options = request_options(body)
+            options = request_options(body) if len(body) > 1 else {}
         except QueryError as error:
             return self._failed(error)
+        if not options and database is None and (response := self._runner.at_once(sql, principal)) is not None:
+            return _encoded(response)
         pending = self._runner.begin(sql, options, database, principal=principal)
         at_once = pending.is_light and (not self._runner.is_remote or pending.failure is not None)
         return self._finish(pending) if at_once else pending

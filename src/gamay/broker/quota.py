@@ -79,7 +79,10 @@ class Rates:
 
 
 class Quotas:
-    """The quotas of one broker. is_enabled: whether they are looked at, which the broker's instance config can end."""
+    """The quotas of one broker. is_enabled: whether they are looked at, which the broker's instance config can end.
+
+    has_shared: whether there are any that several tables share.
+    """
 
     def __init__(self, broker_id: str = "") -> None:
         self.is_enabled = True
@@ -87,17 +90,19 @@ class Quotas:
         self._buckets: dict[tuple[str, str], TokenBucket] = {}
         self.databases = Rates({}, DATABASE_SETTING)
         self.applications = Rates({}, APPLICATION_SETTING)
+        self.has_shared = False
 
     def apply(self, settings: Mapping[str, str]) -> None:
         """Take over the cluster's settings, and what `gamay.cluster.quotas` knows."""
         self.is_enabled = settings.get(f"{RATE_LIMIT_DISABLED}.{self._broker_id}") != "true"
         self.databases = Rates(settings, DATABASE_SETTING)
         self.applications = Rates(settings, APPLICATION_SETTING)
+        self.has_shared = bool(self.databases) or bool(self.applications)
 
     def admit(self, route: Limited, options: Mapping[str, str], now_s: float) -> None:
         """Let a query pass; raises QueryError 429 when a quota is used up: its application's, database's or table's."""
         table_rate = route.queries_per_s
-        if (table_rate is None and not self.databases and not self.applications) or not self.is_enabled:
+        if (table_rate is None and not self.has_shared) or not self.is_enabled:
             return
         application = options.get("applicationName")
         if application is not None and (rate := self.applications.of(application)) is not None:

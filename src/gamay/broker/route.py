@@ -27,7 +27,7 @@ _READS_MAX = 20
 KnownFacts: TypeAlias = dict[str, SegmentFacts]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class TableRoute:
     """One typed table at one moment.
 

@@ -10,6 +10,7 @@ from gamay.base import guard, spans
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, GamayError, QueryError, nearest
 from gamay.base.logs import about
+from gamay.broker.at_once import AtOnce
 from gamay.broker.connection import Connections, UnreachableServerError
 from gamay.broker.diagnostics import QueryFacts
 from gamay.broker.gather import Gatherer, Result
@@ -146,6 +147,9 @@ class QueryRunner:
         self._gatherer = Gatherer(connections, clock, self.server_stats)
         self._clock = clock
         self._request_ids = itertools.count(request_base * _REQUEST_IDS)
+        self._at_once = AtOnce(
+            routing, connections, clock, self.running, self.quotas, self.server_stats, self._request_ids.__next__
+        )
 
     @property
     def is_remote(self) -> bool:
@@ -168,7 +172,21 @@ class QueryRunner:
         parse: Parse = parse_query,
     ) -> BrokerResponse:
         """Answer a query; whatever goes wrong is told in the response's exceptions, never raised."""
+        if not options and database is None and parse is parse_query and (response := self.at_once(sql)) is not None:
+            return response
         return self.finish(self.begin(sql, options or {}, database, parse))
+
+    def at_once(self, sql: str, principal: Principal = ANYONE) -> BrokerResponse | None:
+        """Answer a small query of a known shape, which came without options; None when it is none. Never raises."""
+        found = self._at_once.answer(sql, principal)
+        if found is None:
+            return None
+        response, table, ended_s = found
+        response.broker_id = self.broker_id
+        self.counters.count(table, response)
+        if response.time_used_ms >= self._query_log.from_ms:
+            self._query_log.write(sql, table, response, ended_s)
+        return response
 
     def begin(
         self,
@@ -224,6 +242,8 @@ class QueryRunner:
         ended_s = self._clock.monotonic_s()
         if pending.plan is not None and pending.failure is None:
             pending.plan.took_ns = _processor_ns(response, ended_s - begun_s)
+            if pending.plan.is_new and not response.exceptions and not self.is_remote:
+                self._learn(pending, pending.plan)
         response.time_used_ms = round((ended_s - pending.started_s) * 1000)
         self.counters.count(pending.routes[0].table if pending.routes else None, response)
         if pending.span is not None:
@@ -234,6 +254,12 @@ class QueryRunner:
             table = pending.routes[0].table if pending.routes else None
             self._query_log.write(pending.sql, table, response, ended_s)
         return response
+
+    def _learn(self, pending: "PendingQuery", plan: Plan) -> None:
+        """Let the next query of the shape be answered at once, if it is of that kind."""
+        query = pending.query
+        if pending.database is None and not query.options and query.table is not None and len(pending.routes) == 1:
+            self._at_once.learn(pending.sql, query.shape, plan, pending.routes[0], query.table)
 
     def hang_up(self, pending: "PendingQuery") -> None:
         """End a query whose client is gone."""

@@ -3,7 +3,13 @@
 from types import TracebackType
 from typing import Protocol
 
-from gamay.query.deadline import CancellableDeadline
+
+class Cancellable(Protocol):
+    """What ends a query."""
+
+    def cancel(self) -> None:
+        """Let the query end."""
+        ...
 
 
 class RunningQuery(Protocol):
@@ -19,30 +25,30 @@ class RunningQuery(Protocol):
     def sql(self) -> str: ...
 
     @property
-    def deadline(self) -> CancellableDeadline: ...
+    def deadline(self) -> Cancellable: ...
 
 
 class RunningQueries:
-    """The queries under way, by the number of their request."""
+    """The queries under way. queries: by the number of their request; those that are done at once put themselves there."""
 
     def __init__(self) -> None:
-        self._queries: dict[int, RunningQuery] = {}
+        self.queries: dict[int, RunningQuery] = {}
 
     def listed(self, query: RunningQuery) -> "_Listing":
         """List a query while the body of `with` runs; one that is listed already stays so."""
-        return _Listing(self._queries, query)
+        return _Listing(self.queries, query)
 
     def __len__(self) -> int:
-        return len(self._queries)
+        return len(self.queries)
 
     def snapshot(self) -> dict[str, str]:
         """Return request id -> SQL."""
-        return {str(query.number): query.sql for query in list(self._queries.values())}
+        return {str(query.number): query.sql for query in list(self.queries.values())}
 
     def cancel(self, query_id: str, *, by_client_id: bool = False) -> bool:
         """Cancel a query; return whether there was one."""
         found = False
-        for query in list(self._queries.values()):
+        for query in list(self.queries.values()):
             if (query.client_id if by_client_id else str(query.number)) == query_id:
                 query.deadline.cancel()
                 found = True

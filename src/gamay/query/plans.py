@@ -33,10 +33,11 @@ class Shape:
 
 @dataclass(slots=True)
 class Plan:
-    """A bound query, and where to note what it took."""
+    """A bound query, and where to note what it took. is_new: whether it is the first one of its shape."""
 
     bound: BoundQuery
     shape: Shape
+    is_new: bool = False
 
     @property
     def took_ns(self) -> int:
@@ -74,7 +75,7 @@ class BoundPlans:
             bound = bind(query, self._schema)
             shape = Shape(bound, where_pattern(bound, self._schema) if query.varies_only_in_where else None)
             self._keep(key, shape)
-            return Plan(bound, shape)
+            return Plan(bound, shape, is_new=True)
         return Plan(self._bind_again(query, shape), shape)
 
     def _bind_again(self, query: Query, shape: Shape) -> BoundQuery:

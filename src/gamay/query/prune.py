@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from gamay.functions.expression import LiteralValue
+from gamay.model.field_spec import FieldSpec
 from gamay.model.types import DataType
 from gamay.query.bind import BoundQuery
 from gamay.query.partition import partitions_of
@@ -23,6 +24,7 @@ from gamay.segment.spi import PartitionInfo, PartitionScheme, scheme_of
 
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 Counts: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+Fields: TypeAlias = Mapping[str, FieldSpec]
 
 
 class ColumnRange(NamedTuple):
@@ -66,53 +68,60 @@ class PruningTable:
 
     def prune(self, bound: BoundQuery) -> Mask:
         """Return bool [number of segments]: True for the segments that must be asked."""
-        may = self._may(bound.filter, bound)
+        may = self._may(bound.filter, bound.fields)
         return may if self._non_empty is None else may & self._non_empty
 
     def kept(self, bound: BoundQuery) -> list[int]:
         """Return the numbers of the segments that must be asked, ascending."""
-        places: list[int] = self.prune(bound).nonzero()[0].tolist()
+        return self.kept_by(bound.filter, bound.fields)
+
+    def kept_by(self, filter_: Filter, fields: Fields) -> list[int]:
+        """Return the numbers of the segments that a filter leaves, ascending. fields: of the columns that are read."""
+        may = self._may(filter_, fields)
+        if self._non_empty is not None:
+            may = may & self._non_empty
+        places: list[int] = may.nonzero()[0].tolist()
         return places
 
     def docs_in(self, segments: Sequence[int]) -> int:
         """Return how many rows segments have, by their numbers; a record that does not tell counts nothing."""
         return self.total_docs if len(segments) == len(self.every) else sum(map(self._num_docs.__getitem__, segments))
 
-    def _may(self, filter_: Filter, bound: BoundQuery) -> Mask:
+    def _may(self, filter_: Filter, fields: Fields) -> Mask:
         """Return where a row may match."""
         if isinstance(filter_, In):
-            table = self._table(filter_, bound)
+            table = self._table(filter_, fields)
             if table is None:
                 return np.ones(self._num_segments, np.bool_)
-            return table.may_be_in(filter_, bound.fields[filter_.column].data_type)
+            return table.may_be_in(filter_, fields[filter_.column].data_type)
         if isinstance(filter_, Range):
-            table = self._table(filter_, bound)
+            table = self._table(filter_, fields)
             return np.ones(self._num_segments, np.bool_) if table is None else table.may_be_in_range(filter_)
         if isinstance(filter_, And):
-            return reduce(and_, [self._may(part, bound) for part in filter_.parts])
+            return reduce(and_, [self._may(part, fields) for part in filter_.parts])
         if isinstance(filter_, Or):
-            return reduce(or_, [self._may(part, bound) for part in filter_.parts])
+            return reduce(or_, [self._may(part, fields) for part in filter_.parts])
         if isinstance(filter_, Not):
-            return ~self._must(filter_.part, bound)
+            return ~self._must(filter_.part, fields)
         return np.full(self._num_segments, filter_.matches if isinstance(filter_, Constant) else True)
 
-    def _table(self, predicate: In | Range, bound: BoundQuery) -> "_ColumnTable | None":
+    def _table(self, predicate: In | Range, fields: Fields) -> "_ColumnTable | None":
         """Return what is known of a predicate's column; nothing of a virtual one."""
-        return self._columns.get(predicate.column) if predicate.column in bound.fields else None
+        return self._columns.get(predicate.column) if predicate.column in fields else None
 
-    def _must(self, filter_: Filter, bound: BoundQuery) -> Mask:
+    def _must(self, filter_: Filter, fields: Fields) -> Mask:
         """Return where every row must match."""
         if isinstance(filter_, In | Range):
-            table = self._table(filter_, bound)
+            table = self._table(filter_, fields)
             if table is None:
                 return np.zeros(self._num_segments, np.bool_)
             return table.must_be_in_range(filter_) if isinstance(filter_, Range) else table.must_be_in(filter_)
         if isinstance(filter_, And):
-            return reduce(and_, [self._must(part, bound) for part in filter_.parts])
+            return reduce(and_, [self._must(part, fields) for part in filter_.parts])
         if isinstance(filter_, Or):
-            return reduce(or_, [self._must(part, bound) for part in filter_.parts])
+            return reduce(or_, [self._must(part, fields) for part in filter_.parts])
         if isinstance(filter_, Not):
-            return ~self._may(filter_.part, bound)
+            return ~self._may(filter_.part, fields)
         return np.full(self._num_segments, filter_.matches if isinstance(filter_, Constant) else False)
 
 

@@ -36,7 +36,7 @@ class WherePattern:
         """
         leaves = []
         multi_value = set()
-        for call in _conjuncts(where):
+        for call in conjuncts(where):
             column = call.args[0] if isinstance(call, Call) and call.args else None
             if not isinstance(call, Call) or not isinstance(column, Column):
                 return None
@@ -54,7 +54,7 @@ class WherePattern:
         None when it is of another pattern after all, or when a predicate is no test against literals, or constant. Raises
         QueryError.
         """
-        calls = _conjuncts(where)
+        calls = conjuncts(where)
         if len(calls) != len(self.leaves):
             return None
         parts: list[Filter] = []
@@ -71,9 +71,10 @@ class WherePattern:
         return parts[0] if len(parts) == 1 else And(tuple(parts))
 
 
-def _conjuncts(where: Expression | None) -> "list[Expression]":
+def conjuncts(where: Expression | None) -> "list[Expression]":
+    """Return the conditions that hold when a condition does, in the order written; none where there is no condition."""
     if where is None:
         return []
     if isinstance(where, Call) and where.name == "and":
-        return [part for argument in where.args for part in _conjuncts(argument)]
+        return [part for argument in where.args for part in conjuncts(argument)]
     return [where]

@@ -102,6 +102,13 @@ def _nothing(bound: BoundQuery) -> tuple[Partial, ...]:
     return tuple(aggregate.seal(aggregate.allocate(1)) for aggregate in aggregates)
 
 
+def no_matches(bound: BoundQuery) -> Rows:
+    """Return the result's columns where no row matches."""
+    if bound.kind in (QueryKind.SELECTION, QueryKind.SELECTION_ORDER_BY):
+        return _no_rows(bound)
+    return _sets(bound, []) if bound.grouping_sets else _grouped(bound, [])
+
+
 def _no_rows(bound: BoundQuery) -> Rows:
     return tuple(empty(data_type, multi_value) for data_type, multi_value in bound.types)
 

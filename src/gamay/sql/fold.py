@@ -68,7 +68,7 @@ class Folder:
     def _computed(self, call: Call) -> Expression:
         value = _value_of(call)
         if isinstance(value, Literal) and value.type is not DataType.BOOLEAN:
-            return Computed(value.value, value.type, again=lambda literals: _value_of(refilled(call, literals)))
+            return Computed(value.value, value.type, call=call, again=lambda literals: _value_of(refilled(call, literals)))
         self.has_computed = True  # conditions and lists shape the plan
         return value
 

@@ -105,6 +105,11 @@ def parse_query(
     return replace(query, options=merged)
 
 
+def template_of(key: _Key) -> Template | None:
+    """Return the template that texts without options have whose `Lifted` begins with `key` and ends with its pattern."""
+    return _shared_plans.get(key)
+
+
 def _compiled(body: str, lifted: Lifted, literals: Sequence[Literal]) -> Template:
     """Compile a new text; what Unicode does not have, or what nests too deeply for this process, is no query."""
     try:

@@ -54,8 +54,12 @@ class LiteralList(Slot):
 
 @dataclass(frozen=True, slots=True)
 class Computed(Literal):
-    """What a call of constants gave, as in `ts > ago('PT1H')`; `again` gives what it is with other literals, or later."""
+    """What a call of constants gave, as in `ts > ago('PT1H')`; `again` gives what it is with other literals, or later.
 
+    call: what was computed, with slots.
+    """
+
+    call: "Call" = field(compare=False, kw_only=True)
     again: "Callable[[Sequence[Literal]], Expression]" = field(compare=False, kw_only=True)
 
 
@@ -95,6 +99,11 @@ class Lifted:
 
 def lift_literals(text: str) -> Lifted:
     """Cut the literals out of a text in one pass; comments and quoted names stay."""
+    return Lifted(*cut_literals(text))
+
+
+def cut_literals(text: str) -> tuple[str, tuple[str, ...], tuple[int, ...] | None]:
+    """Return the fields of `Lifted`, for those who need no object."""
     parts = (_CUT if len(text) < IN_LISTS_FROM else _CUT_LISTS).split(text)
     seen: dict[str, int] = {}
     pattern: list[int] = []
@@ -112,7 +121,7 @@ def lift_literals(text: str) -> Lifted:
         else:
             continue
         pattern.append(seen.setdefault(source, len(seen)))
-    return Lifted("".join(parts), tuple(seen), None if len(seen) == len(pattern) else tuple(pattern))
+    return "".join(parts), tuple(seen), None if len(seen) == len(pattern) else tuple(pattern)
 
 
 def to_literal(source: str) -> Literal:

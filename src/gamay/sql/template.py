@@ -26,12 +26,17 @@ class Template:
 
     ordinals: literals that the plan depends on, by number, with the value they had. fill: makes the query, without options.
     fill_options: makes the options that SET gave.
+    shape: that of the queries. where: the condition with its slots, where its literals are all that queries may differ in
+    but for those at the places `fixed`, which LIMIT, OFFSET and ordinals are; else None.
     """
 
     num_literals: int
     ordinals: tuple[tuple[int, Literal], ...]
     fill: Callable[[Literals], Query]
     fill_options: Callable[[Literals], dict[str, str]] | None
+    shape: object
+    where: Expression | None = None
+    fixed: tuple[int, ...] = ()
 
     def fits(self, literals: Literals) -> bool:
         """Whether the plan holds for these literals; numbers beyond 64 bits are checked by compiling anew."""
@@ -51,12 +56,19 @@ def compile_template(text: str, lifted: Lifted, literals: Literals) -> Template:
     by_index = {slot.index: slot for slot in slots}
     ordinals = tuple((i, by_index[i].plain()) for i in sorted(rewritten.ordinals))
     shape = object()
-    fill = _recompiler(statement, shape) if rewritten.has_computed or _has_huge(slots) else _filler(rewritten, shape)
+    is_refilled = not (rewritten.has_computed or _has_huge(slots))
+    fill = _filler(rewritten, shape) if is_refilled else _recompiler(statement, shape)
+    asks = asks_broker(_expressions(statement))
+    varies_in_where = is_refilled and not asks and not statement.set_options and _varies_only_in_where(rewritten)
+    rows = [slot.index for slot in (statement.limit, statement.offset) if isinstance(slot, Slot)]
     return Template(
         num_literals=len(lifted.sources),
         ordinals=ordinals,
-        fill=_marked(fill) if asks_broker(_expressions(statement)) else fill,
+        fill=_marked(fill) if asks else fill,
         fill_options=_options_filler(statement) if statement.set_options else None,
+        shape=shape,
+        where=rewritten.statement.where if varies_in_where and not statement.explain else None,
+        fixed=tuple(sorted({*rows, *rewritten.ordinals})),
     )
 
 

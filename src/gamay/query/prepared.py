@@ -1,0 +1,258 @@
+"""Queries of one shape whose few rows indexes find, from their filter to their answer in a few steps.
+
+What the ordinary way (`gamay.query.execute`, `gamay.query.reduce`) finds out anew for each query depends on the shape alone
+as long as little is asked: one server, no options, few rows, all of them found by indexes. Here it is found out once. The
+steps that are left are those of the ordinary way, and so are the counters; what turns out to ask for more is left to it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gamay.functions.expression import Column, Expression
+from gamay.functions.vector import EncodedVector, Operand, Vector, take
+from gamay.model.types import DataType
+from gamay.query.bind import BoundQuery, QueryKind, aggregate_column, physical_columns
+from gamay.query.columns import take_rows
+from gamay.query.filter.docset import DocSet, matches_of
+from gamay.query.filter.resolve import Indexed, Resolver
+from gamay.query.filter.scan import EntryCounter
+from gamay.query.gathered import Gathered
+from gamay.query.groupby.states import States, is_narrow, plan_states
+from gamay.query.matches import AllDocs, Block, DocList
+from gamay.query.order import sort_array
+from gamay.query.plans import Shape
+from gamay.query.predicate import Filter
+from gamay.query.prepared_filter import PreparedFilter, Sources
+from gamay.query.read import read_column
+from gamay.query.reduce import Answer, no_matches
+from gamay.query.response import ResultTable, wire_type
+from gamay.query.selection import Rows
+from gamay.query.server_prune import may_match
+from gamay.query.stats import QueryStats
+from gamay.query.virtual import QuerySegment
+from gamay.segment.spi import Segment
+from gamay.sql.template import Template
+
+SEGMENTS_MAX = 16
+ROWS_MAX = 1 << 10
+_COLUMNS_MAX = 32
+
+Found: TypeAlias = list[tuple[Segment, DocSet]]
+"""The segments that were looked at, with the rows that the filter lets through."""
+Finish: TypeAlias = Callable[["PreparedQuery", Found, int, QueryStats], Rows | None]
+"""Returns the result's columns from so many matching rows, and counts what it reads; None to leave it to others."""
+
+
+class PreparedQuery:
+    """What is known of the queries of one shape. bound: one of them, with another filter."""
+
+    def __init__(self, bound: BoundQuery, filter_: PreparedFilter, finish: Finish) -> None:
+        self.bound = bound
+        self._filter = filter_
+        self._finish = finish
+        self._names = tuple(bound.fields)
+        self._types = tuple(wire_type(data_type, multi_value) for data_type, multi_value in bound.types)
+        arguments = [argument for call in bound.aggregates for argument in call.arguments]
+        self.num_columns = len(physical_columns([*bound.rows, *arguments]))
+        self.plan = plan_states(bound.aggregates, count_rows=False)
+        self.numbers = [_number_of(output, bound) for output in bound.outputs]
+        self.keys = [(_name(key.expression), key.descending, key.nulls_last) for key in bound.order_by]
+        key_names = {name for name, _, _ in self.keys}
+        self.others = [name for name in physical_columns(bound.rows) if name not in key_names]
+        self.shown = [_name(output) for output in bound.outputs]
+
+    @classmethod
+    def of(cls, shape: Shape, template: Template) -> "PreparedQuery | None":
+        """Return what is known of the queries of a template; None where they are to be answered the ordinary way."""
+        bound, pattern = shape.bound, shape.pattern
+        finish = _FINISHES.get(bound.kind)
+        if finish is None or pattern is None or template.where is None or bound.query.options or not _is_simple(bound):
+            return None
+        if any(column not in bound.fields for _, _, column, _ in pattern.leaves):
+            return None
+        filter_ = PreparedFilter.of(template.where, pattern)
+        return None if filter_ is None else cls(bound, filter_, finish)
+
+    def filter_of(self, sources: Sources) -> Filter | None:
+        """Return the filter of the query with these literals; None when they are out of the ordinary."""
+        return self._filter.bind(sources)
+
+    def answer(self, filter_: Filter, segments: Sequence[Segment]) -> Answer | None:
+        """Return the answer of one server that has these segments; None when it takes more than was expected.
+
+        Raises what the ordinary way raises.
+        """
+        stats = QueryStats(num_segments_queried=len(segments))
+        found: Found = []
+        num_rows = 0
+        for segment in segments:
+            num_docs = segment.num_docs
+            stats.total_docs += num_docs
+            if not num_docs:
+                stats.num_segments_pruned_by_server += 1
+                continue
+            for name in self._names:
+                if name not in segment.column_names:
+                    return None
+            if not may_match(filter_, segment):
+                stats.num_segments_pruned_by_server += 1
+                stats.num_segments_pruned_by_value += 1
+                continue
+            resolved = Resolver(segment, _UNCOUNTED).resolve(filter_)
+            if not isinstance(resolved, Indexed):
+                return None
+            count = len(resolved.docs)
+            num_rows += count
+            stats.num_segments_matched += count > 0
+            found.append((segment, resolved.docs))
+        stats.num_segments_processed = len(found)
+        stats.num_docs_scanned = num_rows
+        columns = self._finish(self, found, num_rows, stats) if num_rows else no_matches(self.bound)
+        if columns is None:
+            return None
+        return Answer(ResultTable(self.bound.names, self._types, columns), stats)
+
+
+# answered by indexes, they read nothing
+_UNCOUNTED = EntryCounter()
+
+
+def _is_simple(bound: BoundQuery) -> bool:
+    """Whether only plain columns are read of rows, and what is made of them is not computed any further."""
+    if (
+        bound.query.explain
+        or bound.query.gapfill is not None
+        or bound.null_handling
+        or bound.filters
+        or bound.having is not None
+    ):
+        return False
+    if bound.limit < 1 or bound.limit_with_offset > ROWS_MAX or len(bound.outputs) > _COLUMNS_MAX:
+        return False
+    if bound.kind is QueryKind.AGGREGATION:
+        is_whole = bound.offset == 0 and all(_number_of(output, bound) is not None for output in bound.outputs)
+        return is_whole and all(
+            is_narrow(call.aggregate) and call.filter is None and all(_is_number(a, bound) for a in call.arguments)
+            for call in bound.aggregates
+        )
+    return all(isinstance(row, Column) and _is_stored(row, bound) for row in bound.rows)
+
+
+def _is_stored(column: Column, bound: BoundQuery) -> bool:
+    field = bound.fields.get(column.name)
+    return field is not None and field.single_value
+
+
+def _is_number(argument: Expression, bound: BoundQuery) -> bool:
+    if not isinstance(argument, Column) or not _is_stored(argument, bound):
+        return False
+    return bound.fields[argument.name].data_type.is_fixed_width
+
+
+def _number_of(output: Expression, bound: BoundQuery) -> int | None:
+    """Return which aggregate an output is; None when it is something else."""
+    for i in range(len(bound.aggregates)):
+        if output == aggregate_column(i):
+            return i
+    return None
+
+
+def _name(expression: Expression) -> str:
+    return expression.name if isinstance(expression, Column) else ""
+
+
+# -- aggregation
+
+
+def _totals(query: PreparedQuery, found: Found, num_rows: int, stats: QueryStats) -> Rows | None:
+    if not query.num_columns:
+        counted = np.array([num_rows], np.int64)
+        return tuple([Vector(DataType.LONG, counted) for _ in query.numbers])
+    if num_rows > ROWS_MAX or any(len(docs) == segment.num_docs for segment, docs in found):
+        return None  # metadata answers where every row matches
+    operand = _operand(query, found, num_rows)
+    if operand is None:
+        return None
+    states = States(query.plan, 1)
+    states.update(None, operand, num_rows)
+    stats.num_entries_scanned_post_filter = num_rows * query.num_columns
+    partials = states.seal()
+    calls = query.bound.aggregates
+    finished = [call.aggregate.finish(partial) for call, partial in zip(calls, partials, strict=True)]
+    return tuple([finished[number] for number in query.numbers if number is not None])
+
+
+def _operand(query: PreparedQuery, found: Found, num_rows: int) -> Callable[[Expression], Operand] | None:
+    """Return what reads columns: of one segment as ids, of several decoded and put together, as the ordinary way does.
+
+    None where that adds up flagged rows, which it does in another order.
+    """
+    if len(found) > 1:
+        pieces = [
+            (QuerySegment(segment, query.bound.fields, ""), _block(docs, segment.num_docs))
+            for segment, docs in found
+            if len(docs)
+        ]
+        return Gathered(pieces, num_rows).reader()(AllDocs(0, num_rows))
+    segment, docs = found[0]
+    block = matches_of(docs, segment.num_docs)
+    if not isinstance(block, AllDocs | DocList):
+        return None
+    return lambda expression: read_column(segment.column(_name(expression)), block)
+
+
+def _block(docs: DocSet, num_docs: int) -> Block:
+    matches = matches_of(docs, num_docs)
+    return matches if isinstance(matches, AllDocs | DocList) else DocList(matches.docs())
+
+
+# -- ordered selection
+
+
+def _ordered(query: PreparedQuery, found: Found, num_rows: int, stats: QueryStats) -> Rows | None:
+    if num_rows > ROWS_MAX:
+        return None
+    found = [(segment, docs) for segment, docs in found if len(docs)]
+    if len(found) > 1:
+        return None  # rows of several segments are merged by value
+    ((segment, docs),) = found
+    limit, offset = query.bound.limit_with_offset, query.bound.offset
+    block = _block(docs, segment.num_docs)
+    read: dict[str, Vector | EncodedVector] = {}
+    keys = []
+    for name, descending, nulls_last in query.keys:
+        operand = read[name] = _read(segment, name, block)
+        if isinstance(operand, EncodedVector):
+            if not operand.dictionary.ascends:
+                return None
+            keys.append(~operand.ids if descending else operand.ids)
+        else:
+            keys.append(sort_array(operand, descending, nulls_last))
+    keys.reverse()
+    order = np.lexsort(keys)[offset:limit]
+    others = query.others
+    stats.num_entries_scanned_post_filter = num_rows * len(keys) + min(num_rows, limit) * len(others)
+    for name in others:
+        read[name] = _read(segment, name, block)
+    taken = {name: _taken(operand, order) for name, operand in read.items()}
+    return tuple([taken[name] for name in query.shown])
+
+
+def _read(segment: Segment, name: str, block: Block) -> Vector | EncodedVector:
+    operand = read_column(segment.column(name), block)
+    assert not hasattr(operand, "value")
+    return operand
+
+
+def _taken(operand: Vector | EncodedVector, order: "np.ndarray[Any, np.dtype[np.int64]]") -> Vector:
+    if isinstance(operand, EncodedVector):
+        return Vector(operand.dictionary.type, take(operand.dictionary.values, operand.ids[order]))
+    return take_rows(operand, order)
+
+
+_FINISHES: dict[QueryKind, Finish] = {
+    QueryKind.AGGREGATION: _totals,
+    QueryKind.SELECTION_ORDER_BY: _ordered,
+}

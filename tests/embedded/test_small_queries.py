@@ -1,0 +1,228 @@
+"""Queries that are answered at once get the answers of all others, whatever is asked, and whatever happens to the table."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import gamay
+from gamay.broker.runner import BrokerResponse, QueryRunner
+from gamay.cluster.access import Principal
+from gamay.embedded import Database
+from gamay.query.response import to_json
+
+SCHEMA: dict[str, Any] = {
+    "schemaName": "t",
+    "dimensionFieldSpecs": [
+        {"name": "i", "dataType": "INT"},
+        {"name": "big", "dataType": "LONG"},
+        {"name": "s", "dataType": "STRING"},
+        {"name": "raw", "dataType": "STRING"},
+        {"name": "tags", "dataType": "INT", "singleValueField": False},
+    ],
+    "metricFieldSpecs": [
+        {"name": "d", "dataType": "DOUBLE"},
+        {"name": "f", "dataType": "FLOAT"},
+        {"name": "m", "dataType": "INT"},
+    ],
+    "dateTimeFieldSpecs": [
+        {"name": "ts", "dataType": "TIMESTAMP", "format": "1:MILLISECONDS:TIMESTAMP", "granularity": "1:MILLISECONDS"}
+    ],
+}
+CONFIG: dict[str, Any] = {
+    "tableName": "t",
+    "tableType": "OFFLINE",
+    "segmentsConfig": {"timeColumnName": "ts", "replication": "1"},
+    "tenants": {},
+    "tableIndexConfig": {
+        "sortedColumn": ["ts"],
+        "invertedIndexColumns": ["i", "s", "tags"],
+        "bloomFilterColumns": ["big"],
+        "rangeIndexColumns": ["m"],
+        "noDictionaryColumns": ["raw", "f"],
+        "segmentPartitionConfig": {"columnPartitionMap": {"big": {"functionName": "Modulo", "numPartitions": 4}}},
+    },
+}
+T0 = 1_700_000_000_000
+TIMES = ("timeUsedMs", "requestId", "brokerReduceTimeMs")
+NUMBERS = st.integers(-2, 45) | st.sampled_from([2**31 - 1, -(2**31), 2**40, 2**63, 5.5, "5e0", "'7'", "'x'"])
+TEXTS = st.sampled_from(["'s1'", "'s3'", "'it''s'", "''", "'nowhere'", "5"])
+MOMENTS = st.integers(-5, 900).map(lambda n: T0 + n) | st.sampled_from(["'2023-11-14 22:13:20.5'", 0])
+COLUMNS = {"i": NUMBERS, "big": NUMBERS, "s": TEXTS, "tags": NUMBERS, "m": NUMBERS, "ts": MOMENTS, "d": NUMBERS}
+TESTS = ("{c} = {a}", "{c} >= {a} AND {c} < {b}", "{c} BETWEEN {a} AND {b}", "{c} IN ({a}, {b})", "{c} > -{a}", "{a} >= {c}",
+         "{c} >= {a} AND {c} < {a} + 30", "{c} <> {a}", "{c} = {a} AND {c} = {b}")  # fmt: skip
+HEADS = (
+    "COUNT(*)", "COUNT(*), COUNT(*)", "COUNT(*), SUM(m)", "SUM(d), AVG(d), MIN(m), MAX(f), COUNT(s)",
+    "SUM(big), MINMAXRANGE(i)", "MAX(ts)", "SUM(d + 1)", "SUM(m) + 1", "COUNT(*), DISTINCTCOUNT(s)",
+)  # fmt: skip
+ROWS = ("i, d", "s, raw, tags", "d, i, s, ts, f", "$docId, m")
+ORDERS = ("i", "d DESC, i", "s, ts DESC", "raw, m", "f DESC, ts", "i + 1", "big NULLS FIRST, ts")
+LIMITS = ("", " LIMIT 3", " LIMIT 0", " LIMIT 4 OFFSET 2", " LIMIT 2000")
+
+
+def rows(number: int, count: int) -> pa.Table:
+    """Return rows of a segment: its values come again in the others, but its times are its own."""
+    rng = np.random.default_rng(number)
+    return pa.table(
+        {
+            "i": rng.integers(0, 40, count).astype(np.int32),
+            "big": rng.integers(0, 10, count) * 4 + number % 4,
+            "s": rng.choice(["s1", "s2", "s3", "it's", ""], count),
+            "raw": rng.choice(["a", "b", "ü"], count),
+            "tags": [rng.integers(0, 6, rng.integers(1, 4)).tolist() for _ in range(count)],
+            "d": rng.choice([0.1, 0.2, 0.30000000000000004, 1e16, -0.0, 3.25], count),
+            "f": rng.choice([1.5, 0.1, -2.0], count).astype(np.float32),
+            "m": rng.integers(-5, 40, count).astype(np.int32),
+            "ts": T0 + number * 200 + np.sort(rng.integers(0, 250, count)),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    with gamay.connect(tmp_path_factory.mktemp("small") / "data", threads=1) as db:
+        db.create_table("t", rows(0, 150), schema=SCHEMA, config=CONFIG)
+        for number, count in enumerate((1, 300, 40), 1):
+            db.append("t", rows(number, count))
+        yield db
+
+
+def ordinary(runner: QueryRunner, sql: str) -> BrokerResponse:
+    return runner.finish(runner.begin(sql, {}))
+
+
+def shown(response: BrokerResponse) -> dict[str, Any]:
+    """Return all of a response but for what passes by itself."""
+    document: dict[str, Any] = json.loads(json.dumps(to_json(response)))
+    return {name: value for name, value in document.items() if name not in TIMES and not name.endswith("CpuTimeNs")}
+
+
+def check(db: Database, sql: str) -> bool:
+    """Compare the two ways; return whether there were two."""
+    runner = db._cluster.runner
+    expected = shown(ordinary(runner, sql))
+    found = runner.at_once(sql)
+    assert found is None or shown(found) == expected, sql
+    assert shown(ordinary(runner, sql)) == expected, sql
+    return found is not None
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_answers_are_those_of_the_ordinary_way(filled: Database, data: st.DataObject) -> None:
+    tests = []
+    for name in data.draw(st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=2)):
+        a, b = data.draw(COLUMNS[name]), data.draw(COLUMNS[name])
+        tests.append(data.draw(st.sampled_from(TESTS)).format(c=name, a=a, b=b))
+    where = " AND ".join(tests)
+    if data.draw(st.booleans()):
+        sql = f"SELECT {data.draw(st.sampled_from(HEADS))} FROM t WHERE {where}{data.draw(st.sampled_from(LIMITS))}"
+    else:
+        order, limit = data.draw(st.sampled_from(ORDERS)), data.draw(st.sampled_from(LIMITS))
+        sql = f"SELECT {data.draw(st.sampled_from(ROWS))} FROM t WHERE {where} ORDER BY {order}{limit}"
+    check(filled, sql)
+    check(filled, sql)  # the first may have taught its shape
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT COUNT(*) FROM t WHERE ts = 1700000000{:03}",
+        "SELECT COUNT(*) FROM T_offline WHERE i = {}",
+        "SELECT COUNT(*), SUM(d) FROM t WHERE i = {}",
+        "SELECT AVG(m), MAX(m) FROM t WHERE s = 's1' AND ts BETWEEN 1700000000200 AND 1700000000200 + {}",
+        "SELECT i, d, raw FROM t WHERE ts >= 1700000000{0:03} AND ts < 1700000000{0:03} + 20 ORDER BY i DESC, d LIMIT 3",
+        "SELECT s FROM t WHERE ts >= 1700000000{0:03} AND ts < 1700000000{0:03} + 20 ORDER BY s LIMIT 2 OFFSET 1",
+    ],
+)
+def test_small_queries_of_known_shapes_are_answered_at_once(filled: Database, sql: str) -> None:
+    check(filled, sql.format(3))
+    assert sum(check(filled, sql.format(n)) for n in range(4, 40)) >= 30
+
+
+def test_answers_follow_the_table(tmp_path: Path) -> None:
+    sql = "SELECT COUNT(*), SUM(m), MAX(d) FROM t WHERE i = {}"
+    with gamay.connect(tmp_path / "data", threads=1) as db:
+        cluster = db._cluster
+        db.create_table("t", rows(0, 400), schema=SCHEMA, config=CONFIG)
+
+        def changed(*, is_known: bool = False) -> list[tuple[Any, ...]]:
+            assert (cluster.runner.at_once(sql.format(1)) is not None) is is_known
+            assert check(db, sql.format(1))
+            assert check(db, sql.format(2))
+            return db.sql(sql.format(1)).rows()
+
+        first = changed()
+        db.append("t", rows(1, 500))
+        assert changed()[0][0] > first[0][0]
+        name = min(db.segments("t"))
+        cluster.server.reload("t_OFFLINE", [name])  # the route stays as it was
+        changed(is_known=True)
+        before = cluster.routing.find("t")[0]
+        wider = {**SCHEMA, "metricFieldSpecs": [*SCHEMA["metricFieldSpecs"], {"name": "more", "dataType": "INT"}]}
+        cluster.schemas.replace("t", wider)
+        assert cluster.routing.wait_until(lambda: cluster.routing.find("t")[0] is not before, 10)
+        changed()
+        assert not check(db, "SELECT SUM(more) FROM t WHERE i = 1")
+        assert not check(db, "SELECT SUM(more) FROM t WHERE i = 2")  # segments lack the column
+        before = cluster.routing.find("t")[0]
+        cluster.registry.put_table_config("t_OFFLINE", {**CONFIG, "query": {"timeoutMs": 5000}})
+        assert cluster.routing.wait_until(lambda: cluster.routing.find("t")[0] is not before, 10)
+        changed()
+        db.drop_table("t")
+        assert cluster.runner.at_once(sql.format(1)) is None
+        db.create_table("t", rows(5, 450), schema=SCHEMA, config=CONFIG)
+        changed()
+
+
+def test_what_limits_queries_keeps_them_from_being_answered_at_once(filled: Database) -> None:
+    sql = "SELECT COUNT(*) FROM t WHERE i = 5 AND ts < 1700000001000"
+    runner, routing = filled._cluster.runner, filled._cluster.routing
+    check(filled, sql)
+    assert check(filled, sql)
+    guest = Principal("guest", "", tables=frozenset({"other"}))
+    assert runner.at_once(sql, guest) is None
+    assert runner.at_once(sql, Principal("user", "", tables=frozenset({"t"}))) is not None
+    routing.default_options = {"enableNullHandling": "true"}
+    assert runner.at_once(sql) is None
+    routing.default_options = {}
+    runner.quotas.has_shared = True
+    assert runner.at_once(sql) is None
+    runner.quotas.has_shared = False
+    assert check(filled, sql)
+    assert runner.run(sql, {"timeoutMs": "7000"}).request_id != runner.run(sql).request_id
+
+
+def test_a_query_that_is_answered_at_once_can_be_cancelled_and_is_counted(
+    filled: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql = "SELECT COUNT(*) FROM t WHERE s = 's1' AND ts > 1700000000001"
+    runner = filled._cluster.runner
+    check(filled, sql)
+    executor = filled._cluster._executor
+    answer = executor.answer_at_once
+
+    def cancelled(*arguments: Any) -> Any:
+        ((number, text),) = runner.running.snapshot().items()
+        assert text == sql
+        assert runner.running.cancel(number)
+        return answer(*arguments)
+
+    monkeypatch.setattr(executor, "answer_at_once", cancelled)
+    response = runner.at_once(sql)
+    assert response is not None
+    assert [code for code, _ in response.exceptions] == [503]
+    assert not runner.running.snapshot()
+    monkeypatch.undo()
+    counts, served = runner.counters._of("t_OFFLINE"), executor._instance.counts.of("t_OFFLINE")
+    before = counts.queries, counts.documents_scanned, served.queries
+    response = runner.at_once(sql)
+    assert response is not None
+    after = counts.queries, counts.documents_scanned, served.queries
+    assert [b - a for a, b in zip(before, after, strict=True)] == [1, response.stats.num_docs_scanned, 1]
