@@ -54,6 +54,15 @@ def test_what_went_in_is_found(data_type: DataType) -> None:
     check()
 
 
+def test_following_values_are_written_one_by_one() -> None:
+    """As in the example of Pinot's documentation: the years 1901 to 1960 are 120 bytes, not a run."""
+    text = to_text(build(vector(DataType.INT, list(range(1901, 1961))), Settings()))
+    assert text.startswith("ATowAAABAAAAAAA7ABAAAABtB24HbwdwB3EHcgdzB3QH")
+    assert text.endswith("B6EHogejB6QHpQemB6cHqAc=")
+    longs = base64.b64decode(to_text(build(vector(DataType.LONG, list(range(100))), Settings())))
+    assert bytes.fromhex("3a300000") in longs
+
+
 def test_bitmaps_have_the_bytes_of_the_format() -> None:
     def roaring(*lows: int) -> bytes:
         header = bytes.fromhex("3a300000 01000000 0000") + (len(lows) - 1).to_bytes(2, "little") + bytes.fromhex("10000000")

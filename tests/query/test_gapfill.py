@@ -308,7 +308,8 @@ CALL = gapfill().removesuffix(" AS bucket")
             f"SELECT b FROM (SELECT {gapfill(bounds=LONG)}, meter, watts FROM meters) LIMIT 1",
             "shorter time or longer buckets",
         ),
-        (CALL.replace("ms", "meter", 1), "not in the format"),
+        (CALL.replace("ms", "meter", 1), "cannot be a TIMESERIESON column"),
+        (CALL.replace("ms", "concat(meter, 'x')", 1), "not in the format"),
         (f"SELECT {CALL} AS b, meter, watts FROM meters ORDER BY phase", "ordered by columns that are selected"),
         ("SELECT meter FROM (SELECT meter FROM meters)", "only with GAPFILL"),
         (f"SELECT b FROM (SELECT {CALL} AS b, meter, watts FROM (SELECT ms, meter, watts FROM meters))", "aggregates"),
@@ -325,3 +326,46 @@ def test_errors(meters: Meters, sql: str, message: str) -> None:
         meters.rows(sql if sql.startswith("SELECT") else f"SELECT {sql}, meter, watts, phase FROM meters")
     assert message in str(caught.value)
     assert caught.value.code is not ErrorCode.INTERNAL
+
+
+# the parking lots of Pinot's documentation: three lots, when a car came (1) or went (0)
+_PARKED = [
+    ("P1", 541, 1), ("P2", 557, 1), ("P1", 573, 0), ("P1", 587, 1), ("P3", 605, 1),
+    ("P2", 606, 0), ("P2", 616, 1), ("P2", 631, 0), ("P3", 677, 0), ("P1", 714, 0),
+]  # fmt: skip
+_MIDNIGHT_MS = 1_633_046_400_000
+_PATTERN = "1:MILLISECONDS:SIMPLE_DATE_FORMAT:yyyy-MM-dd HH:mm:ss.SSS"
+_HALF_HOURS = f"DATETIMECONVERT(event_time, '1:MILLISECONDS:EPOCH', '{_PATTERN}', '30:MINUTES')"
+
+
+def _parking(time: str, status: str) -> str:
+    return (
+        f"GAPFILL({time}, '{_PATTERN}', '2021-10-01 09:00:00.000', '2021-10-01 12:00:00.000', '30:MINUTES', "
+        f"FILL({status}, 'FILL_PREVIOUS_VALUE'), TIMESERIESON(lotId))"
+    )
+
+
+def test_lots_that_are_taken_in_each_half_hour(tmp_path: Path) -> None:
+    lots, minutes, taken = zip(*_PARKED, strict=True)
+    millis = pa.array([_MIDNIGHT_MS + minute * 60_000 for minute in minutes], pa.int64())
+    last = (
+        f"SELECT {_HALF_HOURS} AS time_col, lotId, lastWithTime(is_occupied, event_time, 'INT') AS status FROM parking "
+        "WHERE event_time >= 1633078800000 AND event_time <= 1633089600000 GROUP BY 1, 2 ORDER BY 1 LIMIT 100"
+    )
+    filled = f"SELECT {_parking('time_col', 'status')}, lotId, status FROM ({last}) LIMIT 100"
+    alone = (
+        f"SELECT {_parking(_HALF_HOURS, 'is_occupied')} AS time_col, lotId, is_occupied FROM parking ORDER BY 1 LIMIT 100"
+    )
+    with connect(tmp_path) as database:
+        database.create_table(
+            "parking", pa.table({"lotId": lots, "event_time": millis, "is_occupied": pa.array(taken, pa.int32())})
+        )
+        result = database.sql(filled)
+        assert result.columns == ("time_col", "lotId", "status")
+        assert [row[2] for row in sorted(result.rows())] == [1, 1, 0, 1, 1, 0, 1, 1, 1, 1, 0, 1, 1, 0, 0, 0, 0, 0]
+        for inner, column in ((filled, "status"), (alone, "is_occupied")):
+            rows = database.sql(f"SELECT time_col, SUM({column}) AS n FROM ({inner}) GROUP BY 1 LIMIT 100").rows()
+            assert rows == [
+                (f"2021-10-01 {time}:00.000", n)
+                for time, n in zip(("09:00", "09:30", "10:00", "10:30", "11:00", "11:30"), (2, 2, 3, 2, 1, 0), strict=True)
+            ]

@@ -125,6 +125,14 @@ def _has_limit(lexemes: Sequence[Lexeme]) -> bool:
 # -- from levels to the query of the servers
 
 
+def _named(item: SelectItem) -> SelectItem:
+    """Return an item, GAPFILL without an alias under the name of its time."""
+    call = item.expression
+    if not isinstance(call, Call) or call.name != "gapfill" or not call.args or item.name != to_text(call):
+        return item
+    return SelectItem(call, to_text(call.args[0]))
+
+
 def _gapfill_items(query: Query) -> list[int]:
     return [i for i, item in enumerate(query.select) if _is_call(item.expression, "gapfill")]
 
@@ -150,7 +158,7 @@ class _Planner:
         self._levels = levels
         self._queries = queries
         self._number = number
-        self._query = queries[number]
+        self._query = replace(queries[number], select=tuple(map(_named, queries[number].select)))
 
     def plan(self) -> Query:
         query = self._query

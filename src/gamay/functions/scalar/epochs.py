@@ -277,9 +277,11 @@ def _date_time_convert(call: Call, args: Sequence[Operand], num_rows: int) -> Op
     rows = 1 if constant else num_rows
     millis = to_millis(operand, source, rows)
     if target.kind is DateTimeKind.SIMPLE_DATE_FORMAT and zone is None:
-        unit = granularity.unit.name.removesuffix("S")
         name = str(getattr(target.time_zone, "key", "")) or "UTC"
-        bucketed = to_utc(truncate_local(to_local(millis, name), unit if unit in UNIT_MS else "MILLISECOND"), name)
+        if granularity.unit.name == "DAYS":  # of any number
+            bucketed = to_utc(truncate_local(to_local(millis, name), "DAY"), name)
+        else:
+            bucketed = _bucketed(millis, granularity, name)
         values = printed(bucketed, target)
         result = result_vector(values, STRING, rows, union_nulls(args))
     elif target.kind is DateTimeKind.SIMPLE_DATE_FORMAT:

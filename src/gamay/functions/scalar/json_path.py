@@ -153,7 +153,12 @@ class Extraction:
 
     def _single(self, value: Any) -> Any:
         if value is not MISSING and value is not None:
-            return scalar_of(value, self.type)
+            try:
+                return scalar_of(value, self.type)
+            except QueryError:
+                if self.default is MISSING:
+                    raise
+                return self.default  # stands for what cannot be read, too
         if self.default is MISSING:
             raise QueryError(
                 ErrorCode.QUERY_EXECUTION,
@@ -260,7 +265,12 @@ def _register_path(name: str, to: DataType, absent: Any) -> None:
             value = read_path(parse_document(text), steps)
             if value is MISSING or value is None:
                 return absent if default is MISSING else default
-            return scalar_of(value, to)
+            try:
+                return scalar_of(value, to)
+            except QueryError:
+                if default is MISSING:
+                    raise
+                return default
 
         return of_distinct(name, Vector(STRING, document), find, to)
 

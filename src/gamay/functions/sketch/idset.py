@@ -76,7 +76,7 @@ def build(values: Vector, settings: Settings) -> bytes:
         return bytes([EMPTY])
     bitmap = None
     if values.type in _INT_TYPES:
-        bitmap = bytes([INTS]) + BitMap(values.values.astype(np.int32).view(np.uint32)).serialize()
+        bitmap = bytes([INTS]) + BitMap(values.values.astype(np.int32).view(np.uint32), optimize=False).serialize()
     elif values.type in _LONG_TYPES:
         bitmap = bytes([LONGS]) + _navigable(values.values)
     return bitmap if bitmap is not None and len(bitmap) <= settings.threshold else _bloom(values, settings)
@@ -152,7 +152,7 @@ def _navigable(values: Array) -> bytes:
     starts = np.flatnonzero(np.concatenate([[True], highs[1:] != highs[:-1]]))
     parts = [b"\0", len(starts).to_bytes(4, "big")]
     for start, lows in zip(starts, np.split(ordered.astype(np.uint32), starts[1:]), strict=True):
-        parts += [int(highs[start]).to_bytes(4, "big"), BitMap(lows).serialize()]
+        parts += [int(highs[start]).to_bytes(4, "big"), BitMap(lows, optimize=False).serialize()]
     return b"".join(parts)
 
 
