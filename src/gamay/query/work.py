@@ -53,7 +53,7 @@ class Work:
         self.deadline.check()
         trace = self.trace
         begun_s = 0.0 if trace is None else trace.now_s()
-        filtered = apply_filter(self.bound.filter, segment)
+        filtered = apply_filter(self.bound.filter, segment, self.pool.run)
         if segment.name in self.consuming:
             filtered = replace(filtered, of_consuming=True)
         if trace is None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gamay.query.filter.docset import SPARSE, DocRange, DocSet, doc_ids, doc_mask, intersect, matches_of
-from gamay.query.filter.resolve import Indexed, Narrowed, Resolver
+from gamay.query.filter.resolve import Indexed, Narrowed, Resolver, Run, one_by_one
 from gamay.query.filter.scan import EntryCounter, Mask, MatchedRows, Scan, ScannedEntries
 from gamay.query.matches import BLOCK_ROWS, DocIds, DocList, DocScan, Matches
 from gamay.query.predicate import Filter
@@ -66,10 +66,10 @@ class FilterResult:
         return DocScan(start, stop, counted)
 
 
-def apply_filter(filter_: Filter, segment: Segment) -> FilterResult:
-    """Return the rows of a segment that satisfy a filter, of those that count at all."""
+def apply_filter(filter_: Filter, segment: Segment, run: Run = one_by_one) -> FilterResult:
+    """Return the rows of a segment that satisfy a filter, of those that count at all (`run`: see `Resolver`)."""
     counter = ScannedEntries()
-    resolved = Resolver(segment, counter).resolve(filter_)
+    resolved = Resolver(segment, counter, run).resolve(filter_)
     visible = segment.visible if isinstance(segment, QuerySegment) else None
     if visible is not None:
         if isinstance(resolved, (Indexed, Narrowed)):

@@ -4,7 +4,9 @@ Every leaf is resolved against the dictionary first, so that it becomes nothing,
 then the sorted index answers with doc ranges, the inverted and range indexes with bitmaps, and a scan is what remains.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -43,6 +45,15 @@ IdSet: TypeAlias = tuple[int, int] | np.ndarray[Any, np.dtype[Any]]
 # Uniting the bitmaps of so many ids costs about as much as scanning that many rows (measured with CRoaring).
 _ROWS_PER_BITMAP = 1000
 _FEW_BITMAPS = 64
+# entries of a dictionary for which an expression is computed at once, by one thread
+_ENTRIES_AT_ONCE = 1 << 15
+
+Run: TypeAlias = Callable[[Sequence[Callable[[], Mask]]], list[Mask]]
+
+
+def one_by_one(tasks: Sequence[Callable[[], Mask]]) -> list[Mask]:
+    """Run tasks in this thread."""
+    return [task() for task in tasks]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +76,13 @@ Resolved: TypeAlias = Indexed | Narrowed | Scan
 
 
 class Resolver:
-    """Resolves the filters of one query on one segment; scans made here count what they read in `counter`."""
+    """Resolves the filters of one query on one segment; scans made here count what they read in `counter`.
 
-    def __init__(self, segment: Segment, counter: EntryCounter) -> None:
+    run: runs tasks, perhaps on several threads, and returns their results in order.
+    """
+
+    def __init__(self, segment: Segment, counter: EntryCounter, run: Run = one_by_one) -> None:
+        self._run = run
         self._segment = segment
         self._counter = counter
         self._num_docs = segment.num_docs
@@ -165,7 +180,7 @@ class Resolver:
             return self._by_value(leaf, column)
 
     def _encoded(self, leaf: In | Range | Match, column: Column, dictionary: Dictionary) -> Resolved:
-        ids = _ids(leaf, dictionary)
+        ids = _ids(leaf, dictionary, self._run)
         count = ids[1] - ids[0] if isinstance(ids, tuple) else len(ids)
         if count == 0:
             return self.nothing()
@@ -227,7 +242,17 @@ def _matching(leaf: Match, values: Vector) -> Mask:
     return truth(evaluate_entries(leaf.expression, values), len(values.values))
 
 
-def _ids(leaf: In | Range | Match, dictionary: Dictionary) -> IdSet:
+def _matching_entries(leaf: Match, values: Vector, run: Run) -> Mask:
+    """Tell which entries of a dictionary match; many are divided, as rows cannot be before it is known what to look for."""
+    count = len(values)
+    if count <= _ENTRIES_AT_ONCE:
+        return _matching(leaf, values)
+    starts = range(0, count, _ENTRIES_AT_ONCE)
+    parts = [Vector(values.type, values.values[at : at + _ENTRIES_AT_ONCE], ascends=values.ascends) for at in starts]
+    return np.concatenate(run([partial(_matching, leaf, part) for part in parts]))
+
+
+def _ids(leaf: In | Range | Match, dictionary: Dictionary, run: Run) -> IdSet:
     """Return the ids of the values that satisfy a predicate."""
     if isinstance(leaf, In):
         if len(leaf.values) == 1:
@@ -240,9 +265,11 @@ def _ids(leaf: In | Range | Match, dictionary: Dictionary) -> IdSet:
     values = dictionary.values
     ranges = like_ranges(leaf.expression, dictionary) if isinstance(leaf, Match) else None
     if isinstance(leaf, Match) and ranges is not None:
-        marked = [np.flatnonzero(_matching(leaf, _entries(values, *each))) + each[0] for each in ranges]
+        marked = [np.flatnonzero(_matching_entries(leaf, _entries(values, *each), run)) + each[0] for each in ranges]
         return _narrow(np.concatenate(marked)) if marked else (0, 0)
-    marks = _matching(leaf, values) if isinstance(leaf, Match) else range_test(leaf, dictionary.data_type)(values)
+    marks = (
+        _matching_entries(leaf, values, run) if isinstance(leaf, Match) else range_test(leaf, dictionary.data_type)(values)
+    )
     return _narrow(np.flatnonzero(marks))
 
 
