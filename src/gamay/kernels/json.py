@@ -1,6 +1,6 @@
 """Values in JSON texts (RFC 8259) by path, found without building anything.
 
-Texts lie end to end in `data` (uint8, valid UTF-8): text i is data[offsets[i]:offsets[i + 1]]. A path is made of names and
+Texts lie in `data` (uint8, valid UTF-8): text i is data[starts[i]:stops[i]]. A path is made of names and
 positions: step k is the name keys[bounds[k]:bounds[k + 1]] (uint8), or the position places[k] (int64) where that is not
 negative. A whole text is read, as what is no JSON has no values; of equal names in an object the last one counts.
 """
@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gamay.kernels.jit import kernel
-from gamay.kernels.lanes import byte_at, put_word, word_at
+from gamay.kernels.lanes import byte_at, copy_16, put_byte, put_word, word_at
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
@@ -224,9 +224,17 @@ def locate_one(data: Any, position: Any, stop: Any, path: Any, scratch: Any) -> 
 
 @kernel
 def locate_values(
-    data: Array, offsets: Array, keys: Array, bounds: Array, places: Array, kinds: Array, begins: Array, ends: Array
+    data: Array,
+    starts: Array,
+    stops: Array,
+    keys: Array,
+    bounds: Array,
+    places: Array,
+    kinds: Array,
+    begins: Array,
+    ends: Array,
 ) -> None:
-    """Write what the path leads to in each text, and where in `data` it lies; a string without its quotes.
+    """Write what the path leads to in each text, data[starts[i]:stops[i]], and where in `data`; a string without its quotes.
 
     kinds: uint8; begins, ends: int64.
     """
@@ -235,15 +243,33 @@ def locate_values(
     path = keys.ctypes.data, bounds.ctypes.data, places.ctypes.data, len(places)
     scratch = counts.ctypes.data, is_list.ctypes.data
     for i in range(len(kinds)):
-        begin, end = np.int64(offsets[i]), np.int64(offsets[i + 1])
+        begin, end = np.int64(starts[i]), np.int64(stops[i])
         kinds[i], begins[i], ends[i] = locate_one(data.ctypes.data, begin, end, path, scratch)
 
 
 @kernel
 def copy_slices(data: Array, begins: Array, ends: Array, offsets: Array, out: Array) -> None:
-    """Write data[begins[i]:ends[i]] end to end at offsets[i]."""
+    """Write data[begins[i]:ends[i]] end to end at offsets[i]; what lies behind the last may be overwritten."""
+    source, target = data.ctypes.data, out.ctypes.data
     for i in range(len(begins)):
-        place = np.int64(offsets[i])
-        for k in range(begins[i], ends[i]):
-            out[place] = data[k]
-            place += 1
+        begin, place, length = begins[i], np.int64(offsets[i]), ends[i] - begins[i]
+        done = np.int64(0)
+        while done < length and begin + done + 16 <= data.size and place + done + 16 <= out.size:
+            copy_16(target + place + done, source + begin + done)
+            done += 16
+        while done < length:
+            put_byte(target + place, done, byte_at(source, begin + done))
+            done += 1
+
+
+@kernel
+def mark_equal(data: Array, kinds: Array, begins: Array, ends: Array, compared: Array, text: Array, out: Array) -> None:
+    """Set out[i] (bool) where data[begins[i]:ends[i]] is a text, and its kind among those that are compared: bool [256]."""
+    source, wanted, size = data.ctypes.data, text.ctypes.data, text.size
+    for i in range(len(kinds)):
+        if compared[kinds[i]] and ends[i] - begins[i] == size:
+            k = np.int64(0)
+            while k < size and byte_at(source, begins[i] + k) == byte_at(wanted, k):
+                k += 1
+            if k == size:
+                out[i] = True

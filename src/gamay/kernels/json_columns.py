@@ -212,7 +212,15 @@ def _last_bytes(keys: Array, bounds: Array, places: Array) -> Array:
 
 @kernel
 def locate_in_documents(
-    data: Array, offsets: Array, keys: Array, bounds: Array, places: Array, kinds: Array, begins: Array, ends: Array
+    data: Array,
+    starts: Array,
+    stops: Array,
+    keys: Array,
+    bounds: Array,
+    places: Array,
+    kinds: Array,
+    begins: Array,
+    ends: Array,
 ) -> None:
     """Write what the path, of one step at least, leads to in each document, and where in `data` it lies."""
     size = max(DEPTH_MAX, len(places)) + 2
@@ -223,7 +231,7 @@ def locate_in_documents(
     path = keys.ctypes.data, bounds.ctypes.data, places.ctypes.data, steps
     scratch = counts.ctypes.data, is_list.ctypes.data
     for i in range(len(kinds)):
-        start, stop = np.int64(offsets[i]), np.int64(offsets[i + 1])
+        start, stop = np.int64(starts[i]), np.int64(stops[i])
         kind, begin, end = np.int64(-1), start, start
         if start >= 2 and stop + LANES <= len(data):
             kind, begin, end = _follow_one(data.ctypes.data, start, stop, path, last_bytes.ctypes.data, scratch)

@@ -15,19 +15,29 @@ Path: TypeAlias = tuple[Step, ...]
 Record: TypeAlias = dict[Path, Any]
 """One flattened document: for each path of a condition that has a value there, that value."""
 Flags: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+Rows: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 Compare: TypeAlias = Callable[[Any, Any], Any]
+
+
+# kinds of values whose text is how they are written
+_AS_WRITTEN = (TEXT, WHOLE, TRUE, FALSE)
+# texts that are compared one after the other
+_FEW = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """A test of the value at a path, which looks at the value's text only.
 
-    compare: where numbers are compared with numbers, that comparison of float64 and its bounds.
+    compare: where numbers are compared with numbers, that comparison of float64 and its bounds. listed: the texts of which
+    the value must be one, or none where it `is_negated`; None where the test is another.
     """
 
     path: Path
     test: Callable[[Any], bool]
     compare: tuple[Compare, Sequence[float]] | None = None
+    listed: tuple[str, ...] | None = None
+    is_negated: bool = False
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -42,7 +52,13 @@ class Leaf:
         found = columns[self.path]
         flags = np.zeros(len(found.kinds), np.bool_)
         if self.compare is None:
-            self._test_texts(found.rows(TEXT, WHOLE, TRUE, FALSE), found, flags, str)
+            if self.listed is not None and len(self.listed) <= _FEW:
+                for text in self.listed:
+                    found.mark_equal(text, _AS_WRITTEN, flags)
+                if self.is_negated:
+                    flags = found.is_one_of(*_AS_WRITTEN) & ~flags
+            else:
+                self._test_texts(found.rows(*_AS_WRITTEN), found, flags, str)
             self._test_texts(found.rows(REAL), found, flags, float)
             return flags
         compare, bounds = self.compare
@@ -82,12 +98,14 @@ class Joined:
 Condition: TypeAlias = Leaf | Joined
 
 
-def fitting(condition: Condition, columns: Mapping[Path, Found], fits: Callable[[str], bool], documents: pa.Array) -> Flags:
-    """Tell which documents fit a condition; `fits` decides on those in which something is rare."""
+def fitting(
+    condition: Condition, columns: Mapping[Path, Found], fits: Callable[[str], bool], documents: pa.Array, rows: Rows
+) -> Flags:
+    """Tell which of some documents fit a condition; `fits` decides on those in which something is rare."""
     flags = condition.of_columns(columns)
     is_rare = np.zeros(len(flags), np.bool_)
     for found in columns.values():
         is_rare |= found.is_rare
-    for row in np.flatnonzero(is_rare).tolist():
-        flags[row] = fits(documents[row].as_py())
+    for place in np.flatnonzero(is_rare).tolist():
+        flags[place] = fits(documents[rows[place]].as_py())
     return flags

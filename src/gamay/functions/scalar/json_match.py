@@ -28,7 +28,7 @@ from gamay.functions.scalar.json_steps import MISSING, parse_document, path_step
 from gamay.functions.scalar.patterns import compiled, like
 from gamay.functions.scalar.values import of_distinct
 from gamay.functions.text import literal_text
-from gamay.functions.vector import Operand, Scalar, Vector, take
+from gamay.functions.vector import Operand, Scalar, Vector
 from gamay.model.types import DataType
 
 STRING, BOOLEAN = DataType.STRING, DataType.BOOLEAN
@@ -91,12 +91,11 @@ class JsonFilter:
         if self.absent or not all(kind == "key" for path in self.paths for kind, _ in path):
             return None
         parts = self.test.parts if isinstance(self.test, Joined) and self.test.is_and else (self.test,)
-        rows, left = np.arange(len(documents)), documents
+        rows = np.arange(len(documents))
         for part in parts:  # each looks only at the documents that those before it leave
-            columns = {path: found for path in part.paths if (found := scan(left, path, is_json=is_json)) is not None}
-            fits = np.flatnonzero(fitting(part, columns, self.matches, left))
-            if len(fits) < len(rows):
-                rows, left = rows[fits], take(left, fits)
+            scanned = {path: scan(documents, path, is_json=is_json, rows=rows) for path in part.paths}
+            columns = {path: found for path, found in scanned.items() if found is not None}
+            rows = rows[fitting(part, columns, self.matches, documents, rows)]
         flags = np.zeros(len(documents), np.bool_)
         flags[rows] = True
         return flags
@@ -137,7 +136,10 @@ class _Reader:
         constants = [arg for arg in args[1:] if isinstance(arg, Literal) and arg.value is not None]
         if len(constants) != len(args) - 1:
             raise self._wrong("a key is compared with constants only, and not with NULL")
-        return self._range(path, name, constants) if name in _COMPARE else Leaf(path, self._on_text(name, constants))
+        if name in _COMPARE:
+            return self._range(path, name, constants)
+        texts = tuple(literal_text(constant.value) for constant in constants) if name in _LISTED else None
+        return Leaf(path, self._on_text(name, constants), listed=texts, is_negated=name.startswith("not"))
 
     def _wrong(self, detail: str) -> QueryError:
         return wrong(self._function, f"{detail} (in '{self._text}')")
@@ -185,6 +187,9 @@ _COMPARE: dict[str, Compare] = {
     "greaterthanorequal": lambda value, limits: value >= limits[0],
     "between": lambda value, limits: (limits[0] <= value) & (value <= limits[1]),
 }
+
+
+_LISTED = frozenset({"equals", "notequals", "in", "notin"})
 
 
 def _like(constants: list[str]) -> Callable[[str], bool]:

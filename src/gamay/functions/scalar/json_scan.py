@@ -16,11 +16,15 @@ import pyarrow.compute as pc
 from gamay.functions.arrow import binary_buffers
 from gamay.functions.scalar.json_steps import Step
 from gamay.functions.vector import take
-from gamay.kernels.json import ESCAPED, LARGE, MISSING, NULL, REAL, UNSURE, WHOLE, copy_slices, locate_values
+from gamay.kernels.json import ESCAPED, LARGE, MISSING, NULL, REAL, UNSURE, WHOLE, copy_slices, locate_values, mark_equal
 from gamay.kernels.json_columns import locate_in_documents
 from gamay.kernels.numbers import parse_reals, parse_wholes
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+
+# bytes behind texts that are copied, so that the last of them is copied as fast as the others
+_SLACK = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +55,7 @@ class Found:
         begins, ends = self.begins[rows], self.ends[rows]
         offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(ends - begins, out=offsets[1:])
-        out = np.empty(int(offsets[-1]), np.uint8)
+        out = np.empty(int(offsets[-1]) + _SLACK, np.uint8)
         copy_slices(self.data, begins, ends, offsets, out)
         return pa.StringArray.from_buffers(len(rows), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(out))
 
@@ -60,6 +64,13 @@ class Found:
         table = np.zeros(256, np.bool_)
         table[list(kinds)] = True
         return np.asarray(take(table, self.kinds))
+
+    def mark_equal(self, text: str, kinds: Sequence[int], flags: Array) -> None:
+        """Set the flags (bool [n]) of those values of some kinds that are written as a text."""
+        compared = np.zeros(256, np.bool_)
+        compared[list(kinds)] = True
+        wanted = np.frombuffer(text.encode(), np.uint8)
+        mark_equal(self.data, self.kinds, self.begins, self.ends, compared, wanted, flags)
 
     def wholes(self) -> tuple[Array, Array]:
         """Return the rows with whole numbers, and these: int64."""
@@ -77,10 +88,13 @@ class Found:
         return rows, numbers
 
 
-def scan(documents: pa.StringArray, steps: Sequence[Step], *, is_json: bool = False) -> Found | None:
+def scan(
+    documents: pa.StringArray, steps: Sequence[Step], *, is_json: bool = False, rows: "Array | None" = None
+) -> Found | None:
     """Look for a path in each document; None where it is not made of names and positions from the front only.
 
-    is_json: whether every document is known to be JSON, as those of a column of that type are.
+    rows: look in these documents only, which `Found` is about then. is_json: whether every document is known to be JSON, as
+    those of a column of that type are.
     """
     if not all(kind == "key" or (kind == "index" and argument >= 0) for kind, argument in steps):
         return None
@@ -90,8 +104,10 @@ def scan(documents: pa.StringArray, steps: Sequence[Step], *, is_json: bool = Fa
     np.cumsum([len(name) for name in names], out=bounds[1:])
     keys = np.frombuffer(b"".join(names) or b"\0", np.uint8)
     offsets, data = binary_buffers(documents)
-    count = len(documents)
+    every = np.arange(len(documents), dtype=np.int32) if rows is None else rows
+    starts, stops = take(offsets, every), take(offsets, every + 1)
+    count = len(every)
     kinds, begins, ends = np.empty(count, np.uint8), np.empty(count, np.int64), np.empty(count, np.int64)
     locate = locate_in_documents if is_json and steps else locate_values
-    locate(data, offsets, keys, bounds, places, kinds, begins, ends)
+    locate(data, starts, stops, keys, bounds, places, kinds, begins, ends)
     return Found(kinds, begins, ends, data)
