@@ -69,6 +69,8 @@ class Leaf:
 
     def _test_texts(self, rows: Any, found: Found, flags: Flags, read: Callable[[str], Any]) -> None:
         """Test each distinct text of some rows once."""
+        if not len(rows):
+            return
         coded = found.texts(rows).dictionary_encode()
         fits = np.array([self.test(read(text)) for text in coded.dictionary.to_pylist()], np.bool_)
         flags[rows] = fits[coded.indices.to_numpy()]
