@@ -12,7 +12,7 @@ import uvloop
 
 from gamay.rpc.client import Channel
 from gamay.rpc.errors import CallFailedError, CallTimeoutError, ConnectionLostError, NotSentError, ProtocolError
-from gamay.rpc.frames import Header, Hello, pack, pack_hello
+from gamay.rpc.frames import VERSION, Header, Hello, pack, pack_hello
 from gamay.rpc.peer import Limits
 from gamay.rpc.server import Call, Server
 
@@ -166,7 +166,7 @@ def test_a_server_that_stands_still_counts_as_gone() -> None:
         async def greet_and_stop() -> None:
             listening.setblocking(False)
             accepted, _ = await loop.sock_accept(listening)
-            greeting.extend(b"".join(pack_hello(Hello(1, 1, "stopped", 1 << 20, 10))))
+            greeting.extend(b"".join(pack_hello(Hello(VERSION, VERSION, "stopped", 1 << 20, 10))))
             await loop.sock_sendall(accepted, bytes(greeting))
             await asyncio.sleep(10)
 

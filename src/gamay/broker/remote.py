@@ -98,6 +98,8 @@ class ServerLoop:
 
     def adopt(self) -> None:
         """Use the running event loop, unless there is one already."""
+        if self._loop is not None:
+            return
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.get_running_loop()

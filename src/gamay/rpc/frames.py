@@ -9,6 +9,7 @@ Buffers begin at multiples of 16 in memory, too, so that arrays can lie over wha
 
 from collections.abc import Sequence
 from enum import IntEnum
+from struct import Struct
 from typing import TypeAlias
 
 import msgspec
@@ -17,12 +18,12 @@ from gamay.rpc.errors import ProtocolError
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview"
 
-VERSION = 1
+VERSION = 2
 """Of the frames and of what the calls carry; raised when either changes so that older peers would misread it."""
 
 ALIGNMENT = 16
 HEADER_BYTES_MAX = 1 << 20
-_PREFIX_BYTES = 8
+_PREFIX = Struct("<II")
 _SCRATCH_BYTES = 1 << 16
 _PADDING = bytes(ALIGNMENT)
 
@@ -77,7 +78,7 @@ def pack(header: Header, buffers: Sequence[Buffer] = ()) -> list[Buffer]:
         length += size + len(padding)
     if length >= 1 << 32:
         raise ProtocolError(f"a frame holds less than 4 GiB, not {length} bytes")
-    pieces[0] = length.to_bytes(4, "little") + len(head).to_bytes(4, "little")
+    pieces[0] = _PREFIX.pack(length, len(head))
     return [b"".join(pieces)] if length <= _LARGE_BYTES else pieces
 
 
@@ -137,11 +138,10 @@ class FrameReader:
         self._held += count
         frames: list[Frame] = []
         start = 0
-        while self._held - start >= _PREFIX_BYTES:
-            length = int.from_bytes(self._scratch[start : start + 4], "little")
-            self._header_length = int.from_bytes(self._scratch[start + 4 : start + 8], "little")
+        while self._held - start >= _PREFIX.size:
+            length, self._header_length = _PREFIX.unpack_from(self._scratch, start)
             self._check(length)
-            begin = start + _PREFIX_BYTES
+            begin = start + _PREFIX.size
             content = memoryview(bytearray(length))
             have = min(length, self._held - begin)
             content[:have] = self._scratch[begin : begin + have]

@@ -19,7 +19,7 @@ from gamay.functions.aggregate.distinct import OfPairs, counts_of
 from gamay.functions.aggregate.lookup import INTEGERS, lookup_values, numbers
 from gamay.functions.aggregate.numeric import require_arguments
 from gamay.functions.aggregate.pairs import PairsPartial
-from gamay.functions.aggregate.spi import Aggregate, GroupIds
+from gamay.functions.aggregate.spi import Aggregate, GroupIds, Sent
 from gamay.functions.aggregate.totals import flatten, unsigned
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ValueType, register_aggregate
@@ -115,11 +115,11 @@ class ExactSum:
     def finish(self, partial: Array) -> Vector:
         return self.result(partial)
 
-    def encode(self, partial: Array) -> list[pa.Array]:
-        return [pa.array(np.ascontiguousarray(column)) for column in partial.T]
+    def encode(self, partial: Array) -> list[Sent]:
+        return list(partial.T)
 
-    def decode(self, arrays: Sequence[pa.Array]) -> Array:
-        return np.stack([array.to_numpy() for array in arrays], axis=1)
+    def decode(self, arrays: Sequence[Sent]) -> Array:
+        return np.stack(arrays, axis=1)
 
 
 def _as_longs(name: str) -> Callable[[Array], Vector]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.lookup import lookup_values, numbers
 from gamay.functions.aggregate.numeric import require_numbers
-from gamay.functions.aggregate.spi import GroupIds
+from gamay.functions.aggregate.spi import GroupIds, Sent
 from gamay.functions.aggregate.totals import flatten, unsigned
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
@@ -260,11 +260,11 @@ class OfMoments:
         with np.errstate(all="ignore"):  # NaN is a result
             return Vector(self.result_type, self.result(partial))
 
-    def encode(self, partial: Array) -> list[pa.Array]:
-        return [pa.array(np.ascontiguousarray(column)) for column in partial.T]
+    def encode(self, partial: Array) -> list[Sent]:
+        return list(partial.T)
 
-    def decode(self, arrays: Sequence[pa.Array]) -> Array:
-        return np.stack([array.to_numpy() for array in arrays], axis=1)
+    def decode(self, arrays: Sequence[Sent]) -> Array:
+        return np.stack(arrays, axis=1)
 
 
 # -- results

@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
 from gamay.functions.aggregate.null_totals import NullableTotals
 from gamay.functions.aggregate.numeric import COUNT_ROWS, Numeric
-from gamay.functions.aggregate.spi import Aggregate, GroupIds, Partial, State
+from gamay.functions.aggregate.spi import Aggregate, GroupIds, Partial, Sent, State
 from gamay.functions.aggregate.totals import unsigned
 from gamay.functions.vector import Operand, Scalar, Vector, take, take_rows, union_nulls
 from gamay.kernels.aggregation import mark_ids
@@ -142,11 +141,11 @@ class NullSkipping:
         nulls = ~partial.seen if result.nulls is None else result.nulls | ~partial.seen
         return Vector(result.type, result.values, result.offsets, nulls)
 
-    def encode(self, partial: NullablePartial) -> list[pa.Array]:
-        return [*self.inner.encode(partial.inner), pa.array(partial.seen)]
+    def encode(self, partial: NullablePartial) -> list[Sent]:
+        return [*self.inner.encode(partial.inner), partial.seen]
 
-    def decode(self, arrays: Sequence[pa.Array]) -> NullablePartial:
-        return NullablePartial(self.inner.decode(arrays[:-1]), arrays[-1].to_numpy(zero_copy_only=False))
+    def decode(self, arrays: Sequence[Sent]) -> NullablePartial:
+        return NullablePartial(self.inner.decode(arrays[:-1]), arrays[-1])
 
 
 def _null_rows(args: Sequence[Operand], num_rows: int) -> "np.ndarray[Any, np.dtype[np.bool_]] | None":

@@ -6,14 +6,14 @@ and MINMAXRANGE -Infinity, BOOLAND true, BOOLOR false.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.lookup import INTEGERS
-from gamay.functions.aggregate.spi import GroupIds
+from gamay.functions.aggregate.spi import GroupIds, Sent
 from gamay.functions.aggregate.totals import Needs, Totals, TotalsPartial, unsigned
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
@@ -121,16 +121,22 @@ class Numeric:
         result = _required(self.result(partial))
         return Vector(self.result_type, result.astype(numpy_dtype(self.result_type), copy=False))
 
-    def encode(self, partial: TotalsPartial) -> list[pa.Array]:
-        return [pa.array(field) for field in _fields(partial) if field is not None]
+    def encode(self, partial: TotalsPartial) -> list[Sent]:
+        return [field for field in _fields(partial) if field is not None]
 
-    def decode(self, arrays: Sequence[pa.Array]) -> TotalsPartial:
+    def decode(self, arrays: Sequence[Sent]) -> TotalsPartial:
         given = iter(arrays)
-        return TotalsPartial(*(next(given).to_numpy() if need in self.needs else None for need in Needs))
+        return TotalsPartial(*[next(given) if is_kept else None for is_kept in _kept(self.needs)])
 
     @property
     def _sum_dtype(self) -> Any:
         return np.int64 if self.argument_type in INTEGERS else np.float64
+
+
+@cache
+def _kept(needs: Needs) -> tuple[bool, ...]:
+    """Return for each field of a partial whether it is kept; asking a flag for its members takes longer than sending one."""
+    return tuple([need in needs for need in Needs])
 
 
 def _fields(partial: TotalsPartial) -> tuple[Array | None, ...]:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
 from gamay.functions.vector import Operand, Vector
 from gamay.model.types import DataType
@@ -19,6 +18,7 @@ from gamay.model.types import DataType
 GroupIds: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 State: TypeAlias = Any
 Partial: TypeAlias = Any  # something of the aggregate's own, with one entry for each group
+Sent: TypeAlias = Any  # np.ndarray of a fixed width, which costs least to send, or pa.Array, of what that cannot hold
 
 
 class Aggregate(Protocol):
@@ -65,12 +65,12 @@ class Aggregate(Protocol):
         """Return the result of each group."""
         ...
 
-    def encode(self, partial: Partial) -> list[pa.Array]:
-        """Return the partial as Arrow arrays of one length, to be sent."""
+    def encode(self, partial: Partial) -> list[Sent]:
+        """Return the partial as arrays with an entry for each group, to be sent."""
         ...
 
-    def decode(self, arrays: Sequence[pa.Array]) -> Partial:
-        """Return the partial that `encode` was given."""
+    def decode(self, arrays: Sequence[Sent]) -> Partial:
+        """Return the partial that `encode` was given; each array is of the kind that it returned."""
         ...
 
 

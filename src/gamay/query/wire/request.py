@@ -41,6 +41,7 @@ _TYPES = tuple(DataType)
 _TYPE_NUMBERS = {data_type: number for number, data_type in enumerate(_TYPES)}
 _TEMPLATE = "template"  # where `BoundQuery.shared` keeps it
 _TEMPLATE_BYTES_MAX = 100_000  # larger ones are not kept
+_ASKED_BYTES_MAX = 4000
 _WHOLE = range(-(1 << 63), 1 << 63)
 
 
@@ -245,13 +246,20 @@ class _Template:
 
 
 class ReceivedPlans:
-    """The plans of the queries that a server was sent; safe to share between threads, as a lost entry is only made again."""
+    """The plans of the queries that a server was sent; safe to share between threads, as a lost entry is only made again.
+
+    A query that was asked before with the same literals, as those of a dashboard are, is neither read nor bound again.
+    """
 
     def __init__(self) -> None:
         self._templates: dict[bytes, _Template] = {}
+        self._asked: dict[tuple[bytes, bytes], Plan] = {}
 
     def plan(self, template: bytes, values: bytes) -> Plan:
         """Return the plan of a query; raises QueryError: 450 for what is none, else what `gamay.query.bind.bind` raises."""
+        plan = self._asked.get((template, values))
+        if plan is not None:
+            return plan
         try:
             known = self._templates.get(template)
             if known is None:
@@ -263,4 +271,9 @@ class ReceivedPlans:
             query = known.query(values)
         except (msgspec.MsgspecError, ValueError, TypeError, KeyError, IndexError, StopIteration) as error:
             raise QueryError(ErrorCode.INTERNAL, f"The broker sent what is no query: {error!r}") from error
-        return known.plans.plan(query)
+        plan = known.plans.plan(query)
+        if len(template) + len(values) <= _ASKED_BYTES_MAX:
+            if len(self._asked) >= SHAPES_MAX:
+                self._asked.clear()
+            self._asked[template, values] = plan
+        return plan

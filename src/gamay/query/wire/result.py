@@ -1,34 +1,41 @@
 """What a server found, on its way to the broker.
 
-    buffers = `ResultHeader` as MessagePack, then a schema and a record batch for each table
+    buffers = `ResultHeader` as MessagePack, then those of each table (`gamay.query.wire.columns`)
 
 Rows and the keys of groups are columns; the partial of each aggregate is what its `encode` returns.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any
 
 import msgspec
-import pyarrow as pa
 
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.aggregate.spi import Sent
+from gamay.functions.vector import EncodedVector, Vector
 from gamay.query.bind import BoundQuery
 from gamay.query.execute import ServerResult
 from gamay.query.explain import Operator, SegmentPlans
 from gamay.query.groupby.table import GroupTable
 from gamay.query.stats import QueryStats
 from gamay.query.trace import Trace
-from gamay.query.wire.columns import ColumnShape, from_arrays, pack_arrays, to_arrays, unpack_arrays
+from gamay.query.wire.columns import ColumnShape, from_arrays, num_buffers, pack_arrays, to_arrays, unpack_arrays
 
-_STATS = {field.name: field.default for field in fields(QueryStats)}
+_STATS = attrgetter(*(field.name for field in fields(QueryStats)))
 
 
 class TableShape(msgspec.Struct, array_like=True, frozen=True):
-    """One table: rows, or groups. positions: of the keys of a grouping set; arrays: of each aggregate's partial."""
+    """One table: rows, or groups. kinds, lengths: of its arrays. positions: of the keys of a grouping set.
+
+    arrays: how many each aggregate's partial has.
+    """
 
     columns: tuple[ColumnShape, ...]
+    kinds: str
+    lengths: tuple[int, ...]
     num_groups: int = 0
     limit_reached: bool = False
     arrays: tuple[int, ...] = ()
@@ -36,13 +43,14 @@ class TableShape(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ResultHeader(msgspec.Struct, array_like=True, frozen=True):
-    """kind: `rows`, `groups`, `sets`, `plans` or empty. stats: the counters that are not 0. missing: segments not there.
+    """kind: `rows`, `groups`, `sets`, `plans` or empty. stats: the counters, in the order of `QueryStats`.
 
+    missing: segments not there.
     plans: (operator, number of segments), an operator being [text, child, …]. spans: of the trace.
     """
 
     kind: str
-    stats: dict[str, int | bool]
+    stats: tuple[int | bool, ...]
     tables: tuple[TableShape, ...] = ()
     missing: tuple[str, ...] = ()
     plans: tuple[tuple[Any, int], ...] = ()
@@ -60,9 +68,7 @@ def encode_result(bound: BoundQuery, result: ServerResult, missing: Sequence[str
     kind = ""
     if result.rows is not None:
         kind = "rows"
-        arrays: list[pa.Array] = []
-        tables.append(TableShape(tuple([to_arrays(column, arrays) for column in result.rows])))
-        buffers += pack_arrays(arrays)
+        tables.append(_put(result.rows, [], 0, buffers))
     elif result.groups is not None:
         kind = "groups"
         tables.append(_put_groups(bound, result.groups, (), buffers))
@@ -73,7 +79,7 @@ def encode_result(bound: BoundQuery, result: ServerResult, missing: Sequence[str
         kind = "plans"
     header = ResultHeader(
         kind,
-        {name: value for name, zero in _STATS.items() if (value := getattr(result.stats, name)) != zero},
+        _STATS(result.stats),
         tuple(tables),
         tuple(missing),
         () if result.plans is None else tuple((_operator(plan), count) for plan, count in result.plans.plans),
@@ -86,15 +92,27 @@ def encode_result(bound: BoundQuery, result: ServerResult, missing: Sequence[str
 def _put_groups(
     bound: BoundQuery, table: GroupTable, positions: tuple[int, ...], buffers: "list[bytes | memoryview]"
 ) -> TableShape:
-    arrays: list[pa.Array] = []
-    columns = tuple([to_arrays(key, arrays) for key in table.keys])
-    counts = []
-    for call, partial in zip(bound.aggregates, table.partials, strict=True):
-        encoded = call.aggregate.encode(partial)
-        counts.append(len(encoded))
-        arrays += encoded
-    buffers += pack_arrays(arrays)
-    return TableShape(columns, table.num_groups, table.limit_reached, tuple(counts), positions)
+    partials = [call.aggregate.encode(partial) for call, partial in zip(bound.aggregates, table.partials, strict=True)]
+    return _put(table.keys, partials, table.num_groups, buffers, table.limit_reached, positions)
+
+
+def _put(
+    columns: Sequence[Vector | EncodedVector],
+    partials: Sequence[Sequence[Sent]],
+    num_groups: int,
+    buffers: "list[bytes | memoryview]",
+    limit_reached: bool = False,
+    positions: tuple[int, ...] = (),
+) -> TableShape:
+    """Append the buffers of a table; return how to read them."""
+    arrays: list[Sent] = []
+    shapes = tuple([to_arrays(column, arrays) for column in columns])
+    for partial in partials:
+        arrays += partial
+    kinds, packed = pack_arrays(arrays)
+    buffers += packed
+    counts = tuple([len(partial) for partial in partials])
+    return TableShape(shapes, kinds, tuple(map(len, arrays)), num_groups, limit_reached, counts, positions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,17 +136,15 @@ class Received:
         """Read the columns. bound: the query that was sent. Raises QueryError 450 for nonsense."""
         header = self.header
         try:
-            result = ServerResult(QueryStats(**header.stats))  # type: ignore[arg-type]
-            parts = list(zip(header.tables, self.tables[::2], self.tables[1::2], strict=True))
+            result = ServerResult(QueryStats(*header.stats))  # type: ignore[arg-type]
             if header.kind == "rows":
-                ((shape, schema, batch),) = parts
-                arrays = unpack_arrays(schema, batch)
-                result.rows = tuple([from_arrays(column, arrays) for column in shape.columns])
+                ((shape, arrays),) = self._arrays()
+                result.rows = tuple([_values(from_arrays(column, arrays)) for column in shape.columns])
             elif header.kind == "groups":
-                ((shape, schema, batch),) = parts
-                result.groups = _groups(bound, shape, unpack_arrays(schema, batch))
+                ((shape, arrays),) = self._arrays()
+                result.groups = _groups(bound, shape, arrays)
             elif header.kind == "sets":
-                result.sets = {s.positions: _groups(bound, s, unpack_arrays(schema, batch)) for s, schema, batch in parts}
+                result.sets = {shape.positions: _groups(bound, shape, arrays) for shape, arrays in self._arrays()}
             elif header.kind == "plans":
                 result.plans = SegmentPlans(tuple((_planned(plan), count) for plan, count in header.plans))
             if header.spans is not None:
@@ -136,6 +152,15 @@ class Received:
         except (ValueError, TypeError, KeyError, IndexError) as error:
             raise QueryError(ErrorCode.INTERNAL, f"A server sent what is no result of the query: {error!r}") from error
         return result
+
+    def _arrays(self) -> Iterator[tuple[TableShape, list[Sent]]]:
+        start = 0
+        for shape in self.header.tables:
+            end = start + num_buffers(shape.kinds)
+            yield shape, unpack_arrays(shape.kinds, shape.lengths, self.tables[start:end])
+            start = end
+        if start != len(self.tables):
+            raise ValueError(f"{len(self.tables)} buffers of {len(self.header.tables)} tables")
 
 
 def receive(buffers: Sequence[memoryview]) -> Received:
@@ -146,7 +171,11 @@ def receive(buffers: Sequence[memoryview]) -> Received:
         raise QueryError(ErrorCode.INTERNAL, f"A server sent what is no result: {error!r}") from error
 
 
-def _groups(bound: BoundQuery, shape: TableShape, arrays: list[pa.Array]) -> GroupTable:
+def _values(column: Vector | EncodedVector) -> Vector:
+    return column.decode() if isinstance(column, EncodedVector) else column
+
+
+def _groups(bound: BoundQuery, shape: TableShape, arrays: list[Sent]) -> GroupTable:
     keys = tuple([from_arrays(column, arrays) for column in shape.columns])
     partials = []
     start = 0
