@@ -64,7 +64,11 @@ class Peer(asyncio.BufferedProtocol):
             raise ProtocolError(
                 f"the other side takes frames of {self.other.frame_bytes} bytes, this one has {sum(header.sizes)}"
             )
-        self._transport.writelines(pack(header, buffers))
+        pieces = pack(header, buffers)
+        if len(pieces) == 1:
+            self._transport.write(pieces[0])
+        else:
+            self._transport.writelines(pieces)
 
     @property
     def has_room(self) -> bool:

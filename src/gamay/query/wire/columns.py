@@ -37,6 +37,7 @@ _PADDING = bytes(_ALIGNMENT)
 _NAMES = [str(number) for number in range(64)]
 _KNOWN_SCHEMAS_MAX = 1000
 _DICTIONARY_MAX = 64  # entries
+_FEW = 1000
 
 
 class ColumnShape(msgspec.Struct, array_like=True, frozen=True):
@@ -77,7 +78,9 @@ def from_arrays(shape: ColumnShape, arrays: list[Sent]) -> Vector | EncodedVecto
     data_type = DataType(shape.type)
     if shape.is_coded:
         entries = arrays.pop(0)
-        if len(values) and not 0 <= values.min() <= values.max() < len(entries):
+        # plain numbers, where there are few: code of NumPy that nothing else has just used takes as long as all of this
+        ids = values.tolist() if len(values) <= _FEW else (values.min(), values.max())
+        if ids and not 0 <= min(ids) <= max(ids) < len(entries):
             raise ValueError("ids that are not in their dictionary")
         dictionary = Vector(data_type, _loaded(data_type, entries), ascends=shape.ascends)
         return EncodedVector(values, dictionary, None, arrays.pop(0) if shape.has_nulls else None)
