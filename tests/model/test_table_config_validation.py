@@ -401,6 +401,7 @@ REALTIME = {
         ({"comparisonColumns": ["ts", "ts"]}, "names 'ts' more than once"),
         ({"metadataTTL": 5, "snapshot": "DISABLE"}, "metadataTTL needs snapshots"),
         ({"preload": "ENABLE", "snapshot": "DISABLE"}, "preload needs snapshots"),
+        ({"metadataTTL": 5, "metadataManagerConfigs": {"ttlRemoval": "NEVER"}}, "must be 'COMMIT' or 'GENERATIONS'"),
         ({"deletedKeysTTL": 5}, "deletedKeysTTL needs a deleteRecordColumn"),
         ({"deleteRecordColumn": "tags"}, "must be a single BOOLEAN, STRING or number"),
         ({"deleteRecordColumn": "nope"}, "upsertConfig.deleteRecordColumn"),

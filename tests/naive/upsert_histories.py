@@ -297,6 +297,8 @@ class History:
             "isSkipLateEvent": options.skip_late,
             "snapshot": "ENABLE",
         }
+        if ttl and rng.random() < 0.5:
+            upsert["metadataManagerConfigs"] = {"ttlRemoval": "GENERATIONS"}
         if partial:
             upsert["partialUpsertStrategies"] = strategies
         if deletes:

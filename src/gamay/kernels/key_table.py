@@ -485,6 +485,25 @@ def find_rows(table: Any, keys: Any, locations: Array, comparisons: Array) -> No
 
 
 @kernel
+def take_rows(table: Any, keys: Any, locations: Array, comparisons: Array) -> None:
+    """Look keys up, as `find_rows` does, and remove those that are there; nothing may be left in the old directory."""
+    slots, old_slots, entries, arena, state = table
+    words = state[KEY_WORDS]
+    for i in range(locations.size):
+        entry, p = _find(slots, old_slots, entries, arena, state, keys, i)
+        locations[i] = -1
+        if entry >= 0:
+            locations[i] = _location(entries, entry, words)
+            for k in range(comparisons.shape[1]):
+                comparisons[i, k] = _comparison(entries, entry, words + 2 + 2 * k)
+            _free(entries, arena, state, entry)
+            while p + 1 < slots.size and slots[p + 1] != 0 and _home(slots[p + 1] >> _32, state[SIZE]) <= p:
+                slots[p] = slots[p + 1]
+                p += 1
+            slots[p] = np.uint64(0)
+
+
+@kernel
 def move_rows(table: Any, keys: Any, sources: Array, targets: Array, moved: Array) -> None:
     """Let keys that are at sources[i] be at targets[i] (ordinal << 32 | doc, without the bit); moved: bool [n], whether."""
     slots, old_slots, entries, arena, state = table

@@ -10,6 +10,7 @@ from gamay.model.table_name import TableType
 from gamay.model.types import DataType, FieldRole
 from gamay.model.upsert_changes import partition_columns
 
+TTL_REMOVAL, AT_COMMITS, GENERATIONS = "ttlRemoval", "COMMIT", "GENERATIONS"
 _STRICT = ("strictReplicaGroup", "multiStageReplicaGroup")
 _COMPARED = (
     DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.BOOLEAN, DataType.TIMESTAMP,
@@ -106,6 +107,9 @@ def _comparison(subject: TableSubject) -> Iterator[str]:
     yield from problems
     if upsert.metadata_ttl < 0 or upsert.deleted_keys_ttl < 0:
         yield "upsertConfig.metadataTTL and deletedKeysTTL must not be negative"
+    removal = upsert.metadata_manager_configs.get(TTL_REMOVAL, AT_COMMITS)
+    if removal not in (AT_COMMITS, GENERATIONS):
+        yield f"upsertConfig.metadataManagerConfigs.{TTL_REMOVAL} must be '{AT_COMMITS}' or '{GENERATIONS}', not '{removal}'"
     for key, ttl in (("metadataTTL", upsert.metadata_ttl), ("deletedKeysTTL", upsert.deleted_keys_ttl)):
         if ttl > 0 and len(names) > 1:
             yield f"upsertConfig.{key} does not work with several comparison columns ({', '.join(names)})"

@@ -123,6 +123,10 @@ class KeyIndex:
         self._arena = np.zeros(1024, np.uint8)
 
     def __len__(self) -> int:
+        return self._live
+
+    @property
+    def _live(self) -> int:
         return int(self._state[table.LIVE])
 
     @property
@@ -214,6 +218,21 @@ class KeyIndex:
         table.find_rows(self._table(), _arrays(keys), locations, comparisons)
         return locations, comparisons
 
+    def take(self, keys: Keys) -> tuple[Array, Array]:
+        """Return what `find` does, and remove the keys that are there; where one comes again, it is absent."""
+        self._finish_growth()
+        locations = np.empty(len(keys), np.int64)
+        comparisons = np.full((len(keys), self.num_comparisons), table.ABSENT, np.int64)
+        table.take_rows(self._table(), _arrays(keys), locations, comparisons)
+        return locations, comparisons
+
+    def swap(self, other: "KeyIndex") -> None:
+        """Exchange all keys with another index of the same kind of keys."""
+        for name in ("_spill", "_state", "_slots", "_old", "_entries", "_arena"):
+            mine, others = getattr(self, name), getattr(other, name)
+            setattr(self, name, others)
+            setattr(other, name, mine)
+
     def move(self, keys: Keys, sources: Array, targets: Array) -> Array:
         """Let keys that are at sources[i] be at targets[i] (ordinal << 32 | doc); return which did: bool [n]."""
         moved = np.empty(len(keys), np.bool_)
@@ -230,7 +249,7 @@ class KeyIndex:
 
     def items(self) -> tuple[Array, Array]:
         """Return (locations int64 [len], first comparison values int64 [len]), in no order that means anything."""
-        locations, comparisons = np.empty(len(self), np.int64), np.empty(len(self), np.int64)
+        locations, comparisons = np.empty(self._live, np.int64), np.empty(self._live, np.int64)
         table.list_entries(self._table(), locations, comparisons)
         return locations, comparisons
 
@@ -239,7 +258,7 @@ class KeyIndex:
         ttls = np.array([rules.ttl, rules.deleted_ttl])
         parts = []
         while True:
-            removed = np.empty(min(len(self), 1 << 20), np.int64)
+            removed = np.empty(min(self._live, 1 << 20), np.int64)
             count = int(table.remove_rows(self._table(), ordinal, self.watermark, ttls, rules.is_float, removed))
             parts.append(removed[:count])
             if count < len(removed) or not count:
@@ -260,7 +279,7 @@ class KeyIndex:
             wanted = int(state[table.ARENA_USED] + keys.offsets[-1] - keys.offsets[0]) + _ARENA_HEAD * added
             if wanted > len(self._arena):
                 _resize(self._arena, max(wanted, len(self._arena) * 33 / 32))
-        needed = (len(self) + added) / _FULL
+        needed = (self._live + added) / _FULL
         if needed > state[table.SIZE]:
             self._finish_growth()
             factor = 2 if needed < _SMALL_SLOTS else _GROWTH
@@ -271,7 +290,7 @@ class KeyIndex:
     def _start_growth(self, size: int) -> None:
         if size >= _TAGS // 2:
             raise GamayError(
-                f"a partition has {len(self):,} primary keys, which is all that it can have: use more partitions"
+                f"a partition has {self._live:,} primary keys, which is all that it can have: use more partitions"
             )
         state = self._state
         self._old, self._slots = self._slots, np.zeros(size + self._spill, np.uint64)
@@ -298,7 +317,7 @@ class KeyIndex:
     def _give_back(self) -> None:
         """Return memory when less than half of it is used."""
         state = self._state
-        live, dead = len(self), int(state[table.ARENA_DEAD])
+        live, dead = self._live, int(state[table.ARENA_DEAD])
         spare = int(state[table.HIGH]) > max(2 * live, BATCH_ROWS)
         if not spare and dead <= max(int(state[table.ARENA_USED]) // 2, BATCH_ROWS):
             return

@@ -25,6 +25,7 @@ from gamay.segment.spi import Segment
 from gamay.upsert.comparing import Comparisons, beyond, ordered
 from gamay.upsert.deleted_keys import rows_left_elsewhere
 from gamay.upsert.docs import SegmentDocs
+from gamay.upsert.generations import GenerationIndex
 from gamay.upsert.key_files import StoredKeys
 from gamay.upsert.key_index import BATCH_ROWS, KeyIndex, Keys, Put, Rules
 from gamay.upsert.merging import Merger, RejectedRowsError
@@ -119,7 +120,12 @@ class PartitionUpsert:
         self.counters = UpsertCounters()
         self._publishing = publishing
         self._merger = merger
-        self._index = KeyIndex(settings.encoder.words, len(settings.comparison.fields))
+        shape = settings.encoder.words, len(settings.comparison.fields)
+        self._index = (
+            GenerationIndex(*shape, settings.ttl, is_float=settings.comparison.is_float)
+            if settings.in_generations
+            else KeyIndex(*shape)
+        )
         self._segments: dict[str, Tracked] = {}
         self._by_ordinal: list[Tracked | None] = []
 
@@ -262,6 +268,8 @@ class PartitionUpsert:
             if settings.ttl > 0:
                 removed = self._index.remove_expired(Rules(-1, ttl=settings.ttl, is_float=float_))
                 self.counters.ttl_removed += len(removed)
+                if isinstance(self._index, GenerationIndex):
+                    self.counters.ttl_removed = self._index.num_dropped
             if settings.deleted_ttl > 0:
                 if settings.keeps_deleted:
                     removed = self._remove_deleted_alone()

@@ -6,6 +6,7 @@ from gamay.model.ingestion import DedupConfig, UpsertConfig
 from gamay.model.schema import FieldSpec, Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.upsert_defaults import DEFAULTS, ServerDefaults
+from gamay.model.upsert_rules import GENERATIONS, TTL_REMOVAL
 from gamay.upsert.comparing import ComparisonColumns
 from gamay.upsert.keys import KeyEncoder
 from gamay.upsert.parallel import policy_of
@@ -13,8 +14,9 @@ from gamay.upsert.parallel import policy_of
 
 @dataclass(frozen=True)
 class UpsertSettings:
-    """`upsertConfig`, resolved. ttl, deleted_ttl: in units of the comparison column, 0 for none. keeps_deleted: a
-    deleted key is kept until it has rows in one segment only.
+    """`upsertConfig`, resolved. ttl, deleted_ttl: in units of the comparison column, 0 for none.
+    in_generations: keys beyond the TTL go a generation at a time, not at commits. keeps_deleted: a deleted key is kept
+    until it has rows in one segment only.
     """
 
     config: UpsertConfig
@@ -28,6 +30,7 @@ class UpsertSettings:
     skip_late: bool
     ttl: float
     deleted_ttl: float
+    in_generations: bool
     keeps_deleted: bool
     snapshot: bool
     preload: bool
@@ -77,6 +80,7 @@ class UpsertSettings:
             skip_late=config.is_skip_late_event and config.metadata_ttl > 0,
             ttl=float(config.metadata_ttl),
             deleted_ttl=float(config.deleted_keys_ttl),
+            in_generations=config.metadata_ttl > 0 and config.metadata_manager_configs.get(TTL_REMOVAL) == GENERATIONS,
             keeps_deleted=config.enable_deleted_keys_compaction_consistency and snapshot and config.deleted_keys_ttl > 0,
             snapshot=snapshot,
             preload=snapshot and defaults.preload_threads > 0 and _enabled(config.preload, defaults.preload),
