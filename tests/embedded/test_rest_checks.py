@@ -134,7 +134,10 @@ def test_changes_of_instances_can_be_tried_first(trips: Any, make_segment: Calla
 def test_stale_segments_are_named_until_they_are_loaded_again(trips: Any, make_segment: Callable[..., Path]) -> None:
     trips.push(make_segment("a", [1, 2, 3, 1]))
     get = trips.controller.get
-    assert get("/segments/trips_OFFLINE/needReload").json() == {"needReload": False}
+    assert get("/segments/trips_OFFLINE/needReload").json() == {
+        "needReload": False,
+        "serverToSegmentsCheckReloadList": {},
+    }
     config = deepcopy(table_of(trips))
     config["tableIndexConfig"]["invertedIndexColumns"] = ["city"]
     trips.controller.put("/tables/trips", json=config)

@@ -179,6 +179,32 @@ def test_nested_json_files_made_flat(schema, table, tmp_path):
     assert rows == [{"a_b_c": 1, "l_x": 1}, {"a_b_c": 1, "l_x": 2}, {"a_b_c": 2, "l_x": None}]
 
 
+def test_a_column_that_is_an_object_stays_beside_its_parts(schema, table, tmp_path):
+    """As in the examples of Pinot's documentation: the scores of students, of whom there are several in a record."""
+    path = tmp_path / "rows.json"
+    path.write_text('{"students": [{"id": "1", "scores": {"maths": 9}}, {"id": "2", "scores": {"maths": 8, "art": 7}}]}\n')
+    config = table(complexTypeConfig={"fieldsToUnnest": ["students"]})
+    names = {"students.id": "STRING", "students.scores": "JSON", "students.scores.maths": "INT"}
+    rows = next(conformed_batches(open_reader(str(path), "json"), Pipeline(schema(**names), config))).to_pylist()
+    assert [row["students.scores.maths"] for row in rows] == [9, 8]
+    assert [json.loads(row["students.scores"])["maths"] for row in rows] == [9, 8]
+
+
+def test_lists_in_text_become_rows(schema, table):
+    enrichment = {
+        "enricherType": "generateColumn",
+        "properties": {"fieldToFunctionMap": {"recordArray": "jsonStringToListOrMap(data)"}},
+        "preComplexTypeTransform": True,
+    }
+    config = table(enrichmentConfigs=[enrichment], complexTypeConfig={"fieldsToUnnest": ["recordArray"], "delimiter": "||"})
+    records = [{"key": "a", "data": '[{"name": "r1"}, {"name": "r2"}]'}, {"key": "b", "data": "no list"}]
+    assert apply(schema(**{"key": "STRING", "recordArray||name": "STRING"}), config, records)[0] == [
+        {"key": "a", "recordArray||name": "r1"},
+        {"key": "a", "recordArray||name": "r2"},
+        {"key": "b", "recordArray||name": None},
+    ]
+
+
 def test_source_types_and_generated_columns(schema, table):
     config = table(
         sourceFieldConfigs=[{"name": "n", "dataType": "LONG"}],

@@ -1,5 +1,6 @@
 """Nested input made flat, as `complexTypeConfig` says: objects become columns, lists become rows, the rest JSON text."""
 
+from collections.abc import Container
 from typing import Any
 
 import numpy as np
@@ -14,32 +15,37 @@ from gamay.ingest.rows import Rows
 from gamay.model.table_config import ComplexTypeConfig
 
 
-def flatten(rows: Rows, config: ComplexTypeConfig) -> Rows:
+def flatten(rows: Rows, config: ComplexTypeConfig, wanted: Container[str] = ()) -> Rows:
     """Return the rows with `a: {b: 1}` as column `a.b`, and one row for each element of the lists to unnest.
 
+    wanted: the names of columns that stay as JSON text beside what they hold, when they are objects.
     A row whose list is empty or missing stays. Raises RecordError when a renamed prefix meets an existing column.
     """
-    _expand_objects(rows, config.delimiter)
+    _expand_objects(rows, config.delimiter, wanted)
     for path in sorted(config.fields_to_unnest, key=lambda p: p.count(config.delimiter)):
         column = rows.columns.get(path)
         if column is not None and pa.types.is_list(column.type):
             rows = _unnest(rows, path)
-            _expand_objects(rows, config.delimiter)
+            _expand_objects(rows, config.delimiter, wanted)
     _write_collections(rows, config.collection_not_unnested_to_json)
     for prefix, replacement in config.prefixes_to_rename.items():
         _rename(rows, prefix, replacement)
     return rows
 
 
-def _expand_objects(rows: Rows, delimiter: str) -> None:
+def _expand_objects(rows: Rows, delimiter: str, wanted: Container[str]) -> None:
     pending = list(rows.columns)
     while pending:
         name = pending.pop()
-        column = _as_nested(rows.columns[name])
+        given = rows.columns[name]
+        column = _as_nested(given)
         if not pa.types.is_struct(column.type):
             rows.put(name, column)
             continue
-        del rows.columns[name]
+        if name in wanted:  # as plain text, which is not taken apart again
+            rows.put(name, given.storage if is_json_text(given.type) else nested_to_json(column))
+        else:
+            del rows.columns[name]
         for field, child in zip(column.type, column.flatten(), strict=True):
             child_name = f"{name}{delimiter}{field.name}"
             rows.put(child_name, child)

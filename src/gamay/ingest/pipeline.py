@@ -1,10 +1,13 @@
 """From the batches of a record reader to the conformed batches that segments are built from."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
 from gamay.base.errors import InvalidConfigError, nearest
 from gamay.functions.arrow import arrow_type
+from gamay.functions.expression import Call
 from gamay.ingest import convert_time, nested, transforms
 from gamay.ingest.arrays import Mask, null_where
 from gamay.ingest.convert import convert
@@ -21,6 +24,7 @@ from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType
 from gamay.model.types import DataType
 
+_READ_NESTED = ("jsonstringtolistormap", "jsonstringtomap")
 _SOURCE_TYPES = {
     "BOOLEAN": DataType.BOOLEAN, "BYTE": DataType.INT, "CHARACTER": DataType.STRING, "SHORT": DataType.INT,
     "INTEGER": DataType.INT, "INT": DataType.INT, "LONG": DataType.LONG, "FLOAT": DataType.FLOAT, "DOUBLE": DataType.DOUBLE,
@@ -109,7 +113,7 @@ class Pipeline:
     def _flattened(self, rows: Rows) -> Rows:
         self._prepare(rows, before_flattening=True)
         if self._config.complex_type is not None:
-            rows = nested.flatten(rows, self._config.complex_type)
+            rows = nested.flatten(rows, self._config.complex_type, self._schema)
         self._prepare(rows, before_flattening=False)
         return rows
 
@@ -125,6 +129,8 @@ class Pipeline:
                     rows.columns.pop(transform.column, None)
                     rows.typed.pop(transform.column, None)
                 transforms.fill_columns(generated, rows, self._evaluator, self._schema, self._failures)
+                if before_flattening:
+                    _mark_nested(generated, rows)
 
     def _take_aggregated(self, rows: Rows) -> None:
         """Give each metric that is aggregated the values of the column that it aggregates."""
@@ -181,6 +187,14 @@ def _transforms(schema: Schema, table_config: TableConfig) -> list[Transform]:
             what = f"the schema's transformFunction of column '{spec.name}'"
             found[spec.name] = transforms.parse_transform(spec.name, spec.transform_function, what)
     return list(found.values())
+
+
+def _mark_nested(generated: Sequence[Transform], rows: Rows) -> None:
+    """Let lists and objects that were read from text be taken apart like those of the source."""
+    for transform in generated:
+        expression, column = transform.expression, rows.columns.get(transform.column)
+        if isinstance(expression, Call) and expression.name in _READ_NESTED and column is not None:
+            rows.put(transform.column, pa.ExtensionArray.from_storage(pa.json_(), column.cast(pa.string())))
 
 
 def _generated(enrichment: EnrichmentConfig) -> list[Transform]:

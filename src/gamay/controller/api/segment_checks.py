@@ -28,8 +28,7 @@ def segment_check_router(services: Services) -> APIRouter:
     def need_reload(table: str, verbose: bool = False) -> dict[str, Any]:
         stale = {server: bool(names) for server, names in _stale(services, tables.resolve_one(table)).items()}
         shown = {server: {"needReload": flag, "instanceId": server} for server, flag in stale.items()}
-        answer: dict[str, Any] = {"needReload": any(stale.values())}
-        return answer | ({"serverToSegmentsCheckReloadList": shown} if verbose else {})
+        return {"needReload": any(stale.values()), "serverToSegmentsCheckReloadList": shown if verbose else {}}
 
     @router.get("/segments/{table}/isStale", summary="List the segments that are not stored as the table config asks for")
     def is_stale(table: str) -> dict[str, Any]:
