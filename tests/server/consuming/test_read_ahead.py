@@ -111,3 +111,28 @@ def test_a_successor_shows_what_was_read_before_it_began(make_world: Any, eventu
     last = list(world.segments())[-1]
     [letter] = world.server.consumers.dead_letters("t_REALTIME").entries(10)
     assert (letter["offset"], letter["segment"]) == ("1000", last)
+
+
+def test_a_segment_gives_way_to_its_successor_for_a_while(make_world: Any, eventually: Any) -> None:
+    """It is served once the successor shows rows, and soon when none comes, as while consumption rests."""
+    world = make_world(rows=100)
+    first = world.controller.create(0, "0")
+    served: list[tuple[str, int]] = []
+    world.start()
+    manager = world.server.consumers
+    plain = manager.serve
+
+    def serve(table: str, segment: str, folder: Any) -> None:
+        others = [other for name, other in manager.consumers(table).items() if name != segment]
+        served.append((segment, sum(other.began.is_set() for other in others)))
+        plain(table, segment, folder)
+
+    manager.serve = serve
+    world.produce(130)
+    eventually(lambda: [name for name, _ in served] == [first])
+    assert served[0][1] == 1
+    world.controller.paused = True
+    world.produce(70)
+    eventually(lambda: len(served) == 2)
+    assert served[1][1] == 0
+    assert world.count() == 200

@@ -55,6 +55,8 @@ _log = logging.getLogger(__name__)
 FETCH_MESSAGES = 1 << 15
 FETCH_BYTES = 8 << 20
 _KEYS_POLL_MS = 20
+_SUCCESSOR_S = 0.3
+"""How long what nobody waits for gives way to the successor's first rows, which queries wait for."""
 POLL_MS = 100
 """The longest that a fetch waits for messages, so that whoever wants something of the consumer need not wait longer."""
 
@@ -95,6 +97,10 @@ class Owner(Protocol):
 
     def begin_anew(self, table: str, segment: str) -> None:
         """The consumer is of no use: look at it again, and let another one take its place."""
+        ...
+
+    def await_successor(self, table: str, segment: str, timeout_s: float) -> None:
+        """Wait until the next segment of the partition has begun to show rows, if one begins here in time."""
         ...
 
     def keep_ahead(self, table: str, ahead: ReadAhead) -> None:
@@ -152,11 +158,12 @@ class SegmentConsumer:
             self._factory = TopicStream(self._factory, f"{table}.{resources.server}")
         limits = _limits(record, stream.high_level_flush if self._name.is_stream_level else stream.flush)
         start = self._factory.parse_offset(record.start_offset)
+        self._pauseless = pauseless = _is_pauseless(layout.config)
         self._machine = ConsumerMachine(
             start,
             limits,
             self._clock.now_ms(),
-            pauseless=_is_pauseless(layout.config),
+            pauseless=pauseless,
             # another replica's rows are in another order
             downloads_completed=self._name.is_stream_level or _downloads_completed(layout.config),
         )
@@ -172,6 +179,7 @@ class SegmentConsumer:
         self._wake = threading.Condition()
         self._commands: list[Callable[[], None]] = []
         self._stopping = False
+        self.began = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"consume-{record.name}", daemon=True)
         self._build: Build | None = None
         self._controller_url: str | None = None
@@ -456,6 +464,7 @@ class SegmentConsumer:
         ended = batch.is_end_of_partition and not len(batch)
         full = self._rows.is_nearly_full
         self._machine.consumed(batch.next_offset, rows, now_ms, partition_ended=ended, full=full)
+        self.began.set()
 
     def _close_reader(self) -> None:
         reader, self._reader = self._reader, None
@@ -475,6 +484,8 @@ class SegmentConsumer:
 
     def _build_segment(self, action: m.Build) -> None:
         self._discard_build()
+        if self._pauseless or action.lease_s is None:
+            self._give_way()
         begun_s = self._clock.monotonic_s()
         out = self._resources.folder / self.table / f"build-{self._resources.ids.new()}"
         try:
@@ -495,6 +506,11 @@ class SegmentConsumer:
         )
         self._history.record(self._rows.sizing(), now_ms)
         self._machine.built()
+
+    def _give_way(self) -> None:
+        """Let the successor show its first rows before the processor is used for what no query waits for."""
+        if self._open_keys is None:  # with primary keys it may itself wait for this segment
+            self._owner.await_successor(self.table, self.segment, _SUCCESSOR_S)
 
     def _kept(self) -> "DocIds | None":
         """Return the rows that the built segment has, None for all: with `enableCommitTimeCompaction` those that count.
@@ -550,6 +566,7 @@ class SegmentConsumer:
 
     def _serve(self) -> None:
         built = self._built_segment
+        self._give_way()  # the rows here are served meanwhile
         self._owner.serve(self.table, self.segment, built.folder)
         self._discard_build()
         self._close_reader()

@@ -71,6 +71,7 @@ class ConsumerManager:
         self._serve = serve
         self._left = left
         self._lock = threading.Lock()
+        self._started = threading.Condition(self._lock)
         self._consumers: dict[str, dict[str, SegmentConsumer]] = {}
         self._tables: dict[str, _Table] = {}
         self._ahead: dict[tuple[str, int], ReadAhead] = {}
@@ -104,6 +105,7 @@ class ConsumerManager:
         data.add_consuming(ConsumingSegment(record.name, consumer.view, consumer.freshness_ms))
         with self._lock:
             self._consumers.setdefault(table, {})[record.name] = consumer
+            self._started.notify_all()
         if record.end_offset:
             # without pauses: who built it has gone, so whoever has its rows again, and not one more, commits it
             consumer.end_at(record.end_offset, committed=record.complete)
@@ -230,6 +232,23 @@ class ConsumerManager:
         with self._lock:
             self._consumers.get(table, {}).pop(segment, None)
         self._left(table, segment)
+
+    def await_successor(self, table: str, segment: str, timeout_s: float) -> None:
+        """Wait until the next segment of a partition has begun, if one begins here in time."""
+        name, clock = LlcName.must_parse(segment), self._resources.clock
+        end_s = clock.monotonic_s() + timeout_s
+
+        def successor() -> SegmentConsumer | None:
+            for other, consumer in self._consumers.get(table, {}).items():
+                parsed = LlcName.must_parse(other)
+                if parsed.partition == name.partition and parsed.sequence > name.sequence:
+                    return consumer
+            return None
+
+        with self._started:
+            found = self._started.wait_for(successor, timeout_s)
+        if found is not None:
+            found.began.wait(max(0.0, end_s - clock.monotonic_s()))
 
     def begin_anew(self, table: str, segment: str) -> None:
         """A consumer has rows beyond the end of its segment."""
