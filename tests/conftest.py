@@ -1,5 +1,6 @@
 """What all tests share; a real ZooKeeper for those that need one: Debian's package `zookeeper`, run from its jars."""
 
+import importlib.util
 import os
 import socket
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from benchmarks.cluster.zookeeper import ZooKeeperProcess, what_is_missing
 from hypothesis import HealthCheck, settings
+from tests.kafka_harness import KafkaHarness
 
 # How long an example takes says more of the machine than of the code.
 settings.register_profile("gamay", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -124,3 +126,28 @@ def s3(shared_s3: S3Service) -> Iterator[S3Service]:
         socket.create_connection(("127.0.0.1", shared_s3._port), timeout=1).close()
     except OSError:
         shared_s3.start()
+
+
+@pytest.fixture(scope="session")
+def kafka_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The broker that GAMAY_KAFKA_BROKERS names, else one started for this run; skips where neither is possible."""
+    if address := os.environ.get("GAMAY_KAFKA_BROKERS"):
+        yield address
+        return
+    spec = importlib.util.spec_from_file_location("kafka_tool", Path(__file__).parent.parent / "tools" / "kafka.py")
+    assert spec is not None
+    assert spec.loader is not None
+    tool: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    if reason := tool.missing():
+        pytest.skip(f"needs a Kafka broker, and {reason}")
+    broker = tool.Broker(tmp_path_factory.mktemp("kafka"))
+    broker.start()
+    yield broker.address
+    broker.kill()
+
+
+@pytest.fixture
+def kafka(kafka_address: str) -> KafkaHarness:
+    """Kafka alone."""
+    return KafkaHarness(kafka_address)

@@ -10,6 +10,7 @@ import httpx
 import orjson
 import pyarrow as pa
 import pytest
+from tests.kafka_harness import KafkaHarness
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.embedded import EmbeddedCluster
@@ -25,21 +26,31 @@ SCHEMA = {
 
 
 class Realtime:
-    """Table t over the partitions of topic t. The rows of partition p are n = 0, 1, 2, … in this order."""
+    """Table t over the partitions of topic t, of Kafka if one is given. The rows of partition p are n = 0, 1, 2, … in this
+    order."""
 
-    def __init__(self, folder: Path, partitions: int, segment_rows: int, stream: dict[str, Any], topic: TopicConfig) -> None:
+    def __init__(
+        self, folder: Path, partitions: int, segment_rows: int, stream: dict[str, Any], topic: TopicConfig,
+        kafka: KafkaHarness | None = None,
+    ) -> None:  # fmt: skip
         self.folder = folder
         self.sent = [0] * partitions
-        self.topic = create_topic(folder / "streams", "t", topic)
-        self.producer = Producer(self.topic, SYSTEM_CLOCK)
         self.cluster: EmbeddedCluster | None = None
+        self.kind = "log" if kafka is None else "kafka"
+        self._kafka = kafka
         streams = {
-            "streamType": "log",
-            "stream.log.topic.name": "t",
-            "stream.log.decoder.class.name": "JSONMessageDecoder",
-            "stream.log.consumer.prop.auto.offset.reset": "smallest",
+            "streamType": self.kind,
+            f"stream.{self.kind}.decoder.class.name": "JSONMessageDecoder",
+            f"stream.{self.kind}.consumer.prop.auto.offset.reset": "smallest",
             "realtime.segment.flush.threshold.segment.rows": str(segment_rows),
         }
+        if kafka is None:
+            self.topic = create_topic(folder / "streams", "t", topic)
+            self.producer = Producer(self.topic, SYSTEM_CLOCK)
+            streams["stream.log.topic.name"] = "t"
+        else:
+            kafka.create("t", partitions)
+            streams |= {"stream.kafka.topic.name": kafka.topic("t"), "stream.kafka.broker.list": kafka.address}
         ingestion = {name: stream.pop(name) for name in list(stream) if "." not in name}
         self.table = {
             "tableName": "t",
@@ -74,7 +85,10 @@ class Realtime:
             orjson.dumps({"s": f"v{n % 7}", "p": partition, "n": n, "ts": 1_700_000_000_000 + n})
             for n in range(first, first + rows)
         ]
-        self.producer.send(pa.array(lines, pa.binary()), partition=partition)
+        if self._kafka is None:
+            self.producer.send(pa.array(lines, pa.binary()), partition=partition)
+        else:
+            self._kafka.produce("t", lines, partition)
         self.sent[partition] += rows
 
     def ask(self, sql: str) -> dict[str, Any]:
@@ -118,9 +132,10 @@ def make_realtime(tmp_path: Path) -> Iterator[Callable[..., Realtime]]:
     made: list[Realtime] = []
 
     def make(
-        partitions: int = 1, segment_rows: int = 1000, *, start: bool = True, topic: TopicConfig | None = None, **stream: Any
-    ) -> Realtime:
-        made.append(Realtime(tmp_path, partitions, segment_rows, stream, topic or TopicConfig(partitions)))
+        partitions: int = 1, segment_rows: int = 1000, *, start: bool = True, topic: TopicConfig | None = None,
+        kafka: KafkaHarness | None = None, **stream: Any,
+    ) -> Realtime:  # fmt: skip
+        made.append(Realtime(tmp_path, partitions, segment_rows, stream, topic or TopicConfig(partitions), kafka))
         if start:
             made[-1].start()
             made[-1].create()
