@@ -160,21 +160,19 @@ class SegmentConsumer:
         start = self._factory.parse_offset(record.start_offset)
         self._pauseless = pauseless = _is_pauseless(layout.config)
         self._machine = ConsumerMachine(
-            start,
-            limits,
-            self._clock.now_ms(),
-            pauseless=pauseless,
+            start, limits, self._clock.now_ms(), pauseless=pauseless,
             # another replica's rows are in another order
             downloads_completed=self._name.is_stream_level or _downloads_completed(layout.config),
-        )
+        )  # fmt: skip
         self._intake = self._open_intake()
         self._row_limit = limits.rows
         # all replicas take the same time for "now", so that they build the same segment
         created = ManualClock(record.creation_time_ms)
         # of its own: a consumer that this one takes the place of may not have removed its buffers yet
         self._buffers = resources.folder / table / f"rows-{resources.ids.new()}"
-        expected = history.expected(limits.rows)
-        self._rows = MutableSegment(record.name, layout.schema, layout.config, self._buffers, expected, created)
+        self._rows = MutableSegment(
+            record.name, layout.schema, layout.config, self._buffers, history.expected(limits.rows), created
+        )  # fmt: skip
         self._reader: PartitionConsumer | None = None
         self._wake = threading.Condition()
         self._commands: list[Callable[[], None]] = []
@@ -183,7 +181,6 @@ class SegmentConsumer:
         self._thread = threading.Thread(target=self._run, name=f"consume-{record.name}", daemon=True)
         self._build: Build | None = None
         self._controller_url: str | None = None
-        self._rate = RateMeter()
         self._throttle = Throttle(stream.partition_rate_limit, stream.topic_rate_limit, self._count_partitions)
         if ahead is not None and not ahead.fits(start, layout, stream):
             ahead.close()
@@ -192,7 +189,7 @@ class SegmentConsumer:
         self._read: deque[Ahead] = deque()
         self._end: Offset | None = None
         self._last_consumed_ms = record.creation_time_ms
-        self._last_message_ms = -1
+        self._last_message_ms, self._rate = -1, RateMeter()
         self._busy_ms = self._clock.now_ms()
         self._filtered = self._incomplete = self._dropped = 0
 
