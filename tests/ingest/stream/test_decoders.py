@@ -1,5 +1,6 @@
 """Avro, CSV, Protobuf and Arrow messages, and those with a schema's id before them."""
 
+import base64
 import http.server
 import io
 import json
@@ -138,7 +139,7 @@ class Registry:
     """A schema registry, as far as consumers ask it."""
 
     def __init__(self) -> None:
-        self.schemas: dict[int, Any] = {7: {"schema": json.dumps(FLAT)}, 8: {"schema": json.dumps(NESTED)}}
+        self.schemas: dict[int | str, Any] = {7: {"schema": json.dumps(FLAT)}, 8: {"schema": json.dumps(NESTED)}}
         self.asked: list[str] = []
         self.status = 200
         registry = self
@@ -146,7 +147,13 @@ class Registry:
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 registry.asked.append(self.path)
-                found = registry.schemas.get(int(self.path.rpartition("/")[2]))
+                path, _, query = self.path.partition("?")
+                key = path.rpartition("/")[2] if path.startswith("/schemas/ids/") else path
+                found = registry.schemas.get(int(key) if key.isdecimal() else key)
+                if found and "serialized" in found:
+                    assert query == "format=serialized"
+                    found = {**found, "schema": base64.b64encode(found["serialized"]).decode()}
+                    del found["serialized"]
                 body = json.dumps(found or {"error_code": 40403}).encode()
                 self.send_response(registry.status if registry.status != 200 else 200 if found else 404)
                 self.send_header("Content-Length", str(len(body)))
@@ -317,6 +324,81 @@ def test_protobuf_messages(protobuf: tuple[Path, Callable[..., bytes]]) -> None:
     assert bad(decoded) == [1, 4]
     with pytest.raises(InvalidConfigError, match=r"no message type 'Order'; known are shop\.Order"):
         decoder("protobuf", descriptorFile=str(path), protoClassName="Order")
+
+
+@pytest.fixture
+def shop(registry: Registry) -> Callable[..., bytes]:
+    """Types shop.Money, and shop.Order with Order.Line in a file that imports it and a well-known one; makes messages."""
+    pytest.importorskip("google.protobuf")
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
+
+    field = descriptor_pb2.FieldDescriptorProto
+    money = descriptor_pb2.FileDescriptorProto(name="money.proto", package="shop", syntax="proto3")
+    money.message_type.add(name="Money").field.add(name="cents", number=1, type=field.TYPE_INT64, label=field.LABEL_OPTIONAL)
+    file = descriptor_pb2.FileDescriptorProto(name="order.proto", package="shop", syntax="proto3")
+    file.dependency.extend(["money.proto", "google/protobuf/timestamp.proto"])
+    file.message_type.add(name="Zero")
+    order = file.message_type.add(name="Order")
+    order.field.add(name="id", number=1, type=field.TYPE_INT64, label=field.LABEL_OPTIONAL)
+    order.field.add(name="sum", number=2, type=field.TYPE_MESSAGE, type_name=".shop.Money", label=field.LABEL_OPTIONAL)
+    stamp = ".google.protobuf.Timestamp"
+    order.field.add(name="at", number=3, type=field.TYPE_MESSAGE, type_name=stamp, label=field.LABEL_OPTIONAL)
+    line = order.nested_type.add(name="Line")
+    line.field.add(name="id", number=1, type=field.TYPE_INT64, label=field.LABEL_OPTIONAL)
+    references = [{"name": "money.proto", "subject": "the/money", "version": 3}]
+    registry.schemas |= {
+        20: {"schemaType": "PROTOBUF", "serialized": file.SerializeToString(), "references": references},
+        21: {"schemaType": "PROTOBUF", "serialized": money.SerializeToString()},
+        22: {"schemaType": "PROTOBUF", "schema": "syntax = proto3;"},
+        "/subjects/the%2Fmoney/versions/3": {"schemaType": "PROTOBUF", "serialized": money.SerializeToString()},
+    }
+    pool = descriptor_pool.DescriptorPool()
+    for each in (descriptor_pb2.FileDescriptorProto.FromString(timestamp_pb2.DESCRIPTOR.serialized_pb), money, file):
+        pool.Add(each)
+
+    def make(name: str, **values: Any) -> bytes:
+        return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))(**values).SerializeToString()
+
+    return make
+
+
+def test_protobuf_of_a_registry(registry: Registry, shop: Callable[..., bytes]) -> None:
+    types = {"id": DataType.LONG, "sum": DataType.JSON, "cents": DataType.LONG, "at": DataType.JSON}
+    made = decoder(
+        "org.apache.pinot.plugin.inputformat.protobuf.KafkaConfluentSchemaRegistryProtoBufMessageDecoder",
+        InputFields(frozenset(types), types), schema__registry__rest__url=registry.url,
+    )  # fmt: skip
+    order = shop("shop.Order", id=5, sum={"cents": 7}, at={"seconds": 9})
+    messages = [
+        prefixed(20, b"\x02\x02" + order),  # one step: type 1
+        prefixed(20, b"\x04\x02\x00" + shop("shop.Order.Line", id=6)),  # two steps: type 0 of type 1
+        prefixed(21, b"\x00" + shop("shop.Money", cents=8)),  # the first type
+        None,
+        prefixed(20, b"\x02\x08" + order),  # no such type
+        prefixed(20, b"\x02"),  # cut off
+        prefixed(20, b"\x02\x02" + order[:-1]),
+        prefixed(22, b"\x00"), prefixed(7, b"\x00"), prefixed(99, b"\x00"), b"\x01", b"",
+    ]  # fmt: skip
+    for _ in range(2):
+        decoded = made.decode(batch(messages))
+        assert decoded.rows.column("id").to_pylist() == [5, 6, None]
+        assert decoded.rows.column("cents").to_pylist() == [None, None, 8]
+        assert [json.loads(text or "null") for text in decoded.rows.column("sum").to_pylist()] == [{"cents": 7}, None, None]
+        assert json.loads(decoded.rows.column("at").to_pylist()[0])["seconds"] == 9
+        assert bad(decoded) == [4, 5, 6, 7, 8, 9, 10, 11]
+    reasons = " ".join(undecodable.reason for undecodable in decoded.undecodable)
+    for words in (
+        "no message type at [4]",
+        "cut off",
+        "no serialized file",
+        "7 of the registry is not Protobuf",
+        "no schema 99",
+    ):
+        assert words in reasons
+    assert registry.asked.count("/schemas/ids/20?format=serialized") == 1
+    registry.status = 500
+    with pytest.raises(TransientStreamError, match="does not answer: status 500"):
+        made.decode(batch([prefixed(98, b"\x00")]))
 
 
 # -- what is wrong

@@ -28,6 +28,7 @@ _BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "csv": "gamay.ingest.stream.decode.csv_decoder:CsvDecoder",
         "arrow": "gamay.ingest.stream.decode.arrow_decoder:ArrowDecoder",
         "protobuf": "gamay.ingest.stream.decode.protobuf_decoder:ProtobufDecoder",
+        "protobuf-registry": "gamay.ingest.stream.decode.registry_protobuf:RegistryProtobufDecoder",
     },
 }
 _PINOT_CLASSES: Mapping[str, Mapping[str, str]] = {
@@ -41,6 +42,7 @@ _PINOT_CLASSES: Mapping[str, Mapping[str, str]] = {
         "CSVMessageDecoder": "csv",
         "ArrowMessageDecoder": "arrow",
         "ProtoBufMessageDecoder": "protobuf",
+        "KafkaConfluentSchemaRegistryProtoBufMessageDecoder": "protobuf-registry",
     },
 }
 

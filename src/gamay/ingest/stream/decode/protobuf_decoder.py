@@ -33,16 +33,22 @@ class ProtobufDecoder:
             raise InvalidConfigError(f"{where}descriptorFile and {where}protoClassName are both required")
         self._fields = fields
         self._type = _message_type(path, name, where)
-        wanted = [field for field in self._type.DESCRIPTOR.fields if fields.wants(field.name)]
-        self._getters = [(field.name, _getter(field)) for field in wanted]
+        self._record = reader_of(self._type, fields)
 
     def decode(self, messages: MessageBatch) -> DecodedBatch:
         """Return a row for each message that is of the type; see `MessageDecoder.decode`."""
         return decode_each(messages, self._fields, self._record, f"a message of type {self._type.DESCRIPTOR.full_name}")
 
-    def _record(self, payload: bytes) -> Mapping[str, Any]:
-        message = self._type.FromString(payload)
-        return {name: get(message) for name, get in self._getters}
+
+def reader_of(message_type: Any, fields: InputFields) -> Callable[[bytes], Mapping[str, Any]]:
+    """Return what reads the wanted fields of a message of a generated class."""
+    getters = [(field.name, _getter(field)) for field in message_type.DESCRIPTOR.fields if fields.wants(field.name)]
+
+    def read(payload: bytes) -> Mapping[str, Any]:
+        message = message_type.FromString(payload)
+        return {name: get(message) for name, get in getters}
+
+    return read
 
 
 def _message_type(path: str, name: str, where: str) -> Any:

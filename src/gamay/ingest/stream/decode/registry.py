@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -50,17 +51,27 @@ class RegistryClient:
             verify=properties.get("schema.registry.ssl.ca.location") or True,
         )
 
-    def schema(self, number: int) -> Mapping[str, Any]:
+    def schema(self, number: int, *, serialized: bool = False) -> Mapping[str, Any]:
         """Return the registry's answer for an id: `schema` as text, and `schemaType` where it is not Avro.
 
-        Raises UnknownSchemaError, TransientStreamError when no registry answers, PermanentStreamError when it refuses.
+        serialized: Protobuf as the base64 form of its file descriptor. Raises UnknownSchemaError, TransientStreamError when
+        no registry answers, PermanentStreamError when it refuses.
         """
+        return self._get(f"/schemas/ids/{number}", f"schema {number}", serialized)
+
+    def version(self, subject: str, version: int, *, serialized: bool = False) -> Mapping[str, Any]:
+        """Return the registry's answer for a version of a subject, to which a schema refers; see `schema`."""
+        return self._get(f"/subjects/{quote(subject, safe='')}/versions/{version}", f"'{subject}', {version}", serialized)
+
+    def _get(self, path: str, what: str, serialized: bool) -> Mapping[str, Any]:
         import httpx
+
+        query = "?format=serialized" if serialized else ""
 
         problem = ""
         for url in self._urls:
             try:
-                answer = self._client.get(f"{url}/schemas/ids/{number}")
+                answer = self._client.get(f"{url}{path}{query}")
             except httpx.HTTPError as error:
                 problem = f"{type(error).__name__}: {error}"
                 continue
@@ -68,7 +79,7 @@ class RegistryClient:
                 found: Mapping[str, Any] = json.loads(answer.content)
                 return found
             if answer.status_code == 404:
-                raise UnknownSchemaError(f"the schema registry has no schema {number}")
+                raise UnknownSchemaError(f"the schema registry has no {what}")
             if answer.status_code in (401, 403):
                 raise PermanentStreamError(f"the schema registry at {url} refuses access ({answer.status_code})")
             problem = f"status {answer.status_code}"
