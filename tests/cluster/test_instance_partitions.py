@@ -5,7 +5,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gamay.base.errors import InvalidConfigError
-from gamay.cluster.instance_partitions import InstancePartitions, choose_partitions, default_partitions, table_hash
+from gamay.cluster.instance_partitions import choose_partitions, default_partitions, table_hash
+from gamay.cluster.partition_record import InstancePartitions
 from gamay.cluster.records import Instance
 from gamay.model.table_sections import (
     ConstraintConfig,
@@ -114,7 +115,7 @@ def test_a_record_can_be_read_back() -> None:
             InstanceAssignmentConfig(
                 TagPoolConfig(TAG), ReplicaGroupPartitionConfig(), partition_selector="FD_AWARE_INSTANCE_PARTITION_SELECTOR"
             ),
-            "is not supported, use INSTANCE_REPLICA_GROUP",
+            "needs replicaGroupBased",
         ),
     ],
 )

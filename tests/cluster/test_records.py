@@ -14,8 +14,8 @@ from gamay.cluster.column_stats import (
     decode_bounds,
     encode_columns,
 )
-from gamay.cluster.instance_partitions import InstancePartitions
 from gamay.cluster.invariants import InvariantError, name_problem
+from gamay.cluster.partition_record import InstancePartitions
 from gamay.cluster.placement import Strategy, place_new
 from gamay.cluster.records import (
     ONLINE,

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from gamay.base.errors import InvalidConfigError
-from gamay.cluster.instance_partitions import InstancePartitions
+from gamay.cluster.partition_record import InstancePartitions
 from gamay.cluster.placement import Strategy, place_all, place_all_consuming, place_consuming, place_new
 from gamay.cluster.rebalance_steps import StepRules, available_min, next_step
 from gamay.cluster.records import CONSUMING, ONLINE

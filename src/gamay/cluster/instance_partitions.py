@@ -7,62 +7,17 @@ group only.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from gamay.base.errors import InvalidConfigError
+from gamay.cluster.mirrored_groups import of_server_sets, over_fault_domains
+from gamay.cluster.partition_record import InstancePartitions
 from gamay.cluster.records import Instance, Role
 from gamay.cluster.znrecord import ZNRecord
 from gamay.model.table_sections import InstanceAssignmentConfig
 
-_SUPPORTED_SELECTORS = ("INSTANCE_REPLICA_GROUP_PARTITION_SELECTOR", "IMPLICIT_REALTIME_TABLE_PARTITION_SELECTOR")
-
-
-@dataclass(frozen=True, slots=True)
-class InstancePartitions:
-    """groups: instances by partition, then by replica group; every partition has the same number of groups."""
-
-    name: str
-    groups: tuple[tuple[tuple[str, ...], ...], ...]
-
-    @property
-    def num_partitions(self) -> int:
-        return len(self.groups)
-
-    @property
-    def num_replica_groups(self) -> int:
-        return len(self.groups[0])
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether replicas may go to any of the instances."""
-        return self.num_partitions == self.num_replica_groups == 1
-
-    @property
-    def instances(self) -> tuple[str, ...]:
-        """All instances, ascending."""
-        return tuple(sorted({instance for groups in self.groups for group in groups for instance in group}))
-
-    @classmethod
-    def from_record(cls, record: ZNRecord) -> "InstancePartitions":
-        """Translate; raises ValueError for a record without entries, or with names that do not count from 0_0."""
-        keys = {tuple(map(int, key.split("_"))): tuple(instances) for key, instances in record.lists.items()}
-        num_partitions = 1 + max((key[0] for key in keys), default=-1)
-        num_groups = 1 + max((key[1] for key in keys), default=-1)
-        if not keys or len(keys) != num_partitions * num_groups:
-            raise ValueError(f"instance partitions {record.id} must have an entry for each partition and replica group")
-        groups = tuple(tuple(keys[partition, group] for group in range(num_groups)) for partition in range(num_partitions))
-        return cls(record.id, groups)
-
-    def to_record(self) -> ZNRecord:
-        return ZNRecord(self.name, lists={key: list(instances) for key, instances in self.to_map().items()})
-
-    def to_map(self) -> dict[str, list[str]]:
-        """Return the entries as clients see them."""
-        return {
-            f"{partition}_{group}": list(instances)
-            for partition, groups in enumerate(self.groups)
-            for group, instances in enumerate(groups)
-        }
+_IMPLICIT = "IMPLICIT_REALTIME_TABLE_PARTITION_SELECTOR"
+_FAULT_DOMAINS = "FD_AWARE_INSTANCE_PARTITION_SELECTOR"
+MIRRORED = "MIRROR_SERVER_SET_PARTITION_SELECTOR"
 
 
 def table_hash(typed_table: str) -> int:
@@ -94,21 +49,21 @@ def choose_partitions(
     *,
     existing: InstancePartitions | None = None,
     num_stream_partitions: int = 0,
+    server_sets: InstancePartitions | None = None,
 ) -> InstancePartitions:
     """Choose instances as a configuration says; with `existing` as many as possible stay where they are.
 
-    num_stream_partitions: what an implicit realtime table has. Raises InvalidConfigError when the configuration cannot be
-    met, or asks for a selector that does not exist here.
+    num_stream_partitions: what an implicit realtime table has. server_sets: the instance partitions that the config names
+    beside MIRROR_SERVER_SET_PARTITION_SELECTOR. Raises InvalidConfigError when the configuration cannot be met.
     """
     where = f"instanceAssignmentConfigMap of table {typed_table}"
     wanted = config.replica_group_partition
-    if config.partition_selector not in _SUPPORTED_SELECTORS:
-        raise InvalidConfigError(
-            f"{where}: partitionSelector '{config.partition_selector}' is not supported, use {_SUPPORTED_SELECTORS[0]}"
-        )
     if config.constraint is not None and config.constraint.constraints:
         raise InvalidConfigError(f"{where}: constraintConfig is not supported; leave it out, or tag the instances you want")
     first = table_hash(typed_table)
+    is_mirrored = config.partition_selector in (_FAULT_DOMAINS, MIRRORED)
+    if is_mirrored and not wanted.replica_group_based:
+        raise InvalidConfigError(f"{where}: partitionSelector '{config.partition_selector}' needs replicaGroupBased: true")
     pools = _pools(config, instances, first, where)
     if not wanted.replica_group_based:
         pool = pools[first % len(pools)]
@@ -116,14 +71,20 @@ def choose_partitions(
         if count > len(pool):
             raise InvalidConfigError(f"{where}: numInstances {count} is more than the {len(pool)} instances there are")
         return InstancePartitions(name, ((tuple(_kept_first(pool, existing, count)),),))
-    groups = _replica_groups(config, pools, first, where, existing)
-    implicit = config.partition_selector == "IMPLICIT_REALTIME_TABLE_PARTITION_SELECTOR"
+    groups = (
+        _mirrored_groups(config, pools, first, where, existing, server_sets)
+        if is_mirrored
+        else _replica_groups(config, pools, first, where, existing)
+    )
+    implicit = config.partition_selector == _IMPLICIT
     num_partitions = num_stream_partitions if implicit else wanted.num_partitions or 1
     per_partition = 1 if implicit else wanted.num_instances_per_partition
     if per_partition > len(groups[0]):
         raise InvalidConfigError(
             f"{where}: numInstancesPerPartition {per_partition} is more than a replica group has, {len(groups[0])}"
         )
+    if is_mirrored:  # a partition takes the same positions of all groups
+        existing = None
     by_group = [_partitions_of(group, g, num_partitions, per_partition, existing) for g, group in enumerate(groups)]
     return InstancePartitions(name, tuple(zip(*by_group, strict=True)))
 
@@ -160,6 +121,32 @@ def _kept_first(pool: Sequence[str], existing: InstancePartitions | None, count:
     if existing is None:
         return list(pool[:count])
     return _filled([existing.groups[0][0]], [count], pool)[0]
+
+
+def _mirrored_groups(
+    config: InstanceAssignmentConfig,
+    pools: Sequence[Sequence[str]],
+    first: int,
+    where: str,
+    existing: InstancePartitions | None,
+    server_sets: InstancePartitions | None,
+) -> list[tuple[str, ...]]:
+    """Return the instances of each replica group, those at one position belonging together."""
+    wanted = config.replica_group_partition
+    if wanted.num_replica_groups < 1:
+        raise InvalidConfigError(f"{where}: numReplicaGroups must be 1 at least when replicaGroupBased is true")
+    size, members = wanted.num_instances_per_replica_group, [] if existing is None else _group_members(existing)
+    if config.partition_selector == _FAULT_DOMAINS:
+        if not config.tag_pool.pool_based:
+            raise InvalidConfigError(f"{where}: {_FAULT_DOMAINS} needs poolBased: true; pools are the fault domains")
+        return over_fault_domains(wanted.num_replica_groups, size, pools, first, where, members)
+    if server_sets is None:
+        raise InvalidConfigError(
+            f"{where}: {MIRRORED} needs stored instance partitions, named in instancePartitionsMap; "
+            "write them by PUT /tenants/NAME/instancePartitions"
+        )
+    candidates = {instance for pool in pools for instance in pool}
+    return of_server_sets(wanted.num_replica_groups, size, server_sets, candidates, first, where, members)
 
 
 def _replica_groups(

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from gamay.base.errors import InvalidConfigError
-from gamay.cluster.instance_partitions import InstancePartitions
+from gamay.cluster.partition_record import InstancePartitions
 
 Placement: TypeAlias = Mapping[str, Sequence[str]]
 PartitionOf: TypeAlias = Callable[[str], int]

@@ -53,6 +53,20 @@ def expired(
     return sorted(chosen - locked_segments(lineage))
 
 
+def served_offline(
+    config: TableConfig, records: Iterable[SegmentRecord], lineage: Lineage, boundary_ms: int | None
+) -> list[str] | None:
+    """Return the completed segments of a hybrid table's REALTIME half that end before its time boundary, ascending.
+
+    No query reads them. None where this does not apply: to other tables, and to those without any retention. Unlike
+    `expired` this takes the last segment of a partition, too, where that has ended.
+    """
+    if config.table_type is not TableType.REALTIME or boundary_ms is None or retention_ms(config) is None:
+        return None
+    chosen = {r.name for r in records if r.status in (DONE, UPLOADED) and _is_older(r, boundary_ms, by_creation_time=False)}
+    return sorted(chosen - locked_segments(lineage))
+
+
 def last_completed(records: Iterable[SegmentRecord]) -> set[str]:
     """Return the name of the last completed segment of every partition of a stream."""
     last: dict[int, LlcName] = {}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import orjson
 
 from gamay.base.errors import InvalidConfigError
-from gamay.cluster.instance_partitions import InstancePartitions
 from gamay.cluster.llc_name import partition_of as named_partition
+from gamay.cluster.partition_record import InstancePartitions
 from gamay.cluster.placement import Placement, Strategy, place_all, place_all_consuming
 from gamay.cluster.rebalance_steps import States
 from gamay.cluster.records import COMMITTING, CONSUMING, OFFLINE, ONLINE, SegmentRecord

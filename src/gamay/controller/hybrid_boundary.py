@@ -5,7 +5,7 @@ from dataclasses import replace
 from gamay.base.errors import NotFoundError
 from gamay.cluster.records import ONLINE, Assignment
 from gamay.cluster.registry import Registry
-from gamay.cluster.time_boundary import IDEAL_STATE_KEY, TimeBoundary, boundary_of
+from gamay.cluster.time_boundary import IDEAL_STATE_KEY, TimeBoundary, boundary_of, fixed_boundary_ms
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType, raw_table_name, typed_table_name
@@ -34,6 +34,17 @@ def release_boundary(registry: Registry, table: str) -> None:
     registry.update_ideal_state(offline, released)
 
 
+def boundary_ms(registry: Registry, table: str) -> int | None:
+    """Return where queries of a hybrid table go over to its REALTIME half, in milliseconds; None where that is nowhere."""
+    raw = raw_table_name(table)
+    offline = typed_table_name(raw, TableType.OFFLINE)
+    ideal = registry.get_ideal_state(offline)
+    if ideal is None or registry.get_table_config(offline) is None:
+        return None
+    boundary = _present_boundary(registry, offline, fixed_boundary_ms(ideal.simple))
+    return None if boundary is None else boundary.millis
+
+
 def _offline_half(registry: Registry, table: str) -> str:
     raw = raw_table_name(table)
     halves = [typed_table_name(raw, kind) for kind in (TableType.OFFLINE, TableType.REALTIME)]
@@ -42,7 +53,7 @@ def _offline_half(registry: Registry, table: str) -> str:
     return halves[0]
 
 
-def _present_boundary(registry: Registry, offline: str) -> TimeBoundary | None:
+def _present_boundary(registry: Registry, offline: str, fixed_ms: int = 0) -> TimeBoundary | None:
     config, schema = registry.get_table_config(offline), registry.get_schema(raw_table_name(offline))
     view = registry.get_external_view(offline)
     if config is None or schema is None or view is None:
@@ -51,4 +62,4 @@ def _present_boundary(registry: Registry, offline: str) -> TimeBoundary | None:
     loaded = [name for name, states in view.states.items() if ONLINE in states.values() and name not in hidden]
     records = registry.get_segments(offline, loaded).values()
     ends_ms = [record.end_time_ms for record in records if record.total_docs != 0]
-    return boundary_of(Schema.from_json(schema).value, TableConfig.from_json(config).value, ends_ms)
+    return boundary_of(Schema.from_json(schema).value, TableConfig.from_json(config).value, ends_ms, fixed_ms)

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from gamay.base.errors import InvalidConfigError
 from gamay.cluster import paths
 from gamay.cluster.instance_partitions import (
-    InstancePartitions,
+    MIRRORED,
     choose_partitions,
     default_partitions,
     partitions_by_pair,
     tagged_instances,
 )
 from gamay.cluster.llc_name import partition_of
+from gamay.cluster.partition_record import InstancePartitions
 from gamay.cluster.placement import Strategy, place_new
 from gamay.cluster.records import ONLINE, Assignment
 from gamay.cluster.store import update
@@ -83,8 +84,12 @@ class PlacementManager:
         wanted = config.instance_assignment.get(kind)
         if wanted is None:
             return default_partitions(name, table, tagged_instances(instances, tag_of(config, kind)))
-        streams = self._num_stream_partitions(config)
-        return choose_partitions(name, table, wanted, instances, existing=existing, num_stream_partitions=streams)
+        streams, sets = self._num_stream_partitions(config), None
+        if wanted.partition_selector == MIRRORED:
+            sets = self.stored(config.instance_partitions.get(kind, ""))
+        return choose_partitions(
+            name, table, wanted, instances, existing=existing, num_stream_partitions=streams, server_sets=sets
+        )
 
     def settle(self, config: TableConfig) -> None:
         """Store the instance partitions that a table's config asks for, so that servers which join change nothing."""
@@ -136,8 +141,8 @@ class PlacementManager:
 
 def partitions_name(config: TableConfig, kind: str) -> str:
     """Return the name under which instance partitions of a table are stored; tables may share those of another name."""
-    shared = config.instance_partitions.get(kind)
-    if shared is not None:
+    shared, own = config.instance_partitions.get(kind), config.instance_assignment.get(kind)
+    if shared is not None and (own is None or own.partition_selector != MIRRORED):
         return shared
     raw = raw_table_name(config.typed_name)
     return f"{raw}_{kind}" if kind in (OFFLINE_KIND, CONSUMING_KIND, COMPLETED_KIND) else f"{raw}__TIER__{kind}"

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from gamay.base.errors import ConflictError, GamayError, InvalidConfigError, NotFoundError
-from gamay.cluster.instance_partitions import InstancePartitions
+from gamay.cluster.partition_record import InstancePartitions
 from gamay.cluster.rebalance_steps import States, StepRules, available_min, next_step
 from gamay.cluster.records import CONSUMING, ERROR, OFFLINE, Assignment, SegmentRecord
 from gamay.cluster.store import FencedError, VersionConflictError

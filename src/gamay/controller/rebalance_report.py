@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gamay.cluster.instance_partitions import InstancePartitions
+from gamay.cluster.partition_record import InstancePartitions
 from gamay.cluster.rebalance_steps import States
 from gamay.cluster.records import SegmentRecord
 

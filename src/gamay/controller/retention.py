@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 
 from gamay.base.errors import GamayError, InvalidConfigError
 from gamay.cluster.records import Lineage
-from gamay.cluster.retention import expired, stale_lineage
+from gamay.cluster.retention import expired, served_offline, stale_lineage
 from gamay.controller.context import ControllerContext
+from gamay.controller.hybrid_boundary import boundary_ms
 from gamay.controller.segments import SegmentManager
 from gamay.controller.tables import TableManager
-from gamay.model.cluster_settings import RETENTION_BY_CREATION_TIME
+from gamay.model.cluster_settings import HYBRID_RETENTION, RETENTION_BY_CREATION_TIME
 from gamay.model.units import parse_period
 
 _log = logging.getLogger(__name__)
@@ -37,9 +38,14 @@ class RetentionManager:
         """Delete the segments of a typed table that are too old, and the remains of its replacements."""
         config, registry = self.tables.get(table), self.context.registry
         now_ms = self.context.clock.now_ms()
-        by_creation = RETENTION_BY_CREATION_TIME.flag(registry.cluster_config())
+        settings, records = registry.cluster_config(), list(registry.segments(table))
         ideal, lineage = registry.must_get_ideal_state(table), registry.get_lineage(table)
-        old = expired(config, registry.segments(table), ideal.states, lineage, now_ms, by_creation_time=by_creation)
+        old = None
+        if HYBRID_RETENTION.flag(settings):
+            old = served_offline(config, records, lineage, boundary_ms(registry, table))
+        if old is None:
+            by_creation = RETENTION_BY_CREATION_TIME.flag(settings)
+            old = expired(config, records, ideal.states, lineage, now_ms, by_creation_time=by_creation)
         replaced_ms = _period_ms(config.segments.replaced_segments_retention_period)
         if config.segments.segment_push_type != "REFRESH":
             replaced_ms = 0

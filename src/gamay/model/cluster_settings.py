@@ -100,6 +100,13 @@ RETENTION_BY_CREATION_TIME = ClusterSetting(
     "segments without a believable end time are kept by the time of their creation, not for ever",
     _is_flag,
 )
+HYBRID_RETENTION = ClusterSetting(
+    "controller.enable.hybrid.table.retention.strategy",
+    "true or false",
+    "false",
+    "REALTIME segments of a hybrid table go when OFFLINE ones have their rows: when they end before the time boundary",
+    _is_flag,
+)
 SEGMENT_COMMIT_TIMEOUT = ClusterSetting(
     "controller.realtime.segment.commit.timeoutSeconds",
     "a whole number greater than 0",
@@ -251,6 +258,7 @@ CLUSTER_SETTINGS = (
     NULL_HANDLING,
     DELETED_SEGMENTS_RETENTION,
     RETENTION_BY_CREATION_TIME,
+    HYBRID_RETENTION,
     SEGMENT_COMMIT_TIMEOUT,
     SEGMENT_COMPLETION_TIME,
     PARALLEL_SEGMENT_BUILDS,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
-from gamay.cluster.instance_partitions import InstancePartitions
+from gamay.cluster.partition_record import InstancePartitions
 from gamay.controller.api.services import Services, body_docs, json_body
 from gamay.controller.api.tenants import instance_partitions, partition_table_type
 from gamay.controller.placement import partitions_name

@@ -9,8 +9,8 @@ from typing import Any
 from gamay.base.clock import Clock
 from gamay.base.errors import NotFoundError
 from gamay.base.rng import new_rng
-from gamay.cluster.instance_partitions import InstancePartitions
 from gamay.cluster.llc_name import PARTITIONS_PER_TOPIC
+from gamay.cluster.partition_record import InstancePartitions
 from gamay.cluster.placement import place_consuming
 from gamay.cluster.records import Assignment
 from gamay.cluster.registry import Registry

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from gamay.cluster.instance_partitions import InstancePartitions
 from gamay.cluster.llc_name import PARTITIONS_PER_TOPIC, LlcName
+from gamay.cluster.partition_record import InstancePartitions
 from gamay.cluster.placement import place_consuming
 from gamay.cluster.records import OFFLINE, Assignment
 
