@@ -79,12 +79,7 @@ def test_masks(n: int, share: float) -> None:
     rng = np.random.default_rng(n)
     mask = (rng.random(n) < share).astype(np.uint8)
     values = rng.integers(0, 250, n).astype(np.uint8)
-    for compress, masked_docs, mask_groups in zip(
-        forms(masks.compress), forms(masks.masked_docs), forms(masks.mask_groups), strict=True
-    ):
-        out = np.empty(mask.sum() + 1, np.uint8)
-        assert compress(values, mask, out) == mask.sum()
-        np.testing.assert_array_equal(out[:-1], values[mask == 1])
+    for masked_docs, mask_groups in zip(forms(masks.masked_docs), forms(masks.mask_groups), strict=True):
         docs = np.empty(mask.sum() + 1, np.int32)
         assert masked_docs(mask, mask[: n // 8 * 8].view(np.uint64), 100, docs) == mask.sum()
         np.testing.assert_array_equal(docs[:-1], np.flatnonzero(mask) + 100)
@@ -92,6 +87,20 @@ def test_masks(n: int, share: float) -> None:
         mask_groups(values, mask, 250, groups)
         np.testing.assert_array_equal(groups[mask == 1], values[mask == 1])
         assert ((groups[mask == 0] >= 250) & (groups[mask == 0] < 258)).all()
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.uint16, np.int32, np.float32, np.int64, np.float64])
+@pytest.mark.parametrize("compress", [masks.compress, masks.compress_each])
+def test_compress(compress: Any, dtype: Any) -> None:
+    rng = np.random.default_rng(3)
+    for n in (0, 1, 7, 63, 64, 65, 1000):
+        for share in (0.0, 0.02, 0.5, 0.98, 1.0):
+            mask = (rng.random(n) < share).astype(np.uint8)
+            values = rng.integers(0, 250, n + 3).astype(dtype)[3:]
+            room = np.full(mask.sum() + 4, 77, dtype)  # nothing behind `out` is written
+            assert compress(values, mask, room[: mask.sum() + 1]) == mask.sum()
+            np.testing.assert_array_equal(room[: mask.sum()], values[mask == 1])
+            assert (room[-3:] == np.array(77, dtype)).all()
 
 
 def test_hll_hashes_of_bytes_are_murmur2() -> None:

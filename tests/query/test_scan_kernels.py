@@ -9,7 +9,7 @@ import pytest
 
 import gamay
 from gamay.kernels.masks import choose_marked, replace_chosen_by
-from gamay.kernels.times import hours_of_day, minutes_of_hour, seconds_of_minute
+from gamay.kernels.times import hours_of_day, minutes_of_hour, quotients, seconds_of_minute
 
 
 @pytest.mark.parametrize(
@@ -102,3 +102,14 @@ def test_a_sketch_of_marked_entries_is_the_sketch_of_the_rows(database: Any) -> 
             by_group = connection.sql(f"SELECT {aggregate}(p) FROM t WHERE {condition} GROUP BY LENGTH(text) > 0").rows()
             alone = connection.sql(f"SELECT {aggregate}(p) FROM t WHERE {condition}").rows()
             assert (by_group or [(0,)]) == alone
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000, 21_600_000, (1 << 52) - 1])
+def test_quotients_are_those_of_whole_numbers(size: int) -> None:
+    rng = np.random.default_rng(size)
+    near = rng.integers(-9, 9, 200) * size + rng.integers(-1, 2, 200)  # where a quotient changes
+    exact = rng.integers(-(1 << 52) + 1, 1 << 52, 200)
+    for times in (near, exact, np.append(exact, [np.iinfo(np.int64).min, np.iinfo(np.int64).max])):
+        out = np.empty(len(times), np.int64)
+        quotients(times, size, out)
+        assert out.tolist() == [abs(time) // size * (-1 if time < 0 else 1) for time in times.tolist()]

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types
+from numba.core import config, types
+from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic
 
 LANES = 64
@@ -36,6 +37,41 @@ def _splat(builder: Any, byte: Any) -> Any:
 
 def _loaded(builder: Any, address: Any, position: Any) -> Any:
     return builder.load(_place(builder, address, position, _BYTES), align=1)
+
+
+def has_features(*names: str) -> bool:
+    """Tell whether kernels are compiled for a processor with all of these features, as LLVM names them."""
+    given = config.CPU_FEATURES  # type: ignore[attr-defined]
+    features = get_host_cpu_features() if given is None else given  # type: ignore[no-untyped-call]
+    return {f"+{name}" for name in names} <= set(features.split(","))
+
+
+def compressing(bits: int) -> Any:
+    """Return the function of kernels that writes those of 64 bytes of numbers, of so many bits each, whose flags are set.
+
+    It takes the addresses of where to write, where all 64 bytes are written, of the numbers, and of the flags, a byte each,
+    and returns how many are kept: int64. Only for processors with `avx512f`, below 32 bits with `avx512vbmi2`.
+    """
+    lanes = 8 * LANES // bits
+    numbers, marks = ir.VectorType(ir.IntType(bits), lanes), ir.VectorType(_BYTE, lanes)
+    of_marks = ir.VectorType(ir.IntType(1), lanes)
+
+    def build(typingctx: Any, target: Any, source: Any, flags: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            values = builder.load(builder.inttoptr(args[1], numbers.as_pointer()), align=1)
+            kept = builder.load(builder.inttoptr(args[2], marks.as_pointer()), align=1)
+            kept = builder.icmp_unsigned("!=", kept, ir.Constant(marks, [0] * lanes))
+            name = f"llvm.x86.avx512.mask.compress.v{lanes}i{bits}"
+            function_type = ir.FunctionType(numbers, [numbers, numbers, of_marks])
+            function = builder.module.globals.get(name) or ir.Function(builder.module, function_type, name)
+            out = builder.call(function, [values, ir.Constant(numbers, [0] * lanes), kept])
+            builder.store(out, builder.inttoptr(args[0], numbers.as_pointer()), align=1)
+            count = builder.ctpop(builder.bitcast(kept, ir.IntType(lanes)))
+            return count if lanes == _WORD.width else builder.zext(count, _WORD)
+
+        return types.int64(types.int64, types.int64, types.int64), codegen
+
+    return _instruction(build)
 
 
 def pointing(kind: Any) -> Any:

@@ -7,8 +7,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from gamay.kernels.times import quotients
+
 Longs: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
+_DOUBLES_MAX = 1 << 52
 LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
@@ -54,6 +57,16 @@ def multiply(left: Any, right: Any) -> Longs:
 
 def towards_zero(values: Any, size: Any) -> Longs:
     """Return the quotient by a positive size without its fraction."""
+    if (
+        isinstance(size, int)
+        and size < _DOUBLES_MAX
+        and isinstance(values, np.ndarray)
+        and values.dtype == np.int64
+        and values.ndim == 1
+    ):
+        out = np.empty(len(values), np.int64)
+        quotients(np.ascontiguousarray(values), size, out)
+        return out
     quotient: Longs = (values - np.fmod(values, size)) // size
     return quotient
 
