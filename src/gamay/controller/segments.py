@@ -14,6 +14,7 @@ from gamay.base.errors import ConflictError, GamayError, InvalidConfigError, Not
 from gamay.cluster.records import LineageState, SegmentRecord
 from gamay.controller.context import ControllerContext
 from gamay.controller.placement import PlacementManager
+from gamay.controller.storage_quota import check_room
 from gamay.controller.tables import TableManager
 from gamay.controller.verify import VerifiedSegment, check_matches, check_times, record_of
 from gamay.model.datetime_format import DateTimeFormat, DateTimeKind
@@ -61,7 +62,8 @@ class SegmentManager:
     def push(self, table: str, segment: VerifiedSegment, source: Path, options: PushOptions) -> SegmentRecord:
         """Add or refresh one segment. `source`: its archive, or its folder, in the work folder; it is moved away.
 
-        Raises NotFoundError, InvalidConfigError, ConflictError, PreconditionError, GoneError, SegmentTimeError.
+        Raises NotFoundError, InvalidConfigError, ConflictError, PreconditionError, GoneError, SegmentTimeError,
+        StorageQuotaError.
         """
         self._check(table, segment.info, options)
         size = size_of(source)
@@ -79,7 +81,7 @@ class SegmentManager:
     def add_all(self, table: str, segments: Sequence[VerifiedSegment]) -> list[SegmentRecord]:
         """Add new segments from their folders, all of them or none: they become visible together.
 
-        Raises ConflictError when one exists already.
+        Raises ConflictError when one exists already, StorageQuotaError.
         """
         options = PushOptions(allow_refresh=False, check_times=False)
         registry, store = self.context.registry, self.context.deep_store
@@ -87,10 +89,12 @@ class SegmentManager:
             for segment in segments:
                 self._check(table, segment.info, options)
                 self._check_existing(table, registry.get_segment(table, segment.info.name), segment.info, options)
+            sizes = {segment.info.name: size_of(segment.folder) for segment in segments}
+            check_room(registry, self.tables.get(table), sizes)
             records: list[SegmentRecord] = []
             try:
                 for segment in segments:
-                    info, size = segment.info, size_of(segment.folder)
+                    info, size = segment.info, sizes[segment.info.name]
                     url = store.put(segment.folder, table, info.name, info.crc)
                     record = record_of(info, url, size).with_changes(push_time_ms=self.context.clock.now_ms())
                     records.append(record)
@@ -194,6 +198,7 @@ class SegmentManager:
             registry, now_ms = self.context.registry, self.context.clock.now_ms()
             existing = registry.get_segment(table, info.name)
             self._check_existing(table, existing, info, options)
+            check_room(registry, self.tables.get(table), {info.name: size})
             if existing is not None and existing.crc == info.crc:
                 url = existing.download_url if self.context.deep_store.owns(existing.download_url) else store()
             else:

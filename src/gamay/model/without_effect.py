@@ -6,7 +6,6 @@ Such keys are accepted, because configs are shared with clusters that do act on 
 from collections.abc import Iterator
 
 from gamay.model.table_config import TableConfig
-from gamay.model.table_name import TableType
 from gamay.model.task_settings import TASK_TYPES, unknown_task_keys
 
 _INDEXES = {
@@ -64,7 +63,6 @@ def _unbuilt(where: str, what: str) -> str:
 
 def _unused_sections(config: TableConfig) -> Iterator[str]:
     unused = {
-        "quota.storage": config.quota.storage is not None and config.table_type is TableType.OFFLINE,
         "isDimTable": config.is_dim_table,
         "tunerConfigs": bool(config.tuners),
         "tableSamplers": bool(config.samplers),
