@@ -257,6 +257,16 @@ PARTITION = INDEX + "segmentPartitionConfig.columnPartitionMap."
             },
             "Did you mean 'MASK'",
         ),
+        (
+            {
+                PARTITION + "id": {
+                    "functionName": "FNV",
+                    "numPartitions": 2,
+                    "functionConfig": {"negativePartitionHandling": "zero"},
+                }
+            },
+            "mask or abs",
+        ),
     ],
 )
 def test_refusals(changes: dict[str, Any], reason: str) -> None:

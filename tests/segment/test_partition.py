@@ -273,6 +273,18 @@ def test_normalizers(normalizer, expected):
     assert partition_function("Modulo", 5, {"partitionIdNormalizer": normalizer}).partition_of("-7") == expected
 
 
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({}, (-468965076 & 0x7FFFFFFF) % 5),
+        ({"negativePartitionHandling": "mask"}, (-468965076 & 0x7FFFFFFF) % 5),
+        ({"negativePartitionHandling": "abs"}, 468965076 % 5),
+    ],
+)
+def test_older_name_of_what_fnv_does_with_negative_hashes(config, expected):
+    assert partition_function("FNV", 5, config).partition_of("a") == expected
+
+
 def test_mask_of_a_negative_32_bit_hash():
     function = partition_function("Murmur", 5)
     negative = next(row for row in MURMUR2 if row[1] < 0)

@@ -259,6 +259,9 @@ def _partition(where: str, partition: PartitionConfig) -> Iterator[str]:
     seed = config.get("seed")
     if seed is not None and not seed.strip().lstrip("+-").isdigit():
         yield f"{where}: the seed '{seed}' is not a whole number"
+    handling = config.get("negativePartitionHandling")
+    if partition.function_name.lower() == "fnv" and handling is not None and handling.lower() not in ("mask", "abs"):
+        yield f"{where}: negativePartitionHandling is mask or abs, not '{handling}'"
     normalizer = config.get("partitionIdNormalizer")
     if normalizer is not None and normalizer.upper() not in _NORMALIZERS:
         yield (

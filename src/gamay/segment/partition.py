@@ -81,6 +81,8 @@ def partition_function(name: str, num_partitions: int, config: Mapping[str, str]
     if num_partitions < 1:
         raise InvalidConfigError(f"numPartitions of partition function '{name}' is {num_partitions}; expected at least 1")
     hasher, bits, normalizer = maker(settings, num_partitions)
+    if name.lower() == "fnv":  # which had a name of its own for mask and abs
+        normalizer = settings.get("negativePartitionHandling", normalizer)
     chosen = settings.get("partitionIdNormalizer", normalizer).upper()
     if chosen not in NORMALIZERS:
         raise InvalidConfigError(

@@ -112,11 +112,11 @@ for _suffix, _type in _TYPES:
 
 
 @scalar("arrayToString", params=(lists(STRING), const(STRING), const(STRING)), returns=STRING, optional=1)
-def array_to_string(array: Vector, separator: str, null_text: str = "null") -> Any:
-    """The elements with a separator between them; those that stand for null (the text `null`) as the third argument."""
+def array_to_string(array: Vector, separator: str, null_text: str | None = None) -> Any:
+    """The elements with a separator between them; those that stand for null (`null`, empty texts) as the third argument."""
     values = array.values
-    if null_text != "null":
-        values = pc.if_else(pc.equal(values, "null"), null_text, values)
+    if null_text is not None:
+        values = pc.if_else(pc.is_in(values, pa.array(["null", ""])), null_text, values)
     rows = pa.ListArray.from_arrays(pa.array(np.asarray(array.offsets, np.int32)), values)
     return pc.binary_join(rows, separator)
 
