@@ -254,6 +254,8 @@ def test_connect_needs_no_web_framework(tmp_path: Path) -> None:
         "assert db.sql('SELECT s, sum(a) FROM t GROUP BY s ORDER BY s').rows() == [('x', 1.0), ('y', 2.0)]\n"
         "heavy = ('fastapi', 'starlette', 'uvicorn', 'httpx', 'pyspark', 'polars', 'duckdb', 'pandas', 'scipy',\n"
         "    'datasketches', 'kazoo', 'gamay.client', 'gamay.controller.api', 'gamay.spark',\n"
+        "    'asyncio', 'gamay.rpc', 'gamay.broker.remote', 'gamay.server.consuming',\n"
+        "    'gamay.ingest.pipeline', 'gamay.segment.mutable', 'gamay.server.keyed_tables', 'gamay.upsert.table',\n"
         "    'gamay.functions.scalar.common', 'gamay.functions.scalar.extended',\n"
         "    'gamay.functions.aggregate.common', 'gamay.functions.aggregate.extended')\n"
         "print([m for m in heavy if m in sys.modules])"

@@ -4,6 +4,7 @@ import os
 import random
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ class Replicas:
         self.servers[server] = ServerRole(
             server, Registry(self._sessions[server]), layout.server, SegmentSources(deep_store),
             SYSTEM_CLOCK, RANDOM_IDS, threads=1,
-            consuming=consuming_resources(server, layout, streams, completion, SYSTEM_CLOCK, RANDOM_IDS),
+            consuming=partial(consuming_resources, server, layout, streams, completion, SYSTEM_CLOCK, RANDOM_IDS),
         )  # fmt: skip
         self.executors[server] = self.servers[server].executor
         self.servers[server].instance.start()

@@ -1,23 +1,24 @@
 """Asking servers: those of this process by calls, others over their query ports, all at once."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from gamay.base import spans
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.broker.connection import Connections, UnreachableServerError
-from gamay.broker.remote import RemoteServers
 from gamay.broker.scatter import Ask, Gathered, Part, Scatter
 from gamay.broker.selection import Turn
 from gamay.broker.server_stats import ServerStats
 from gamay.query.deadline import CancellableDeadline
 from gamay.query.execute import ServerResult
 from gamay.query.wire.result import Received
+
+if TYPE_CHECKING:
+    from gamay.broker.remote import RemoteServers
 
 Result: TypeAlias = ServerResult | Received
 _Outcome: TypeAlias = tuple[Result, Sequence[str]] | QueryError
@@ -33,7 +34,7 @@ class Gatherer:
         self._connections = connections
         self._clock = clock
         self._stats = stats
-        self.remote = connections if isinstance(connections, RemoteServers) else None
+        self.remote = _remote(connections)
         self._threads = ThreadPoolExecutor(_SCATTER_THREADS, thread_name_prefix="broker-scatter")
 
     def close(self) -> None:
@@ -79,6 +80,8 @@ class Gatherer:
         self, parts: Sequence[Part], turn: Turn, deadline: CancellableDeadline, query_id: str
     ) -> Gathered[Result]:
         """Ask servers in other processes from an event loop. Raises QueryError 503 when the query is cancelled."""
+        import asyncio
+
         assert self.remote is not None
         loop = asyncio.get_running_loop()
         task = asyncio.current_task()
@@ -103,6 +106,8 @@ class Gatherer:
     async def _gather_remote(
         self, parts: Sequence[Part], turn: Turn, deadline: CancellableDeadline, query_id: str
     ) -> Gathered[Result]:
+        import asyncio
+
         scatter: Scatter[Result] = Scatter(parts, turn)
         asks = scatter.begin()
         while len(asks) == 1:  # without another task
@@ -183,3 +188,12 @@ def _unknown(server: str) -> QueryError:
     return UnreachableServerError(
         ErrorCode.BROKER_REQUEST_SEND, f"There is no connection to server '{server}'", is_down=False
     )
+
+
+def _remote(connections: Connections) -> "RemoteServers | None":
+    """Return the connections if they lead to other processes; what that takes is imported only then."""
+    if isinstance(connections, dict):
+        return None
+    from gamay.broker.remote import RemoteServers
+
+    return connections if isinstance(connections, RemoteServers) else None

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,6 @@ from gamay.embedded.pandas_import import keep_arrow_from_importing_pandas
 from gamay.embedded.server_role import ServerRole, consuming_resources
 from gamay.ingest.stream.spi import StreamContext
 from gamay.model.task_settings import DEFAULT_TAG
-from gamay.server.consuming.manager import ConsumerManager
 from gamay.server.describe import describe_segment
 from gamay.server.instance import ServerInstance
 from gamay.server.sources import SegmentSources
@@ -31,6 +31,7 @@ from gamay.storage.local_store import LocalStore
 
 if TYPE_CHECKING:
     from gamay.minion.worker import TaskWorker
+    from gamay.server.consuming.manager import ConsumerManager
 
 HOST = "localhost"
 # queries over HTTP that take longer are logged
@@ -164,6 +165,7 @@ class LocalCluster:
 
     def _server_role(self, server: str, ids: Ids, threads: int | None, verify_on_use: bool) -> ServerRole:
         streams = StreamContext(self.layout.streams, server, self.clock)
+        completion = LocalCompletion(self.controller)
         return ServerRole(
             server,
             Registry(self._server_session),
@@ -173,7 +175,7 @@ class LocalCluster:
             ids,
             threads=threads,
             verify_on_use=verify_on_use,
-            consuming=consuming_resources(server, self.layout, streams, LocalCompletion(self.controller), self.clock, ids),
+            consuming=partial(consuming_resources, server, self.layout, streams, completion, self.clock, ids),
         )
 
     def _minion(self, port: int, ids: Ids, token: str) -> "TaskWorker":
@@ -256,7 +258,7 @@ class _LocalServers:
     def dead_letters(self, instance: str, table: str, limit: int) -> Sequence[Mapping[str, Any]]:
         return self._consumers(instance).dead_letters(table).entries(limit)
 
-    def _consumers(self, instance: str) -> ConsumerManager:
+    def _consumers(self, instance: str) -> "ConsumerManager":
         consumers = self._check(instance).consumers
         if consumers is None:
             raise NotFoundError(f"server '{instance}' does not consume streams")

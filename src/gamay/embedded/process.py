@@ -13,6 +13,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -337,7 +338,7 @@ class ServerProcess(RoleProcess):
             sources,
             self.clock,
             self.ids,
-            consuming=consuming_resources(self.id, layout, streams, self._completion, self.clock, self.ids, store),
+            consuming=partial(consuming_resources, self.id, layout, streams, self._completion, self.clock, self.ids, store),
             key_defaults=self.settings.key_defaults,
         )
         self._listener = QueryListener(

@@ -1,7 +1,10 @@
 """A server: what it has loaded, and the executor of queries on that."""
 
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gamay.base.clock import Clock
 from gamay.base.ids import Ids
@@ -13,9 +16,6 @@ from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import raw_table_name
 from gamay.model.upsert_defaults import DEFAULTS, ServerDefaults
-from gamay.server.consuming.builds import BuildPermits
-from gamay.server.consuming.completion_client import CompletionClient
-from gamay.server.consuming.consumer import Resources
 from gamay.server.executor import QueryExecutor
 from gamay.server.instance import ServerInstance
 from gamay.server.loader import SegmentLoader
@@ -23,17 +23,27 @@ from gamay.server.rebuild import TableLayout
 from gamay.server.sources import SegmentSources
 from gamay.storage.deep_store import DeepStore
 
+if TYPE_CHECKING:
+    from gamay.server.consuming.completion_client import CompletionClient
+    from gamay.server.consuming.consumer import Resources
+
 
 def consuming_resources(
     server: str,
     layout: Layout,
     streams: StreamContext,
-    completion: CompletionClient,
+    completion: "CompletionClient",
     clock: Clock,
     ids: Ids,
     deep_store: DeepStore | None = None,
-) -> Resources:
-    """Return what the consumers of a server need. completion: the way to the controllers."""
+) -> "Resources":
+    """Return what the consumers of a server need; imported here, for most of `gamay.connect` have none.
+
+    completion: the way to the controllers.
+    """
+    from gamay.server.consuming.builds import BuildPermits
+    from gamay.server.consuming.consumer import Resources
+
     permits = BuildPermits()
     return Resources(server, layout.consuming, layout.realtime, streams, completion, permits, clock, ids, deep_store)
 
@@ -42,8 +52,8 @@ class ServerRole:
     """The parts of a server, wired together.
 
     folder: for its copies of segments. sources: where those come from.
-    threads: how many work on one query; None is one for each processor. consuming: what consumers need; None when this
-    server is not to consume streams.
+    threads: how many work on one query; None is one for each processor. consuming: makes what consumers need; None when
+    this server is not to consume streams.
     """
 
     def __init__(
@@ -57,15 +67,19 @@ class ServerRole:
         *,
         threads: int | None = None,
         verify_on_use: bool = False,
-        consuming: Resources | None = None,
+        consuming: "Callable[[], Resources] | None" = None,
         key_defaults: ServerDefaults = DEFAULTS,
     ) -> None:
         self._registry = registry
-        if consuming is not None:
-            consuming.permits.follow(lambda: PARALLEL_SEGMENT_BUILDS.whole(registry.cluster_config()))
         loader = SegmentLoader(folder, sources, self._layout_of, clock, ids, verify_on_use)
-        self.instance = ServerInstance(instance_id, registry, loader, clock, consuming=consuming, key_defaults=key_defaults)
+        made = None if consuming is None else partial(self._resources, consuming)
+        self.instance = ServerInstance(instance_id, registry, loader, clock, consuming=made, key_defaults=key_defaults)
         self.executor = QueryExecutor(self.instance, threads or os.cpu_count() or 1)
+
+    def _resources(self, consuming: "Callable[[], Resources]") -> "Resources":
+        resources = consuming()
+        resources.permits.follow(lambda: PARALLEL_SEGMENT_BUILDS.whole(self._registry.cluster_config()))
+        return resources
 
     def _layout_of(self, table: str) -> TableLayout | None:
         config = self._registry.get_table_config(table)

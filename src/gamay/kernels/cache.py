@@ -17,10 +17,17 @@ from numba.core.runtime import _nrt_python  # type: ignore[attr-defined]
 
 
 class KernelCache(FunctionCache):
-    """Numba's cache of one kernel on disk: the same files, loaded with less."""
+    """Numba's cache of one kernel on disk: the same files, looked for when it is first called, and loaded with less."""
+
+    def __init__(self, py_func: Any) -> None:
+        self._py_func = py_func
+        self._is_open = False
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled kernel for a signature, or None; Numba holds its compiler's lock meanwhile."""
+        if not self._is_open:
+            super().__init__(self._py_func)  # type: ignore[no-untyped-call]
+            self._is_open = True
         codegen = target_context.codegen()
         if codegen._library_class is not _Library:
             codegen._library_class = _Library

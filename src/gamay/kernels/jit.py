@@ -85,7 +85,7 @@ def compiling_s() -> float:
 def kernel(function: F) -> F:
     """Compile a function of arrays and numbers for each combination of argument types it is called with."""
     dispatcher: Any = njit(nogil=True, error_model="numpy")(function)
-    dispatcher._cache = KernelCache(function)  # type: ignore[no-untyped-call]  # what `cache=True` does, loaded with less
+    dispatcher._cache = KernelCache(function)  # what `cache=True` does, loaded with less
     return cast(F, dispatcher)
 
 

@@ -1,6 +1,7 @@
 """Running queries on the segments of this server."""
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from gamay.base.clock import Clock
 from gamay.base.errors import CorruptSegmentError, ErrorCode, QueryError
@@ -19,8 +20,10 @@ from gamay.server.table import Contents, TableData
 from gamay.sql.option_values import flag, number
 from gamay.upsert.docs import SegmentDocs
 from gamay.upsert.ranking import partition_of
-from gamay.upsert.table import TableUpsert
 from gamay.upsert.views import ViewOptions
+
+if TYPE_CHECKING:
+    from gamay.upsert.table import TableUpsert
 
 
 class QueryExecutor:
@@ -131,7 +134,7 @@ def _every_row(_: SegmentDocs | None) -> VisibleDocs | None:
 
 
 def _visible(
-    keys: TableUpsert, data: TableData, query: BoundQuery
+    keys: "TableUpsert", data: TableData, query: BoundQuery
 ) -> tuple[Contents, Callable[[SegmentDocs | None], VisibleDocs | None]]:
     """Return what is loaded, and what gives the rows of a segment that count, None for all."""
     options = query.query.options or {}
@@ -147,7 +150,7 @@ def _visible(
     return contents, lambda docs: None if docs is None else visible_of(docs)
 
 
-def _with_new(keys: TableUpsert, contents: Contents, segments: Sequence[str]) -> Sequence[str]:
+def _with_new(keys: "TableUpsert", contents: Contents, segments: Sequence[str]) -> Sequence[str]:
     """Add consumed segments that came lately, of the partitions asked for, which the broker may not know of yet.
 
     Rows that they replace count no longer, so without them their keys would be missing.

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gamay.base.clock import Clock
 from gamay.base.errors import CorruptSegmentError, GamayError, InvalidConfigError
@@ -17,15 +18,18 @@ from gamay.cluster.records import CONSUMING, ERROR, ONLINE, SegmentRecord
 from gamay.cluster.registry import Registry, announce
 from gamay.cluster.store import StoreUnavailableError
 from gamay.cluster.znrecord import ZNRecord, decode
+from gamay.model.table_name import TableType, table_type_of
 from gamay.model.upsert_defaults import DEFAULTS, ServerDefaults
-from gamay.server.consuming.consumer import Resources
-from gamay.server.consuming.manager import ConsumerManager
 from gamay.server.loader import SegmentLoader
 from gamay.server.query_counts import ServerCounts
 from gamay.server.rebuild import TableLayout
 from gamay.server.table import LoadedSegment, TableData
-from gamay.server.transitions import ConsumingTransitions
 from gamay.server.upserts import UpsertTables
+
+if TYPE_CHECKING:
+    from gamay.server.consuming.consumer import Resources
+    from gamay.server.consuming.manager import ConsumerManager
+    from gamay.server.transitions import ConsumingTransitions
 
 _log = logging.getLogger(__name__)
 
@@ -58,8 +62,8 @@ class _Work:
 class ServerInstance:
     """Loads, swaps and drops segments between `start` and `stop`, on a thread of its own, and consumes streams.
 
-    consuming: what consumers need; a server without it leaves consuming segments alone. key_defaults: what this server
-    decides about tables with primary keys.
+    consuming: makes what consumers need, when the first table comes that consumes; a server without it leaves consuming
+    segments alone. key_defaults: what this server decides about tables with primary keys.
     """
 
     def __init__(
@@ -69,7 +73,7 @@ class ServerInstance:
         loader: SegmentLoader,
         clock: Clock,
         threads: int = 2,
-        consuming: Resources | None = None,
+        consuming: "Callable[[], Resources] | None" = None,
         key_defaults: ServerDefaults = DEFAULTS,
     ) -> None:
         self.id = instance_id
@@ -90,14 +94,10 @@ class ServerInstance:
         self._ready = False
         self._thread: threading.Thread | None = None
         self._cancels: list[Callable[[], None]] = []
-        self._consumers: ConsumerManager | None = None
+        self._consuming = consuming
         self._transitions: ConsumingTransitions | None = None
-        if consuming is not None:
-            self._consumers = ConsumerManager(consuming, self._serve, self._on_consumed, self.upserts)
-            self._transitions = ConsumingTransitions(
-                instance_id, registry, self._consumers, loader.layout_of, self._data_of, self._report,
-                self._note_failure, self._forget_failure,
-            )  # fmt: skip
+        self._transitions_run = False
+        self._transitions_lock = threading.Lock()
 
     # what others ask
 
@@ -112,9 +112,10 @@ class ServerInstance:
         return sorted(name for name, has in contents.items() if has.loaded or has.consuming)
 
     @property
-    def consumers(self) -> ConsumerManager | None:
-        """What consumes on this server."""
-        return self._consumers
+    def consumers(self) -> "ConsumerManager | None":
+        """What consumes on this server, None when it is not to."""
+        transitions = self._made_transitions()
+        return None if transitions is None else transitions.manager
 
     def table(self, table: str) -> TableData | None:
         """Return the loaded segments of a typed table."""
@@ -175,15 +176,17 @@ class ServerInstance:
             data = self._tables.get(table)
             used = {s.folder for s in data.snapshot().values()} if data else set()
             self._loader.remove_strays(table, used, self.failures(table))
-            if self._transitions is not None:
-                self._transitions.apply(table)
+            if (transitions := self._transitions_of(table)) is not None:
+                transitions.apply(table)
         self._announce()
         with self._wake:
             self._work.messages = True
         self._thread = threading.Thread(target=self._run, name="server-segments", daemon=True)
         self._thread.start()
-        if self._transitions is not None:
-            self._transitions.start()
+        with self._transitions_lock:
+            self._transitions_run = True
+            if self._transitions is not None:
+                self._transitions.start()
         self._ready = True
 
     def stop(self) -> None:
@@ -195,9 +198,33 @@ class ServerInstance:
             self._wake.notify_all()
         if self._thread is not None:
             self._thread.join()
+        with self._transitions_lock:
+            self._transitions_run = False
         if self._transitions is not None:
             self._transitions.stop()
         self.upserts.close()
+
+    def _transitions_of(self, table: str) -> "ConsumingTransitions | None":
+        """Return what brings the consumers of a typed table in line with its ideal state; None where there are none."""
+        return self._made_transitions() if table_type_of(table) is TableType.REALTIME else None
+
+    def _made_transitions(self) -> "ConsumingTransitions | None":
+        """Return the same of any table, made now and imported now: a process without streams has no use for it."""
+        if self._consuming is None:
+            return None
+        with self._transitions_lock:
+            if self._transitions is None:
+                from gamay.server.consuming.manager import ConsumerManager
+                from gamay.server.transitions import ConsumingTransitions
+
+                manager = ConsumerManager(self._consuming(), self._serve, self._on_consumed, self.upserts)
+                self._transitions = ConsumingTransitions(
+                    self.id, self._registry, manager, self._loader.layout_of, self._data_of, self._report,
+                    self._note_failure, self._forget_failure,
+                )  # fmt: skip
+                if self._transitions_run:
+                    self._transitions.start()
+            return self._transitions
 
     # notifications: they only note what to look at
 
@@ -213,8 +240,8 @@ class ServerInstance:
             else:
                 self._work.tables.add(path.rpartition("/")[2])
             self._wake.notify_all()
-        if self._transitions is not None and path != paths.IDEAL_STATES:
-            self._transitions.note(path.rpartition("/")[2])
+        if path != paths.IDEAL_STATES:
+            self._note_table(path.rpartition("/")[2])
 
     def _on_segment_record(self, path: str) -> None:
         parent, _, segment = path.rpartition("/")
@@ -222,8 +249,11 @@ class ServerInstance:
         with self._wake:
             self._work.changed.setdefault(table, set()).add(segment)
             self._wake.notify_all()
-        if self._transitions is not None:
-            self._transitions.note(table)
+        self._note_table(table)
+
+    def _note_table(self, table: str) -> None:
+        if (transitions := self._transitions_of(table)) is not None:
+            transitions.note(table)
 
     def _on_consumed(self, table: str, segment: str) -> None:
         """A consumer has left: the segment is now loaded like any other, unless what it built is there already."""
@@ -246,8 +276,7 @@ class ServerInstance:
                 self._guarded("all tables", partial(self._look_again, work))
             for table in sorted({*work.tables, *work.changed}):
                 self._guarded(table, partial(self._reconcile, table, work.changed.get(table, set())))
-                if self._transitions is not None:
-                    self._transitions.note(table)  # consumers that could not start are tried again with the rest
+                self._note_table(table)  # consumers that could not start are tried again with the rest
             for table in sorted(work.suspects):
                 self._guarded(table, partial(self._recheck, table))
             if work.messages:
@@ -301,7 +330,7 @@ class ServerInstance:
         wanted = {segment for segment, state in states.items() if state in (ONLINE, CONSUMING)}
         data = self._data_of(table)
         loaded = data.snapshot()
-        consumed = {} if self._consumers is None else self._consumers.consumers(table)
+        consumed = {} if self._transitions is None else self._transitions.manager.consumers(table)
         suspects = wanted if changed is None else wanted & changed
         records: dict[str, SegmentRecord] = {}
         looked_at = sorted((wanted - loaded.keys()) | suspects)
@@ -423,8 +452,8 @@ class ServerInstance:
 
     def _handle_message(self, message: ZNRecord) -> None:
         subtype = message.simple.get("MSG_SUBTYPE")
-        if subtype == FORCE_COMMIT_MESSAGE and self._consumers is not None:
-            self._consumers.force_commit(message.simple["tableName"], message.lists.get("segments", []))
+        if subtype == FORCE_COMMIT_MESSAGE and (consumers := self.consumers) is not None:
+            consumers.force_commit(message.simple["tableName"], message.lists.get("segments", []))
             return
         if subtype != "RELOAD_SEGMENT":
             _log.warning("%s: message %s of an unknown kind is ignored", self.id, message.simple)

@@ -3,14 +3,17 @@
 import logging
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from gamay.base.errors import GamayError
 from gamay.cluster.records import CONSUMING, ONLINE
 from gamay.cluster.registry import Registry
 from gamay.model.table_name import TableType, table_type_of
-from gamay.server.consuming.manager import ConsumerManager
 from gamay.server.rebuild import TableLayout
 from gamay.server.table import TableData
+
+if TYPE_CHECKING:
+    from gamay.server.consuming.manager import ConsumerManager
 
 _log = logging.getLogger(__name__)
 
@@ -26,7 +29,7 @@ class ConsumingTransitions:
         self,
         server: str,
         registry: Registry,
-        manager: ConsumerManager,
+        manager: "ConsumerManager",
         layout_of: Callable[[str], TableLayout | None],
         data_of: Callable[[str], TableData],
         report: Callable[[str], None],
@@ -35,7 +38,7 @@ class ConsumingTransitions:
     ) -> None:
         self._server = server
         self._registry = registry
-        self._manager = manager
+        self.manager = manager
         self._layout_of = layout_of
         self._data_of = data_of
         self._report = report
@@ -57,7 +60,7 @@ class ConsumingTransitions:
             self._wake.notify_all()
         if self._thread.is_alive():
             self._thread.join()
-        self._manager.close()
+        self.manager.close()
 
     def note(self, table: str) -> None:
         """Look at a table soon."""
@@ -83,7 +86,7 @@ class ConsumingTransitions:
         if table_type_of(table) is not TableType.REALTIME:
             return
         # Asked before the ideal state is read: who is to consume there nevertheless was OFFLINE in between, if only briefly.
-        consumers = self._manager.consumers(table)
+        consumers = self.manager.consumers(table)
         given_up = {name for name, consumer in consumers.items() if consumer.gave_up}
         beyond = {name for name, consumer in consumers.items() if consumer.is_beyond}
         ideal = self._registry.get_ideal_state(table)
@@ -91,15 +94,15 @@ class ConsumingTransitions:
         data = self._data_of(table)
         for segment in given_up:
             if states.get(segment) == CONSUMING:
-                self._manager.stop(data, segment)
+                self.manager.stop(data, segment)
         for segment in beyond:
-            self._manager.stop(data, segment)
-            self._manager.leave(table, segment)  # it may be complete by now, and is to be loaded
-        consumers = self._manager.consumers(table)
+            self.manager.stop(data, segment)
+            self.manager.leave(table, segment)  # it may be complete by now, and is to be loaded
+        consumers = self.manager.consumers(table)
         started = set(states) - set(consumers) - set(data.snapshot())
         for segment in consumers:
             if states.get(segment) not in (CONSUMING, ONLINE):
-                self._manager.stop(data, segment)
+                self.manager.stop(data, segment)
             elif states[segment] == ONLINE:
                 # Before its successor begins: the rows that a consumer has beyond the end are the successor's first ones.
                 self._end(data, segment)
@@ -107,14 +110,14 @@ class ConsumingTransitions:
             if states[segment] in (CONSUMING, ONLINE):
                 self._begin(data, segment, states[segment])
         if ideal is None:
-            self._manager.forget(table)
+            self.manager.forget(table)
         if consumers or CONSUMING in states.values():
             self._report(table)
 
     def _end(self, data: TableData, segment: str) -> None:
         record = self._registry.get_segment(data.name, segment)
         if record is not None and record.end_offset:
-            self._manager.end_at(data, segment, record.end_offset, committed=record.complete)
+            self.manager.end_at(data, segment, record.end_offset, committed=record.complete)
 
     def _begin(self, data: TableData, segment: str, state: str) -> None:
         record = self._registry.get_segment(data.name, segment)
@@ -124,7 +127,7 @@ class ConsumingTransitions:
         if state == ONLINE and not record.end_offset:
             return
         try:
-            self._manager.start(data, record, layout)
+            self.manager.start(data, record, layout)
         except (GamayError, OSError) as error:
             self._failed(data.name, segment, error)
         else:

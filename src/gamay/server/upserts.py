@@ -9,13 +9,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
 from gamay.base.clock import Clock
-from gamay.base.errors import GamayError, InvalidConfigError
+from gamay.base.errors import GamayError
 from gamay.cluster.records import COMMITTING, IN_PROGRESS
 from gamay.cluster.registry import Registry
-from gamay.ingest.post_merge import post_merge_transform
 from gamay.model.cluster_settings import CONSUMING_SEGMENT_CONSISTENCY
 from gamay.model.table_name import TableType
 from gamay.model.upsert_defaults import DEFAULTS, ServerDefaults
@@ -23,31 +22,17 @@ from gamay.segment.defaults import with_defaults
 from gamay.server.rebuild import TableLayout
 from gamay.server.table import LoadedSegment, TableData
 from gamay.storage.deep_store import DeepStore
-from gamay.upsert.dedup import TableDedup
 from gamay.upsert.docs import SegmentDocs
-from gamay.upsert.merging import load_class
 from gamay.upsert.ranking import partition_of, sequence_of
-from gamay.upsert.settings import DedupSettings, UpsertSettings
 from gamay.upsert.shared_snapshots import SharedSnapshots
 from gamay.upsert.snapshots import SnapshotFolder
 from gamay.upsert.spi import KeyedTable, SegmentSource
-from gamay.upsert.table import Host, TableUpsert
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from gamay.upsert.table import TableUpsert
+
 _log = logging.getLogger(__name__)
 _SCRATCH = ".scratch"
-
-
-def _manager(path: str, base: "type[T]", section: str) -> "type[T]":
-    """Return the class that a config names as `module.Class`, or `base`. Raises InvalidConfigError."""
-    if not path:
-        return base
-    found = load_class(path, "metadataManagerClass", section)
-    if not (isinstance(found, type) and issubclass(found, base)):
-        raise InvalidConfigError(
-            f"{section}Config.metadataManagerClass is '{path}', which is no subclass of {base.__module__}.{base.__name__}"
-        )
-    return found
 
 
 class UpsertTables:
@@ -75,26 +60,27 @@ class UpsertTables:
         """Return the keys of a typed table, None when it has no use for them. Raises InvalidConfigError."""
         with self._lock:
             if table not in self._tables and layout is not None:
-                settings = UpsertSettings.of(layout.config, layout.schema, self._defaults)
-                dedup = DedupSettings.of(layout.config, layout.schema, self._defaults)
-                if settings is not None:
-                    self._tables[table] = self._new(table, settings)
-                else:
-                    self._tables[table] = None if dedup is None else _manager(dedup.manager, TableDedup, "dedup")(dedup)
+                self._tables[table] = self._new(table, layout)
             return self._tables.get(table)
 
-    def upsert(self, table: str) -> TableUpsert | None:
+    def upsert(self, table: str) -> "TableUpsert | None":
         """Return the keys of a typed table whose rows replace each other, None for others."""
         found = self._tables.get(table)
-        return found if isinstance(found, TableUpsert) else None
+        if found is None:
+            return None
+        from gamay.server.keyed_tables import upsert_of
 
-    def _new(self, table: str, settings: UpsertSettings) -> TableUpsert:
-        transforms = settings.config.post_partial_upsert_transforms
-        transform = post_merge_transform(settings.schema, transforms) if transforms else None
-        made = _manager(settings.manager, TableUpsert, "upsert")
+        return upsert_of(found)
+
+    def _new(self, table: str, layout: TableLayout) -> KeyedTable | None:
+        if layout.config.upsert is None and layout.config.dedup is None:
+            return None
+        from gamay.server.keyed_tables import keyed_table  # a process without such tables has no use for it
+        from gamay.upsert.table import Host
+
         shared = None if self._store is None else SharedSnapshots(self._store, table, self._folder / _SCRATCH)
         host = Host(self._protects, self._do_later, shared, partial(self._first_unsealed, table))
-        return made(settings, SnapshotFolder(self._folder / table), self._clock, transform, host)
+        return keyed_table(layout, self._folder / table, self._clock, self._defaults, host)
 
     def _do_later(self, job: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # closed: the next start does without
@@ -131,7 +117,8 @@ class UpsertTables:
         """
         keys = self.of(data.name, layout)
         assert keys is not None
-        preloads = not isinstance(keys, TableUpsert) or keys.settings.preload
+        upsert = self.upsert(data.name)
+        preloads = upsert is None or upsert.settings.preload
         gone: list[LoadedSegment] = []
         failed: dict[str, GamayError] = {}
         for name in dropped:

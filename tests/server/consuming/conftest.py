@@ -155,7 +155,7 @@ class World:
             self.controller, BuildPermits(), SYSTEM_CLOCK, RANDOM_IDS,
         )  # fmt: skip
         self.session = self.store.new_session()
-        self.server = ServerInstance(ME, Registry(self.session), loader, SYSTEM_CLOCK, consuming=resources)
+        self.server = ServerInstance(ME, Registry(self.session), loader, SYSTEM_CLOCK, consuming=lambda: resources)
         self.executor = QueryExecutor(self.server, 1)
         self.server.start()
         return self.server
