@@ -35,6 +35,10 @@ class Guard(Protocol):
         """Raise QueryError 245 when so many bytes more, which are needed for a moment, are more than there may be."""
         ...
 
+    def settle(self) -> None:
+        """Tell that this thread needs no more what it reserved, or has told a holder."""
+        ...
+
     def scanned(self, num_entries: int) -> None:
         """Tell that a scan has read so many values more; raises QueryError 246 when that is too much, and as `check`."""
         ...
@@ -54,6 +58,9 @@ class Nobody:
         return self
 
     def reserve(self, what: str, num_bytes: int) -> None:
+        return
+
+    def settle(self) -> None:
         return
 
     def scanned(self, num_entries: int) -> None:
@@ -114,3 +121,8 @@ def holder(what: str) -> Holder:
 def reserve(what: str, num_bytes: int) -> None:
     """Raise QueryError 245 when the query may not have so many bytes more, which it needs for a moment."""
     _local.guard.reserve(what, num_bytes)
+
+
+def settle() -> None:
+    """Tell that a piece of this thread's work is done: what it reserved is not needed any more, or told to a holder."""
+    _local.guard.settle()

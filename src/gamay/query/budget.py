@@ -130,7 +130,7 @@ class Budget:
     scan: None where nothing limits what is read. progress: how much of that was. parts: counters of each execution.
     """
 
-    __slots__ = ("by_part", "held", "is_killed", "limit", "parts", "peak", "process", "progress", "scan")
+    __slots__ = ("by_part", "held", "is_killed", "limit", "parts", "peak", "process", "progress", "reserved", "scan")
 
     def __init__(
         self,
@@ -147,6 +147,7 @@ class Budget:
         self.by_part: dict[str, int] | None = None
         self.progress = ScanProgress()
         self.parts: list[QueryStats] = []
+        self.reserved: dict[int, int] = {}  # by thread, until it tells what it holds, or is done
 
     def stats(self) -> QueryStats:
         """Return the counters of what was done so far, in this process."""
@@ -169,6 +170,8 @@ class Budget:
             self.held += num_bytes
             process.held += num_bytes
             self.peak = max(self.peak, self.held)
+            if self.reserved:
+                self.reserved.pop(threading.get_ident(), None)
             if num_bytes <= 0:
                 return
             if self.held > self.limit:
@@ -180,12 +183,20 @@ class Budget:
                     raise self.killed()
 
     def reserve(self, what: str, num_bytes: int) -> None:
-        """Raise QueryError 245 when so many bytes more are too much."""
-        if self.held + num_bytes > self.limit:
-            with self.process.lock:
+        """Raise QueryError 245 when so many bytes more, beside what other threads need for a moment, are too much."""
+        with self.process.lock:
+            self.reserved[threading.get_ident()] = num_bytes
+            needed = self.held + sum(self.reserved.values())
+            if needed > self.limit:
                 self.by_part = dict(self.by_part or {})
-                self.by_part[what] = self.by_part.get(what, 0) + num_bytes
-                raise self.error(self.held + num_bytes)
+                self.by_part[what] = self.by_part.get(what, 0) + needed - self.held
+                raise self.error(needed)
+
+    def settle(self) -> None:
+        """Take what this thread reserved as no longer needed."""
+        if self.reserved:
+            with self.process.lock:
+                self.reserved.pop(threading.get_ident(), None)
 
     def close(self) -> None:
         """Give back all that the query held."""

@@ -57,6 +57,11 @@ class Deadline:
         if self.budget is not None:
             self.budget.reserve(what, num_bytes)
 
+    def settle(self) -> None:
+        """Tell that this thread needs no more what it reserved."""
+        if self.budget is not None:
+            self.budget.settle()
+
     def scanned(self, num_entries: int) -> None:
         """Count values that a scan has read; raises as `check`, and QueryError 246 for more than the query may read."""
         self.check()

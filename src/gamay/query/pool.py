@@ -90,7 +90,7 @@ class WorkPool:
         self._local.busy = True
         try:
             while job.run_next():
-                pass
+                guard.settle()
         finally:
             self._local.busy = False
 

@@ -48,6 +48,9 @@ class _Watched(Deadline):
     def reserve(self, what: str, num_bytes: int) -> None:
         self._guard.reserve(what, num_bytes)
 
+    def settle(self) -> None:
+        self._guard.settle()
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:

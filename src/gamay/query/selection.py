@@ -235,10 +235,12 @@ class _Best:
             self._bound = self._common.tightened(self._bound, self._dictionary, self._order_by[0].nulls_last)
         return self._bound is not None
 
-    def count_memory(self, copies: int = 1) -> None:
-        """Tell the guard what the rows hold, so many times; raises QueryError 245 when that is too much."""
+    def count_memory(self, *, to_sort: bool = False) -> None:
+        """Tell the guard what the rows hold, and what sorting them takes; raises QueryError 245 when that is too much."""
         if self._pending > _COUNTED_ROWS:
-            self.holder.hold(copies * (sum(map(held_bytes, self._keys)) + held_bytes(self._docs)))
+            held = sum(map(held_bytes, self._keys)) + held_bytes(self._docs)
+            sorting = 2 * held + _SORTED_BYTES * self._pending * (1 + len(self._order_by))  # by the docs, then by the keys
+            self.holder.hold(held + sorting if to_sort else held)
 
     def candidates(self, first: Key) -> Indices | None:
         """Return which rows of a block may be among the first, by its first key; None when all may."""
@@ -264,7 +266,7 @@ class _Best:
         return tuple(self._keys[0]), self._docs[0]
 
     def _compact(self) -> None:
-        self.count_memory(copies=3)  # in order, and sorted
+        self.count_memory(to_sort=True)
         keys, docs = self._keys[0], self._docs[0]
         if len(self._keys) > 1:
             keys = [concat_keys(parts) for parts in zip(*self._keys, strict=True)]
