@@ -20,7 +20,7 @@ def read_to_end(factory: Any, start: Offset) -> list[MessageBatch]:
         batch = consumer.fetch(start, 100, LARGE, 500)
         found.append(batch)
         start = batch.next_offset
-        if batch.is_caught_up:
+        if not batch.next_offset < batch.end_offset:
             break
     consumer.close()
     return found

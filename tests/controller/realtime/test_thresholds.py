@@ -35,10 +35,6 @@ def test_segments_far_from_the_wanted_size_ramp_up_and_down() -> None:
 
 
 def test_the_ratio_is_an_average_in_which_the_new_one_counts_a_tenth() -> None:
-    tuner = RowLimitTuner()
-    tuner.committed(full(1000, 1000))
-    tuner.committed(full(2000, 1000))
-    assert tuner.rows_per_byte == pytest.approx(0.9 * 1.0 + 0.1 * 2.0)
     assert after(full(100 * MB, 100 * MB), full(150 * MB, 150 * MB * 2)) == int(200 * MB * (0.9 * 1.0 + 0.1 * 0.5))
 
 

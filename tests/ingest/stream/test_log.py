@@ -132,7 +132,7 @@ def test_what_is_appended_is_read_from_any_offset(
             assert len(batch) == 1 or batch.num_bytes <= max_bytes
             assert batch.gap is None
             assert batch.end_offset == IntegerOffset(len(expected))
-        assert not batches or batches[-1].is_caught_up
+        assert not batches or batches[-1].next_offset == batches[-1].end_offset
 
 
 # -- reading

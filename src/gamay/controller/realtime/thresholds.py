@@ -39,11 +39,6 @@ class RowLimitTuner:
         self._last: CommittedSize | None = None
         self._remembered_limit: int | None = None
 
-    @property
-    def rows_per_byte(self) -> float | None:
-        """What was learnt so far."""
-        return self._rows_per_byte
-
     def committed(self, size: CommittedSize) -> None:
         """Learn from a commit; a forced one says nothing about sizes, and an empty one nothing at all."""
         if size.rows <= 0 or size.size_bytes <= 0 or size.forced:

@@ -87,11 +87,6 @@ class MessageBatch:
         """The bytes of all payloads."""
         return int(pc.sum(pc.binary_length(self.payloads)).as_py() or 0)
 
-    @property
-    def is_caught_up(self) -> bool:
-        """Whether nothing was left in the partition behind this batch when it was fetched."""
-        return self.is_end_of_partition or (self.end_offset is not None and not self.next_offset < self.end_offset)
-
     def offset(self, message: int) -> Offset:
         """Return the offset of a message, counted from 0."""
         return self.parse_offset(str(self.offsets[message].as_py()))

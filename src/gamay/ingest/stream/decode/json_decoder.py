@@ -4,6 +4,7 @@ Arrow's parser takes a whole batch where the wanted fields are flat; the rest is
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
@@ -116,13 +117,18 @@ _loads: Callable[[bytes], Any] = orjson.loads
 
 def _exact_loads(payload: bytes) -> Any:
     """Read JSON with every digit of fractions."""
-    orjson.loads(payload)  # what it refuses is refused in the same words everywhere
-    return json.loads(payload, parse_float=_number)
+    read = orjson.loads(payload)  # what it refuses is refused in the same words everywhere
+    return _EXACT.decode(payload.decode()) if _LONG_NUMBER.search(payload) else read
 
 
 def _number(text: str) -> Any:
     number = float(text)
-    return number if len(text) <= 16 else Decimal(text)
+    return number if len(text) < _EXACT_CHARS else Decimal(text)
+
+
+_EXACT_CHARS = 17  # a number of fewer is a double, or an integer of 64 bits, without a loss
+_LONG_NUMBER = re.compile(rb"[0-9.eE+-]{%d}" % _EXACT_CHARS)
+_EXACT = json.JSONDecoder(parse_float=_number)
 
 
 def _odd(payloads: pa.BinaryArray) -> npt.NDArray[np.bool_]:
