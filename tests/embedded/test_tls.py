@@ -12,8 +12,9 @@ import pytest
 from gamay.base.errors import InvalidConfigError
 from gamay.base.tls import TlsSettings, read_tls
 from gamay.cluster.records import Role
+from gamay.embedded.cluster import EmbeddedCluster
 from gamay.embedded.process import PROCESSES, RoleProcess
-from gamay.embedded.settings import load_settings
+from gamay.embedded.settings import load_settings, read_limits
 
 trustme = pytest.importorskip("trustme")
 
@@ -194,3 +195,41 @@ def test_files_that_cannot_be_used_are_named(pem: Certificates, tmp_path: Path) 
     with pytest.raises(InvalidConfigError, match="https needs a certificate"):
         PROCESSES[Role.MINION](load_settings(Role.MINION, None, {"zk": "x", "port": 0, "https": True}))
     assert "secret" not in repr(TlsSettings(pem.cert, key_password="secret"))
+
+
+def test_all_roles_in_one_process_are_encrypted(pem: Certificates, tmp_path: Path) -> None:
+    tls = TlsSettings(pem.cert, pem.key, authorities=pem.ca)
+    with EmbeddedCluster(tmp_path, 0, 0, 0, 0, warm_up=False, tls=tls) as cluster:
+        urls = (cluster.controller_url, cluster.broker_url, cluster.server_url, cluster.minion_url)
+        for url in urls:
+            assert url.startswith("https://localhost:")
+            with pem.client(url) as client:
+                until(lambda client=client: client.get("/health").status_code == 200)  # type: ignore[misc]
+            with pytest.raises(httpx.HTTPError):
+                httpx.get(url.replace("https", "http") + "/health", timeout=10)
+        with pem.client(cluster.controller_url) as controller, pem.client(cluster.broker_url) as broker:
+            assert controller.post("/schemas", json=SCHEMA).status_code == 200
+            assert controller.post("/tables", json=TABLE).status_code == 200
+            assert all(found.https for found in cluster.core.registry.instances())
+            answer = broker.post("/query/sql", json={"sql": "SELECT COUNT(*) FROM trips"}).json()
+            assert answer["resultTable"]["rows"] == [[0]], answer
+            through = controller.post("/sql", json={"sql": "SELECT COUNT(*) FROM trips"}).json()
+            assert through["resultTable"]["rows"] == [[0]], through
+    with EmbeddedCluster(tmp_path, 0, 0, 0, 0, warm_up=False) as cluster:
+        assert cluster.broker_url.startswith("http://")
+        assert not any(found.https for found in cluster.core.registry.instances())
+
+
+def test_limits_of_requests_hold_for_small_queries_too(tmp_path: Path) -> None:
+    file = tmp_path / "all.properties"
+    file.write_text("gamay.http.requests.per.second=2\ngamay.http.body.bytes.max=1000\n")
+    with EmbeddedCluster(tmp_path / "data", 0, 0, 0, 0, warm_up=False, limits=read_limits(file)) as cluster:
+        with httpx.Client(base_url=cluster.broker_url, timeout=60) as client:
+            codes = [client.post("/query/sql", json={"sql": "SELECT 1"}).status_code for _ in range(40)]
+        assert codes[0] == 200
+        assert 429 in codes
+        long = httpx.post(f"{cluster.controller_url}/schemas", content=b" " * 2000, timeout=60)
+        assert long.status_code == 413
+    file.write_text("gamay.http.requests.per.second=none\n")
+    with pytest.raises(InvalidConfigError, match="cannot be 'none'"):
+        read_limits(file)

@@ -1,6 +1,7 @@
 """Work waits for its turn, leaves when it is cancelled or too late, and is refused when too much waits."""
 
 import asyncio
+import gc
 import threading
 from collections.abc import Iterator
 
@@ -128,3 +129,32 @@ def test_nobody_waits_for_work_in_the_middle_of_a_long_step(release: threading.E
     release.set()
     queue.shutdown()
     assert queue.inside == 0
+
+
+def test_work_that_nobody_waits_for_any_more_may_fail(release: threading.Event) -> None:
+    queue, begun, ends, told = QueryQueue(1), threading.Event(), deadline(), list[object]()
+
+    def work() -> None:
+        begun.set()
+        release.wait()
+        ends.check()
+
+    async def ask() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+        answer = asyncio.ensure_future(queue.turn(work, 0, ends))
+        while not begun.is_set():
+            await asyncio.sleep(0.001)
+        ends.cancel()
+        with pytest.raises(QueryError):
+            await answer
+        del answer
+        release.set()
+        while queue.inside:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
+        gc.collect()
+
+    asyncio.run(ask())
+    gc.collect()
+    queue.shutdown()
+    assert told == []

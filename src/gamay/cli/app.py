@@ -50,6 +50,15 @@ def _root(
 
 
 LogLines = Annotated[Optional[str], typer.Option("--log-format", help="How lines of the log are written: text or json.")]  # noqa: UP045
+TlsCert = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--tls-cert", help="PEM file with this process's certificate: all its ports are encrypted."),
+]
+TlsKey = Annotated[Optional[Path], typer.Option("--tls-key", help="PEM file with its key, unless that is beside it.")]  # noqa: UP045
+TlsCa = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--tls-ca", help="PEM file with the authorities of the other processes; the system's unless given."),
+]
 
 
 @start_app.command("all")
@@ -62,14 +71,20 @@ def start_all(
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
     config_file: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(help="A properties file that says who may log in; see docs/operate/security.md."),
+        typer.Option(help="A properties file: who may log in, limits of requests; see docs/operate/security.md."),
     ] = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_ca: TlsCa = None,
     log_format: LogLines = None,
 ) -> None:
     """Run all roles in one process, in the foreground, until SIGTERM or Ctrl-C."""
     from gamay.cli.run import run_cluster
 
-    run_cluster(data_dir, host, (controller_port, broker_port, server_port, minion_port), config_file, log_format)
+    run_cluster(
+        data_dir, host, (controller_port, broker_port, server_port, minion_port), config_file, log_format,
+        (tls_cert, tls_key, tls_ca),
+    )  # fmt: skip
 
 
 Zk = Annotated[Optional[str], typer.Option("--zk", help="ZooKeeper: HOST:PORT[,HOST:PORT…][/PATH].")]  # noqa: UP045
@@ -92,17 +107,6 @@ Tags = Annotated[
 WaitS = Annotated[Optional[float], typer.Option(help="How many seconds to wait for ZooKeeper; 60 unless given.")]  # noqa: UP045
 HttpPort = Annotated[Optional[int], typer.Option("--port", help="Port of the HTTP interface.")]  # noqa: UP045
 RoleDataDir = Annotated[Optional[Path], typer.Option("--data-dir", help="The role's folder; made when missing.")]  # noqa: UP045
-
-
-TlsCert = Annotated[
-    Optional[Path],  # noqa: UP045
-    typer.Option("--tls-cert", help="PEM file with this process's certificate: all its ports are encrypted."),
-]
-TlsKey = Annotated[Optional[Path], typer.Option("--tls-key", help="PEM file with its key, unless that is beside it.")]  # noqa: UP045
-TlsCa = Annotated[
-    Optional[Path],  # noqa: UP045
-    typer.Option("--tls-ca", help="PEM file with the authorities of the other processes; the system's unless given."),
-]
 
 
 def _run_role(role: str, config_file: Path | None, tags: str | None = None, **given: object) -> None:

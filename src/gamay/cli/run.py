@@ -11,6 +11,7 @@ from typing import Any
 from gamay.base import spans
 from gamay.base.errors import InvalidConfigError
 from gamay.base.logs import LogFormat, name_instance, write_log
+from gamay.base.tls import TlsSettings
 from gamay.cli.output import print_answer, print_statistics
 
 OUTPUT_FORMATS = ("table", "csv", "json")
@@ -22,23 +23,29 @@ def run_cluster(
     ports: tuple[int, int, int, int],
     config_file: Path | None,
     log_format: str | None = None,
+    tls: tuple[Path | None, Path | None, Path | None] = (None, None, None),
 ) -> None:
     """Run an embedded cluster until SIGTERM or SIGINT, then stop it gracefully.
 
-    ports: of controller, broker, server and minion.
+    ports: of controller, broker, server and minion. tls: files of the certificate, of its key, and of the authorities.
     """
     from gamay.embedded.cluster import EmbeddedCluster
-    from gamay.embedded.settings import read_access
+    from gamay.embedded.settings import read_access, read_limits
 
     write_log(
         LogFormat.of(log_format or "text")
     )  # the loggers let through what REST asks of them (PUT /loggers/…), this writes it
     access = None if config_file is None else read_access(config_file)
+    limits = None if config_file is None else read_limits(config_file)
+    certificate, key, authorities = tls
+    if certificate is None and (key or authorities) is not None:
+        raise InvalidConfigError("--tls-key and --tls-ca need --tls-cert: the certificate of this process")
+    encrypted = None if certificate is None else TlsSettings(certificate, key, authorities=authorities)
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
     send_last_spans = spans.configure("all", str(data_dir))
-    with EmbeddedCluster(data_dir, *ports, host=host, access=access) as cluster:
+    with EmbeddedCluster(data_dir, *ports, host=host, access=access, tls=encrypted, limits=limits) as cluster:
         print(f"controller  {cluster.controller_url}   (REST interface: {cluster.controller_url}/help)")
         print(f"broker      {cluster.broker_url}")
         print(f"server      {cluster.server_url}")

@@ -10,6 +10,7 @@ from typing import Any
 
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.ids import RANDOM_IDS, Ids
+from gamay.base.tls import TlsSettings
 from gamay.broker.app import BrokerApp
 from gamay.cluster.access import EVERYBODY, ListedAccess, StoredUsers, with_token
 from gamay.cluster.process_routes import process_routes
@@ -19,6 +20,7 @@ from gamay.controller.api.app import create_app
 from gamay.embedded.core import HOST, LocalCluster
 from gamay.embedded.http import HttpServer
 from gamay.embedded.memory import memory_tasks
+from gamay.embedded.request_limits import Limited, RequestLimits
 from gamay.embedded.switching import switch_threads_often
 from gamay.embedded.warming import Warming
 from gamay.minion.app import minion_app
@@ -33,7 +35,8 @@ class EmbeddedCluster:
     """Controller, broker, server and minion over one data folder.
 
     host: the address to listen on; others than this machine are let in only when asked for. access: who may use each role's
-    HTTP interface; everybody who reaches it, unless it says otherwise.
+    HTTP interface; everybody who reaches it, unless it says otherwise. tls: with a certificate, which must be for
+    `localhost`, all ports are encrypted. limits: of requests to each port.
     Ports may be 0 to take free ones; `controller_url`, `broker_url`, `server_url` and `minion_url` tell where the roles are.
     Every role answers 503 on `/health` until the segments that were there at the start are loaded and, unless `warm_up` is
     off, what queries run is compiled. Raises InUseError when the folder or a port is taken.
@@ -51,12 +54,18 @@ class EmbeddedCluster:
         threads: int | None = None,
         warm_up: bool = True,
         access: Mapping[Role, ListedAccess | StoredUsers] | None = None,
+        tls: TlsSettings | None = None,
+        limits: RequestLimits | None = None,
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = RANDOM_IDS,
     ) -> None:
         self._warm_up = warm_up
         self._access = access or {}
         self._minion_token = f"Bearer {secrets.token_urlsafe(32)}"
+        self._limits = limits or RequestLimits()
+        is_encrypted = tls is not None and tls.certificate is not None
+        own = tls.server_context() if tls is not None and is_encrypted else None
+        others = tls.client_context() if tls is not None and is_encrypted else None
         self._http: list[HttpServer] = []
         self._stopped = threading.Event()
         self._started = False
@@ -64,7 +73,7 @@ class EmbeddedCluster:
         try:
             ports = {"controller": controller_port, "broker": broker_port, "server": server_port, "minion": minion_port}
             for name, port in ports.items():
-                self._http.append(HttpServer(name, port, host))
+                self._http.append(HttpServer(name, port, host, own))
             controller, broker, server, minion = (http.port for http in self._http)
             self._core = LocalCluster(
                 data_dir,
@@ -73,6 +82,7 @@ class EmbeddedCluster:
                 server_port=server,
                 minion_port=minion,
                 minion_token=self._minion_token,
+                tls=others,
                 threads=threads,
                 clock=clock,
                 ids=ids,
@@ -82,10 +92,9 @@ class EmbeddedCluster:
                 http.stop()
             raise
         self._periodic = self._core.controller.periodic_tasks(memory_tasks())
-        self.controller_url = f"http://{HOST}:{controller}"
-        self.broker_url = f"http://{HOST}:{broker}"
-        self.server_url = f"http://{HOST}:{server}"
-        self.minion_url = f"http://{HOST}:{minion}"
+        at = f"{'https' if is_encrypted else 'http'}://{HOST}"
+        self.controller_url, self.broker_url = f"{at}:{controller}", f"{at}:{broker}"
+        self.server_url, self.minion_url = f"{at}:{server}", f"{at}:{minion}"
         self._queries = QueryQueue(_QUERY_THREADS)
 
     @property
@@ -121,13 +130,13 @@ class EmbeddedCluster:
         minion_routes = process_routes(core.registry, core.minion.id, core.clock)
         apps: tuple[tuple[Any, ...], ...] = (
             (create_app(services, access[Role.CONTROLLER]),),
-            (broker.asgi(), broker.protocol()),
+            (broker.asgi(), broker.protocol() if self._limits.per_s is None else "auto"),
             (ServerApp(core.server, lambda: self.ready, access[Role.SERVER], server_routes).asgi(),),
             (minion_app(core.minion, lambda: self.ready, access[Role.MINION], minion_routes),),
         )
         core.prepare()
         for http, app in zip(self._http, apps, strict=True):
-            http.start(*app)
+            http.start(Limited(app[0], self._limits, core.clock), *app[1:])
         core.start()
         self._periodic.start()
         core.controller.task_lead.start()

@@ -1,5 +1,6 @@
 """All roles in one process, without HTTP: what `gamay.connect` uses, and what an embedded cluster is built around."""
 
+import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -43,6 +44,7 @@ class LocalCluster:
 
     controller_port, broker_port, server_port: where HTTP interfaces will be, None when there will be none. minion_port: the
     same, without it there is no minion; minion_token: the `Authorization` header between it and the others.
+    tls: what the certificates behind these ports are checked against; None where they are not encrypted.
     verify_on_use: compare the checksums of a column when it is first read, not those of all columns at the start.
     Raises InUseError when another process has the folder.
     """
@@ -56,6 +58,7 @@ class LocalCluster:
         server_port: int | None = None,
         minion_port: int | None = None,
         minion_token: str = "",
+        tls: ssl.SSLContext | None = None,
         threads: int | None = None,
         verify_on_use: bool = False,
         clock: Clock = SYSTEM_CLOCK,
@@ -65,8 +68,9 @@ class LocalCluster:
         self.layout = Layout(Path(data_dir).expanduser().absolute())
         self.clock = clock
         self._lock = FolderLock(self.layout.root)
+        self._tls, at = tls, f"{'http' if tls is None else 'https'}://{HOST}"
         if broker_port is not None:
-            self._lock.describe({"broker": f"http://{HOST}:{broker_port}", "controller": f"http://{HOST}:{controller_port}"})
+            self._lock.describe({"broker": f"{at}:{broker_port}", "controller": f"{at}:{controller_port}"})
         self._closed = False
         self._ready = False
         try:
@@ -86,11 +90,12 @@ class LocalCluster:
             self.layout.work,
             _LocalServers(self),
             Instance.make_id(Role.CONTROLLER, HOST, controller_port or 0),
-            f"http://{HOST}:{controller_port or 0}",
+            f"{at}:{controller_port or 0}",
             clock,
             ids,
             StreamContext(self.layout.streams, clock=clock),
             minion_token,
+            tls=tls,
         )
         self.context, self.schemas, self.tables = self.controller.context, self.controller.schemas, self.controller.tables
         self.segments, self.replacements = self.controller.segments, self.controller.replacements
@@ -182,19 +187,20 @@ class LocalCluster:
         from gamay.minion.role import task_worker  # `gamay.connect` has none
 
         name = self._register(Role.MINION, port, (DEFAULT_TAG,))
-        return task_worker(name, self.registry, self.layout.minion, self.clock, ids, token)
+        return task_worker(name, self.registry, self.layout.minion, self.clock, ids, token, self._tls)
 
     def _register_server(self, port: int | None) -> str:
         """Return the id of this folder's server: it stays the same whatever its port is, for ideal states name it."""
         known = self._instances_here(Role.SERVER)
+        https = self._tls is not None
         if known:
             instance = known[0]
-            if port is not None and instance.port != port:
-                self.registry.put_instance(_moved(instance, port))
+            if port is not None and (instance.port, instance.https) != (port, https):
+                self.registry.put_instance(replace(_moved(instance, port), https=https))
             return instance.id
         tags = (f"{DEFAULT_TENANT}_OFFLINE", f"{DEFAULT_TENANT}_REALTIME")
         chosen = port or 8098
-        new = Instance(Instance.make_id(Role.SERVER, HOST, chosen), HOST, chosen, tags, admin_port=chosen)
+        new = Instance(Instance.make_id(Role.SERVER, HOST, chosen), HOST, chosen, tags, admin_port=chosen, https=https)
         self.registry.create_instance(new)
         return new.id
 
@@ -210,8 +216,11 @@ class LocalCluster:
         for other in self._instances_here(role):
             if other.id != name:
                 self.registry.delete_instance(other.id)
-        if self.registry.get_instance(name) is None:
-            self.registry.create_instance(Instance(name, HOST, port, tags))
+        known, https = self.registry.get_instance(name), self._tls is not None
+        if known is None:
+            self.registry.create_instance(Instance(name, HOST, port, tags, https=https))
+        elif known.https != https:
+            self.registry.put_instance(replace(known, https=https))
         announce(self._store, name)
         return name
 

@@ -278,7 +278,9 @@ class BrokerProcess(RoleProcess):
         self._warming = Warming(of_broker=True)
         more = process_routes(self.registry, self.id, self.clock)
         app = BrokerApp(self._runner, self._queries, lambda: self.ready, self._access(), more)
-        return app.asgi(), app.protocol()
+        # requests are counted in front of the application, where the shortest way for queries does not pass
+        is_counted = self.settings.limits.per_s is not None
+        return app.asgi(), "auto" if is_counted else app.protocol()
 
     @property
     def _query_tls(self) -> ssl.SSLContext | None:

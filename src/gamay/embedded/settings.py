@@ -133,15 +133,19 @@ def _millis(text: str) -> float:
     return int(text) / 1000
 
 
+_LIMITS: Mapping[str, tuple[str, Read]] = {
+    "gamay.http.body.bytes.max": (f"{_LIMIT}body_bytes", _positive),
+    "gamay.http.upload.bytes.max": (f"{_LIMIT}upload_bytes", _positive),
+    "gamay.http.requests.per.second": (f"{_LIMIT}per_s", _positive),
+}
+
 _KEYS = "keys."
 _COMMON: Mapping[str, tuple[str, Read]] = {
     "pinot.zk.server": ("zk", str),
     "pinot.cluster.name": ("cluster", str),
     "cluster.tenant.isolation.enable": ("tenant_isolation", _flag),
     "zookeeper.session.timeout": ("session_timeout_s", _millis),
-    "gamay.http.body.bytes.max": (f"{_LIMIT}body_bytes", _positive),
-    "gamay.http.upload.bytes.max": (f"{_LIMIT}upload_bytes", _positive),
-    "gamay.http.requests.per.second": (f"{_LIMIT}per_s", _positive),
+    **_LIMITS,
     LOG_FORMAT: ("log_format", LogFormat.of),
 }
 _OF_ROLE: Mapping[Role, Mapping[str, tuple[str, Read]]] = {
@@ -249,11 +253,7 @@ def _read(role: Role, config_file: Path) -> dict[str, Any]:
         if key not in keys:
             _log.warning("%s: '%s' means nothing to a %s.%s", config_file, key, role.value.lower(), nearest(key, keys))
             continue
-        name, read = keys[key]
-        try:
-            found[name] = read(text)
-        except ValueError as error:
-            raise InvalidConfigError(f"{config_file}: '{key}' cannot be '{text}'") from error
+        found[keys[key][0]] = _value(config_file, key, text, keys[key][1])
     if listeners.get("https") and "port" in found:
         listeners.setdefault("plain_port", found["port"])  # an HTTP listener beside the encrypted one
     return {**found, **listeners}
@@ -266,11 +266,29 @@ def read_access(config_file: Path) -> dict[Role, ListedAccess | StoredUsers]:
     """
     properties = _properties(config_file)
     found = {role: access_control(role, properties) for role in _OF_ROLE}
-    known = {key for role in _OF_ROLE for key in access_keys(role, properties)}
+    known = {*_LIMITS, *(key for role in _OF_ROLE for key in access_keys(role, properties))}
     for key in properties:
         if key not in known:
             _log.warning("%s: '%s' means nothing to an embedded cluster", config_file, key)
     return found
+
+
+def read_limits(config_file: Path) -> RequestLimits:
+    """Return the limits of requests that a properties file says. Raises InvalidConfigError."""
+    given = _properties(config_file)
+    found = {
+        name.removeprefix(_LIMIT): _value(config_file, key, given[key], read)
+        for key, (name, read) in _LIMITS.items()
+        if key in given
+    }
+    return RequestLimits(**found)
+
+
+def _value(config_file: Path, key: str, text: str, read: Read) -> Any:
+    try:
+        return read(text)
+    except ValueError as error:
+        raise InvalidConfigError(f"{config_file}: '{key}' cannot be '{text}'") from error
 
 
 def _properties(config_file: Path) -> dict[str, str]:

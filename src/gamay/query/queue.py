@@ -69,6 +69,7 @@ class QueryQueue:
         loop = asyncio.get_running_loop()
         future = self.submit(work, num_bytes)
         ending = asyncio.wrap_future(future)
+        ending.add_done_callback(_seen)
         if deadline is None:
             return await ending
         cancelled = asyncio.Event()
@@ -102,3 +103,9 @@ class QueryQueue:
     def shutdown(self, wait: bool = True) -> None:
         """End the threads; what waits is not begun any more."""
         self._executor.shutdown(wait=wait, cancel_futures=True)
+
+
+def _seen(ended: "asyncio.Future[T]") -> None:
+    """Take note of how work ended for which nobody waits any more, else asyncio logs that nobody did."""
+    if not ended.cancelled():
+        ended.exception()
