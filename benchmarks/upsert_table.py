@@ -2,7 +2,8 @@
 
     python -m benchmarks.upsert_table [restart] [consume] [queries] [views] [--keys 10000000] [--queries 100000]
 
-restart: so many keys in sealed segments, loaded by their snapshots, beside consuming the same rows again. consume: JSON
+restart: so many rows in sealed segments, each of a key of its own, then ten of each key, loaded by snapshots, beside
+consuming the same rows again. consume: JSON
 messages to rows that queries see, a core. queries: a sealed segment with and without upsert. views: queries in SYNC and
 SNAPSHOT mode while 100,000 upserts a second go over a fixed set of keys and segments are
 sealed; every answer is compared with that set. "cpu" is processor time of all threads.
@@ -133,53 +134,66 @@ def segments_of(folder: Path, num_keys: int, versions: int) -> None:
         builder.build()
 
 
-def load_all(folder: Path, table: TableUpsert) -> None:
-    """Load the segments as a server does that starts."""
+def opened(folder: Path) -> list[list[SegmentSource]]:
+    """Open the segments of each partition, which reads all of them to compare checksums."""
+    found = []
+    for partition in range(PARTITIONS):
+        segments = map(open_segment, sorted((folder / "segments").glob(f"t__{partition}__*")))
+        found.append([SegmentSource(segment, segment.info.crc, 1) for segment in segments])
+    return found
 
-    def one(partition: int) -> None:
-        paths = sorted((folder / "segments").glob(f"t__{partition}__*"))
-        sources = [SegmentSource(segment, segment.info.crc, 1) for segment in map(open_segment, paths)]
-        table.expect(sources)
-        for source in sources:
+
+def load_all(sources: list[list[SegmentSource]], table: TableUpsert) -> None:
+    """Take the keys of segments as a server does that starts."""
+
+    def one(mine: list[SegmentSource]) -> None:
+        table.expect(mine)
+        for source in mine:
             table.load(source, lambda _: None)
 
     with ThreadPoolExecutor(PARTITIONS) as pool:
-        list(pool.map(one, range(PARTITIONS)))
+        list(pool.map(one, sources))
 
 
-def restarted(folder: str, num_keys: int) -> tuple[float, float, float]:
-    """Load the segments in a process of their own, with kernels that are there; return seconds, of processor, and bytes."""
+def restarted(folder: str, num_keys: int) -> tuple[tuple[float, float], tuple[float, float], float]:
+    """Open and load the segments in a process of their own, with kernels that are there.
+
+    Returns seconds by the clock and of processor time of both, and bytes a key.
+    """
     with tempfile.TemporaryDirectory() as warm:
         segments_of(Path(warm), 1000, 1)
         for _ in range(2):
             table = table_of(Path(warm))
-            load_all(Path(warm), table)
+            load_all(opened(Path(warm)), table)
             table.settle(0)
+    sources: list[list[SegmentSource]] = []
+    opening = timed(lambda: sources.extend(opened(Path(folder))))
     before = own_bytes()
     table = table_of(Path(folder))
-    took, cpu = timed(lambda: load_all(Path(folder), table))
+    loading = timed(lambda: load_all(sources, table))
     assert table.num_keys == num_keys, table.num_keys
-    return took, cpu, (own_bytes() - before) / num_keys
+    return opening, loading, (own_bytes() - before) / num_keys
 
 
 def restart(folder: Path, num_keys: int) -> None:
     """Print how long the keys take to come back."""
-    print(f"restart {num_keys:,} keys in {PARTITIONS} partitions, {PARTITIONS} threads, {SEGMENT_ROWS:,} rows a segment")
+    print(f"restart {num_keys:,} rows in {PARTITIONS} partitions, {PARTITIONS} threads, {SEGMENT_ROWS:,} rows a segment")
     rows_per_s = consume_rate(folder / "replay", 400_000, mode="FULL")
     for versions in (1, 10):
-        mine = folder / str(versions)
-        segments_of(mine, num_keys, versions)
+        mine, keys = folder / str(versions), num_keys // versions
+        segments_of(mine, keys, versions)
         table = table_of(mine)
-        without = timed(partial(load_all, mine, table))
+        without = timed(partial(load_all, opened(mine), table))
         for partition in range(PARTITIONS):
             table.settle(partition)
         with ProcessPoolExecutor(1, get_context("spawn")) as process:
-            took, cpu, memory = process.submit(restarted, str(mine), num_keys).result()
-        replay = versions * num_keys / rows_per_s
-        print(f"  each key has {versions} rows")
-        print(f"    by snapshots   {took:6.1f} s  {cpu:6.2f} s cpu  {memory:5.1f} bytes a key")
-        print(f"    without them   {without[0]:6.1f} s  {without[1]:6.2f} s cpu")
-        print(f"    consumed again {'':6}    {replay:6.2f} s cpu  {replay / cpu:5.1f} times as long", flush=True)
+            opening, loading, memory = process.submit(restarted, str(mine), keys).result()
+        replay = num_keys / rows_per_s
+        print(f"  {keys:,} keys, each has {versions} rows")
+        print(f"    segments opened {opening[0]:6.1f} s  {opening[1]:6.2f} s cpu")
+        print(f"    by snapshots    {loading[0]:6.1f} s  {loading[1]:6.2f} s cpu  {memory:5.1f} bytes a key")
+        print(f"    without them    {without[0]:6.1f} s  {without[1]:6.2f} s cpu")
+        print(f"    consumed again  {'':6}    {replay:6.2f} s cpu  {replay / loading[1]:5.1f} times as long", flush=True)
         shutil.rmtree(mine)
 
 

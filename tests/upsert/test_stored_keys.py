@@ -153,3 +153,18 @@ def test_states_in_the_deep_store_that_cannot_be_read_are_none(tmp_path: Path) -
         path.write_bytes(damaged)
         assert shared.get(0) is None
     assert not list((tmp_path / "scratch").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("upsert", "at_once"), [({}, True), ({"dropOutOfOrderRecord": True}, False), ({"metadataTTL": 9}, False)]
+)
+def test_a_new_copy_has_its_snapshot_at_once_where_that_is_safe(
+    tmp_path: Path, upsert: dict[str, object], *, at_once: bool
+) -> None:
+    replica = Replica(settings_of(**upsert), tmp_path, random.Random(1), reorders=False)
+    history(replica)
+    replica.reload(0, compacts=True)
+    name, segment = next(iter(replica.sealed.items()))
+    stored = replica.table.stored_rows(name, segment.num_docs, segment.num_docs)
+    assert (stored is not None) is at_once
+    assert stored is None or stored[0] == replica.docs[name].snapshot(with_deleted=True).bitmap()

@@ -154,6 +154,7 @@ class TableUpsert:
         partition = self._partition(self.partition_id(segment))
         if segment.name in partition.segments():
             docs = partition.replace_segment(segment, source.created_ms, install)
+            self._store_replaced(source, docs, partition)
         else:
             snapshot, stored, begun_s = None, None, self._clock.monotonic_s()
             if self.has_snapshot(source):
@@ -275,6 +276,20 @@ class TableUpsert:
             counters.snapshot_keys = sum(docs.snapshot(with_deleted=True).count for docs in stored)
             self._share(partition, sequence)
             counters.snapshot_ms = 1000 * (self._clock.monotonic_s() - begun_s)
+
+    def _store_replaced(self, source: SegmentSource, docs: SegmentDocs, partition: PartitionUpsert) -> None:
+        """Store at once which rows of a new copy count, where the state of any moment will do.
+
+        It does where a row that is consumed again replaces the same rows whatever it finds; else it waits for a segment.
+        """
+        settings, name = self.settings, source.segment.name
+        if not settings.snapshot or settings.depends or settings.ttl > 0 or settings.deleted_ttl > 0:
+            return
+        try:
+            self._folder.write(name, source.crc, docs, settings.delete_column is not None)
+        except (GamayError, OSError) as error:
+            partition.counters.snapshots_missed += 1
+            _log.warning("the snapshot of segment '%s' is not stored: %s", name, error)
 
     def _share(self, partition: PartitionUpsert, sequence: int | None) -> None:
         """Have the state of a partition stored in the deep store, and the keys of its segments beside their snapshots."""

@@ -51,7 +51,7 @@ class FilterResult:
             return self._scan(self.docs.start, self.docs.stop, self.scan.mask)
         if len(self.docs) * SPARSE < self.num_docs:
             return DocList(_surviving(self.scan, doc_ids(self.docs)))
-        return self._scan(0, self.num_docs, _within(doc_mask(self.docs, self.num_docs), self.scan))
+        return self._scan(0, self.num_docs, _within(doc_mask(self.docs, self.num_docs), len(self.docs), self.scan))
 
     def walked(self, matches: Matches) -> int:
         """Return how many matching rows there were in (a piece of) the matches that has been walked once."""
@@ -89,8 +89,16 @@ def _surviving(scan: Scan, docs: DocIds) -> DocIds:
     return np.concatenate(parts)
 
 
-def _within(flags: Mask, scan: Scan) -> Callable[[int, int], Mask]:
-    """Return the test of a range of rows that applies the scan only where the flags are set."""
+def _within(flags: Mask, num_flagged: int, scan: Scan) -> Callable[[int, int], Mask]:
+    """Return the test of a range of rows that applies the scan only where the flags are set, if few are."""
+
+    if 2 * num_flagged >= len(flags):
+
+        def most(first: int, last: int) -> Mask:
+            found = scan.mask(first, last)  # nobody else's
+            return np.logical_and(found, flags[first:last], out=found)
+
+        return most
 
     def mask(first: int, last: int) -> Mask:
         inside = flags[first:last]
