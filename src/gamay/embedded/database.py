@@ -109,7 +109,8 @@ class Database:
         """
         if not isinstance(text, str):
             raise InvalidConfigError(f"a query is a text like 'SELECT COUNT(*) FROM trips', not {type(text).__name__}")
-        response = self._cluster.runner.run(text, {name: str(value) for name, value in options.items()})
+        named = {name: str(value) for name, value in options.items()} if options else None
+        response = self._cluster.runner.run(text, named)
         if response.exceptions:
             code, message = response.exceptions[0]
             kind = next((known for known in ErrorCode if known.code == code), ErrorCode.UNKNOWN)

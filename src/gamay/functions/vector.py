@@ -46,7 +46,7 @@ def numpy_dtype(data_type: DataType) -> np.dtype[Any]:
     return _NUMPY_DTYPES[data_type]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # not frozen: small queries make several, and that would take five times as long
 class Vector:
     """`n` values of one type, or `n` lists of values when `offsets` is given (a multi-value column).
 
@@ -72,7 +72,7 @@ class Vector:
         return self.offsets is not None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # not frozen: small queries make several, and that would take five times as long
 class EncodedVector:
     """`n` single values (or lists, with `offsets`) as ids into a dictionary: row i is `dictionary.values[ids[i]]`.
 

@@ -25,7 +25,7 @@ DocIds: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # not frozen: small queries make several, and that would take five times as long
 class AllDocs:
     """The rows [start, stop)."""
 
@@ -49,7 +49,7 @@ class AllDocs:
         return np.arange(self.start, self.stop, dtype=np.int32)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # not frozen: small queries make several, and that would take five times as long
 class DocList:
     """The rows `docs`: int32 [n], ascending, without repeats."""
 

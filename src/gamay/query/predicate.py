@@ -39,7 +39,7 @@ class Not:
     part: "Filter"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # not frozen: small queries make several, and that would take five times as long
 class In:
     """The column's value is one of `values` (distinct, of the column's type, at least one)."""
 
@@ -47,7 +47,7 @@ class In:
     values: tuple[LiteralValue, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # not frozen: small queries make several, and that would take five times as long
 class Range:
     """The column's value lies between the bounds; None is no bound. NaN is greater than every number."""
 

@@ -32,6 +32,7 @@ from gamay.query.selection import Rows
 from gamay.query.server_prune import may_match
 from gamay.query.stats import QueryStats
 from gamay.query.virtual import QuerySegment
+from gamay.segment.spi import Column as SegmentColumn
 from gamay.segment.spi import Segment
 from gamay.sql.template import Template
 
@@ -60,7 +61,9 @@ class PreparedQuery:
         self.numbers = [_number_of(output, bound) for output in bound.outputs]
         self.keys = [(_name(key.expression), key.descending, key.nulls_last) for key in bound.order_by]
         key_names = {name for name, _, _ in self.keys}
-        self.others = [name for name in physical_columns(bound.rows) if name not in key_names]
+        self.read = physical_columns(bound.rows)
+        self.num_others = sum(name not in key_names for name in self.read)
+        self.limit = bound.limit_with_offset
         self.shown = [_name(output) for output in bound.outputs]
 
     @classmethod
@@ -214,42 +217,46 @@ def _block(docs: DocSet, num_docs: int) -> Block:
 def _ordered(query: PreparedQuery, found: Found, num_rows: int, stats: QueryStats) -> Rows | None:
     if num_rows > ROWS_MAX:
         return None
-    found = [(segment, docs) for segment, docs in found if len(docs)]
-    if len(found) > 1:
-        return None  # rows of several segments are merged by value
-    ((segment, docs),) = found
-    limit, offset = query.bound.limit_with_offset, query.bound.offset
+    segment, docs = found[0]
+    if len(docs) < num_rows:
+        with_rows = [(segment, docs) for segment, docs in found if docs]
+        if len(with_rows) > 1:
+            return None  # rows of several segments are merged by value
+        ((segment, docs),) = with_rows
     block = _block(docs, segment.num_docs)
-    read: dict[str, Vector | EncodedVector] = {}
+    read = {name: _read(segment.column(name), block) for name in query.read}
     keys = []
     for name, descending, nulls_last in query.keys:
-        operand = read[name] = _read(segment, name, block)
-        if isinstance(operand, EncodedVector):
-            if not operand.dictionary.ascends:
-                return None
-            keys.append(~operand.ids if descending else operand.ids)
+        values, dictionary = read[name]
+        if dictionary is None:
+            assert isinstance(values, Vector)
+            keys.append(sort_array(values, descending, nulls_last))
         else:
-            keys.append(sort_array(operand, descending, nulls_last))
+            keys.append(~values if descending else values)
     keys.reverse()
-    order = np.lexsort(keys)[offset:limit]
-    others = query.others
-    stats.num_entries_scanned_post_filter = num_rows * len(keys) + min(num_rows, limit) * len(others)
-    for name in others:
-        read[name] = _read(segment, name, block)
-    taken = {name: _taken(operand, order) for name, operand in read.items()}
-    return tuple([taken[name] for name in query.shown])
+    order = np.lexsort(keys)[query.bound.offset : query.limit]
+    stats.num_entries_scanned_post_filter = num_rows * len(keys) + min(num_rows, query.limit) * query.num_others
+    return tuple([_taken(*read[name], order) for name in query.shown])
 
 
-def _read(segment: Segment, name: str, block: Block) -> Vector | EncodedVector:
-    operand = read_column(segment.column(name), block)
-    assert not hasattr(operand, "value")
-    return operand
+def _read(column: SegmentColumn, block: Block) -> "tuple[Any, Vector | None]":
+    """Return the values of a column at the rows of a block; with a dictionary ids, which ascend as its values do."""
+    dictionary = column.dictionary
+    if dictionary is None or not dictionary.is_sorted:
+        operand = read_column(column, block)
+        return operand.decode() if isinstance(operand, EncodedVector) else operand, None
+    if isinstance(block, AllDocs):
+        return column.ids(block.start, block.stop), dictionary.values
+    assert isinstance(block, DocList)
+    return column.ids_at(block.ids), dictionary.values
 
 
-def _taken(operand: Vector | EncodedVector, order: "np.ndarray[Any, np.dtype[np.int64]]") -> Vector:
-    if isinstance(operand, EncodedVector):
-        return Vector(operand.dictionary.type, take(operand.dictionary.values, operand.ids[order]))
-    return take_rows(operand, order)
+def _taken(values: Any, dictionary: Vector | None, order: "np.ndarray[Any, np.dtype[np.int64]]") -> Vector:
+    if dictionary is None:
+        return take_rows(values, order)
+    entries = dictionary.values
+    ids = values[order]
+    return Vector(dictionary.type, entries[ids] if isinstance(entries, np.ndarray) else take(entries, ids))
 
 
 _FINISHES: dict[QueryKind, Finish] = {

@@ -52,7 +52,7 @@ class _Watched(Deadline):
         self._guard.settle()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: small queries make several, and that would take five times as long
 class Answer:
     """The result of a query and the counters of all its parts; `table` is None only for `dropResults=true`."""
 

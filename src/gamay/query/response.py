@@ -34,7 +34,7 @@ def wire_type(data_type: DataType, multi_value: bool) -> str:
     return f"{data_type.value}_ARRAY" if multi_value else data_type.value
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # not frozen: small queries make several, and that would take five times as long
 class ResultTable:
     """Rows by column: `types` are wire names; all columns have the same number of rows."""
 
@@ -48,7 +48,7 @@ class ResultTable:
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Return the rows as Python values: int, float, str, bool, bytes, Decimal, datetime (UTC), uuid.UUID, list, None."""
-        return list(zip(*(python_values(column) for column in self.columns), strict=True))
+        return list(zip(*[python_values(column) for column in self.columns], strict=True))
 
     def to_arrow(self) -> pa.Table:
         """Return the rows as an Arrow table; names that occur twice are kept."""

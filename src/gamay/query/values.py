@@ -14,6 +14,7 @@ from gamay.model.types import DataType
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FEW = 10_000  # values
+_AS_THEY_ARE = frozenset({DataType.INT, DataType.LONG, DataType.DOUBLE, DataType.BOOLEAN})
 # the span that datetime can express, in milliseconds
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 
@@ -24,12 +25,19 @@ def json_values(column: Vector) -> list[Any]:
     NaN and infinities are text, FLOAT is the shortest number that reads back as the same float32, TIMESTAMP is
     `yyyy-MM-dd HH:mm:ss.f`, BIG_DECIMAL plain text, BYTES lower-case hex, UUID canonical.
     """
+    if column.type is DataType.LONG and column.offsets is None and column.nulls is None:  # as of each count
+        listed: list[Any] = column.values.tolist()
+        return listed
     return _rows(column, _json_scalars(column.type, column.values))
 
 
 def python_values(column: Vector) -> list[Any]:
     """Return one Python object for each row: TIMESTAMP as datetime in UTC (int where that cannot hold it), UUID as UUID."""
-    return _rows(column, _python_scalars(column.type, column.values))
+    values = column.values
+    if column.type in _AS_THEY_ARE and column.offsets is None and column.nulls is None and isinstance(values, np.ndarray):
+        listed: list[Any] = values.tolist()
+        return listed
+    return _rows(column, _python_scalars(column.type, values))
 
 
 def _rows(column: Vector, flat: list[Any]) -> list[Any]:

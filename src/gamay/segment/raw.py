@@ -124,7 +124,7 @@ class PlainFixed:
 
     def search(self, value: Any, side: Side) -> int:
         """Return the first position whose value is not below `value` (left), or above it (right), in ascending values."""
-        return int(np.searchsorted(self._values, value, side=side))
+        return int(self._values.searchsorted(value, side))
 
     def in_memory(self) -> Ids:
         """Return all values."""

@@ -14,7 +14,16 @@ from gamay.sql.errors import syntax_error
 # letters, digits, `_`, `$` and all beyond ASCII, said by what it is not: a range up to U+10FFFF takes long to compile
 _WORD_CHAR = r"[^\x00-#%-/:-@\[-^`{-\x7f]"
 _WORD_CHAR_OR_POINT = r"[^\x00-#%-\-/:-@\[-^`{-\x7f]"
-NUMBER = rf"(?<!{_WORD_CHAR_OR_POINT})(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+(?!{_WORD_CHAR})"
+_AFTER_NUMBER = rf"(?:[eE][+-]?[0-9]++)?+(?!{_WORD_CHAR})"
+NUMBER = rf"(?<!{_WORD_CHAR_OR_POINT})(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++){_AFTER_NUMBER}"
+# The same with the first character in front. Where all alternatives of a pattern begin with a character, a search skips to
+# where one of them is, which takes a fifth of the time.
+NUMBER_BY_START = "|".join(
+    [
+        *(rf"{digit}(?<!{_WORD_CHAR_OR_POINT}{digit})[0-9]*+(?:\.[0-9]*+)?+{_AFTER_NUMBER}" for digit in "0123456789"),
+        rf"\.(?<!{_WORD_CHAR_OR_POINT}\.)[0-9]++{_AFTER_NUMBER}",
+    ]
+)
 STRING = r"'(?:[^']|'')*+'"
 QUOTED = r'"(?:[^"]|"")*+"'
 COMMENT = r"--[^\n]*|/\*(?:[^*]|\*(?!/))*+\*/"

@@ -12,12 +12,12 @@ from typing import TypeAlias
 
 from gamay.functions.expression import Call, Expression, Literal
 from gamay.model.types import DataType
-from gamay.sql.lexer import COMMENT, IN_LIST, IN_LISTS_FROM, NUMBER, QUOTED, STRING, unquote
+from gamay.sql.lexer import COMMENT, IN_LIST, IN_LISTS_FROM, NUMBER, NUMBER_BY_START, QUOTED, STRING, unquote
 
 _INT_MAX = 2**31 - 1
 _LONG_MAX = 2**63 - 1
 _DIGITS_MAX = 100  # Python refuses to read integers of thousands of digits
-_CUT = re.compile(rf"({COMMENT}|{STRING}|{QUOTED}|{NUMBER})")
+_CUT = re.compile(rf"({COMMENT}|{STRING}|{QUOTED}|{NUMBER_BY_START})")
 _CUT_LISTS = re.compile(rf"({COMMENT}|{STRING}|{QUOTED}|{NUMBER}|{IN_LIST})")
 _LISTED = re.compile(rf"(-?)\s*({STRING}|{NUMBER})")
 

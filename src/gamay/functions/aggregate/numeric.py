@@ -46,6 +46,8 @@ def _high(partial: TotalsPartial) -> Array | None:
 
 def _average(partial: TotalsPartial) -> Array:
     counts, sums = _required(partial.counts), _required(partial.sums)
+    if len(counts) == 1 and counts.item():  # without the many steps that arrays take
+        return np.array([float(sums.item()) / counts.item()])
     return np.where(counts > 0, sums / np.maximum(counts, 1), -np.inf)
 
 

@@ -46,8 +46,14 @@ class Needs(Flag):
     LOW = 4
     HIGH = 8
 
+    __hash__ = object.__hash__
 
-@dataclass(frozen=True, slots=True, eq=False)
+
+# what each combination asks for, in the order of the kinds: asking a Flag takes a call of Python
+_ASKED = {Needs(bits): tuple(bool(bits & kind.value) for kind in Needs) for bits in range(16)}
+
+
+@dataclass(slots=True, eq=False)  # not frozen: small queries make several, and that would take five times as long
 class TotalsPartial:
     """Arrays of one entry for each group; None for what is not kept.
 
@@ -110,8 +116,7 @@ class Totals:
     def __init__(self, needs: Needs, data_type: DataType | None, num_groups: int) -> None:
         self.needs = needs
         self.num_groups = num_groups
-        self._counts = Needs.COUNT in needs
-        self._sums = Needs.SUM in needs
+        self._counts, self._sums, has_lows, has_highs = _ASKED[needs]
         self._integers = data_type in INTEGERS
         self._exact = self._integers
         self._magnitude = 0  # no sum can be larger
@@ -122,8 +127,8 @@ class Totals:
         self._lanes = LANES if 1 < num_groups <= LANED_GROUPS_MAX else 1
         dtype = np.int64 if self._exact or not self._sums else np.float64
         self._cells: Array = np.zeros(self._lanes * num_groups * self._width, dtype)
-        self._lows = np.full(num_groups, np.inf) if Needs.LOW in needs else _NOTHING
-        self._highs = np.full(num_groups, -np.inf) if Needs.HIGH in needs else _NOTHING
+        self._lows = np.full(num_groups, np.inf) if has_lows else _NOTHING
+        self._highs = np.full(num_groups, -np.inf) if has_highs else _NOTHING
 
     @property
     def _stride(self) -> int:
@@ -194,11 +199,12 @@ class Totals:
     def partial(self, needs: Needs) -> TotalsPartial:
         """Return the totals that `needs` names."""
         folded = self._folded()
+        counts, sums, lows, highs = _ASKED[needs]
         return TotalsPartial(
-            folded[:, 0].astype(np.int64) if Needs.COUNT in needs else None,
-            folded[:, -1].copy() if Needs.SUM in needs else None,
-            self._lows if Needs.LOW in needs else None,
-            self._highs if Needs.HIGH in needs else None,
+            folded[:, 0].astype(np.int64) if counts else None,
+            folded[:, -1].copy() if sums else None,
+            self._lows if lows else None,
+            self._highs if highs else None,
         )
 
     def _folded(self) -> Array:

@@ -15,7 +15,7 @@ Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 SPARSE = 8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # not frozen: small queries make several, and that would take five times as long
 class DocRange:
     """The docs [start, stop)."""
 

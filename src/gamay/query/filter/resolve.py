@@ -56,7 +56,7 @@ def one_by_one(tasks: Sequence[Callable[[], Mask]]) -> list[Mask]:
     return [task() for task in tasks]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: small queries make several, and that would take five times as long
 class Indexed:
     """Answered: exactly these docs. `index` names what answered, for EXPLAIN."""
 

@@ -166,7 +166,7 @@ class States:
         self._filters = plan.filters
         self.num_groups = num_groups
         self._states: list[State] = [_allocate(slot, num_groups) for slot in plan.slots]
-        self._arithmetic = Arithmetic()
+        self._arithmetic: Arithmetic | None = None
 
     def make_room(self, num_groups: int) -> None:
         """Grow to at least so many groups."""
@@ -190,6 +190,8 @@ class States:
     def _arguments(self, slot: _Slot, operand: Evaluate, num_rows: int) -> list[Operand]:
         if slot.is_arithmetic:
             # Totals do not hold on to what they are given, so it may lie in buffers.
+            if self._arithmetic is None:
+                self._arithmetic = Arithmetic()
             values = self._arithmetic.compute(slot.arguments[0], operand, num_rows)
             if values is not None:
                 return [values]
