@@ -87,11 +87,12 @@ def intersect_indices(a: Vector, b: Vector) -> Vector:
 
 
 def _overlap_type(call: Call, types: Sequence[ValueType]) -> ValueType:
-    check_count("arraysOverlap", len(types), 2, 2)
+    name = "isEqualSet" if call.name == "isequalset" else "arraysOverlap"
+    check_count(name, len(types), 2, 2)
     if not types[0][1] or not types[1][1]:
-        raise wrong("arraysOverlap", "both arguments must be multi-value")
+        raise wrong(name, "both arguments must be multi-value")
     if common_type([types[0][0], types[1][0]]) is None:
-        raise wrong("arraysOverlap", f"{types[0][0].value} cannot be compared with {types[1][0].value}")
+        raise wrong(name, f"{types[0][0].value} cannot be compared with {types[1][0].value}")
     return BOOLEAN, False
 
 
