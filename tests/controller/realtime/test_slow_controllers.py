@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+import pytest
 from tests.simulation.cluster import TABLE, SimStream, SimStreams, table_config
 from tests.simulation.profile import Profile
 from tests.simulation.scheduler import Scheduler, SimClock
@@ -22,7 +23,7 @@ from gamay.controller.realtime.ideal_steps import (
     marked_offline,
     with_pause_state,
 )
-from gamay.controller.realtime.lifecycle import SegmentLifecycle
+from gamay.controller.realtime.lifecycle import CommitRefusedError, Committed, SegmentLifecycle
 from gamay.controller.realtime.validation import PartitionValidator
 from gamay.ingest.stream.config import stream_configs
 
@@ -161,3 +162,22 @@ def test_a_record_that_was_changed_since_it_was_judged_is_not_removed() -> None:
     slow = _SlowStore(cluster.tree, before_delete=partial(cluster.registry.update_segment, TABLE, left, change))
     assert cluster.repair(Registry(slow)) == []
     assert cluster.nameless() == {left}
+
+
+def test_a_commit_of_a_segment_whose_place_is_about_to_be_taken_is_refused() -> None:
+    """The controller that gives it up rests before it names the other one; a winner that it does not know of commits."""
+    cluster = _Cluster()
+    refused: list[str] = []
+
+    def meanwhile() -> None:
+        built = SegmentRecord(cluster.first, crc=1, total_docs=9, download_url="deepstore:t/x", size_bytes=1)
+        lifecycle = SegmentLifecycle(cluster.context(cluster.registry))
+        with pytest.raises(CommitRefusedError, match="was given up"):
+            lifecycle.complete(TABLE, built, Committed("9", 9, 1))
+        with pytest.raises(CommitRefusedError, match="was given up"):
+            lifecycle.decide_end(TABLE, cluster.first, "9", "")
+        refused.append(cluster.first)
+
+    cluster.repair_slowly(meanwhile)
+    assert refused == [cluster.first]
+    cluster.check()
