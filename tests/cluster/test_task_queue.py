@@ -144,6 +144,15 @@ def test_a_cancelled_job_is_gone(queues: TaskQueues, clock: ManualClock) -> None
         queues.find(job.name)
 
 
+def test_what_was_to_be_done_for_a_table_ends_with_it(queues: TaskQueues, clock: ManualClock) -> None:
+    both = Job(f"Task_{KIND}_both", KIND, ("t_OFFLINE", "u_OFFLINE"), 3, clock.now_ms(), Trigger.MANUAL, Limits())
+    both = queues.submit(both, [("t_OFFLINE", {}), ("u_OFFLINE", {}), ("t_OFFLINE", {})])
+    leased = taken(join(queues, "one"))
+    queues.cancel_table("t_OFFLINE")
+    assert not queues.is_held(leased)
+    assert states(queues, both) == [SubtaskState.TASK_ABORTED, SubtaskState.INIT, SubtaskState.TASK_ABORTED]
+
+
 def test_a_queue_is_deleted_when_nothing_runs(queues: TaskQueues, clock: ManualClock) -> None:
     submit(queues, clock, 1)
     leased = taken(join(queues, "one"))

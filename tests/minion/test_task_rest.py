@@ -78,6 +78,20 @@ def _change(orders: Any, job: str) -> None:
     assert rest("GET", "/tasks/tasktypes") == []
 
 
+def test_tasks_of_a_deleted_table_are_given_up(make_orders: Callable[..., Any], eventually: Callable[..., None]) -> None:
+    orders = make_orders(segment_rows=50).create(UpsertCompactionTask=COMPACT)
+    orders.produce(200, keys=10)
+    eventually(lambda: len(orders.segments()) >= 3 and orders.is_right())
+    (first,) = orders.schedule(TYPE)
+    eventually(lambda: orders.rest("GET", f"/tasks/task/{first}/state") == "COMPLETED")
+    orders.rest("PUT", f"/tasks/{TYPE}/stop")
+    orders.produce(200, keys=10)
+    eventually(lambda: orders.is_right() and orders.schedule(TYPE))
+    (second,) = set(orders.rest("GET", f"/tasks/{TYPE}/tasks")) - {first}
+    orders.rest("DELETE", "/tables/orders")
+    assert set(orders.rest("GET", f"/tasks/subtask/{second}/state").values()) == {"TASK_ABORTED"}
+
+
 def test_a_schedule_makes_tasks(make_orders: Callable[..., Any], eventually: Callable[..., None]) -> None:
     orders = make_orders(segment_rows=50).create(UpsertCompactionTask={**COMPACT, "schedule": "* * * * * ?"})
     orders.produce(200, keys=10)

@@ -15,6 +15,7 @@ from gamay.cluster import paths
 from gamay.cluster.assignment import servers_tagged
 from gamay.cluster.invariants import name_problem
 from gamay.cluster.records import Assignment, SegmentRecord
+from gamay.cluster.tasks.queue import TaskQueues
 from gamay.controller.context import ControllerContext
 from gamay.controller.realtime.context import realtime_context
 from gamay.controller.realtime.lifecycle import SegmentLifecycle
@@ -231,6 +232,7 @@ class TableManager:
         registry.delete_ideal_state(table)
         registry.delete_external_view(table)
         registry.delete_lineage(table)
+        TaskQueues(registry.store, self.context.clock).cancel_table(table)
         self._delete_instance_partitions(table)
         for url in list(self.context.deep_store.urls(table)):
             self.context.deep_store.discard(url, until_ms)

@@ -142,7 +142,15 @@ class TaskQueues:
         """End every subtask of a job that has not ended; minions give them up."""
         for subtask in self.subtasks(job):
             if not subtask.state.is_final:
-                self._change(job, subtask.number, lambda found: machine.aborted(found, self._clock.now_ms()))
+                self._abort(job, subtask)
+
+    def cancel_table(self, table: str) -> None:
+        """End every subtask of a typed table that has not ended, because the table goes; minions give them up."""
+        for task_type in self.types():
+            for job, subtasks in self.unfinished(task_type, table):
+                for subtask in subtasks:
+                    if subtask.table == table and not subtask.state.is_final:
+                        self._abort(job, subtask)
 
     def clean_up(self, task_type: str) -> list[str]:
         """Remove the jobs of a queue that have ended, and return their names. Raises NotFoundError."""
@@ -282,6 +290,9 @@ class TaskQueues:
     def _finish(self, leased: Leased, change: Callable[[Subtask], Subtask]) -> None:
         if not self._change(leased.job, leased.subtask.number, change):
             raise LeaseLostError(f"subtask {leased.subtask.name} was deleted")
+
+    def _abort(self, job: Job, subtask: Subtask) -> None:
+        self._change(job, subtask.number, lambda found: machine.aborted(found, self._clock.now_ms()))
 
     def _change(self, job: Job, number: int, change: Callable[[Subtask], Subtask]) -> bool:
         """Change a subtask atomically; return whether there is one."""
