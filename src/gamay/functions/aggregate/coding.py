@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from gamay.base import guard
+from gamay.functions.aggregate.text_numbers import TextNumbers
 from gamay.functions.aggregate.totals import repeat
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, concat, numpy_dtype, take
 from gamay.kernels.grouping import number_by_hash, rebuild_table
@@ -25,8 +26,6 @@ CODES_MAX = (1 << 31) - 2
 DISTINCT = "distinct values"
 # tables of more keys are grown only where there is memory for it
 _RESERVED_KEYS = 1 << 16
-# more than the rows of a block: a dictionary
-_MANY_TEXTS = 1 << 20
 
 
 class HashNumbers:
@@ -134,7 +133,7 @@ class TextCoder:
 
     def __init__(self, data_type: DataType) -> None:
         self._type = data_type
-        self._known = pa.array([], pa.binary() if data_type.is_binary else pa.string())
+        self._numbers = TextNumbers(DISTINCT, pa.binary() if data_type.is_binary else pa.string())
         self._dictionaries = _DictionaryCodes()
 
     @property
@@ -145,31 +144,13 @@ class TextCoder:
         return self._dictionaries.codes(operand, num_rows, self._code_values)
 
     def decode(self, codes: Array) -> Key:
-        values = take(self._known, codes)
+        values = take(self._numbers.texts, codes)
         if self._type is DataType.BIG_DECIMAL:
             values = decimals(values)
         return Vector(self._type, values)
 
     def _code_values(self, values: Values) -> Array:
-        texts = decimal_texts(values) if self._type is DataType.BIG_DECIMAL else values
-        if len(texts) > _MANY_TEXTS:
-            guard.reserve(DISTINCT, _encoding_bytes(texts))
-        block = texts.dictionary_encode()
-        if len(self._known) == 0:
-            self._known = block.dictionary
-            return np.asarray(block.indices.to_numpy())
-        if len(self._known) > _RESERVED_KEYS:
-            guard.reserve(DISTINCT, _encoding_bytes(self._known))
-        # What is known comes first and has no repeats, so its codes stay what they are.
-        both = pa.concat_arrays([self._known, block.dictionary]).dictionary_encode()
-        lookup = both.indices.to_numpy()[len(self._known) :]
-        self._known = both.dictionary
-        return np.asarray(lookup[block.indices.to_numpy()])
-
-
-def _encoding_bytes(texts: pa.Array) -> int:
-    """Return what Arrow takes to find distinct texts: copies of them, and a hash table."""
-    return 3 * int(texts.nbytes) + 64 * len(texts)
+        return self._numbers.number(decimal_texts(values) if self._type is DataType.BIG_DECIMAL else values)
 
 
 class NullableCoder:
