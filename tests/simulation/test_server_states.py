@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Container
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -34,6 +35,7 @@ class Loader:
 
     def __init__(self, root: Path, draw: random.Random) -> None:
         self.root = root
+        self.sources = SimpleNamespace(store=None)  # nothing is kept in the deep store
         self.failing = 0.0
         self.most_at_once = 0
         self._draw = draw
