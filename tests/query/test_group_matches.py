@@ -30,8 +30,8 @@ def test_blocks_and_pieces_cover_the_rows_once(kind: int, share: float) -> None:
     np.testing.assert_array_equal(matches.docs(), expected)
     assert matches.docs().dtype == np.int32
     assert len(matches) == len(expected)
-    for rows in (1000, BLOCK_ROWS):
-        blocks = list(matches.blocks(rows))
+    for rows, window in ((1000, 0), (1000, 50_000), (BLOCK_ROWS, 0)):
+        blocks = list(matches.blocks(rows, window))
         assert all(0 < len(block) <= rows for block in blocks)
         np.testing.assert_array_equal(np.concatenate([np.empty(0, np.int32), *(block.docs() for block in blocks)]), expected)
     for parts in (1, 2, 7):
@@ -46,6 +46,12 @@ def test_a_block_takes_the_cheapest_form() -> None:
     assert {type(block) for block in DocMask(5, flags(0.01)).blocks()} == {DocList}
     assert {type(block) for block in DocMask(5, flags(0.3)).blocks()} == {DocMask}
     assert list(DocMask(5, np.zeros(100, np.bool_)).blocks()) == []
+
+
+def test_few_rows_of_a_window_come_in_few_blocks() -> None:
+    few, rows = DocMask(0, flags(0.01)), 1 << 14
+    assert len(list(few.blocks(rows, BLOCK_ROWS))) == 4
+    assert len(list(few.blocks(rows))) == 49
 
 
 def test_ranges() -> None:

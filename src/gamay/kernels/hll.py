@@ -75,9 +75,12 @@ def register_candidates(hashes: Array, log2m: int, positions: Array, ranks: Arra
         h = np.uint64(hashes[i])
         positions[i] = h >> (np.uint64(32) - bits)
         rest = ((h << bits) & np.uint64(_MASK)) | guard
-        rank = 1
-        while rest >> np.uint64(32 - rank) == 0:
-            rank += 1
+        # leading zeros by halves, without branches: hashes take any of them
+        rank = np.uint64(1)
+        for half in (16, 8, 4, 2, 1):
+            shift = np.uint64(half) * np.uint64(rest >> np.uint64(32 - half) == 0)
+            rank += shift
+            rest <<= shift
         ranks[i] = rank
 
 

@@ -35,7 +35,7 @@ class AllDocs:
     def __len__(self) -> int:
         return self.stop - self.start
 
-    def blocks(self, rows: int = BLOCK_ROWS) -> "Iterator[Block]":
+    def blocks(self, rows: int = BLOCK_ROWS, window: int = 0) -> "Iterator[Block]":
         """Yield blocks of at most `rows` rows, in ascending order."""
         for first in range(self.start, self.stop, rows):
             yield AllDocs(first, min(first + rows, self.stop))
@@ -58,7 +58,7 @@ class DocList:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def blocks(self, rows: int = BLOCK_ROWS) -> "Iterator[Block]":
+    def blocks(self, rows: int = BLOCK_ROWS, window: int = 0) -> "Iterator[Block]":
         """Yield blocks of at most `rows` rows, in ascending order."""
         for first in range(0, len(self.ids), rows):
             yield DocList(self.ids[first : first + rows])
@@ -106,10 +106,14 @@ class DocMask:
         out = np.empty(len(self) + 1, values.dtype)
         return out[: compress(values, self.flags, out)]
 
-    def blocks(self, rows: int = BLOCK_ROWS) -> "Iterator[Block]":
-        """Yield blocks that cover at most `rows` flags each and hold at least one match, in ascending order."""
-        for first in range(0, len(self.mask), rows):
-            yield from _block_of_mask(self.start + first, self.mask[first : first + rows])
+    def blocks(self, rows: int = BLOCK_ROWS, window: int = 0) -> "Iterator[Block]":
+        """Yield blocks that hold at least one match, in ascending order: of at most `rows` rows, or flags, each.
+
+        window: flags that are looked at together, where that is more, so that few rows do not come in many blocks.
+        """
+        step = max(rows, window)
+        for first in range(0, len(self.mask), step):
+            yield from _blocks_of_mask(self.start + first, self.mask[first : first + step], rows)
 
     def split(self, parts: int) -> "list[DocMask]":
         """Return at most `parts` non-empty pieces of about equal work, in ascending order."""
@@ -132,10 +136,14 @@ class DocScan:
         """Return the number of matching rows; runs the scan."""
         return sum(len(block) for block in self.blocks())
 
-    def blocks(self, rows: int = BLOCK_ROWS) -> "Iterator[Block]":
-        """Yield blocks that cover at most `rows` flags each and hold at least one match, in ascending order."""
-        for first in range(self.start, self.stop, rows):
-            yield from _block_of_mask(first, self.mask(first, min(first + rows, self.stop)))
+    def blocks(self, rows: int = BLOCK_ROWS, window: int = 0) -> "Iterator[Block]":
+        """Yield blocks that hold at least one match, in ascending order: of at most `rows` rows, or flags, each.
+
+        window: flags that are looked at together, where that is more, so that few rows do not come in many blocks.
+        """
+        step = max(rows, window)
+        for first in range(self.start, self.stop, step):
+            yield from _blocks_of_mask(first, self.mask(first, min(first + step, self.stop)), rows)
 
     def split(self, parts: int) -> "list[DocScan]":
         """Return at most `parts` non-empty pieces of about equal work, in ascending order."""
@@ -151,19 +159,22 @@ Block: TypeAlias = AllDocs | DocList | DocMask
 Matches: TypeAlias = AllDocs | DocList | DocMask | DocScan
 
 
-def _block_of_mask(start: int, mask: Mask) -> "Iterator[Block]":
+def _blocks_of_mask(start: int, mask: Mask, rows: int) -> "Iterator[Block]":
     matching = int(np.count_nonzero(mask))
+    if matching == 0:
+        return
     if matching == len(mask):
-        if matching:
-            yield AllDocs(start, start + matching)
+        yield from AllDocs(start, start + matching).blocks(rows)
     elif matching * SPARSE_MASK < len(mask):
-        if matching:
-            docs = np.empty(matching + 1, np.int32)
-            flags = mask.view(np.uint8)
-            masked_docs(flags, flags[: len(flags) // 8 * 8].view(np.uint64), start, docs)
-            yield DocList(docs[:matching])
-    else:
+        docs = np.empty(matching + 1, np.int32)
+        flags = mask.view(np.uint8)
+        masked_docs(flags, flags[: len(flags) // 8 * 8].view(np.uint64), start, docs)
+        yield from DocList(docs[:matching]).blocks(rows)
+    elif len(mask) <= rows:
         yield DocMask(start, mask, matching)
+    else:
+        for first in range(0, len(mask), rows):
+            yield from _blocks_of_mask(start + first, mask[first : first + rows], rows)
 
 
 def _even_ranges(start: int, stop: int, parts: int) -> list[tuple[int, int]]:

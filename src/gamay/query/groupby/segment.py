@@ -74,7 +74,7 @@ def aggregate_segment(
         states = States(plan, 1)
         held = guard.NOBODY if is_narrow else guard.holder(WIDE)
         holders.append(held)
-        for block in piece.blocks(rows):
+        for block in piece.blocks(rows, SCAN_BLOCK_ROWS):
             options.check()
             if only_adds and isinstance(block, DocMask):
                 states.update_kept(block, reader(block.span))
@@ -125,7 +125,7 @@ def _grouped(
 
         def add_direct(piece: Matches) -> DirectGroups:
             groups = DirectGroups(direct)
-            for block in piece.blocks(rows):
+            for block in piece.blocks(rows, SCAN_BLOCK_ROWS):
                 options.check()
                 groups.add(block, reader)
                 groups.count_memory()
@@ -145,7 +145,7 @@ def _grouped(
     def add_growing(piece: Matches, limit: int) -> GroupTable:
         groups = GrowingGroups(keys, samples, plan, limit, options.what)
         holders.extend(groups.holders)
-        for block in piece.blocks(rows):
+        for block in piece.blocks(rows, SCAN_BLOCK_ROWS):
             options.check()
             groups.add(reader(block), len(block))
             groups.count_memory()
