@@ -216,7 +216,7 @@ def test_a_long_answer_is_the_same_text_as_a_short_one() -> None:
     "limits", [ScanLimits(docs=5000), ScanLimits(entries_in_filter=5000), ScanLimits(entries_post_filter=9000)]
 )
 def test_a_scan_is_ended_within_its_segment(segments: Any, monkeypatch: pytest.MonkeyPatch, limits: ScanLimits) -> None:
-    monkeypatch.setattr(DocScan.blocks, "__defaults__", (1000,))
+    monkeypatch.setattr(DocScan.blocks, "__defaults__", (1000, 0))
     budget = Budget(1 << 38, ProcessBudget(1 << 40, 1 << 40), limits)
     with pytest.raises(QueryError, match="more than the") as raised:
         run(segments[:1], "SELECT k, g FROM many WHERE g <> 3 ORDER BY k DESC LIMIT 5", budget, threads=1)
