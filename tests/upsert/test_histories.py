@@ -28,6 +28,11 @@ def test_histories(part: int, tmp_path: Path) -> None:
         History(number).run(tmp_path / str(number))
 
 
+@pytest.mark.parametrize("number", [3007844, 3012305])
+def test_a_new_copy_with_several_comparison_columns_waits_for_its_snapshot(number: int, tmp_path: Path) -> None:
+    History(number).run(tmp_path / str(number))
+
+
 def test_a_load_waits_for_the_batch_that_was_prepared(tmp_path: Path) -> None:
     history = History(0)
     options, config, schema = history._table(random.Random(1))

@@ -283,7 +283,9 @@ class TableUpsert:
         It does where a row that is consumed again replaces the same rows whatever it finds; else it waits for a segment.
         """
         settings, name = self.settings, source.segment.name
-        if not settings.snapshot or settings.depends or settings.ttl > 0 or settings.deleted_ttl > 0:
+        # with several comparison columns a row takes over the others' values from the row that it replaces
+        takes_over = len(settings.comparison.fields) > 1
+        if not settings.snapshot or settings.depends or takes_over or settings.ttl > 0 or settings.deleted_ttl > 0:
             return
         try:
             self._folder.write(name, source.crc, docs, settings.delete_column is not None)
