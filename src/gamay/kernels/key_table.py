@@ -305,6 +305,12 @@ def _set_values(entries: Array, entry: Any, words: Any, values: Array, row: Any,
 
 
 @inlined
+def _get_values(entries: Array, entry: Any, words: Any, values: Array, row: Any) -> None:
+    for k in range(values.shape[1]):
+        values[row, k] = _comparison(entries, entry, words + 2 + 2 * k)
+
+
+@inlined
 def _outcome(
     entries: Array, entry: Any, state: Array, values: Array, row: Any, chosen: Any, wins_tie: Array, options: Array,
     ttls: Array, bits: Array,
@@ -364,8 +370,7 @@ def put_rows(table: Any, keys: Any, rows: Any, wins_tie: Array, options: Array, 
             places[i] = -1
             if entry >= 0:
                 places[i] = _location(entries, entry, words)
-                for k in range(values.shape[1]):
-                    values[i, k] = _comparison(entries, entry, words + 2 + 2 * k)
+                _get_values(entries, entry, words, values, i)
         if entry >= 0:
             outcome = _outcome(entries, entry, state, comparisons, i, chosen[i], wins_tie, options, ttls, bits)
             if outcome == REPLACED and entries[entry, words + 1] & _LOW31 != NO_DOC:
@@ -391,22 +396,22 @@ def put_rows(table: Any, keys: Any, rows: Any, wins_tie: Array, options: Array, 
 
 
 @kernel
-def append_rows(
-    slots: Array, entries: Array, arena: Array, state: Array, keys: Any, comparisons: Array, locations: Array
-) -> Any:  # fmt: skip
+def append_rows(table: Any, keys: Any, comparisons: Array, locations: Array) -> Any:
     """Add keys that are not there, several times as fast as `put_rows`; returns how many, up to the first that may be there.
 
     The old directory and the list of free entries must be empty. locations: int64 [n], ordinal << 32 | doc, with the bit of
     deleted rows. Near keys one after the other (in the order of their hashes) keep what is written to in the cache; there
-    must be room for all before, as they would crowd in one place of a directory that is to grow.
+    must be room for all before, as they would crowd in one place of a directory that is to grow. The state is in locals, and
+    slots are moved here rather than by `_place`: either one the other way takes several times as long a key.
     """
+    slots, _, entries, arena, state = table
     hashes, lows, data, offsets, is_text = keys
     size, words, used, position = state[SIZE], state[KEY_WORDS], state[HIGH], state[ARENA_USED]
     done = hashes.size
     for i in range(hashes.size):
         tag = hashes[i] >> _32
         rest = np.uint32(hashes[i] & _LOW32)
-        p = np.int64((tag * np.uint64(size)) >> _32)
+        p = _home(tag, size)
         known = False
         while p < slots.size and slots[p] != 0 and slots[p] >> _32 <= tag:
             if slots[p] >> _32 == tag and entries[np.int64(slots[p] & _LOW32) - 1, 0] == rest:
@@ -424,9 +429,9 @@ def append_rows(
             q -= 1
         slots[p] = (tag << _32) | np.uint64(used + 1)
         entries[used, 0] = rest
-        flag = np.uint32(0)
         if words == 3:
             low = lows[i]
+            flag = np.uint32(0)
             if is_text.size > 0 and is_text[i] != 0:
                 low = np.uint64(position)
                 flag = _BIT31
@@ -434,12 +439,8 @@ def append_rows(
             entries[used, 1] = np.uint32(low & _LOW32)
             entries[used, 2] = np.uint32(low >> _32)
             entries[used, 3] = flag
-        entries[used, words] = flag | np.uint32(locations[i] >> 32)
-        entries[used, words + 1] = np.uint32(locations[i] & np.int64(0xFFFFFFFF))
-        for k in range(comparisons.shape[1]):
-            value = np.uint64(comparisons[i, k])
-            entries[used, words + 2 + 2 * k] = np.uint32(value & _LOW32)
-            entries[used, words + 3 + 2 * k] = np.uint32(value >> _32)
+        _set_location(entries, used, words, locations[i])
+        _set_values(entries, used, words, comparisons, i, False)
         used += 1
     state[LIVE] += used - state[HIGH]
     state[HIGH] = used
@@ -480,8 +481,7 @@ def find_rows(table: Any, keys: Any, locations: Array, comparisons: Array) -> No
         locations[i] = -1
         if entry >= 0:
             locations[i] = _location(entries, entry, words)
-            for k in range(comparisons.shape[1]):
-                comparisons[i, k] = _comparison(entries, entry, words + 2 + 2 * k)
+            _get_values(entries, entry, words, comparisons, i)
 
 
 @kernel
@@ -494,8 +494,7 @@ def take_rows(table: Any, keys: Any, locations: Array, comparisons: Array) -> No
         locations[i] = -1
         if entry >= 0:
             locations[i] = _location(entries, entry, words)
-            for k in range(comparisons.shape[1]):
-                comparisons[i, k] = _comparison(entries, entry, words + 2 + 2 * k)
+            _get_values(entries, entry, words, comparisons, i)
             _free(entries, arena, state, entry)
             while p + 1 < slots.size and slots[p + 1] != 0 and _home(slots[p + 1] >> _32, state[SIZE]) <= p:
                 slots[p] = slots[p + 1]

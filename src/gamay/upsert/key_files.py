@@ -37,10 +37,18 @@ class StoredKeys:
     def sorted(cls, docs: Array, keys: Keys, comparisons: Array) -> "StoredKeys":
         """Bring rows into the order of the upper 16 bits of their hashes, which is as good as all bits and quickly done."""
         order = np.argsort((keys.hashes >> np.uint64(48)).astype(np.uint16), kind="stable")
-        return cls(docs[order], keys.at(order), comparisons[order])
+        return cls(docs, keys, comparisons).at(order)
 
     def __len__(self) -> int:
         return len(self.docs)
+
+    def at(self, positions: Array) -> "StoredKeys":
+        """Return the rows at these positions, int64 [m]."""
+        return StoredKeys(self.docs[positions], self.keys.at(positions), self.comparisons[positions])
+
+    def part(self, start: int, stop: int) -> "StoredKeys":
+        """Return the rows from start up to stop, as views."""
+        return StoredKeys(self.docs[start:stop], self.keys.part(start, stop), self.comparisons[start:stop])
 
 
 def write_keys(path: Path, signature: str, stored: StoredKeys) -> None:

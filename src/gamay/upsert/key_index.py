@@ -197,9 +197,7 @@ class KeyIndex:
         self._finish_growth()
         if not len(keys) or self._state[table.FREE]:
             return 0
-        done = int(
-            table.append_rows(self._slots, self._entries, self._arena, self._state, _arrays(keys), comparisons, locations)
-        )
+        done = int(table.append_rows(self._table(), _arrays(keys), comparisons, locations))
         if done:
             self.raise_watermark(int(comparisons[:done, 0].max()))
         return done

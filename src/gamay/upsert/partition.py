@@ -347,18 +347,11 @@ class PartitionUpsert:
         if stored is not None and np.count_nonzero(found) == len(docs):
             self._index.reserve(len(self._index) + len(docs))
             for start in range(0, len(stored), BATCH_ROWS):
+                part = stored.part(start, min(start + BATCH_ROWS, len(stored)))
                 chosen = np.flatnonzero(found[start : start + BATCH_ROWS])
-                part = slice(start, start + BATCH_ROWS)
-                mine, keys, values = (
-                    stored.docs[part],
-                    stored.keys.part(start, min(part.stop, len(stored))),
-                    stored.comparisons,
-                )
-                if len(chosen) < len(mine):
-                    mine, keys, values = mine[chosen], keys.at(chosen), values[part][chosen]
-                else:
-                    values = values[part]
-                yield _Rows(mine.astype(np.int64), keys, values, deleted[mine])
+                if len(chosen) < len(part):
+                    part = part.at(chosen)
+                yield _Rows(part.docs.astype(np.int64), part.keys, part.comparisons, deleted[part.docs])
             return
         for start in range(0, len(docs), BATCH_ROWS):
             rows = docs[start : start + BATCH_ROWS]
