@@ -20,7 +20,7 @@ from gamay.segment.format import FORMAT_VERSION
 from gamay.segment.reader import open_segment
 
 HERE = Path(__file__).parent
-VERSIONS = (1, 2)
+VERSIONS = (1, 2, 3)
 CODECS = ("LZ4", "ZSTANDARD", "SNAPPY", "GZIP", "PASS_THROUGH")
 NUM_DOCS = 200
 

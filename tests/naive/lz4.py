@@ -1,9 +1,9 @@
 """LZ4's block format by the book, one byte after the other."""
 
 
-def decode(block: bytes) -> bytes:
+def decode(block: bytes, dictionary: bytes = b"") -> bytes:
     """Return what a block holds; raises IndexError for what is cut off."""
-    out = bytearray()
+    out = bytearray(dictionary)
     place = 0
 
     def longer(length: int) -> int:
@@ -23,7 +23,7 @@ def decode(block: bytes) -> bytes:
         out += block[place : place + literals]
         place += literals
         if place >= len(block):
-            return bytes(out)
+            return bytes(out[len(dictionary) :])
         back = block[place] | block[place + 1] << 8
         place += 2
         for _ in range(longer(token & 15) + 4):

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import lz4.block
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -54,19 +55,37 @@ def test_one_long_value_among_short_ones(tmp_path: Path) -> None:
     assert reader.byte_lengths(0, 5) is None
 
 
-@pytest.mark.parametrize("seed", range(200))
-def test_damaged_blocks_are_found_or_give_other_bytes_but_nothing_else_is_written(seed: int) -> None:
+@pytest.mark.parametrize("shared", [0, 1, 30, 9000])
+@pytest.mark.parametrize("seed", range(100))
+def test_damaged_blocks_are_found_or_give_other_bytes_but_nothing_else_is_written(seed: int, shared: int) -> None:
     rng = np.random.default_rng(seed)
     plain = rng.integers(97, 100, int(rng.integers(20, 3000)), np.uint8)
-    block = np.frombuffer(pa.Codec("lz4_raw").compress(plain.tobytes(), asbytes=True), np.uint8).copy()
-    out = np.full(len(plain) + SLACK + 64, 7, np.uint8)
+    sample = rng.integers(97, 100, shared, np.uint8).tobytes()
+    if seed % 2:  # matches that begin in the dictionary and go on in the block
+        sample += plain[: int(rng.integers(1, 40))].tobytes() * 2
+        plain = np.concatenate((plain[: int(rng.integers(20, 60))], plain))
+    scratch = np.frombuffer(sample + bytes(len(plain) + SLACK) + b"\7" * 64, np.uint8).copy()
+    memory = scratch[:-64], len(sample)
+    block = np.frombuffer(lz4.block.compress(plain.tobytes(), store_size=False, dict=sample), np.uint8).copy()
+    out = np.full(len(plain) + 64, 7, np.uint8)
     ends = np.array([0, len(block)]), np.array([0, len(plain)])
-    assert decode_blocks(block, *ends, 0, 1, out[:-64]) == -1
-    assert out[: len(plain)].tobytes() == plain.tobytes() == naive.decode(block.tobytes())
+    assert decode_blocks(block, *ends, *memory, 0, 1, out[:-64]) == -1
+    assert out[: len(plain)].tobytes() == plain.tobytes() == naive.decode(block.tobytes(), sample)
     for place in rng.integers(0, len(block), 3):
         block[place] = rng.integers(0, 256)
-    decode_blocks(block, *ends, 0, 1, out[:-64])
+    decode_blocks(block, *ends, *memory, 0, 1, out[:-64])
     assert (out[-64:] == 7).all()
+    assert (scratch[-64:] == 7).all()
+
+
+def test_what_values_have_in_common_is_stored_once(tmp_path: Path) -> None:
+    """Blocks of five values each would not shrink by much alone."""
+    values = [b"the same words in every one of them, followed by %d and nothing else" % i for i in range(20_000)]
+    size = sum(map(len, values))
+    with (tmp_path / "columns.bin").open("wb") as file:
+        buffers = write_raw(BufferWriter(file), pa.array(values, pa.binary()), "LZ4", 1000, 1 << 20)
+    assert {buffer.kind: buffer.size for buffer in buffers}["forward.blocks"] < size / 4
+    assert written(tmp_path / "again.bin", values, 1000).range(0, 20_000).to_pylist() == values
 
 
 def test_a_damaged_block_is_an_error(tmp_path: Path) -> None:

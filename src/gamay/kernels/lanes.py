@@ -97,6 +97,23 @@ def byte_at(typingctx: Any, address: Any, position: Any) -> Any:
 
 
 @_instruction
+def prefetch(typingctx: Any, address: Any) -> Any:
+    """Ask for the cache line at an address, which will be read soon; an address that cannot be read does no harm."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        number = ir.IntType(32)
+        pointer = _BYTE.as_pointer()
+        function_type = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        name = "llvm.prefetch.p0i8"
+        function = builder.module.globals.get(name) or ir.Function(builder.module, function_type, name)
+        read, keep, data = (ir.Constant(number, value) for value in (0, 3, 1))
+        builder.call(function, [builder.inttoptr(args[0], pointer), read, keep, data])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), codegen
+
+
+@_instruction
 def word_at(typingctx: Any, address: Any, index: Any) -> Any:
     """The int64 at an index behind an address."""
 

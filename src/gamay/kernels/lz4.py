@@ -5,6 +5,11 @@ that are added, up to the first that is not 255), the literals, and where the ma
 last sequence ends behind its literals. Copies are of 16 bytes at a time and may write behind the end, into what is written
 next; `SLACK` bytes behind the last block are for that. Blocks of a few KB take 0.4 ns a byte so, and no call from Python for
 each.
+
+Matches may reach back beyond where their block begins, into a dictionary that all blocks share (section "Dictionary" of
+https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md). So blocks are decoded behind it, in memory for one of them
+that is used again and again, and what is wanted of them is copied from there: no more work than to tell both kinds of
+matches apart.
 """
 
 from typing import Any, TypeAlias
@@ -12,12 +17,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gamay.kernels.jit import inlined, kernel
-from gamay.kernels.lanes import byte_at, copy_8, copy_16, put_byte
+from gamay.kernels.lanes import byte_at, copy_8, copy_16, prefetch, put_byte
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 SLACK = 32
 _LONG, _SHORTEST = 15, 4
+_LINE = 64  # bytes of the cache
+_NEAR, _FAR = 4, 12  # so many values ahead, blocks and where they begin are asked for
 
 
 @inlined
@@ -34,10 +41,13 @@ def _long(length: Any, source: Any, source_end: Any) -> tuple[Any, Any]:
 
 
 @inlined
-def _decode(source: Any, source_end: Any, readable: Any, target: Any, target_end: Any, writable: Any, wanted: Any) -> Any:
+def _decode(
+    source: Any, source_end: Any, readable: Any, first: Any, target: Any, target_end: Any, writable: Any, wanted: Any
+) -> Any:  # fmt: skip
     """Decode a block from an address to another, at least the first `wanted` bytes; return how many, -1 for no LZ4.
 
-    source_end, target_end: where the block ends; readable, writable: up to where copies may read and write beyond that.
+    source_end, target_end: where the block ends; readable, writable: up to where copies may read and write beyond that;
+    first: where matches may begin, which is where the dictionary does, that stands in front of the target.
     """
     start = target
     while target - start < wanted:
@@ -75,7 +85,7 @@ def _decode(source: Any, source_end: Any, readable: Any, target: Any, target_end
             length, source = _long(length, source, source_end)
         length += _SHORTEST
         match = target - back
-        if source < 0 or back == 0 or match < start or length > target_end - target:
+        if source < 0 or back == 0 or match < first or length > target_end - target:
             return np.int64(-1)
         if back >= 16 and target + length + 16 <= writable:
             copy_16(target, match)
@@ -95,20 +105,36 @@ def _decode(source: Any, source_end: Any, readable: Any, target: Any, target_end
     return target - start
 
 
+@inlined
+def _copy(target: Any, source: Any, length: Any, readable: Any, writable: Any) -> None:
+    """Copy what was decoded; readable, writable: up to where there is memory."""
+    done = np.int64(0)
+    while done < length and source + done + 16 <= readable and target + done + 16 <= writable:
+        copy_16(target + done, source + done)
+        done += 16
+    while done < length:
+        put_byte(target + done, 0, byte_at(source, done))
+        done += 1
+
+
 @kernel
-def decode_blocks(data: Array, begins: Array, starts: Array, first: int, last: int, out: Array) -> Any:
+def decode_blocks(
+    data: Array, begins: Array, starts: Array, scratch: Array, shared: int, first: int, last: int, out: Array
+) -> Any:  # fmt: skip
     """Decode the blocks [first, last) end to end; return the number of the first that is damaged, -1 for none.
 
-    data: uint8, block b at data[begins[b]:begins[b + 1]]; decoded, it has starts[b + 1] - starts[b] bytes. out: uint8, SLACK
-    bytes longer than what is decoded.
+    data: uint8, block b at data[begins[b]:begins[b + 1]]; decoded, it has starts[b + 1] - starts[b] bytes. scratch: uint8, a
+    dictionary of `shared` bytes, room for any of these blocks, and SLACK. out: uint8, at least what is decoded.
     """
-    base, target = data.ctypes.data, out.ctypes.data
-    readable, writable = base + data.size, target + out.size
+    base, decoded = data.ctypes.data, scratch.ctypes.data + shared
+    target: Any = out.ctypes.data
+    readable, writable, end_of_out = base + data.size, decoded - shared + scratch.size, target + out.size
     for block in range(first, last):
         size = starts[block + 1] - starts[block]
         begin, end = base + begins[block], base + begins[block + 1]
-        if _decode(begin, end, readable, target, target + size, writable, size) != size:
+        if _decode(begin, end, readable, decoded - shared, decoded, decoded + size, writable, size) != size:
             return block
+        _copy(target, decoded, size, writable, end_of_out)
         target += size
     return -1
 
@@ -137,19 +163,25 @@ def lengths_at(lengths: Array, positions: Array, out: Array) -> Any:
 
 @kernel
 def decode_values(
-    data: Array, begins: Array, starts: Array, lengths: Array, per_block: int, positions: Array, scratch: Array, out: Array
-) -> Any:
+    data: Array, begins: Array, starts: Array, scratch: Array, shared: int, lengths: Array, per_block: int, positions: Array,
+    out: Array,
+) -> Any:  # fmt: skip
     """Write the values at ascending positions end to end; return the number of the first damaged block, -1 for none.
 
     Only blocks that hold one are decoded, up to the last one wanted of each. lengths: of all values, of which each block
-    but the last holds `per_block`. scratch: uint8, room for any block and SLACK; out: uint8, SLACK bytes longer than what
-    is written. The rest as in `decode_blocks`.
+    but the last holds `per_block`. out: uint8, at least what is written. The rest as in `decode_blocks`.
     """
-    base, decoded = data.ctypes.data, scratch.ctypes.data
+    base, decoded = data.ctypes.data, scratch.ctypes.data + shared
     target: Any = out.ctypes.data
-    readable, writable, end_of_out = base + data.size, decoded + scratch.size, target + out.size
+    readable, writable, end_of_out = base + data.size, decoded - shared + scratch.size, target + out.size
     i = np.int64(0)
     while i < positions.size:
+        if i + _FAR < positions.size:
+            prefetch(begins.ctypes.data + 8 * (np.int64(positions[i + _FAR]) // per_block))
+            prefetch(starts.ctypes.data + 8 * (np.int64(positions[i + _FAR]) // per_block))
+            line = base + begins[np.int64(positions[i + _NEAR]) // per_block]
+            for k in range(4):
+                prefetch(line + k * _LINE)
         block = np.int64(positions[i]) // per_block
         until = (block + 1) * per_block
         last: Any = i
@@ -160,7 +192,7 @@ def decode_values(
             wanted += np.int64(lengths[k])
         size = starts[block + 1] - starts[block]
         begin, end = base + begins[block], base + begins[block + 1]
-        if _decode(begin, end, readable, decoded, decoded + size, writable, wanted) < wanted:
+        if _decode(begin, end, readable, decoded - shared, decoded, decoded + size, writable, wanted) < wanted:
             return block
         place, at = block * per_block, np.int64(decoded)
         for k in range(i, last + 1):
@@ -169,13 +201,7 @@ def decode_values(
                 at += np.int64(lengths[place])
                 place += 1
             length = np.int64(lengths[position])
-            done = np.int64(0)
-            while done < length and at + done + 16 <= writable and target + done + 16 <= end_of_out:
-                copy_16(target + done, at + done)
-                done += 16
-            while done < length:
-                put_byte(target + done, 0, byte_at(at, done))
-                done += 1
+            _copy(target, at, length, writable, end_of_out)
             target += length
         i = last + 1
     return -1

@@ -11,7 +11,8 @@ the column that it belongs to. A buffer's own layout is described where it is re
 `.raw` and `.index.*`. Buffers follow each other without gaps in the order of the metadata, so equal rows and equal config
 give equal bytes.
 
-Version 2 keeps raw texts with LZ4 in small blocks (`gamay.segment.raw_blocks`); version 1 is read as before.
+Version 2 keeps raw texts with LZ4 in small blocks (`gamay.segment.raw_blocks`), version 3 in smaller ones that share
+a sample of the values; versions 1 and 2 are read as before.
 """
 
 import json
@@ -27,8 +28,8 @@ import numpy as np
 from gamay.base.errors import CorruptSegmentError
 
 MAGIC = b"GAMAYSEG"
-FORMAT_VERSION = 2
-_READABLE_VERSIONS = (1, 2)
+FORMAT_VERSION = 3
+_READABLE_VERSIONS = (1, 2, 3)
 ALIGNMENT = 64
 METADATA_FILE = "metadata.json"
 COLUMNS_FILE = "columns.bin"
