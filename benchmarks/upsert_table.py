@@ -14,6 +14,7 @@ import shutil
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
@@ -278,6 +279,7 @@ class Writer:
     def __init__(self, folder: Path, table: TableUpsert, num_keys: int, seal_rows: int) -> None:
         self._folder, self._table, self._num_keys, self._seal_rows = folder, table, num_keys, seal_rows
         self.data = TableData("t_REALTIME")
+        self._sealed: deque[str] = deque()
         self.done = threading.Event()
         self.num_rows = self.sequence = 0
         self.round = 0
@@ -313,9 +315,16 @@ class Writer:
         self._segment.close()
         self.sequence += 1
         # all rows of older segments are replaced: those go, as retention removes them
-        for name in sorted(self.data.snapshot())[:-2]:
-            self._table.remove(name, lambda name=name: self.data.swap({}, [name]))  # type: ignore[misc]
+        self._sealed.append(self.name)
+        while len(self._sealed) > 2:
+            self._remove(self._sealed.popleft())
         self._begin()
+
+    def _remove(self, name: str) -> None:
+        def install() -> None:
+            self.data.swap({}, [name])
+
+        self._table.remove(name, install)
 
     def run(self) -> None:
         """Send until `done`."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gamay.kernels.masks import compress_lists
+from gamay.kernels.masks import compress_lists, compress_texts
 from gamay.query.matches import BLOCK_ROWS, AllDocs, DocList, DocMask, DocScan, Matches
 
 ROWS = 3 * BLOCK_ROWS + 1234
@@ -82,3 +82,16 @@ def test_lists_that_a_mask_keeps(seed: int) -> None:
     kept, kept_offsets = np.empty(sum(map(len, expected)), np.uint16), np.empty(len(expected) + 1, np.int32)
     compress_lists(values, offsets, mask, kept, kept_offsets)
     assert [kept[a:b].tolist() for a, b in itertools.pairwise(kept_offsets.tolist())] == expected
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.9, 1.0])
+def test_texts_that_a_mask_keeps(share: float) -> None:
+    rng = np.random.default_rng(3)
+    texts = [bytes(rng.integers(0, 256, rng.integers(0, 12)).tolist()) for _ in range(300)]
+    mask = (rng.random(300) < share).astype(np.uint8)
+    data = np.frombuffer(b"".join(texts), np.uint8)
+    offsets = np.concatenate([[0], np.cumsum([len(text) for text in texts])]).astype(np.int32)
+    kept, kept_offsets = np.empty(len(data), np.uint8), np.empty(int(mask.sum()) + 1, np.int32)
+    compress_texts(data, offsets, mask, kept, kept_offsets)
+    found = [bytes(kept[a:b].tolist()) for a, b in itertools.pairwise(kept_offsets.tolist())]
+    assert found == [text for text, is_kept in zip(texts, mask.tolist(), strict=True) if is_kept]

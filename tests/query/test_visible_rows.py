@@ -64,6 +64,17 @@ def test_a_view_of_more_rows_than_were_told_of() -> None:
     assert (docs.count, docs.upto(2).count, sorted(docs.bitmap())) == (3, 1, [1, 2, 4])
 
 
+def test_rows_are_counted_in_the_bits() -> None:
+    rng = np.random.default_rng(1)
+    for num_bytes in (0, 1, 7, 8, 9, 16, 25):
+        bits = rng.integers(0, 256, num_bytes).astype(np.uint8)
+        for num_docs in (0, 1, 8, 63, 64, 65, 127, 128, 200, 300):
+            docs = VisibleDocs(bits, num_docs)
+            flags = [bool(bits[d >> 3] >> (d & 7) & 1) if d >> 3 < num_bytes else False for d in range(num_docs)]
+            assert docs.mask.tolist() == flags
+            assert docs.count == sum(flags)
+
+
 def test_explain_names_the_rows_that_count(build_table: Any) -> None:
     table = build_table([20])
     visible = VisibleSegment(table.segments[0], VisibleDocs(np.array([255], np.uint8), 20))

@@ -166,3 +166,26 @@ def compress_lists(values: Array, offsets: Array, mask: Array, out: Array, out_o
                 count += 1
             rows += 1
             out_offsets[rows] = count
+
+
+@kernel
+def compress_texts(data: Array, offsets: Array, mask: Array, out: Array, out_offsets: Array) -> None:
+    """Write the byte strings data[offsets[i]:offsets[i + 1]] that are kept end to end, and their offsets, from 0 on.
+
+    data, out: uint8; mask: uint8 [number of strings]; `out_offsets` is as long as what is kept, `out` at least. Strings of
+    neighbours are copied together, as most masks keep many rows in turn.
+    """
+    count = rows = row = np.int64(0)
+    out_offsets[0] = 0
+    while row < len(mask):
+        if mask[row] == 0:
+            row += 1
+            continue
+        begin = np.int64(offsets[row])
+        while row < len(mask) and mask[row] != 0:
+            row += 1
+            rows += 1
+            out_offsets[rows] = count + np.int64(offsets[row]) - begin
+        for k in range(np.int64(offsets[row]) - begin):
+            out[np.uint64(count + k)] = data[np.uint64(begin + k)]
+        count += np.int64(offsets[row]) - begin

@@ -4,12 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from gamay.functions.arrow import binary_buffers
 from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Column as ColumnExpression
 from gamay.functions.expression import Expression
-from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, take
-from gamay.kernels.masks import compress_lists
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, take
+from gamay.kernels.masks import compress_lists, compress_texts
 from gamay.model.types import DataType
 from gamay.query.columns import list_positions, with_nulls, without_nulls
 from gamay.query.constants import repeated
@@ -40,7 +42,7 @@ def read_values(column: Column, block: Block) -> Vector:
     if span.offsets is None:
         if column.data_type.is_fixed_width:
             return Vector(span.type, block.compress(span.values))
-        return Vector(span.type, take(span.values, np.flatnonzero(block.mask)))
+        return Vector(span.type, _texts_kept(span.values, block))
     kept, offsets = _rows_kept(span.offsets, block.mask)
     return Vector(span.type, take(span.values, np.flatnonzero(kept)), offsets)
 
@@ -70,6 +72,18 @@ def _lists_at(column: Column, dictionary: Vector, docs: DocIds) -> EncodedVector
     stop = int(docs[-1]) + 1 if len(docs) else 0
     positions, offsets = list_positions(column.offsets(0, stop), docs)
     return EncodedVector(column.ids(0, stop)[positions], dictionary, offsets)
+
+
+def _texts_kept(values: Values, block: DocMask) -> Values:
+    """Return those of `values` (a text, bytes or decimal for each row of the span) whose flag is set."""
+    if not isinstance(values, pa.Array):
+        return take(values, np.flatnonzero(block.mask))
+    offsets, data = binary_buffers(values)
+    kept_offsets = np.empty(len(block) + 1, np.int32)
+    kept = np.empty(len(data), np.uint8)
+    compress_texts(data, offsets, block.flags, kept, kept_offsets)
+    buffers = [None, pa.py_buffer(kept_offsets), pa.py_buffer(kept)]
+    return pa.Array.from_buffers(values.type, len(block), buffers)
 
 
 def _rows_kept(

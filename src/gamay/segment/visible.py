@@ -26,15 +26,23 @@ class VisibleDocs:
     @cached_property
     def mask(self) -> "np.ndarray[Any, np.dtype[np.bool_]]":
         """One flag for each row: bool [num_docs]; not to be written to."""
-        flags = np.zeros(self.num_docs, np.bool_)
-        known = np.unpackbits(self._bits, count=min(self.num_docs, 8 * len(self._bits)), bitorder="little")
-        flags[: len(known)] = known
-        return flags
+        known = np.unpackbits(self._bits, count=self._num_known, bitorder="little").view(np.bool_)
+        return (
+            known if len(known) == self.num_docs else np.concatenate((known, np.zeros(self.num_docs - len(known), np.bool_)))
+        )
 
     @cached_property
     def count(self) -> int:
         """How many rows count."""
-        return int(np.count_nonzero(self.mask))
+        num_words, rest = divmod(self._num_known, 64)
+        words = self._bits[: 8 * num_words].view(np.uint64)
+        last = int.from_bytes(self._bits[8 * num_words : 8 * num_words + 8].tobytes(), "little")
+        return int(np.bitwise_count(words).sum()) + (last & ((1 << rest) - 1)).bit_count()
+
+    @property
+    def _num_known(self) -> int:
+        """How many rows there are bits of."""
+        return min(self.num_docs, 8 * len(self._bits))
 
     @cached_property
     def docs(self) -> DocIds:
