@@ -236,6 +236,9 @@ def test_http(world: World) -> None:
     assert (missing.status_code, missing.json()["error"]) == (400, "Payload is missing the query string field 'sql'")
     assert world.http.post("/query/sql", content=b"{").json()["error"].startswith("Invalid JSON")
     assert world.http.post("/query/sql", content=b"[]").status_code == 400
+    no_text = world.http.get("/query/sql?sql=SELECT%20count(*)%20FROM%20t%20WHERE%20s='%FF'")
+    assert (no_text.status_code, "not valid UTF-8" in no_text.json()["error"]) == (400, True)
+    assert world.http.get("/query/sql?sql=SELECT%20'%C3%A9'").json()["resultTable"]["rows"] == [["é"]]
     assert world.http.get("/nowhere").json()["code"] == 404
     assert world.http.get("/health").text == "OK"
     options = world.http.post("/query/sql", json={"sql": "SELECT 1 FROM t", "queryOptions": "nonsense"})

@@ -8,7 +8,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError
-from gamay.cluster.store import MAX_VALUE_BYTES, FencedError, MetadataStore, VersionConflictError, update
+from gamay.cluster.store import (
+    MAX_VALUE_BYTES,
+    FencedError,
+    MetadataStore,
+    StoreUnavailableError,
+    VersionConflictError,
+    update,
+)
 
 
 class Recorder:
@@ -393,3 +400,19 @@ def _on_model(model: dict[str, tuple[bytes, int]], operation: tuple[object, ...]
                 del model[p]
             return None
     raise AssertionError(operation)
+
+
+def test_a_closed_store_says_so(store: MetadataStore) -> None:
+    store.create("/a", b"1")
+    store.close()
+    for use in (
+        lambda: store.get("/a"),
+        lambda: store.get_many(["/a"]),
+        lambda: store.children("/a"),
+        lambda: store.create("/b", b""),
+        lambda: store.set("/a", b"2", None),
+        lambda: store.delete("/a"),
+    ):
+        with pytest.raises(StoreUnavailableError, match="closed"):
+            use()
+    store.close()  # once more does nothing

@@ -381,3 +381,20 @@ def test_a_cluster_is_ready_once_its_kernels_are(tmp_path: Path) -> None:
         assert cluster.start() is cluster
         assert cluster.wait_until_ready(120)
         assert httpx.get(f"{cluster.server_url}/health").status_code == 200
+
+
+def test_slips_are_told(db: Database) -> None:
+    with pytest.warns(UserWarning, match=r"/tableIndexConfig/invertedIndexColums.*Did you mean 'invertedIndexColumns'"):
+        db.create_table("trips", ROWS, config={"tableIndexConfig": {"invertedIndexColums": ["city"]}})
+    with pytest.raises(RecordError, match=r"none of its columns \(town\) is a column of trips \(city, n, x\)"):
+        db.append("trips", pa.table({"town": ["Rome"]}))
+    db.append("trips", pa.table({"town": ["Rome"], "city": ["Roma"]}))
+    assert db.sql("SELECT COUNT(*) FROM trips").rows() == [(4,)]
+
+
+def test_a_file_of_another_shape_makes_no_rows(db: Database, tmp_path: Path) -> None:
+    db.create_table("trips", ROWS)
+    (tmp_path / "a.csv").write_text("city;n;x\nRome;1;2\n")
+    with pytest.raises(RecordError, match=r"a.csv: none of its columns \(city;n;x\).*delimiter"):
+        db.append("trips", tmp_path / "a.csv")
+    assert db.sql("SELECT COUNT(*) FROM trips").rows() == [(3,)]

@@ -275,6 +275,7 @@ def test_queries_through_the_controller(trips: Any, make_segment: Callable[..., 
     assert answer.headers["content-type"].startswith("text/plain")
     assert answer.json()["resultTable"]["rows"] == [[3.0]]
     assert trips.controller.get("/sql", params={"sql": "SELECT 1"}).json()["resultTable"]["rows"] == [[1]]
+    assert trips.controller.get("/sql?sql=SELECT%20'%FF'").json()["exceptions"][0]["errorCode"] == 100
     assert trips.controller.post("/sql", content=b"{").json()["exceptions"][0]["errorCode"] == 100
     assert trips.controller.post("/sql", json={}).json()["exceptions"][0]["errorCode"] == 100
 

@@ -177,7 +177,7 @@ def test_the_sample_schema_of_the_seed() -> None:
     schema = parsed.value
     assert schema.column_names == ("name", "age", "percent", "outgoingName1")
     time = schema.field("outgoingName1")
-    assert (time.role, time.transform_function) == (FieldRole.DATE_TIME, "incomingName1")
+    assert (time.role, time.transform_function) == (FieldRole.DATE_TIME, '"incomingName1"')
     assert time.format is not None
     assert time.granularity is not None
     assert (time.format.text, time.granularity.text) == ("1:DAYS:EPOCH", "1:DAYS")
@@ -196,15 +196,16 @@ def time_schema(incoming: dict[str, Any], outgoing: dict[str, Any] | None = None
     ("incoming", "outgoing", "transform"),
     [
         ({"timeType": "SECONDS"}, None, None),
-        ({"timeType": "SECONDS"}, {"timeType": "DAYS"}, "toEpochDays(fromEpochSeconds(i))"),
-        ({"timeType": "MILLISECONDS"}, {"timeType": "HOURS"}, "toEpochHours(i)"),
-        ({"timeType": "MINUTES", "timeUnitSize": 15}, {"timeType": "MILLISECONDS"}, "fromEpochMinutesBucket(i, 15)"),
+        ({"timeType": "SECONDS"}, {"timeType": "DAYS"}, 'toEpochDays(fromEpochSeconds("i"))'),
+        ({"timeType": "MILLISECONDS"}, {"timeType": "HOURS"}, 'toEpochHours("i")'),
+        ({"timeType": "MINUTES", "timeUnitSize": 15}, {"timeType": "MILLISECONDS"}, 'fromEpochMinutesBucket("i", 15)'),
         (
             {"timeType": "SECONDS"},
             {"timeType": "MINUTES", "timeunitSize": 5},
-            "toEpochMinutesBucket(fromEpochSeconds(i), 5)",
+            'toEpochMinutesBucket(fromEpochSeconds("i"), 5)',
         ),
-        ({"timeType": "DAYS"}, {"timeType": "DAYS"}, "i"),
+        ({"timeType": "DAYS"}, {"timeType": "DAYS"}, '"i"'),
+        ({"timeType": "DAYS", "name": "in"}, {"timeType": "HOURS"}, 'toEpochHours(fromEpochDays("in"))'),
     ],
 )
 def test_older_time_columns_are_converted(

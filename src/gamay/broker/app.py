@@ -13,8 +13,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.errors import ErrorCode, InvalidConfigError, QueryError
 from gamay.base.metrics import CONTENT_TYPE, exposition
+from gamay.base.urls import url_parameters
 from gamay.broker.legacy import begin_pql, pql_text, refused_pql
 from gamay.broker.metrics import measure_routes, measure_servers
 from gamay.broker.query_checks import fingerprint, syntax_report
@@ -107,7 +108,10 @@ class BrokerApp:
             if not isinstance(body, dict):
                 return _failure(400, 'Invalid JSON: the body must be an object like {"sql": "SELECT 1"}')
         else:
-            body = dict(request.query_params)
+            try:
+                body = url_parameters(request.scope["query_string"])
+            except InvalidConfigError as error:
+                return _failure(400, str(error))
         sql = body.get("sql")
         pql = pql_text(body)
         if sql is None and pql is not None and request.url.path == "/query":
@@ -189,7 +193,10 @@ class BrokerApp:
 
     async def routing_table_of_query(self, request: Request) -> Response:
         """Show which server would be asked for which segments by a query, after pruning."""
-        sql = request.query_params.get("query")
+        try:
+            sql = url_parameters(request.scope["query_string"]).get("query")
+        except InvalidConfigError as error:
+            return _failure(400, str(error))
         if not sql:
             return _failure(400, "The parameter 'query' is missing")
         try:

@@ -70,6 +70,8 @@ def run_query(sql: str, broker: str, data_dir: Path | None, output: str) -> None
     if data_dir is not None:
         import gamay
 
+        if not data_dir.is_dir():  # which `connect` would make
+            raise InvalidConfigError(f"--data-dir {data_dir}: there is no such folder")
         with gamay.connect(data_dir) as db:
             result = db.sql(sql)
             print_answer(result.columns, result.types, result.rows(), output)

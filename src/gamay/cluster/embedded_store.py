@@ -17,6 +17,7 @@ from gamay.base.errors import ConflictError, DiskFullError, GamayError, NotFound
 from gamay.cluster.store import (
     FencedError,
     Node,
+    StoreUnavailableError,
     VersionConflictError,
     Watcher,
     check_path,
@@ -217,11 +218,18 @@ class _File:
         self.lock = threading.RLock()
         self.sessions: dict[int, Watches] = {}
         self._last_session_id = 1
-        self.db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        self._db: sqlite3.Connection | None = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         self.db.execute("PRAGMA journal_mode = WAL")
         self.db.execute("PRAGMA synchronous = FULL")
         self.db.executescript(_SCHEMA)
         self.db.execute("DELETE FROM node WHERE owner <> 0")
+
+    @property
+    def db(self) -> sqlite3.Connection:
+        """The connection, to be used under the lock. Raises StoreUnavailableError after `close`."""
+        if self._db is None:
+            raise StoreUnavailableError(f"the metadata store {self.path} is closed")
+        return self._db
 
     def new_session_id(self) -> int:
         with self.lock:
@@ -232,17 +240,19 @@ class _File:
     def change(self) -> Iterator[list[str]]:
         """Run one transaction; the paths that the body appends are notified once it is durable.
 
-        Raises DiskFullError when there is no room to make it durable; nothing is changed then.
+        Raises DiskFullError when there is no room to make it durable, StoreUnavailableError when the file is closed;
+        nothing is changed then.
         """
         changed: list[str] = []
         with self.lock:
+            db = self.db
             try:
-                self.db.execute("BEGIN IMMEDIATE")
+                db.execute("BEGIN IMMEDIATE")
                 yield changed
-                self.db.execute("COMMIT")
+                db.execute("COMMIT")
             except BaseException as error:
-                if self.db.in_transaction:  # SQLite has undone it by itself after some failures, a full disk among them
-                    self.db.execute("ROLLBACK")
+                if db.in_transaction:  # SQLite has undone it by itself after some failures, a full disk among them
+                    db.execute("ROLLBACK")
                 if isinstance(error, sqlite3.Error) and error.sqlite_errorcode == sqlite3.SQLITE_FULL:
                     raise DiskFullError(f"there is no room to write to the metadata store {self.path}: free some") from error
                 raise
@@ -253,4 +263,5 @@ class _File:
 
     def close(self) -> None:
         with self.lock:
-            self.db.close()
+            db, self._db = self.db, None
+            db.close()

@@ -69,9 +69,8 @@ class ViewBuilder:
             try:
                 if everything:
                     pending |= set(self._registry.resources_with_state())
-            except StoreUnavailableError:
-                # It tells, when it is back, that everything may have changed.
-                _log.warning("the external views stand still: the metadata store does not answer")
+            except StoreUnavailableError as error:
+                _stand_still(error)
             if not self._rebuild_each(pending):
                 return
 
@@ -83,6 +82,9 @@ class ViewBuilder:
             except FencedError:
                 _log.warning("another controller leads the cluster now; it builds the external views")
                 return False
+            except StoreUnavailableError as error:
+                _stand_still(error)
+                return True
             except Exception:  # noqa: BLE001 - one table's broken record must not freeze the views of the others
                 _log.exception("cannot build the external view of %s", resource)
         return True
@@ -94,3 +96,8 @@ class ViewBuilder:
         live = self._registry.live_instance_ids()
         reports = {instance: self._registry.get_current_state(instance, resource) for instance in live}
         self._registry.put_external_view(fold(resource, reports))
+
+
+def _stand_still(error: StoreUnavailableError) -> None:
+    # The store tells, when it is back, that everything may have changed.
+    _log.warning("the external views stand still: %s", error)

@@ -1,5 +1,6 @@
 """A data folder opened in this process: tables from data in one line, and SQL on them. No server, no Spark, no Java."""
 
+import warnings
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +12,7 @@ from gamay.controller.periodic import PeriodicTask, PeriodicTasks
 from gamay.embedded.core import LocalCluster
 from gamay.embedded.memory import TRIM_S, trim
 from gamay.embedded.result import Result
+from gamay.model.parse import Parsed
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType, raw_table_name, typed_table_name
@@ -69,7 +71,8 @@ class Database:
             db.create_table("trips", frame, config={"tableIndexConfig": {"invertedIndexColumns": ["city"]}})
 
         schema: inferred from the data unless given. config: a plain one unless given; both may be JSON documents as Pinot
-        has them. When the data cannot be read, no table is left behind. Raises ConflictError when the table exists.
+        has them; keys that mean nothing are told as a UserWarning. When the data cannot be read, no table is left behind.
+        Raises ConflictError when the table exists, InvalidConfigError, RecordError.
         """
         cluster = self._cluster
         table = typed_table_name(name, TableType.OFFLINE)
@@ -79,9 +82,9 @@ class Database:
         source = None if data is None else _open_source(data)
         schema_document = self._schema_document(raw, schema, source)
         existed = cluster.registry.get_schema(raw) is not None
-        cluster.schemas.add(schema_document)
+        _warn_of_unknown("schema", cluster.schemas.add(schema_document))
         try:
-            cluster.tables.add(_config_document(raw, config))
+            _warn_of_unknown("table config", cluster.tables.add(_config_document(raw, config)))
             cluster.wait_until_routed(table)
             if source is not None:
                 self._append(table, source)
@@ -203,6 +206,14 @@ def _open_source(data: Any) -> "Source":
     from gamay.embedded.sources import open_source
 
     return open_source(data)
+
+
+def _warn_of_unknown(what: str, parsed: Parsed[Any]) -> None:
+    for pointer in parsed.unrecognized:
+        known = parsed.suggestions.get(pointer)
+        hint = "" if known is None else f". Did you mean '{known}'?"
+        # at the caller of `create_table`
+        warnings.warn(f"the {what} has the unknown key {pointer}, which means nothing{hint}", UserWarning, stacklevel=3)
 
 
 def _config_document(name: str, config: Mapping[str, Any] | TableConfig | None) -> dict[str, Any]:

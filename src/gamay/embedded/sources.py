@@ -66,6 +66,7 @@ def _is_lazy_frame(data: Any) -> bool:
 
 def _arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Source:
     def rows(pipeline: Pipeline) -> Iterator[pa.RecordBatch]:
+        pipeline.check_columns(schema.names)
         for batch in batches:
             for start in range(0, batch.num_rows, _BATCH_ROWS):
                 yield pipeline.apply(batch.slice(start, _BATCH_ROWS))

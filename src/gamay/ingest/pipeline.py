@@ -1,11 +1,11 @@
 """From the batches of a record reader to the conformed batches that segments are built from."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from gamay.base.errors import InvalidConfigError, nearest
+from gamay.base.errors import InvalidConfigError, RecordError, nearest
 from gamay.functions.arrow import arrow_type
 from gamay.functions.expression import Call
 from gamay.ingest import convert_time, nested, transforms
@@ -24,6 +24,8 @@ from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType
 from gamay.model.types import DataType
 
+_NAMES_SHOWN = 8
+_NAME_SHOWN = 60
 _READ_NESTED = ("jsonstringtolistormap", "jsonstringtomap")
 _SOURCE_TYPES = {
     "BOOLEAN": DataType.BOOLEAN, "BYTE": DataType.INT, "CHARACTER": DataType.STRING, "SHORT": DataType.INT,
@@ -78,6 +80,21 @@ class Pipeline:
     def dropped(self) -> dict[int, str]:
         """The rows of the last batch that were dropped because of a value, counted from 0, and why."""
         return self._failures.dropped
+
+    def check_columns(self, columns: Collection[str], file: str = "input") -> None:
+        """Raise RecordError when no column of an input is one of the table's, and nothing computes these from others.
+
+        Such rows would be all defaults, which is never meant: a header is missing, or cut at another delimiter.
+        """
+        settings = self._config
+        computes = self._transforms or settings.enrichments or settings.source_fields or settings.complex_type is not None
+        known = [field.name for field in self._schema.stored_fields]
+        if computes or not columns or any(name in known or f"{name}__KEYS" in known for name in columns):
+            return
+        raise RecordError(
+            f"{file}: none of its columns ({_some(columns)}) is a column of {self._schema.name} ({_some(known)}); "
+            "is there a header, and are its names and the delimiter right?"
+        )
 
     def apply(self, batch: pa.RecordBatch, file: str = "input", locate: Locate | None = None) -> pa.RecordBatch:
         """Return the conformed batch of a batch from a reader (or of any other batch); it may have fewer or more rows.
@@ -212,3 +229,8 @@ def _source_field(config: SourceFieldConfig) -> FieldSpec:
         near = nearest(element, _SOURCE_TYPES)
         raise InvalidConfigError(f"sourceFieldConfigs: unknown dataType '{config.data_type}' of '{config.name}'.{near}")
     return FieldSpec(config.name, _SOURCE_TYPES[element], single_value=element == name)
+
+
+def _some(names: Collection[str]) -> str:
+    shown = [name if len(name) <= _NAME_SHOWN else f"{name[:_NAME_SHOWN]}…" for name in list(names)[:_NAMES_SHOWN]]
+    return ", ".join(shown) + (", …" if len(names) > _NAMES_SHOWN else "")

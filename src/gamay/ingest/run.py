@@ -12,6 +12,8 @@ def conformed_batches(reader: RecordReader, pipeline: Pipeline) -> Iterator[pa.R
     """Yield the conformed batches of a file, each of at least one row; raises RecordError naming file and position."""
     first_row = 0
     for batch in reader:
+        if not first_row:
+            pipeline.check_columns(batch.schema.names, reader.file)
         start = first_row
         conformed = pipeline.apply(batch, reader.file, lambda row, start=start: reader.position(start + row))  # type: ignore[misc]
         first_row += batch.num_rows

@@ -37,6 +37,11 @@ class GranularitySpec:
         """Whether the column counts units since 1970."""
         return self.time_format == "EPOCH"
 
+    @property
+    def quoted(self) -> str:
+        """The column as it stands in an expression, where a bare name may be a word of SQL."""
+        return '"' + self.name.replace('"', '""') + '"'
+
 
 @dataclass(frozen=True)
 class TimeFieldSpec:
@@ -78,7 +83,7 @@ class TimeFieldSpec:
         if incoming.name == out.name:
             raise at.says(f"incoming and outgoing differ, so they need different names; both are '{out.name}'")
         if dataclasses.replace(incoming, name=out.name, data_type=out.data_type) == out:
-            return incoming.name
+            return incoming.quoted
         if not (incoming.is_epoch and out.is_epoch):
             raise at.says(
                 "incoming and outgoing differ and are not both EPOCH; use a dateTimeFieldSpecs column and a transform"
@@ -88,10 +93,10 @@ class TimeFieldSpec:
 
 def _to_millis(spec: GranularitySpec, at: At) -> str:
     if spec.time_unit is TimeUnit.MILLISECONDS and spec.size == 1:
-        return spec.name
+        return spec.quoted
     if spec.size == 1:
-        return f"fromEpoch{_suffix(spec, at)}({spec.name})"
-    return f"fromEpoch{_suffix(spec, at)}Bucket({spec.name}, {spec.size})"
+        return f"fromEpoch{_suffix(spec, at)}({spec.quoted})"
+    return f"fromEpoch{_suffix(spec, at)}Bucket({spec.quoted}, {spec.size})"
 
 
 def _from_millis(spec: GranularitySpec, millis: str, at: At) -> str:

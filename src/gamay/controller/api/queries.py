@@ -10,7 +10,8 @@ import orjson
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from gamay.base.errors import ErrorCode, GamayError, NotFoundError, QueryError, nearest
+from gamay.base.errors import ErrorCode, GamayError, InvalidConfigError, NotFoundError, QueryError, nearest
+from gamay.base.urls import url_parameters
 from gamay.cluster.records import Instance, Role
 from gamay.controller.api.services import Services, body_docs, names_body
 from gamay.sql.parser import parse_query
@@ -43,6 +44,10 @@ def query_router(services: Services) -> APIRouter:
     async def get_sql(
         request: Request, sql: str = "", trace: str = "false", options: Annotated[str, Query(alias="queryOptions")] = ""
     ) -> Response:
+        try:
+            url_parameters(request.scope["query_string"])  # FastAPI has put a replacement where bytes are no text
+        except InvalidConfigError as error:
+            return _failed(request, QueryError(ErrorCode.JSON_PARSING, str(error)))
         return await forward(request, {"sql": sql, "trace": trace, "queryOptions": options})
 
     async def forward(request: Request, body: Mapping[str, Any]) -> Response:

@@ -1,0 +1,17 @@
+"""The parameters of a URL, read strictly: a byte that is no text must not become another text."""
+
+from urllib.parse import parse_qsl
+
+from gamay.base.errors import InvalidConfigError
+
+
+def url_parameters(query_string: bytes) -> dict[str, str]:
+    """Return the parameters of a URL's query string by name; the last of equal names counts.
+
+    Raises InvalidConfigError when they are not UTF-8.
+    """
+    try:
+        pairs = parse_qsl(query_string.decode(), keep_blank_values=True, errors="strict")
+    except UnicodeDecodeError as error:
+        raise InvalidConfigError(f"the parameters of the URL are not valid UTF-8: {error}") from error
+    return dict(pairs)
