@@ -134,8 +134,8 @@ def test_another_format_version_is_named(segment):
     with pytest.raises(CorruptSegmentError, match=r"format version 99; this release reads versions 1 to 3"):
         open_segment(segment)
     (segment / "metadata.json").write_text(json.dumps(document))
-    flip(segment / "columns.bin", 8, 1)
-    with pytest.raises(CorruptSegmentError, match=r"format version 0; this release reads versions 1 to 3"):
+    flip(segment / "columns.bin", 8, 3)
+    with pytest.raises(CorruptSegmentError, match=r"format version 11; this release reads versions 1 to 3"):
         open_segment(segment)
 
 
