@@ -21,7 +21,8 @@ from gamay.cluster.rebalance_steps import StepRules
 from gamay.cluster.records import ONLINE, Instance
 from gamay.cluster.registry import Registry
 from gamay.cluster.store import FencedError
-from gamay.controller.rebalance import _Aim, _OvertakenError
+from gamay.controller.rebalance import _OvertakenError
+from gamay.controller.rebalance_aim import Aim
 from gamay.controller.rebalance_jobs import RebalanceJob
 from gamay.controller.rebalance_options import RebalanceOptions
 from gamay.controller.relocation import SegmentRelocator
@@ -344,10 +345,10 @@ def test_a_rebalance_that_died_with_its_controller_is_begun_again(team: Team) ->
     # the first one had only stood still: what it writes when it goes on is refused, and it says nothing more of itself
     ideal = team.registry.must_get_ideal_state(TABLE)
     with pytest.raises(FencedError):
-        team.rebalances._step(job, team.rebalances._aim(job, ideal, []))
+        team.rebalances._step(job, team.rebalances._aims.aim(job, ideal, []))
     assert team.registry.must_get_ideal_state(TABLE) == ideal
     with pytest.raises(_OvertakenError):
-        team.rebalances._note(job, "IN_PROGRESS", "", team.rebalances._aim(job, ideal, []))
+        team.rebalances._note(job, "IN_PROGRESS", "", team.rebalances._aims.aim(job, ideal, []))
     assert other.status(result.job_id)["tableRebalanceProgressStats"]["status"] == "ABORTED"
     # and a third one can end the second
     third = type(team.rebalances)(team.controller.context, team.controller.placement)
@@ -405,7 +406,7 @@ def test_consuming_segments_that_move_are_committed_first(team: Team) -> None:
     job = RebalanceJob("j", TABLE, replace(QUICK, force_commit=True), 1, NOW_MS)
     plan = team.controller.placement.plan(TABLE)
     target = {**ideal.states, "trips_00": {"Server_s0_8098": "CONSUMING"}}
-    aim = _Aim(plan, target, ideal.states, StepRules(0))
+    aim = Aim(plan, target, ideal.states, StepRules(0))
     rebalances._commit(job, aim, Commits(), threading.Event())
     assert asked == [(TABLE, ["trips_00"])]
 

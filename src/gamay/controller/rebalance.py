@@ -11,21 +11,19 @@ still can change nothing when it goes on.
 import logging
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from typing import Any, Protocol
 
-from gamay.base.errors import ConflictError, GamayError, InvalidConfigError, NotFoundError
-from gamay.cluster.partition_record import InstancePartitions
-from gamay.cluster.rebalance_steps import States, StepRules, available_min, next_step
-from gamay.cluster.records import CONSUMING, ERROR, OFFLINE, Assignment, SegmentRecord
+from gamay.base.errors import ConflictError, GamayError
+from gamay.cluster.rebalance_steps import next_step
+from gamay.cluster.records import CONSUMING, ERROR, OFFLINE, Assignment
 from gamay.cluster.store import FencedError, VersionConflictError
-from gamay.cluster.table_target import TablePlan, target_states, tier_of
 from gamay.controller.context import ControllerContext
 from gamay.controller.placement import PlacementManager
+from gamay.controller.rebalance_aim import Aim, RebalanceAims, same
 from gamay.controller.rebalance_jobs import RebalanceJob, RebalanceJobs
 from gamay.controller.rebalance_options import RebalanceOptions
-from gamay.controller.rebalance_report import RebalanceResult, moves_left, moves_summary, progress
+from gamay.controller.rebalance_report import RebalanceResult, moves_left, progress
 
 _log = logging.getLogger(__name__)
 _SHOWN_DESCRIPTION = 4_000
@@ -40,16 +38,6 @@ class _CancelledError(Exception):
 
 class _OvertakenError(Exception):
     """Another controller has ended the rebalance."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Aim:
-    """Where a rebalance goes. seen: the ideal state that the target was worked out from, or what a step has made of it."""
-
-    plan: TablePlan
-    target: States
-    seen: States
-    rules: StepRules
 
 
 class Commits(Protocol):
@@ -71,7 +59,7 @@ class RebalanceManager:
         """commits: has consuming segments committed that are to move; None where no streams are consumed."""
         self._commits = commits
         self._context = context
-        self._placement = placement
+        self._aims = RebalanceAims(context, placement)
         self._lock = threading.Lock()
         self._jobs = RebalanceJobs(context.registry)
         self._running: dict[str, tuple[RebalanceJob, threading.Event]] = {}
@@ -91,7 +79,7 @@ class RebalanceManager:
             if table in self._running and not options.dry_run:
                 raise ConflictError(f"Table {table} is being rebalanced by the job {self._running[table][0].id}")
         try:
-            result, aim = self._worked_out(job, ideal)
+            result, aim = self._aims.work_out(job, ideal)
         except GamayError as error:
             return RebalanceResult(job.id, "FAILED", str(error))
         if options.dry_run or result.status != "IN_PROGRESS":
@@ -139,119 +127,9 @@ class RebalanceManager:
             for _, stopped in self._running.values():
                 stopped.set()
 
-    # working out
-
-    def _worked_out(self, job: RebalanceJob, ideal: Assignment) -> tuple[RebalanceResult, _Aim]:
-        options = job.options
-        if not ideal.enabled and not options.downtime:
-            raise InvalidConfigError(f"Table {job.table} is switched off; rebalance it with downtime=true")
-        changed = self._partitions(job) if options.reassign_instances else []
-        aim = self._aim(job, ideal, changed)
-        partitions = tuple(sorted(aim.plan.partitions.items()))
-        moved = not _same(aim.target, ideal.states)
-        reassigned = any(self._placement.stored(part.name) != part for part in changed)
-        if moved:
-            status, text = "IN_PROGRESS", "Rebalance is in progress"
-        else:
-            status = "DONE" if reassigned else "NO_OP"
-            text = "Instance partitions changed, no segment moves" if reassigned else "Table is already balanced"
-        if options.dry_run and moved:
-            status, text = "DONE", "Dry run: this is what would be done"
-        elif not options.dry_run:
-            for part in changed:
-                self._placement.store(part)
-        summary = None if options.disable_summary else moves_summary(ideal.states, aim.target, aim.plan.records)
-        checks = self._checks(job, aim) if options.pre_checks else None
-        return RebalanceResult(job.id, status, text, partitions, aim.target, summary, checks), aim
-
-    def _partitions(self, job: RebalanceJob) -> list[InstancePartitions]:
-        """Return the instance partitions that the table's config asks for now; tables without such config have none."""
-        config = self._placement.tables.get(job.table)
-        movement = job.options.minimize_data_movement
-        changed = []
-        for kind in [*self._placement.kinds(config), *(tier.name for tier in config.tiers)]:
-            wanted = config.instance_assignment.get(kind)
-            if wanted is None:
-                continue
-            stay = wanted.minimize_data_movement if movement == "DEFAULT" else movement == "ENABLE"
-            stay = stay and not job.options.bootstrap
-            present = self._placement.computed(config, kind)
-            stored = self._placement.stored(present.name)
-            changed.append(self._placement.computed(config, kind, existing=stored) if stay and stored else present)
-        return changed
-
-    def _aim(self, job: RebalanceJob, ideal: Assignment, changed: list[InstancePartitions]) -> _Aim:
-        plan = self._placement.plan(job.table, changed)
-        if job.options.update_target_tier and not job.options.dry_run:
-            plan = self._stamp_tiers(plan)
-        target = target_states(
-            plan, ideal.states, include_consuming=job.options.include_consuming, bootstrap=job.options.bootstrap
-        )
-        least = 0 if job.options.downtime else available_min(job.options.min_available_replicas, ideal.states, target)
-        self._check_copies(job, plan, ideal.states, target, least)
-        rules = StepRules(
-            least,
-            None if job.options.batch_size_per_server < 0 else job.options.batch_size_per_server,
-            job.options.low_disk_mode,
-            plan.is_strict or plan.config.routing.instance_selector_type == "strictReplicaGroup",
-        )
-        return _Aim(plan, target, ideal.states, rules)
-
-    def _check_copies(self, job: RebalanceJob, plan: TablePlan, present: States, target: States, least: int) -> None:
-        """A segment whose only copies are on servers must not lose all of them at once."""
-        if least > 0 or job.options.allow_peer_download_data_loss:
-            return
-        for segment, after in target.items():
-            record = plan.records.get(segment)
-            alone = record is not None and record.complete and not record.download_url
-            if alone and not set(present[segment]) & set(after):
-                raise InvalidConfigError(
-                    f"segment {segment} has no copy in the deep store, and no server that has it would keep it; "
-                    "wait until it is uploaded, raise minAvailableReplicas, or allow allowPeerDownloadDataLoss=true"
-                )
-
-    def _stamp_tiers(self, plan: TablePlan) -> TablePlan:
-        """Write into the records on which tier segments should be, so that servers load them as that tier says."""
-        records = dict(plan.records)
-        for name, record in plan.records.items():
-            stamped = record.with_changes(tier=tier_of(record, plan.config.tiers, plan.now_ms) or "")
-            if record.complete and record != stamped:
-                self._context.registry.update_segment(plan.config.typed_name, name, partial(_on_tier, tier=stamped.tier))
-                records[name] = stamped
-        return replace(plan, records=records)
-
-    def _checks(self, job: RebalanceJob, aim: _Aim) -> dict[str, Any]:
-        config = aim.plan.config
-        servers = {server for states in aim.seen.values() for server in states}
-        stale = sorted(server for server in servers if self._has_stale(server, job.table))
-        keeps = any(wanted.minimize_data_movement for wanted in config.instance_assignment.values())
-        keeps = keeps or job.options.minimize_data_movement == "ENABLE"
-        return {
-            "needReloadStatus": _check(
-                not stale,
-                "No server has segments to reload" if not stale else f"Reload the table first: {', '.join(stale)} need it",
-            ),
-            "isMinimizeDataMovement": _check(
-                keeps or not config.instance_assignment,
-                "Instances keep their places as far as possible" if keeps else "minimizeDataMovement is not enabled",
-            ),
-            "rebalanceConfigOptions": _check(
-                not (job.options.downtime and config.replication > 1),
-                "downtime=true takes segments away that have other replicas"
-                if job.options.downtime and config.replication > 1
-                else "All rebalance parameters look good",
-            ),
-        }
-
-    def _has_stale(self, server: str, table: str) -> bool:
-        try:
-            return bool(self._context.servers.stale_segments(server, table))
-        except NotFoundError:
-            return False
-
     # the work
 
-    def _begin(self, job: RebalanceJob, result: RebalanceResult, aim: _Aim) -> RebalanceResult:
+    def _begin(self, job: RebalanceJob, result: RebalanceResult, aim: Aim) -> RebalanceResult:
         with self._lock:
             if job.table in self._running:
                 raise ConflictError(f"Table {job.table} is being rebalanced by the job {self._running[job.table][0].id}")
@@ -265,7 +143,7 @@ class RebalanceManager:
         threading.Thread(target=self._run, args=(job, aim, stopped), name=f"rebalance-{job.table}", daemon=True).start()
         return result
 
-    def _run(self, job: RebalanceJob, aim: _Aim, stopped: threading.Event) -> None:
+    def _run(self, job: RebalanceJob, aim: Aim, stopped: threading.Event) -> None:
         status, text = "FAILED", ""
         try:
             if job.options.force_commit and self._commits is not None:
@@ -288,7 +166,7 @@ class RebalanceManager:
             _log.info("rebalance %s of %s: %s %s", job.id, job.table, status, text)
             self._finish(job, status, text, aim)
 
-    def _commit(self, job: RebalanceJob, aim: _Aim, commits: Commits, stopped: threading.Event) -> None:
+    def _commit(self, job: RebalanceJob, aim: Aim, commits: Commits, stopped: threading.Event) -> None:
         """Have those consuming segments committed that are to move, so that no server consumes their rows again."""
         moving = sorted(
             segment
@@ -307,7 +185,7 @@ class RebalanceManager:
             if stopped.wait(options.external_view_check_interval_in_ms / 1000):
                 raise _CancelledError
 
-    def _move(self, job: RebalanceJob, aim: _Aim, stopped: threading.Event) -> _Aim:
+    def _move(self, job: RebalanceJob, aim: Aim, stopped: threading.Event) -> Aim:
         """Take step after step until the ideal state is the target."""
         downtime = job.options.downtime
         while True:
@@ -315,17 +193,17 @@ class RebalanceManager:
                 self._await_view(job, aim, stopped)
             aim = self._step(job, aim)
             self._note(job, "IN_PROGRESS", "Rebalance is in progress", aim)
-            if _same(aim.seen, {**aim.seen, **aim.target}):
+            if same(aim.seen, {**aim.seen, **aim.target}):
                 if not downtime:
                     self._await_view(job, aim, stopped)
                 return aim
 
-    def _step(self, job: RebalanceJob, aim: _Aim) -> _Aim:
+    def _step(self, job: RebalanceJob, aim: Aim) -> Aim:
         """Write the next ideal state; return the aim from there, another one when the ideal state was changed by others."""
-        made: list[_Aim] = []
+        made: list[Aim] = []
 
         def change(ideal: Assignment) -> Assignment:
-            current = aim if _same(ideal.states, aim.seen) else self._aim(job, ideal, [])
+            current = aim if same(ideal.states, aim.seen) else self._aims.aim(job, ideal, [])
             target = {segment: states for segment, states in current.target.items() if segment in ideal.states}
             states = {**ideal.states, **target} if job.options.downtime else next_step(ideal.states, target, current.rules)
             made.append(replace(current, seen=states))
@@ -334,7 +212,7 @@ class RebalanceManager:
         self._jobs.fenced(job, self._versions[job.id]).update_ideal_state(job.table, change)
         return made[-1]
 
-    def _await_view(self, job: RebalanceJob, aim: _Aim, stopped: threading.Event) -> None:
+    def _await_view(self, job: RebalanceJob, aim: Aim, stopped: threading.Event) -> None:
         """Wait until servers have done what the ideal state says; the time limit begins anew with every segment.
 
         Raises _CancelledError, GamayError for a segment that cannot be loaded or when nothing more happens.
@@ -360,7 +238,7 @@ class RebalanceManager:
             if stopped.wait(options.external_view_check_interval_in_ms / 1000):
                 raise _CancelledError
 
-    def _differences(self, table: str, aim: _Aim) -> tuple[int, list[str]]:
+    def _differences(self, table: str, aim: Aim) -> tuple[int, list[str]]:
         """Return how many replicas are not as the ideal state says, and the segments that cannot be loaded."""
         view = self._context.registry.get_external_view(table)
         actual = {} if view is None else view.states
@@ -381,13 +259,13 @@ class RebalanceManager:
         job = RebalanceJob(self._context.ids.new(), old.table, old.options, old.attempt + 1, self._context.clock.now_ms())
         try:
             ideal = self._context.registry.must_get_ideal_state(job.table)
-            result, aim = self._worked_out(job, ideal)
+            result, aim = self._aims.work_out(job, ideal)
             if result.status == "IN_PROGRESS":
                 self._begin(job, result, aim)
         except GamayError as error:
             _log.warning("rebalance of %s cannot be tried again: %s", old.table, error)
 
-    def _finish(self, job: RebalanceJob, status: str, text: str, aim: _Aim) -> None:
+    def _finish(self, job: RebalanceJob, status: str, text: str, aim: Aim) -> None:
         try:
             if status:
                 self._note(job, status, text, aim)
@@ -405,7 +283,7 @@ class RebalanceManager:
             return False
         return True
 
-    def _note(self, job: RebalanceJob, status: str, text: str, aim: _Aim) -> None:
+    def _note(self, job: RebalanceJob, status: str, text: str, aim: Aim) -> None:
         """Write how far a job of this controller is. Raises _OvertakenError when another controller has ended it."""
         now_ms = self._context.clock.now_ms()
         view = self._context.registry.get_external_view(job.table)
@@ -418,15 +296,3 @@ class RebalanceManager:
             self._versions[job.id] = self._jobs.write(job, told, self._versions.get(job.id))
         except VersionConflictError as error:
             raise _OvertakenError from error
-
-
-def _on_tier(record: SegmentRecord | None, tier: str) -> SegmentRecord | None:
-    return None if record is None else record.with_changes(tier=tier)
-
-
-def _same(left: States, right: States) -> bool:
-    return left.keys() == right.keys() and all(dict(left[segment]) == dict(right[segment]) for segment in left)
-
-
-def _check(passed: bool, message: str) -> dict[str, str]:
-    return {"preCheckStatus": "PASS" if passed else "WARN", "message": message}
