@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gamay.base import spans
+from gamay.base.allocator import share_one_arena
 from gamay.base.errors import InvalidConfigError
 from gamay.base.logs import LogFormat, name_instance, write_log
 from gamay.base.tls import TlsSettings
@@ -29,6 +30,7 @@ def run_cluster(
 
     ports: of controller, broker, server and minion. tls: files of the certificate, of its key, and of the authorities.
     """
+    share_one_arena()
     from gamay.embedded.cluster import EmbeddedCluster
     from gamay.embedded.settings import read_access, read_limits
 
@@ -113,6 +115,7 @@ def run_warmup() -> None:
 
 def run_role(role: str, config_file: Path | None, given: Mapping[str, Any]) -> None:
     """Run one role of a cluster on ZooKeeper until SIGTERM or SIGINT, then leave it gracefully."""
+    share_one_arena()
     from gamay.cluster.records import Role
     from gamay.embedded.settings import load_settings
 

@@ -19,7 +19,7 @@ from gamay.cluster.users import resolve_access
 from gamay.controller.api.app import create_app
 from gamay.embedded.core import HOST, LocalCluster
 from gamay.embedded.http import HttpServer
-from gamay.embedded.memory import memory_tasks
+from gamay.embedded.memory import memory_tasks, use_one_allocator
 from gamay.embedded.request_limits import Limited, RequestLimits
 from gamay.embedded.switching import switch_threads_often
 from gamay.embedded.warming import Warming
@@ -116,6 +116,7 @@ class EmbeddedCluster:
             return self
         self._started = True
         switch_threads_often()
+        use_one_allocator()
         core = self._core
         services = core.controller.services(self._periodic, lambda: self.ready, self._stopped.wait)
         given = {role: self._access.get(role, EVERYBODY) for role in Role}

@@ -21,6 +21,14 @@ _COMPILER = "/libllvmlite"
 _MADV_DONTNEED = 4
 
 
+def use_one_allocator() -> None:
+    """Let Arrow take memory where everything else does, so what its texts leave free serves other arrays.
+
+    Arrow's own allocator keeps what each thread has freed until that thread asks again. For processes that are a role.
+    """
+    pa.set_memory_pool(pa.system_memory_pool())
+
+
 def release() -> None:
     """Give back what is free or no longer needed; nothing happens where the system has no way to do it.
 

@@ -43,7 +43,7 @@ from gamay.embedded.http import HttpServer
 from gamay.embedded.layout import Layout
 from gamay.embedded.lock import FolderLock
 from gamay.embedded.membership import connect, join, set_shutting_down, take_place
-from gamay.embedded.memory import memory_tasks
+from gamay.embedded.memory import memory_tasks, use_one_allocator
 from gamay.embedded.pandas_import import keep_arrow_from_importing_pandas
 from gamay.embedded.request_limits import Limited
 from gamay.embedded.server_role import ServerRole, consuming_resources
@@ -107,6 +107,7 @@ class RoleProcess(ABC):
     def start(self) -> None:
         """Join the cluster, and return when the role is at work."""
         switch_threads_often()
+        use_one_allocator()
         self.store: ZooKeeperStore = connect(self.settings, self.clock, self._stopped.is_set)
         try:
             self.registry = Registry(self.store, self.settings.cluster)
