@@ -4,15 +4,17 @@
 
 One partition of the embedded log, messages of 10 columns in JSON, one process with controller, broker and server. Rates are
 by processor time of the consumer's thread, which other work on the machine does not change, and by the clock. The pause of a
-commit is the longest time between two batches of rows that queries can see, from a segment's last one to a second later.
-Beside its distribution stands that of all other seconds, each with its longest such time: where consumption does not pause,
-they are alike. Without pauses the builds go on during such seconds, and so do queries.
+commit is the longest time between two batches of rows that queries can see (shown), and between two that are fetched and
+converted (read), in the second that begins with a segment's last rows; switch is the time until its successor shows some.
+Beside their distribution stands that of seconds without a commit: where nothing pauses, they are alike. The builds go on
+during such seconds, and so do queries.
 
 Other sessions of the machine take part of the processor whatever their `nice` says, where the kernel groups by session: run
 `setsid bash -c 'echo -17 > /proc/self/autogroup; exec python -m benchmarks.realtime'` as root to have it for the most part.
 """
 
 import argparse
+import bisect
 import itertools
 import json
 import shutil
@@ -37,6 +39,7 @@ from gamay.ingest.stream.log.producer import Producer
 from gamay.ingest.stream.log.topic import TopicConfig, create_topic, open_topic
 from gamay.ingest.stream.spi import MessageBatch
 from gamay.server.consuming.consumer import SegmentConsumer
+from gamay.server.consuming.intake import Intake, Taken
 
 TABLE = "events"
 RESULTS = data.FOLDER.parent / "realtime.json"
@@ -200,44 +203,66 @@ def throughput(rows: int) -> dict[str, float]:
         bench.close()
 
 
-class Appended:
-    """When batches of rows became visible, and of which segment, while the block runs."""
+class Batches:
+    """When batches of messages were read and converted, and when their rows became visible, while the block runs."""
 
     def __init__(self) -> None:
-        self.moments: list[tuple[float, str]] = []
-        self._passed = SegmentConsumer._passed
+        self.shown: list[tuple[float, str]] = []
+        self.read: list[float] = []
+        self._passed, self._take = SegmentConsumer._passed, Intake.take
 
-    def __enter__(self) -> "Appended":
+    def __enter__(self) -> "Batches":
         def passed(consumer: SegmentConsumer, batch: MessageBatch) -> None:
             if len(batch):
-                self.moments.append((time.monotonic(), consumer.segment))
+                self.shown.append((time.monotonic(), consumer.segment))
             self._passed(consumer, batch)
 
-        SegmentConsumer._passed = passed  # type: ignore[assignment,method-assign]
+        def take(intake: Intake, batch: MessageBatch) -> Taken:
+            taken = self._take(intake, batch)
+            if len(batch):
+                self.read.append(time.monotonic())
+            return taken
+
+        SegmentConsumer._passed, Intake.take = passed, take  # type: ignore[assignment,method-assign]
         return self
 
     def __exit__(self, *error: object) -> None:
-        SegmentConsumer._passed = self._passed  # type: ignore[method-assign]
+        SegmentConsumer._passed, Intake.take = self._passed, self._take  # type: ignore[method-assign]
 
     def gaps(self, since: float) -> dict[str, float]:
-        """Return the longest times without a batch, of each commit and of the rest, in milliseconds."""
-        moments = sorted(moment for moment in self.moments if moment[0] >= since)
-        steps = [(at, 1000 * (after - at), of != then) for (at, of), (after, then) in itertools.pairwise(moments)]
-        ends = [at for at, _, is_end in steps if is_end]
-        pauses = [max(gap for at, gap, _ in steps if end <= at <= end + 1) for end in ends]
-        calm: dict[int, float] = {}  # seconds that no commit touches: their longest gap
-        for at, gap, _ in steps:
-            if not any(int(end) <= int(at) <= int(end + 1) for end in ends):
-                calm[int(at)] = max(gap, calm.get(int(at), 0.0))
-        return _spread("other_gap", list(calm.values())) | _spread("commit_gap", pauses)
+        """Return the longest times without a batch, of seconds that begin with a segment's end and of others, in ms.
+
+        switch: from a segment's last rows to its successor's first ones, which is part of the first kind.
+        """
+        shown = sorted(moment for moment in self.shown if moment[0] >= since)
+        ends = [(at, after) for (at, of), (after, then) in itertools.pairwise(shown) if of != then]
+        seconds = [at for at, _ in ends]
+        # as many others as there are: each begins where one ended, unless a commit touches it
+        at, last, others = since, shown[-1][0], []
+        while at + 1 <= last:
+            touched = next((end for end in seconds if end - 1 < at < end + 1), None)
+            others += [] if touched is not None else [at]
+            at = at + 1 if touched is None else touched + 1
+        found = _spread("switch", [1000 * (after - at) for at, after in ends])
+        for name, moments in (("shown", [at for at, _ in shown]), ("read", sorted(self.read))):
+            found |= _spread(f"{name}_commit", [_longest(moments, second) for second in seconds])
+            found |= _spread(f"{name}_other", [_longest(moments, second) for second in others])
+        return found
+
+
+def _longest(moments: list[float], second: float) -> float:
+    """Return the longest time in milliseconds between two moments, of those times that begin within a second."""
+    first, last = bisect.bisect_left(moments, second), bisect.bisect_left(moments, second + 1)
+    return 1000 * max((after - at for at, after in itertools.pairwise(moments[first : last + 1])), default=1.0)
 
 
 def _spread(name: str, values: list[float]) -> dict[str, float]:
     """Return how many values there are, and their distribution."""
     if not values:
-        return {f"{name}s": 0.0}
+        return {f"{name}_count": 0.0}
     p50, p90 = np.percentile(values, [50, 90])
-    return {f"{name}s": float(len(values)), f"{name}_p50_ms": p50, f"{name}_p90_ms": p90, f"{name}_max_ms": max(values)}
+    spread = {"p50_ms": float(p50), "p90_ms": float(p90), "max_ms": max(values)}
+    return {f"{name}_count": float(len(values))} | {f"{name}_{key}": value for key, value in spread.items()}
 
 
 def freshness(rate: int, seconds: float, segment_rows: int, *, pauseless: bool = False) -> dict[str, float]:
@@ -246,7 +271,7 @@ def freshness(rate: int, seconds: float, segment_rows: int, *, pauseless: bool =
     try:
         bench.create_table()
         ages: list[tuple[float, float, int]] = []
-        with Appended() as appended:
+        with Batches() as batches:
             sender = subprocess.Popen(
                 [sys.executable, "-m", "benchmarks.realtime", "--produce", str(bench.folder), "--rate", str(rate),
                  "--seconds", str(seconds)]
@@ -269,7 +294,7 @@ def freshness(rate: int, seconds: float, segment_rows: int, *, pauseless: bool =
             "freshness_p99_ms": float(np.percentile(calm, 99)),
             "samples": float(len(calm)),
         }
-        found |= appended.gaps(time.monotonic() - (time.time() - begun))
+        found |= batches.gaps(time.monotonic() - (time.time() - begun))
         if pauses:
             found |= {
                 "commits": float(len(pauses)),

@@ -82,8 +82,8 @@ class EmbeddedStore:
 
     def get(self, path: str) -> Node | None:
         check_path(path)
-        with self._file.lock:
-            row = self._file.db.execute(_SELECT, (path,)).fetchone()
+        with self._file.read_lock:
+            row = self._file.reads.execute(_SELECT, (path,)).fetchone()
         return None if row is None else Node(*row)
 
     def get_many(self, paths: Sequence[str]) -> list[Node | None]:
@@ -93,14 +93,14 @@ class EmbeddedStore:
             for path in batch:
                 check_path(path)
             select = f"{_SELECT_MANY} ({', '.join('?' * len(batch))})"
-            with self._file.lock:
-                found.update((row[0], Node(*row[1:])) for row in self._file.db.execute(select, batch))
+            with self._file.read_lock:
+                found.update((row[0], Node(*row[1:])) for row in self._file.reads.execute(select, batch))
         return [found.get(path) for path in paths]
 
     def children(self, path: str) -> list[str]:
         check_path(path)
-        with self._file.lock:
-            rows = self._file.db.execute("SELECT path FROM node WHERE parent = ? ORDER BY path", (path,)).fetchall()
+        with self._file.read_lock:
+            rows = self._file.reads.execute("SELECT path FROM node WHERE parent = ? ORDER BY path", (path,)).fetchall()
         return [row[0][len(path) + 1 :] for row in rows]
 
     def create(self, path: str, value: bytes, *, ephemeral: bool = False, sequence: bool = False) -> str:
@@ -210,7 +210,10 @@ class EmbeddedStore:
 
 
 class _File:
-    """The SQLite connection, shared by all sessions of the process under one lock."""
+    """Two SQLite connections, shared by all sessions of the process, each under a lock: to write, and to read meanwhile.
+
+    A read does not wait until a change of something else is durable; it sees what is durable.
+    """
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self.path = path
@@ -223,13 +226,22 @@ class _File:
         self.db.execute("PRAGMA synchronous = FULL")
         self.db.executescript(_SCHEMA)
         self.db.execute("DELETE FROM node WHERE owner <> 0")
+        self.read_lock = threading.Lock()
+        self._reads = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
 
     @property
     def db(self) -> sqlite3.Connection:
-        """The connection, to be used under the lock. Raises StoreUnavailableError after `close`."""
+        """The connection that writes, to be used under `lock`. Raises StoreUnavailableError after `close`."""
         if self._db is None:
             raise StoreUnavailableError(f"the metadata store {self.path} is closed")
         return self._db
+
+    @property
+    def reads(self) -> sqlite3.Connection:
+        """The connection that reads, to be used under `read_lock`. Raises StoreUnavailableError after `close`."""
+        if self._db is None:
+            raise StoreUnavailableError(f"the metadata store {self.path} is closed")
+        return self._reads
 
     def new_session_id(self) -> int:
         with self.lock:
@@ -262,6 +274,7 @@ class _File:
                     events.notify(path)
 
     def close(self) -> None:
-        with self.lock:
+        with self.lock, self.read_lock:
             db, self._db = self.db, None
+            self._reads.close()
             db.close()

@@ -136,3 +136,27 @@ def test_a_segment_gives_way_to_its_successor_for_a_while(make_world: Any, event
     eventually(lambda: len(served) == 2)
     assert served[1][1] == 0
     assert world.count() == 200
+
+
+def test_a_successor_takes_buffers_that_were_made_before_it_began(
+    make_world: Any, eventually: Any, monkeypatch: Any
+) -> None:
+    spares: list[bool] = []
+    plain = consuming.MutableSegment.__init__
+
+    def init(self: Any, *arguments: Any) -> None:
+        spares.append(arguments[-1] is not None)
+        plain(self, *arguments)
+
+    monkeypatch.setattr(consuming.MutableSegment, "__init__", init)
+    world = make_world(rows=100)
+    world.controller.create(0, "0")
+    world.start()
+    world.produce(80)
+    manager = world.server.consumers
+    eventually(lambda: ("t_REALTIME", 0) in manager._spare)
+    world.produce(40)
+    eventually(lambda: world.count() == 120 and list(world.segments().values()) == [ONLINE, CONSUMING])
+    assert spares == [False, True]
+    folder = manager._resources.folder / "t_REALTIME"
+    eventually(lambda: len([path for path in folder.iterdir() if path.name.startswith("rows-")]) == 1)

@@ -6,10 +6,13 @@ append that needs more, never a signal that ends the process. No file is held op
 """
 
 import ctypes
+import itertools
 import mmap
 import os
+import shutil
 import weakref
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -120,6 +123,10 @@ class GrowingArray:
         """What the array takes."""
         return MemoryUse(self.used * self.dtype.itemsize, self._reserved_bytes)
 
+    def moved_to(self, folder: Path) -> None:
+        """Tell that the file is in another folder now."""
+        self._path = folder / self._path.name
+
     def remove(self) -> None:
         """Remove the file; its pages live for as long as arrays point into them."""
         self._path.unlink(missing_ok=True)
@@ -128,17 +135,78 @@ class GrowingArray:
 class BufferFolder:
     """Makes the arrays of one segment, each in a file of a folder that is the segment's own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, spare: "SpareBuffers | None" = None) -> None:
+        """Make the folder, or take the one of `spare`; what a crashed process left there is removed."""
         self._folder = folder
-        self._names = self._numbers()
-
-    @staticmethod
-    def _numbers() -> Iterator[str]:
-        number = 0
-        while True:
-            yield str(number)
-            number += 1
+        shutil.rmtree(folder, ignore_errors=True)
+        self._spare: deque[tuple[ArrayShape, GrowingArray]] = deque()
+        if spare is None:
+            folder.mkdir(parents=True)
+        else:
+            self._spare = spare.move_to(folder)
+        self._asked: list[ArrayShape] | None = []
+        self._names = map(str, itertools.count(len(self._spare)))
 
     def array(self, dtype: Any, expected: int = 0) -> GrowingArray:
         """Return a new array for about so many elements."""
-        return GrowingArray(self._folder / next(self._names), np.dtype(dtype), expected)
+        shape = ArrayShape(np.dtype(dtype), expected)
+        if self._asked is not None:
+            self._asked.append(shape)
+        if self._spare:
+            made, array = self._spare.popleft()
+            if made == shape:
+                return array
+            array.remove()
+        return GrowingArray(self._folder / next(self._names), shape.dtype, expected)
+
+    def shapes(self) -> "Sequence[ArrayShape]":
+        """Return what the segment asked for to begin with, in order; what was spare and is not wanted is removed."""
+        asked, self._asked = self._asked or [], None
+        while self._spare:
+            self._spare.popleft()[1].remove()
+        return asked
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayShape:
+    """What is asked for of a new array."""
+
+    dtype: "np.dtype[Any]"
+    expected: int
+
+
+class SpareBuffers:
+    """The arrays that a segment most likely begins with, made before it begins: each takes a file, which takes time.
+
+    shapes: of a segment of the same table. folder: their own until a segment takes them, or they are removed.
+    """
+
+    def __init__(self, folder: Path, shapes: "Sequence[ArrayShape]") -> None:
+        """Make them. Raises OSError and DiskFullError, with nothing left, when they cannot be made."""
+        self._folder = folder
+        folder.mkdir(parents=True)
+        try:
+            self._arrays = deque(
+                (shape, GrowingArray(folder / str(number), shape.dtype, shape.expected))
+                for number, shape in enumerate(shapes)
+            )
+        except BaseException:
+            self.remove()
+            raise
+
+    def move_to(self, folder: Path) -> deque[tuple[ArrayShape, GrowingArray]]:
+        """Give the arrays away, together with their folder; none when that has been removed meanwhile, as with its table."""
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._folder.rename(folder)
+        except FileNotFoundError:
+            folder.mkdir()
+            return deque()
+        for _, array in self._arrays:
+            array.moved_to(folder)
+        arrays, self._arrays = self._arrays, deque()
+        return arrays
+
+    def remove(self) -> None:
+        """Remove what was not given away."""
+        shutil.rmtree(self._folder, ignore_errors=True)

@@ -14,7 +14,7 @@ from gamay.model.rollup import rollup_problems, rollups_of
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.segment.folder_writer import SegmentPlan, write_segment
-from gamay.segment.mutable.buffers import BufferFolder, MemoryUse
+from gamay.segment.mutable.buffers import BufferFolder, MemoryUse, SpareBuffers
 from gamay.segment.mutable.column import ColumnState, MutableColumn
 from gamay.segment.mutable.rollup import RolledUpMetric, RowKeys, first_rows
 from gamay.segment.mutable.seal import seal_columns
@@ -45,10 +45,12 @@ class MutableSegment:
         folder: Path,
         sizing: Sizing | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        spare: SpareBuffers | None = None,
     ) -> None:
         """Make an empty segment whose buffers lie in `folder/name`; what a crashed process left there is removed.
 
         sizing: what to expect, from `SizingHistory.expected`; a wrong guess costs time, nothing else.
+        spare: given away; made from the `shapes` of a segment of the same table, or of no use.
         Raises InvalidConfigError for what the table's config asks for and cannot be had.
         """
         sizing = sizing or Sizing()
@@ -59,9 +61,7 @@ class MutableSegment:
         if rollups and (problem := next(rollup_problems(schema, table_config), None)):
             raise InvalidConfigError(problem)
         self._folder = folder / name
-        shutil.rmtree(self._folder, ignore_errors=True)
-        self._folder.mkdir(parents=True)
-        buffers = BufferFolder(self._folder)
+        buffers = BufferFolder(self._folder, spare)
         self._columns: list[MutableColumn | RolledUpMetric] = []
         for plan in self._plan.columns:
             column = plan.spec.name
@@ -72,6 +72,7 @@ class MutableSegment:
                 self._columns.append(MutableColumn(plan, buffers, sizing.rows, sizing.column(column), **keys))
         dimensions = [column for column in self._columns if isinstance(column, MutableColumn)]
         self._row_keys = RowKeys(dimensions, buffers, sizing.rows) if rollups else None
+        self.shapes = buffers.shapes()
         self._failed: BaseException | None = None
         # only where metrics are aggregated: held while they change, and while they are copied
         self._changing = threading.Lock()

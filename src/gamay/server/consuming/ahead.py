@@ -70,6 +70,13 @@ class ReadAhead:
         """End soon; what was read stays."""
         self._done.set()
 
+    def next(self) -> Ahead | None:
+        """Return the first batch that was read and not returned yet, None when there is none just now; waits for nothing."""
+        try:
+            return self._read.popleft()
+        except IndexError:
+            return None
+
     def finish(self) -> tuple[PartitionConsumer | None, deque[Ahead]]:
         """End, and give away the reader, None when it failed, and what was read."""
         self._done.set()

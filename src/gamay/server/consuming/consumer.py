@@ -32,6 +32,7 @@ from gamay.ingest.stream.spi import (
 from gamay.ingest.stream.stream_level import TopicOffset, TopicStream
 from gamay.model.table_config import TableConfig
 from gamay.segment.metadata import read_metadata
+from gamay.segment.mutable.buffers import SpareBuffers
 from gamay.segment.mutable.segment import MutableSegment
 from gamay.segment.mutable.sizing import SizingHistory
 from gamay.segment.spi import DocIds, Segment
@@ -57,6 +58,8 @@ FETCH_BYTES = 8 << 20
 _KEYS_POLL_MS = 20
 _SUCCESSOR_S = 0.3
 """How long what nobody waits for gives way to the successor's first rows, which queries wait for."""
+_SPARE_AT = 0.75
+"""Which part of its rows a segment has when buffers are made for its successor."""
 POLL_MS = 100
 """The longest that a fetch waits for messages, so that whoever wants something of the consumer need not wait longer."""
 
@@ -107,6 +110,10 @@ class Owner(Protocol):
         """Keep what is read behind the segment's end for its successor; it is given away."""
         ...
 
+    def keep_spare(self, table: str, partition: int, spare: SpareBuffers) -> None:
+        """Keep buffers for the successor of the segment; they are given away."""
+        ...
+
     def note_error(self, table: str, error: StreamError) -> None:
         """Remember an error."""
         ...
@@ -135,8 +142,9 @@ class SegmentConsumer:
         history: SizingHistory,
         open_keys: "OpenKeys | None" = None,
         ahead: ReadAhead | None = None,
+        spare: SpareBuffers | None = None,
     ) -> None:
-        """`open_keys`: of a table with primary keys; asked again until the segment may begin. ahead: given away."""
+        """`open_keys`: of a table with primary keys; asked again until the segment may begin. ahead, spare: given away."""
         self.segment = record.name
         self._open_keys = open_keys
         upsert = layout.config.upsert
@@ -171,7 +179,7 @@ class SegmentConsumer:
         # of its own: a consumer that this one takes the place of may not have removed its buffers yet
         self._buffers = resources.folder / table / f"rows-{resources.ids.new()}"
         self._rows = MutableSegment(
-            record.name, layout.schema, layout.config, self._buffers, history.expected(limits.rows), created
+            record.name, layout.schema, layout.config, self._buffers, history.expected(limits.rows), created, spare
         )  # fmt: skip
         self._reader: PartitionConsumer | None = None
         self._wake = threading.Condition()
@@ -190,7 +198,7 @@ class SegmentConsumer:
         self._end: Offset | None = None
         self._last_consumed_ms = record.creation_time_ms
         self._last_message_ms, self._rate = -1, RateMeter()
-        self._busy_ms = self._clock.now_ms()
+        self._busy_ms, self._is_spare_made = self._clock.now_ms(), False
         self._filtered = self._incomplete = self._dropped = 0
 
     # what others ask, from any thread
@@ -325,6 +333,7 @@ class SegmentConsumer:
             case m.Wait():
                 self._wait(action.until_ms)
             case m.ReportConsumed():
+                self._make_spare()
                 self._read_ahead()
                 self._ask_what_to_do(action)
             case m.Build():
@@ -399,20 +408,32 @@ class SegmentConsumer:
 
     def _read_before(self, action: m.Consume) -> Ahead | None:
         """Return the next batch that was read while the segment before was completed, None when there is none that fits."""
-        if self._ahead is not None:
-            ahead, self._ahead = self._ahead, None
-            self._reader, self._read = ahead.finish()
-        if not self._read:
+        read = self._next_read()
+        if read is None:
             return None
-        read = self._read.popleft()
         fits = action.until is None and (action.rows_max is None or len(read.batch) <= action.rows_max)
         if fits and read.start == self._machine.offset:
             return read
-        self._read.clear()
+        self._next_read(rest=True)
         return None
+
+    def _next_read(self, *, rest: bool = False) -> Ahead | None:
+        """Return the next batch that was read ahead, None when there is none any more, and take over the reader then.
+
+        rest: throw away what is left.
+        """
+        if self._ahead is not None and not rest and (read := self._ahead.next()) is not None:
+            return read  # without waiting for the fetch that is under way
+        if self._ahead is not None:
+            ahead, self._ahead = self._ahead, None
+            self._reader, self._read = ahead.finish()
+        if rest:
+            self._read.clear()
+        return self._read.popleft() if self._read else None
 
     def _read_ahead(self) -> None:
         """Let the stream be read on for the successor, which most likely begins where this segment ends."""
+        self._next_read(rest=True)
         reader, self._reader = self._reader, None
         if reader is None:
             return
@@ -462,6 +483,25 @@ class SegmentConsumer:
         full = self._rows.is_nearly_full
         self._machine.consumed(batch.next_offset, rows, now_ms, partition_ended=ended, full=full)
         self.began.set()
+        if self._machine.num_rows >= self._row_limit * _SPARE_AT:
+            self._make_spare()
+
+    def _make_spare(self) -> None:
+        """Have the successor's buffers made, which takes as long as the file system wants, on a thread of its own."""
+        if self._is_spare_made:
+            return
+        self._is_spare_made = True
+        folder = self._resources.folder / self.table / f"spare-{self._resources.ids.new()}"
+
+        def make() -> None:
+            try:
+                spare = SpareBuffers(folder, self._rows.shapes)
+            except (GamayError, OSError) as error:
+                _log.info("%s: the next segment makes its buffers itself: %s", self.segment, error)
+            else:
+                self._owner.keep_spare(self.table, self._name.partition, spare)
+
+        threading.Thread(target=make, name=f"spare-{self.segment}", daemon=True).start()
 
     def _close_reader(self) -> None:
         reader, self._reader = self._reader, None

@@ -14,6 +14,7 @@ from gamay.base.errors import InvalidConfigError
 from gamay.cluster.llc_name import LlcName
 from gamay.cluster.records import SegmentRecord
 from gamay.ingest.stream.config import stream_configs
+from gamay.segment.mutable.buffers import SpareBuffers
 from gamay.segment.mutable.sizing import SizingHistory
 from gamay.server.consuming.ahead import ReadAhead
 from gamay.server.consuming.consumer import Resources, SegmentConsumer
@@ -75,6 +76,7 @@ class ConsumerManager:
         self._consumers: dict[str, dict[str, SegmentConsumer]] = {}
         self._tables: dict[str, _Table] = {}
         self._ahead: dict[tuple[str, int], ReadAhead] = {}
+        self._spare: dict[tuple[str, int], SpareBuffers] = {}
         # rows that were not committed are consumed again, so what a crash left is of no use
         shutil.rmtree(resources.folder, ignore_errors=True)
 
@@ -92,11 +94,14 @@ class ConsumerManager:
             raise InvalidConfigError(f"segment '{record.name}' is of topic {topic}, and {table} has {len(topics)} topics")
         known = self._table(table)
         keys = self._upserts.of(table, layout)
-        ahead = self._take_ahead(table, LlcName.must_parse(record.name).partition)
+        partition = LlcName.must_parse(record.name).partition
+        ahead = self._take_ahead(table, partition)
+        with self._lock:
+            spare = self._spare.pop((table, partition), None)
         try:
             consumer = SegmentConsumer(
                 self._resources, self, table, record, layout, topics[topic], known.letters, known.history,
-                None if keys is None else partial(self._open_keys, data, keys, record), ahead,
+                None if keys is None else partial(self._open_keys, data, keys, record), ahead, spare,
             )  # fmt: skip
         except BaseException:
             if ahead is not None:
@@ -177,6 +182,7 @@ class ConsumerManager:
         """Remove what is remembered of a table that is gone."""
         with self._lock:
             self._tables.pop(table, None)
+            self._spare = {key: spare for key, spare in self._spare.items() if key[0] != table}
         shutil.rmtree(self._resources.kept / table, ignore_errors=True)
         shutil.rmtree(self._resources.folder / table, ignore_errors=True)
 
@@ -261,6 +267,13 @@ class ConsumerManager:
             before, self._ahead[key] = self._ahead.get(key), ahead
         if before is not None:
             before.close()
+
+    def keep_spare(self, table: str, partition: int, spare: SpareBuffers) -> None:
+        """Keep buffers for the next segment of a partition."""
+        with self._lock:
+            before, self._spare[table, partition] = self._spare.get((table, partition)), spare
+        if before is not None:
+            before.remove()
 
     def _take_ahead(self, table: str, partition: int) -> ReadAhead | None:
         with self._lock:
