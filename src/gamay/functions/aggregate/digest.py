@@ -126,6 +126,8 @@ def _in_pieces(groups: Array, values: Array, weights: Array, shape: DigestShape)
     Percentiles are interpolated between the middles of neighbours, so that a single point of a third of all rows would
     leak far into the values beside it.
     """
+    if weights.max(initial=1) == 1:
+        return groups, values, weights
     largest = np.bincount(groups, weights) / (_PIECES * shape.compression)
     pieces = np.clip(np.ceil(weights / largest[groups]), 1, weights).astype(np.int64)
     if pieces.max(initial=1) == 1:

@@ -73,7 +73,9 @@ class PointBuffer:
         self._to_points = to_points
         self._num_groups = num_groups
         self._keeps_all = keeps_all
-        self._waiting: list[tuple[Array, Array]] = []
+        # the first rows of these wait; a single group needs no groups
+        self._points: Array = np.empty(0)
+        self._groups: Array = np.empty(0, np.int32)
         self._waiting_rows = 0
         self._dictionary: Values = None
         self._lut: Array = np.empty(0)
@@ -124,19 +126,23 @@ class PointBuffer:
             found = ~np.isnan(values)
             if not found.all():
                 values, groups = values[found], None if groups is None else groups[found]
-        of_rows = np.zeros(len(values), np.int32) if groups is None else groups.astype(np.int32)
-        self._waiting.append((of_rows, self._to_points(values)))
-        self._waiting_rows += len(values)
-        is_full = self._waiting_rows > buffer_rows(self._num_groups) and not self._keeps_all
+        points, first, last = self._to_points(values), self._waiting_rows, self._waiting_rows + len(values)
+        self._points = _with_room(self._points, first, last, points.dtype)
+        self._points[first:last] = points
+        if self._num_groups > 1:
+            self._groups = _with_room(self._groups, first, last, self._groups.dtype)
+            self._groups[first:last] = 0 if groups is None else groups
+        self._waiting_rows = last
+        is_full = last > buffer_rows(self._num_groups) and not self._keeps_all
         return self._flush_waiting() if is_full else []
 
     def _flush_waiting(self) -> list[SortedPoints]:
-        if self._waiting_rows == 0:
+        count = self._waiting_rows
+        if count == 0:
             return []
-        groups = np.concatenate([part for part, _ in self._waiting])
-        values = np.concatenate([part for _, part in self._waiting])
-        self._waiting, self._waiting_rows = [], 0
-        return [sort_points(groups, values, self._num_groups)]
+        ready = [sort_points(self._groups[:count], self._points[:count], self._num_groups)]
+        self._points, self._groups, self._waiting_rows = np.empty(0), np.empty(0, np.int32), 0
+        return ready
 
     def _flush_tally(self) -> list[SortedPoints]:
         if self._tally is None:
@@ -160,8 +166,19 @@ class PointBuffer:
         return [SortedPoints(starts, self._to_points(values), weights)]
 
 
+def _with_room(array: Array, used: int, wanted: int, dtype: "np.dtype[Any]") -> Array:
+    """Return an array with the first `used` entries of another, for `wanted` of them, of a type that has room for both."""
+    if used:
+        dtype = np.result_type(array, dtype)
+    if wanted <= len(array) and array.dtype == dtype:
+        return array
+    larger = np.empty(max(wanted, 2 * len(array)), dtype)
+    larger[:used] = array[:used]
+    return larger
+
+
 def sort_points(groups: Array, values: Array, num_groups: int) -> SortedPoints:
-    """Return points of weight 1 in order. groups: int32 [n]."""
+    """Return points of weight 1 in order. groups: int32 [n], not looked at where there is one only."""
     weights = np.ones(len(values))
     if num_groups == 1:
         return SortedPoints(np.array([0, len(values)]), np.sort(values), weights)
