@@ -28,6 +28,7 @@ from rich.table import Table
 import gamay
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.broker.remote import RemoteServers
+from gamay.broker.routing import RoutingTables
 from gamay.broker.runner import QueryRunner
 from gamay.embedded.core import LocalCluster
 from gamay.server.executor import QueryExecutor
@@ -96,7 +97,9 @@ async def measure(folder: Path, port: int, other: psutil.Process, queries: int) 
     cluster.prepare()
     cluster.start()
     servers = RemoteServers("Broker_bench_1", lambda _: ("127.0.0.1", port), SYSTEM_CLOCK)
-    remote = QueryRunner("Broker_bench_1", cluster.routing, servers, SYSTEM_CLOCK)
+    routing = RoutingTables(cluster.registry)  # of its own, as another broker's: it holds what is known of queries
+    routing.start()
+    remote = QueryRunner("Broker_bench_1", routing, servers, SYSTEM_CLOCK)
     table = Table(
         "µs of", *(f"{where}: {what}" for where in ("here", "there", "more") for what in ("median", "tenth", "cpu"))
     )
@@ -110,6 +113,7 @@ async def measure(folder: Path, port: int, other: psutil.Process, queries: int) 
     Console(width=140).print(table)
     remote.close()
     await asyncio.sleep(0)
+    routing.stop()
     cluster.stop()
 
 

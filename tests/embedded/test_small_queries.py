@@ -1,7 +1,10 @@
-"""Queries that are answered at once get the answers of all others, whatever is asked, and whatever happens to the table."""
+"""Queries that are answered at once get the answers of all others, whatever is asked, and whatever happens to the table.
+
+So do those of known shapes that a server in another process answers: here it is one behind a socket.
+"""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +15,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gamay
+from gamay.base.clock import SYSTEM_CLOCK
+from gamay.broker.remote import RemoteServers
+from gamay.broker.routing import RoutingTables
 from gamay.broker.runner import BrokerResponse, QueryRunner
 from gamay.cluster.access import Principal
 from gamay.embedded import Database
 from gamay.query.response import to_json
+from gamay.rpc import peer
+from gamay.server.executor import QueryExecutor
+from gamay.server.listener import QueryListener
 
 SCHEMA: dict[str, Any] = {
     "schemaName": "t",
@@ -63,6 +72,7 @@ HEADS = (
 )  # fmt: skip
 ROWS = ("i, d", "s, raw, tags", "d, i, s, ts, f", "$docId, m")
 ORDERS = ("i", "d DESC, i", "s, ts DESC", "raw, m", "f DESC, ts", "i + 1", "big NULLS FIRST, ts")
+GROUPS = ("s, COUNT(*), SUM(d)", "i, MAX(m)", "s, DISTINCTCOUNT(i)")
 LIMITS = ("", " LIMIT 3", " LIMIT 0", " LIMIT 4 OFFSET 2", " LIMIT 2000")
 
 
@@ -93,6 +103,48 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
         yield db
 
 
+class Far:
+    """A broker whose server, that of a database, is reached over a socket."""
+
+    def __init__(self, db: Database) -> None:
+        cluster = db._cluster
+        self.executor = QueryExecutor(cluster.server, 1)
+        self.routing = RoutingTables(cluster.registry)
+        self.routing.start()
+        self.start()
+        self.servers = RemoteServers("b", lambda _: ("127.0.0.1", self.listener.port), SYSTEM_CLOCK)
+        self.runner = QueryRunner(cluster.runner.broker_id, self.routing, self.servers, SYSTEM_CLOCK)
+
+    def start(self, port: int = 0) -> None:
+        self.listener = QueryListener("s", self.executor, SYSTEM_CLOCK, port=port)
+        self.listener.start()
+
+    def begun(self, sql: str) -> Any:
+        """Return a query whose answer was fetched."""
+        pending = self.runner.begin(sql, {})
+        self.servers.loop.wait(self.runner.fetch(pending))
+        return pending
+
+    def check(self, sql: str, expected: dict[str, Any]) -> bool:
+        """Compare the answer with the expected; return whether it came the short way."""
+        pending = self.begun(sql)
+        assert shown(self.runner.finish(pending)) == expected, sql
+        return pending.answered is not None
+
+    def close(self) -> None:
+        self.runner.close()
+        self.listener.stop()
+        self.routing.stop()
+        self.executor.close()
+
+
+@pytest.fixture(scope="module")
+def far(filled: Database) -> Iterator[Far]:
+    made = Far(filled)
+    yield made
+    made.close()
+
+
 def ordinary(runner: QueryRunner, sql: str) -> BrokerResponse:
     return runner.finish(runner.begin(sql, {}))
 
@@ -115,19 +167,29 @@ def check(db: Database, sql: str) -> bool:
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_answers_are_those_of_the_ordinary_way(filled: Database, data: st.DataObject) -> None:
+def test_answers_are_those_of_the_ordinary_way(filled: Database, far: Far, data: st.DataObject) -> None:
     tests = []
     for name in data.draw(st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=2)):
         a, b = data.draw(COLUMNS[name]), data.draw(COLUMNS[name])
         tests.append(data.draw(st.sampled_from(TESTS)).format(c=name, a=a, b=b))
     where = " AND ".join(tests)
-    if data.draw(st.booleans()):
-        sql = f"SELECT {data.draw(st.sampled_from(HEADS))} FROM t WHERE {where}{data.draw(st.sampled_from(LIMITS))}"
-    else:
-        order, limit = data.draw(st.sampled_from(ORDERS)), data.draw(st.sampled_from(LIMITS))
+    kind, limit = data.draw(st.sampled_from(["totals", "ordered", "groups", "rows"])), data.draw(st.sampled_from(LIMITS))
+    if kind == "totals":
+        sql = f"SELECT {data.draw(st.sampled_from(HEADS))} FROM t WHERE {where}{limit}"
+    elif kind == "ordered":
+        order = data.draw(st.sampled_from(ORDERS))
         sql = f"SELECT {data.draw(st.sampled_from(ROWS))} FROM t WHERE {where} ORDER BY {order}{limit}"
+    elif kind == "groups":
+        head = data.draw(st.sampled_from(GROUPS))
+        order = data.draw(st.sampled_from(["", f" ORDER BY {head[0]}", " ORDER BY 2 DESC, 1"]))
+        sql = f"SELECT {head} FROM t WHERE {where} GROUP BY {head[0]}{order}{limit}"
+    else:
+        sql = f"SELECT {data.draw(st.sampled_from((*ROWS, 'DISTINCT s, i')))} FROM t WHERE {where}{limit}"
     check(filled, sql)
     check(filled, sql)  # the first may have taught its shape
+    expected = shown(ordinary(filled._cluster.runner, sql))
+    far.check(sql, expected)
+    far.check(sql, expected)
 
 
 @pytest.mark.parametrize(
@@ -226,3 +288,116 @@ def test_a_query_that_is_answered_at_once_can_be_cancelled_and_is_counted(
     assert response is not None
     after = counts.queries, counts.documents_scanned, served.queries
     assert [b - a for a, b in zip(before, after, strict=True)] == [1, response.stats.num_docs_scanned, 1]
+
+
+FAR = [
+    "SELECT COUNT(*) FROM t",
+    "SELECT COUNT(*), SUM(d), MAX(m) FROM t WHERE i = {} AND d < 3",
+    "SELECT s, COUNT(*), AVG(m) FROM t WHERE m >= {} GROUP BY s ORDER BY s",
+    "SELECT DISTINCT s FROM t WHERE m < {} LIMIT 4",
+    "SELECT i, d, raw, tags FROM t WHERE i = {} ORDER BY d, ts LIMIT 3",
+    "SELECT COUNT(*) FROM t WHERE s IN ('s1', 'it''s') AND big >= {}",
+]
+
+
+@pytest.mark.parametrize("sql", FAR)
+def test_servers_elsewhere_answer_known_shapes_as_well(filled: Database, far: Far, sql: str) -> None:
+    def asked(n: int) -> bool:
+        return far.check(sql.format(n), shown(ordinary(filled._cluster.runner, sql.format(n))))
+
+    asked(9)
+    assert all(asked(n) for n in range(10, 30))
+    served = filled._cluster.server.counts.of("t_OFFLINE").queries
+    waited = far.runner.run(sql.format(4))  # by a thread, which goes the ordinary way
+    assert shown(waited) == shown(ordinary(filled._cluster.runner, sql.format(4)))
+    assert filled._cluster.server.counts.of("t_OFFLINE").queries == served + 2
+
+
+def test_a_server_that_does_not_know_a_shape_any_more_is_told(filled: Database) -> None:
+    far, sql = Far(filled), FAR[1]
+    try:
+        expected = shown(ordinary(filled._cluster.runner, sql.format(7)))
+        far.check(sql.format(7), expected)
+        assert far.check(sql.format(7), expected)
+        port = far.listener.port
+        far.listener.stop()
+        far.start(port)  # a new process knows nothing, and the connection is made again by the ordinary way
+        assert any(far.check(sql.format(7), expected) for _ in range(50))
+        assert shown(far.runner.run(sql.format(8))) == shown(ordinary(filled._cluster.runner, sql.format(8)))
+        far.listener._plans._shapes.clear()  # so many others came meanwhile
+        far.listener._plans._asked.clear()
+        assert not far.check(sql.format(9), shown(ordinary(filled._cluster.runner, sql.format(9))))
+    finally:
+        far.close()
+
+
+def test_a_server_of_an_older_version_is_sent_whole_queries(filled: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer, "VERSION", 2)
+    far = Far(filled)
+    try:
+        expected = shown(ordinary(filled._cluster.runner, FAR[1].format(7)))
+        assert [far.check(FAR[1].format(7), expected) for _ in range(3)] == [False] * 3
+    finally:
+        far.close()
+
+
+def test_answers_from_elsewhere_follow_the_table(tmp_path: Path) -> None:
+    sql = "SELECT COUNT(*), SUM(m), MAX(d) FROM t WHERE i = 1"
+    with gamay.connect(tmp_path / "data", threads=1) as db:
+        cluster = db._cluster
+        db.create_table("t", rows(0, 400), schema=SCHEMA, config=CONFIG)
+        far = Far(db)
+
+        def of(routing: RoutingTables) -> list[Any]:
+            return [(route.segments, route.schema, route.unavailable) for route in routing.find("t")]
+
+        def changed(change: Callable[[], object]) -> None:
+            before = of(cluster.routing)
+            change()
+            assert cluster.routing.wait_until(lambda: of(cluster.routing) != before, 10)
+            assert far.routing.wait_until(lambda: of(far.routing) == of(cluster.routing), 10)
+            known()
+
+        def known() -> None:
+            """Ask until the short way is taken; routes may be made again meanwhile."""
+            expected = shown(ordinary(cluster.runner, sql))
+            assert any(far.check(sql, expected) for _ in range(50))
+
+        try:
+            known()
+            changed(lambda: db.append("t", rows(1, 500)))
+            name = min(db.segments("t"))
+            cluster.server.reload("t_OFFLINE", [name])  # the route stays as it was
+            assert far.check(sql, shown(ordinary(cluster.runner, sql)))
+            wider = {**SCHEMA, "metricFieldSpecs": [*SCHEMA["metricFieldSpecs"], {"name": "more", "dataType": "INT"}]}
+            changed(lambda: cluster.schemas.replace("t", wider))
+            table = cluster.server.table("t_OFFLINE")
+            assert table is not None
+            loaded = table.snapshot()[name]
+            table.swap({}, [name])  # the server lost it, and the route does not know
+            pending = far.begun(sql)
+            assert pending.answered is None
+            assert [code for code, _ in far.runner.finish(pending).exceptions] == [305]
+            table.swap({name: loaded})
+            known()
+        finally:
+            far.close()
+
+
+def test_a_query_that_another_process_answers_can_be_cancelled(
+    filled: Database, far: Far, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql, runner = FAR[1].format(11), far.runner
+    far.check(sql, shown(ordinary(filled._cluster.runner, sql)))
+    assert far.check(sql, shown(ordinary(filled._cluster.runner, sql)))
+    execute = far.executor.execute
+
+    def cancelled(*arguments: Any) -> Any:
+        ((number, text),) = runner.running.snapshot().items()
+        assert text == sql
+        assert runner.running.cancel(number)
+        return execute(*arguments)
+
+    monkeypatch.setattr(far.executor, "execute", cancelled)
+    assert [code for code, _ in runner.finish(far.begun(sql)).exceptions] == [503]
+    assert not runner.running.snapshot()

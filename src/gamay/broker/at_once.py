@@ -2,15 +2,15 @@
 
 The first query of a shape is compiled, routed and answered by `gamay.broker.runner`. What of that depends on the shape
 and on the table's route alone is kept (`Prepared`); for the next query its literals are cut out of the text, put into the
-filter, and the segments that this leaves are looked up in. Whatever is out of the ordinary (options, quotas, servers
-elsewhere, a route that has changed, a segment that is not there, many rows, an error) is left to the runner, which then
-does it all.
+filter, and the segments that this leaves are looked up in: by a server in this process, or by one elsewhere, which is sent
+the filter and what it knows the shape by. Whatever is out of the ordinary (options, quotas, several servers, a route that
+has changed, a segment that is not there, many rows, an error) is left to the runner, which then does it all.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import ref
 
 from gamay.base import spans
@@ -25,12 +25,20 @@ from gamay.broker.running import RunningQueries
 from gamay.broker.server_stats import ServerStats
 from gamay.cluster.access import ANYONE, Principal
 from gamay.model.table_name import raw_table_name
-from gamay.query.plans import LIGHT_NS_MAX, Plan
+from gamay.query.bind import BoundQuery
+from gamay.query.plans import LIGHT_NS_MAX, Plan, Shape
+from gamay.query.predicate import EVERYTHING, Filter
 from gamay.query.prepared import SEGMENTS_MAX, PreparedQuery
+from gamay.query.prepared_filter import PreparedFilter
+from gamay.query.reduce import Answer
 from gamay.query.response import BrokerResponse
 from gamay.sql.parser import template_of
 from gamay.sql.row_limits import RowLimits
 from gamay.sql.slots import cut_literals
+from gamay.sql.template import Template
+
+if TYPE_CHECKING:
+    from gamay.query.wire.shape import KnownShape
 
 _TEXT_MAX = 10_000
 _TEMPLATES_MAX = 1000
@@ -41,23 +49,55 @@ _CREDIT = 8
 _Key: TypeAlias = tuple[str, tuple[int, ...] | None]
 
 
+@dataclass(frozen=True, slots=True)
+class Here:
+    """A server in this process, which alone has segments, and what is known there of the queries of one shape."""
+
+    server: str
+    connection: AnswersAtOnce
+    query: PreparedQuery
+
+
 @dataclass(slots=True)
 class Prepared:
     """What is known of the queries of one shape, as long as their table's route is the same.
 
-    route: not kept alive from here, for it may hold 100,000 segments, and the next query may never come.
-    name: of the table, as written. server: the only one that has segments. credit: goes down with each query that was not
-    answered at once.
+    bound: one of them; filter: that of the others, None for all rows. answers: who does. route: not kept alive from here,
+    for it may hold 100,000 segments, and the next query may never come. name: of the table, as written. credit: goes down
+    with each query that was not answered at once.
     """
 
-    query: PreparedQuery
+    bound: BoundQuery
+    filter: PreparedFilter | None
+    answers: "Here | KnownShape"
     route: "ref[TableRoute]"
     name: str
     tables_queried: list[str]
-    server: str
     timeout_s: float
     limits: RowLimits
     credit: int = _CREDIT
+
+
+@dataclass(slots=True)
+class RoutedQuery:
+    """A query of a known shape. kept: the places of the segments, in the route, that its filter leaves."""
+
+    prepared: Prepared
+    route: TableRoute
+    filter: Filter
+    kept: list[int]
+
+    def response(self, answer: Answer, number: int) -> BrokerResponse:
+        """Return the response to the query, from the answer of the one server that was asked."""
+        route, stats = self.route, answer.stats
+        if stats.offline_thread_cpu_time_ns <= LIGHT_NS_MAX:
+            self.prepared.credit = _CREDIT
+        stats.num_servers_queried = stats.num_servers_responded = 1
+        stats.num_segments_pruned_by_broker = len(route.segments) - len(self.kept)
+        stats.total_docs += route.pruning.total_docs - route.pruning.docs_in(self.kept)
+        response = BrokerResponse(table=answer.table, stats=stats, tables_queried=self.prepared.tables_queried)
+        response.request_id = str(number)
+        return response
 
 
 @dataclass(slots=True)
@@ -90,7 +130,10 @@ class _Running:
 
 
 class AtOnce:
-    """Answers such queries; its methods may be called from any thread. next_number: gives request ids."""
+    """Answers such queries, or finds who does; its methods may be called from any thread.
+
+    next_number: gives request ids. is_remote: whether servers are in other processes.
+    """
 
     def __init__(
         self,
@@ -101,6 +144,8 @@ class AtOnce:
         quotas: Quotas,
         server_stats: ServerStats,
         next_number: Callable[[], int],
+        *,
+        is_remote: bool,
     ) -> None:
         self._routing = routing
         self._connections = connections
@@ -109,6 +154,7 @@ class AtOnce:
         self._quotas = quotas
         self._server_stats = server_stats
         self._next_number = next_number
+        self._is_remote = is_remote
         self._known: dict[_Key, _Known] = {}
 
     def learn(self, sql: str, shape: object | None, plan: Plan, route: TableRoute, name: str) -> None:
@@ -117,17 +163,17 @@ class AtOnce:
             return
         key, sources, pattern = cut_literals(sql)
         template = template_of((key, pattern))
-        servers = set(route.servers)
-        if template is None or template.shape is not shape or len(servers) != 1 or len(min(servers)) != 1:
+        if template is None or template.shape is not shape:
             return
-        query = PreparedQuery.of(plan.shape, template)
-        ((server,),) = servers
-        if query is None or not isinstance(self._connections.get(server), AnswersAtOnce):
+        answers = self._who_answers(plan.shape, template, route)
+        if answers is None:
             return
-        timeout_ms = route.config.query.timeout_ms or DEFAULT_TIMEOUT_MS
+        known_there = answers.query if isinstance(answers, Here) else answers
+        timeout_s = (route.config.query.timeout_ms or DEFAULT_TIMEOUT_MS) / 1000
+        tables, limits = [raw_table_name(route.table)], self._routing.row_limits
         prepared = Prepared(
-            query, ref(route), name, [raw_table_name(route.table)], server, timeout_ms / 1000, self._routing.row_limits
-        )
+            known_there.bound, known_there.filter, answers, ref(route), name, tables, timeout_s, limits
+        )  # fmt: skip
         known = self._known.get((key, pattern))
         if known is None or len(known.shapes) >= _LIMITS_MAX:
             if len(self._known) >= _TEMPLATES_MAX:
@@ -135,9 +181,21 @@ class AtOnce:
             known = self._known[key, pattern] = _Known(itemgetter(*template.fixed) if template.fixed else None, {})
         known.shapes[None if known.fixed is None else known.fixed(sources)] = prepared
 
-    def answer(self, sql: str, principal: Principal) -> tuple[BrokerResponse, str, float] | None:
-        """Answer a query without options; return that with the typed table and the time in seconds, None to leave it."""
-        started_s = self._clock.monotonic_s()
+    def _who_answers(self, shape: Shape, template: Template, route: TableRoute) -> "Here | KnownShape | None":
+        """Return what is known of a shape where its queries are answered; None where they go the ordinary way."""
+        if self._is_remote:
+            from gamay.query.wire.shape import KnownShape
+
+            return KnownShape.of(shape, template)
+        server = _only_server(route)
+        connection = None if server is None else self._connections.get(server)
+        if server is None or not isinstance(connection, AnswersAtOnce):
+            return None
+        query = PreparedQuery.of(shape, template)
+        return None if query is None else Here(server, connection, query)
+
+    def find(self, sql: str, principal: Principal) -> RoutedQuery | None:
+        """Return a query without options if it is of a known shape; None to leave it to the runner."""
         if len(sql) > _TEXT_MAX:
             return None
         key, sources, pattern = cut_literals(sql)
@@ -164,50 +222,49 @@ class AtOnce:
         if not is_ordinary or (principal is not ANYONE and not principal.may_use(route.table)):
             return None
         prepared.credit -= 1
-        response = self._answer(prepared, route, sql, sources)
+        filter_ = EVERYTHING if prepared.filter is None else prepared.filter.bind(sources)
+        if filter_ is None:
+            return None
+        kept = route.pruning.kept_by(filter_, prepared.bound.fields)
+        return RoutedQuery(prepared, route, filter_, kept) if 0 < len(kept) <= SEGMENTS_MAX else None
+
+    def answer(self, sql: str, principal: Principal) -> tuple[BrokerResponse, str, float] | None:
+        """Answer a query without options; return that with the typed table and the time in seconds, None to leave it.
+
+        It is answered by a server in this process.
+        """
+        started_s = self._clock.monotonic_s()
+        routed = self.find(sql, principal)
+        if routed is None or not isinstance(here := routed.prepared.answers, Here):
+            return None
+        response = self._answer(routed, here, sql)
         if response is None:
             return None
         ended_s = self._clock.monotonic_s()
         took_s = ended_s - started_s
-        if took_s >= prepared.timeout_s and not response.exceptions:
+        if took_s >= routed.prepared.timeout_s and not response.exceptions:
             return None  # the runner says so, if it takes as long again
-        if response.stats.offline_thread_cpu_time_ns <= LIGHT_NS_MAX:
-            prepared.credit = _CREDIT
         response.time_used_ms = round(took_s * 1000)
-        return response, route.table, ended_s
+        return response, routed.route.table, ended_s
 
-    def _answer(self, prepared: Prepared, route: TableRoute, sql: str, sources: tuple[str, ...]) -> BrokerResponse | None:
-        query = prepared.query
-        filter_ = query.filter_of(sources)
-        if filter_ is None:
+    def _answer(self, routed: RoutedQuery, here: Here, sql: str) -> BrokerResponse | None:
+        if self._connections.get(here.server) is not here.connection:
             return None
-        pruning = route.pruning
-        kept = pruning.kept_by(filter_, query.bound.fields)
-        connection = self._connections.get(prepared.server)
-        if not 0 < len(kept) <= SEGMENTS_MAX or connection is None:
-            return None
-        names = [route.segments[place] for place in kept]
+        route = routed.route
+        names = [route.segments[place] for place in routed.kept]
         number = self._next_number()
         running = self._running.queries[number] = _Running(number, sql)
         try:
-            answer = connection.answer_at_once(route.table, query, filter_, names, self._clock)  # type: ignore[attr-defined]
+            answer = here.connection.answer_at_once(route.table, here.query, routed.filter, names, self._clock)
         except GamayError:
             return None  # the runner meets it again, and tells
         finally:
             del self._running.queries[number]
         if running.is_cancelled:
             response = BrokerResponse.of_error(QueryError(ErrorCode.QUERY_CANCELLATION, "The query was cancelled"))
-            response.request_id = str(running.number)
+            response.request_id = str(number)
             return response
-        if answer is None:
-            return None
-        stats = answer.stats
-        stats.num_servers_queried = stats.num_servers_responded = 1
-        stats.num_segments_pruned_by_broker = len(route.segments) - len(kept)
-        stats.total_docs += pruning.total_docs - pruning.docs_in(kept)
-        response = BrokerResponse(table=answer.table, stats=stats, tables_queried=prepared.tables_queried)
-        response.request_id = str(running.number)
-        return response
+        return None if answer is None else routed.response(answer, number)
 
 
 def _is_plain(route: TableRoute) -> bool:
@@ -215,3 +272,9 @@ def _is_plain(route: TableRoute) -> bool:
     limits = route.limits
     is_limited = limits.scan is not None or limits.sizes is not None or route.queries_per_s is not None
     return route.is_offline and route.enabled and not route.unavailable and not is_limited
+
+
+def _only_server(route: TableRoute) -> str | None:
+    """Return the server that alone has all segments, None where there are several."""
+    servers = {server for candidates in set(route.servers) for server in candidates}
+    return servers.pop() if len(servers) == 1 else None

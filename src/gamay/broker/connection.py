@@ -36,7 +36,7 @@ class ServerConnection(Protocol):
 
 
 @runtime_checkable
-class AnswersAtOnce(Protocol):
+class AnswersAtOnce(ServerConnection, Protocol):
     """A server in this process, which answers small queries of known shapes without a deadline of their own."""
 
     def answer_at_once(

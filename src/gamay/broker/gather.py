@@ -1,25 +1,29 @@
 """Asking servers: those of this process by calls, others over their query ports, all at once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from gamay.base import spans
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.broker.at_once import RoutedQuery
 from gamay.broker.connection import Connections, UnreachableServerError
 from gamay.broker.scatter import Ask, Gathered, Part, Scatter
 from gamay.broker.selection import Turn
 from gamay.broker.server_stats import ServerStats
 from gamay.query.deadline import CancellableDeadline
 from gamay.query.execute import ServerResult
+from gamay.query.reduce import Answer
 from gamay.query.wire.result import Received
 
 if TYPE_CHECKING:
     from gamay.broker.remote import RemoteServers
+    from gamay.query.wire.shape import KnownShape
 
+T = TypeVar("T")
 Result: TypeAlias = ServerResult | Received
 _Outcome: TypeAlias = tuple[Result, Sequence[str]] | QueryError
 
@@ -80,6 +84,37 @@ class Gatherer:
         self, parts: Sequence[Part], turn: Turn, deadline: CancellableDeadline, query_id: str
     ) -> Gathered[Result]:
         """Ask servers in other processes from an event loop. Raises QueryError 503 when the query is cancelled."""
+        return await self._cancellable(self._gather_remote(parts, turn, deadline, query_id), deadline)
+
+    async def answer_remote(
+        self, routed: RoutedQuery, shape: "KnownShape", turn: Turn, deadline: CancellableDeadline, query_id: str
+    ) -> Answer | None:
+        """Have a query of a known shape answered by a server in another process, from an event loop.
+
+        None to leave it to `gather_remote`: where several servers are to be asked, and where the one does not answer.
+        Raises QueryError 503 when the query is cancelled.
+        """
+        asked = routed.route.by_server(turn, routed.kept)
+        if len(asked) != 1:
+            return None
+        ((server, segments),) = asked.items()
+        return await self._cancellable(self._answer_remote(server, segments, routed, shape, deadline, query_id), deadline)
+
+    async def _answer_remote(
+        self,
+        server: str,
+        segments: Sequence[str],
+        routed: RoutedQuery,
+        shape: "KnownShape",
+        deadline: CancellableDeadline,
+        query_id: str,
+    ) -> Answer | None:
+        assert self.remote is not None
+        found = await self.remote.find(server)
+        return None if found is None else await found.answer(routed, shape, segments, deadline, query_id)
+
+    async def _cancellable(self, work: Coroutine[Any, Any, T], deadline: CancellableDeadline) -> T:
+        """Run work on the loop of the connections, and end it when its query is cancelled. Raises QueryError 503 then."""
         import asyncio
 
         assert self.remote is not None
@@ -93,7 +128,7 @@ class Gatherer:
 
         deadline.on_cancel = lambda: loop.call_soon_threadsafe(cancel)
         try:
-            return await self.remote.loop.run(self._gather_remote(parts, turn, deadline, query_id))
+            return await self.remote.loop.run(work)
         except asyncio.CancelledError:
             if deadline.is_cancelled and task is not None:
                 task.uncancel()

@@ -15,14 +15,17 @@ import uvloop
 
 from gamay.base import spans
 from gamay.base.clock import Clock
-from gamay.base.errors import ErrorCode, QueryError, error_code
+from gamay.base.errors import ErrorCode, GamayError, QueryError, error_code
+from gamay.broker.at_once import RoutedQuery
 from gamay.broker.connection import UnreachableServerError
 from gamay.broker.failures import FailureDetector
 from gamay.query.bind import BoundQuery
 from gamay.query.deadline import Deadline
 from gamay.query.execute import ServerResult
+from gamay.query.reduce import Answer
 from gamay.query.wire.request import encode_request
 from gamay.query.wire.result import Received, receive
+from gamay.query.wire.shape import KnownShape
 from gamay.rpc.client import Channel
 from gamay.rpc.errors import BusyError, CallFailedError, CallTimeoutError, NotSentError, ProtocolError, RpcError
 from gamay.rpc.peer import Limits
@@ -32,6 +35,8 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 _CONNECT_S = 2.0
+# the first version of the protocol that has them
+_KNOWN_QUERIES = 3
 # Of the time that a query has left, servers get all but twice this share, and are waited for all but once: what the others
 # found can still be merged when one of them does not answer.
 _RESERVED_SHARE = 0.02
@@ -51,8 +56,7 @@ class RemoteServer:
         self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline, query_id: str = ""
     ) -> Received:
         """Do what `execute` does, from the event loop of the connections; the result is read by `Received.result`."""
-        left_s = deadline.remaining_ms / 1000
-        reserved_s = min(_RESERVED_S_MAX, left_s * _RESERVED_SHARE)
+        left_s, reserved_s = _times(deadline)
         try:
             request = encode_request(query_id, table, query, segments, deadline)
             answer = await self.channel.call(request, left_s - reserved_s, left_s - 2 * reserved_s, spans.context())
@@ -61,6 +65,27 @@ class RemoteServer:
         except RpcError as error:
             raise self._unreachable(error) from error
         return receive(answer)
+
+    async def answer(
+        self, routed: RoutedQuery, shape: KnownShape, segments: Sequence[str], deadline: Deadline, query_id: str
+    ) -> Answer | None:
+        """Answer a query of a known shape from named segments, from the event loop of the connections.
+
+        None to leave it to `ask`, which also says what is wrong. Raises QueryError 503 when it was cancelled.
+        """
+        if self.channel.version < _KNOWN_QUERIES:
+            return None
+        route = routed.route
+        memory = route.limits.memory_bytes
+        request = shape.request(query_id, route.table, routed.filter, segments, deadline.timeout_ms, memory)
+        left_s, reserved_s = _times(deadline)
+        try:
+            return receive(await self.channel.call(request, left_s - reserved_s, left_s - 2 * reserved_s)).answer(
+                shape.bound
+            )
+        except GamayError:
+            deadline.check()
+            return None
 
     def execute(
         self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline
@@ -86,6 +111,12 @@ class RemoteServer:
         is_late = isinstance(error, CallTimeoutError)
         text = f"1 servers [{self.name}] not responded: {'it has not answered in time' if is_late else error}"
         return UnreachableServerError(ErrorCode.SERVER_NOT_RESPONDING, text, is_down=not is_late)
+
+
+def _times(deadline: Deadline) -> tuple[float, float]:
+    """Return how long a query has, and what of that is kept twice for others than the server; seconds."""
+    left_s = deadline.remaining_ms / 1000
+    return left_s, min(_RESERVED_S_MAX, left_s * _RESERVED_SHARE)
 
 
 class ServerLoop:

@@ -10,7 +10,7 @@ from gamay.base import guard, spans
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, GamayError, QueryError, nearest
 from gamay.base.logs import about
-from gamay.broker.at_once import AtOnce
+from gamay.broker.at_once import AtOnce, Here, RoutedQuery
 from gamay.broker.connection import Connections, UnreachableServerError
 from gamay.broker.diagnostics import QueryFacts
 from gamay.broker.gather import Gatherer, Result
@@ -76,6 +76,8 @@ class PendingQuery:
     routes, parts: of a query with a table; a hybrid table has two routes, and mostly two parts. plan: of the first part.
     database, principal: of the request. depth: how many queries this one stands in, as a subquery.
     turn: what decides among replicas.
+    routed: it is of a known shape; query and deadline are set, but bound is not. answered: the response of the server in
+    another process that was asked then; without it the query is compiled after all.
     gathered: what servers in other processes answered, where they were asked from an event loop. span: of OpenTelemetry.
     """
 
@@ -93,6 +95,8 @@ class PendingQuery:
     depth: int = 0
     plan: Plan | None = None
     turn: Turn = field(init=False)
+    routed: RoutedQuery | None = None
+    answered: BrokerResponse | None = None
     gathered: Gathered[Result] | None = None
     span: Any = None
 
@@ -111,6 +115,8 @@ class PendingQuery:
     @property
     def is_light_to_merge(self) -> bool:
         """Whether what servers in other processes found can be merged at once, or nothing was asked of them."""
+        if self.answered is not None:
+            return True
         if self.gathered is None or self.gathered.missing:  # servers are asked, or asked again, from another thread
             return self.failure is not None
         sizes = [result.num_bytes for _, _, result in self.gathered.results if isinstance(result, Received)]
@@ -148,7 +154,14 @@ class QueryRunner:
         self._clock = clock
         self._request_ids = itertools.count(request_base * _REQUEST_IDS)
         self._at_once = AtOnce(
-            routing, connections, clock, self.running, self.quotas, self.server_stats, self._request_ids.__next__
+            routing,
+            connections,
+            clock,
+            self.running,
+            self.quotas,
+            self.server_stats,
+            self._request_ids.__next__,
+            is_remote=self.is_remote,
         )
 
     @property
@@ -178,7 +191,7 @@ class QueryRunner:
 
     def at_once(self, sql: str, principal: Principal = ANYONE) -> BrokerResponse | None:
         """Answer a small query of a known shape, which came without options; None when it is none. Never raises."""
-        found = self._at_once.answer(sql, principal)
+        found = None if self.is_remote else self._at_once.answer(sql, principal)
         if found is None:
             return None
         response, table, ended_s = found
@@ -198,22 +211,46 @@ class QueryRunner:
     ) -> "PendingQuery":
         """Compile a query and choose the segments to ask, which takes no longer than the text is long; never raises."""
         pending = PendingQuery(sql, next(self._request_ids), self._clock.monotonic_s(), principal=principal)
+        if self.is_remote and not options and database is None and parse is parse_query:
+            pending.routed = self._at_once.find(sql, principal)
+        if pending.routed is None:
+            self._compile(pending, options, database, parse)
+        else:
+            self._expect(pending, pending.routed)
+        return pending
+
+    def _expect(self, pending: "PendingQuery", routed: RoutedQuery) -> None:
+        """Prepare a query of a known shape for `fetch`."""
+        timeout_s = routed.prepared.timeout_s
+        pending.query, pending.routes = routed.prepared.bound.query, (routed.route,)
+        pending.deadline = CancellableDeadline(self._clock, pending.started_s + timeout_s, timeout_s * 1000)
+
+    def _compile(self, pending: "PendingQuery", options: Mapping[str, str], database: str | None, parse: Parse) -> None:
+        """Compile and bind a query, or say why that is not possible."""
         if spans.is_on():
             pending.span = spans.begin("gamay.query")
         try:
             defaults = self.routing.default_options
-            query = parse(sql, {**defaults, **options} if defaults else options, self.routing.row_limits)
+            query = parse(pending.sql, {**defaults, **options} if defaults else options, self.routing.row_limits)
             self._plan(pending, query, database)
         except Exception as error:  # noqa: BLE001 - `_failed` tells a user's mistakes from defects, and logs the latter
             pending.failure = self._failed(pending, error)
-        return pending
+
+    def _compile_after_all(self, pending: "PendingQuery") -> None:
+        """Go on with a query of a known shape as with any other."""
+        expected, pending.routed = pending.deadline, None
+        self._compile(pending, {}, None, parse_query)
+        if expected.is_cancelled and pending.failure is None:
+            pending.deadline.cancel()
 
     async def fetch(self, pending: "PendingQuery") -> None:
         """Ask the servers of other processes for a query that was begun, so that `finish` only has to merge; never raises.
 
         A query that asks the broker something first is left to `finish`.
         """
-        if pending.failure is not None or pending.query.asks_broker or not pending.parts:
+        if pending.routed is not None:
+            await self._fetch_answer(pending, pending.routed)
+        if pending.failure is not None or pending.answered is not None or pending.query.asks_broker or not pending.parts:
             return
         try:
             with self.running.listed(pending), spans.within(pending.span):
@@ -223,9 +260,27 @@ class QueryRunner:
         except Exception as error:  # noqa: BLE001 - as in `begin`
             pending.failure = self._failed(pending, error)
 
+    async def _fetch_answer(self, pending: "PendingQuery", routed: RoutedQuery) -> None:
+        """Have a query of a known shape answered by the server that has its segments, if that is one, else compile it."""
+        answer, shape = None, routed.prepared.answers
+        try:
+            if not isinstance(shape, Here):
+                turn, number = self._turn(pending), str(pending.number)
+                with self.running.listed(pending):
+                    answer = await self._gatherer.answer_remote(routed, shape, turn, pending.deadline, number)
+        except Exception as error:  # noqa: BLE001 - as in `begin`
+            pending.failure = self._failed(pending, error)
+            return
+        if answer is None:
+            self._compile_after_all(pending)
+        else:
+            pending.answered = routed.response(answer, pending.number)
+
     def finish(self, pending: "PendingQuery") -> BrokerResponse:
         """Answer a query that was begun; never raises."""
-        response = pending.failure
+        if pending.routed is not None and pending.answered is None and pending.failure is None:
+            self._compile_after_all(pending)  # nobody has fetched it
+        response = pending.failure or pending.answered
         begun_s = self._clock.monotonic_s()
         if response is None:
             try:
@@ -242,7 +297,8 @@ class QueryRunner:
         ended_s = self._clock.monotonic_s()
         if pending.plan is not None and pending.failure is None:
             pending.plan.took_ns = _processor_ns(response, ended_s - begun_s)
-            if pending.plan.is_new and not response.exceptions and not self.is_remote:
+            if not pending.plan.shape.is_learned and not response.exceptions:
+                pending.plan.shape.is_learned = True
                 self._learn(pending, pending.plan)
         response.time_used_ms = round((ended_s - pending.started_s) * 1000)
         self.counters.count(pending.routes[0].table if pending.routes else None, response)

@@ -23,21 +23,22 @@ LIGHT_NS_MAX = 2_000_000
 class Shape:
     """What is known of the queries of one shape.
 
-    bound: one of them; pattern: of their WHERE; took_ns: what the last one took of the processor's time.
+    bound: one of them; pattern: of their WHERE; took_ns: what the last one took of the processor's time. is_learned: whether
+    a broker has found out how to answer the next ones in fewer steps, or that it cannot.
     """
 
     bound: BoundQuery
     pattern: WherePattern | None = None
     took_ns: int = _UNKNOWN_NS
+    is_learned: bool = False
 
 
 @dataclass(slots=True)
 class Plan:
-    """A bound query, and where to note what it took. is_new: whether it is the first one of its shape."""
+    """A bound query, and where to note what it took."""
 
     bound: BoundQuery
     shape: Shape
-    is_new: bool = False
 
     @property
     def took_ns(self) -> int:
@@ -75,7 +76,7 @@ class BoundPlans:
             bound = bind(query, self._schema)
             shape = Shape(bound, where_pattern(bound, self._schema) if query.varies_only_in_where else None)
             self._keep(key, shape)
-            return Plan(bound, shape, is_new=True)
+            return Plan(bound, shape)
         return Plan(self._bind_again(query, shape), shape)
 
     def _bind_again(self, query: Query, shape: Shape) -> BoundQuery:

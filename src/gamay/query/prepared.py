@@ -24,7 +24,7 @@ from gamay.query.matches import AllDocs, Block, DocList
 from gamay.query.order import sort_array
 from gamay.query.plans import Shape
 from gamay.query.predicate import Filter
-from gamay.query.prepared_filter import PreparedFilter, Sources
+from gamay.query.prepared_filter import PreparedFilter
 from gamay.query.read import read_column
 from gamay.query.reduce import Answer, no_matches
 from gamay.query.response import ResultTable, wire_type
@@ -38,7 +38,7 @@ from gamay.sql.template import Template
 
 SEGMENTS_MAX = 16
 ROWS_MAX = 1 << 10
-_COLUMNS_MAX = 32
+COLUMNS_MAX = 32
 
 Found: TypeAlias = list[tuple[Segment, DocSet]]
 """The segments that were looked at, with the rows that the filter lets through."""
@@ -47,11 +47,11 @@ Finish: TypeAlias = Callable[["PreparedQuery", Found, int, QueryStats], Rows | N
 
 
 class PreparedQuery:
-    """What is known of the queries of one shape. bound: one of them, with another filter."""
+    """What is known of the queries of one shape. bound: one of them, with another filter; filter: what makes theirs."""
 
     def __init__(self, bound: BoundQuery, filter_: PreparedFilter, finish: Finish) -> None:
         self.bound = bound
-        self._filter = filter_
+        self.filter = filter_
         self._finish = finish
         self._names = tuple(bound.fields)
         self._types = tuple(wire_type(data_type, multi_value) for data_type, multi_value in bound.types)
@@ -77,10 +77,6 @@ class PreparedQuery:
             return None
         filter_ = PreparedFilter.of(template.where, pattern)
         return None if filter_ is None else cls(bound, filter_, finish)
-
-    def filter_of(self, sources: Sources) -> Filter | None:
-        """Return the filter of the query with these literals; None when they are out of the ordinary."""
-        return self._filter.bind(sources)
 
     def answer(self, filter_: Filter, segments: Sequence[Segment]) -> Answer | None:
         """Return the answer of one server that has these segments; None when it takes more than was expected.
@@ -132,7 +128,7 @@ def _is_simple(bound: BoundQuery) -> bool:
         or bound.having is not None
     ):
         return False
-    if bound.limit < 1 or bound.limit_with_offset > ROWS_MAX or len(bound.outputs) > _COLUMNS_MAX:
+    if bound.limit < 1 or bound.limit_with_offset > ROWS_MAX or len(bound.outputs) > COLUMNS_MAX:
         return False
     if bound.kind is QueryKind.AGGREGATION:
         is_whole = bound.offset == 0 and all(_number_of(output, bound) is not None for output in bound.outputs)

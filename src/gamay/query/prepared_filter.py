@@ -6,6 +6,7 @@ a condition constant, it is left to `gamay.query.bind`.
 """
 
 from collections.abc import Callable, Sequence
+from math import isinf
 from typing import Any, TypeAlias
 
 from gamay.functions.expression import Call, Expression
@@ -23,8 +24,9 @@ Leaf: TypeAlias = Callable[[Sources], Filter]
 """Returns a predicate, or raises ValueError."""
 
 _BITS = {DataType.INT: 32, DataType.LONG: 64, DataType.TIMESTAMP: 64}
-# so many digits always fit 64 bits
+# so many digits always fit 64 bits, or a double without a loss
 _DIGITS_MAX = 18
+_EXACT_DIGITS_MAX = 15
 _VALUES_MAX = 16
 _LOWER = {"greaterthan": False, "greaterthanorequal": True}
 _UPPER = {"lessthan": False, "lessthanorequal": True}
@@ -129,6 +131,8 @@ def _read(operand: Expression, data_type: DataType) -> Read | None:
     """Return what reads an operand; None when that depends on more than the literal's own text."""
     if data_type is DataType.STRING:
         return _text(operand.index) if type(operand) is Slot and not operand.negated else None
+    if data_type is DataType.DOUBLE:
+        return _real(operand.index, operand.negated) if type(operand) is Slot else None
     if data_type not in _BITS:
         return None
     most = (1 << _BITS[data_type] - 1) - 1
@@ -162,6 +166,20 @@ def _whole(index: int, negated: bool, most: int) -> Read:
             raise ValueError("the number is long")
         value = sign * int(source)
         if value > most or value < -most:
+            raise ValueError("the number is beyond the column's type")
+        return value
+
+    return read
+
+
+def _real(index: int, negated: bool) -> Read:
+    def read(sources: Sources) -> float:
+        source = sources[index]
+        if len(source) > _EXACT_DIGITS_MAX:
+            raise ValueError("the number is long")
+        number = int(source) if source.isdigit() else float(source)
+        value = float(-number if negated else number)
+        if isinf(value):
             raise ValueError("the number is beyond the column's type")
         return value
 

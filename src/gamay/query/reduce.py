@@ -75,11 +75,16 @@ def reduce(bound: BoundQuery, results: Sequence[ServerResult]) -> Answer:
         columns = _sets(bound, [result.sets for result in results if result.sets is not None])
     else:
         columns = _grouped(bound, [result.groups for result in results if result.groups is not None])
-    types = bound.shared.get(_TYPES)
+    table = ResultTable(bound.names, types_of(bound), columns)
+    return Answer(table if bound.query.gapfill is None else _gapfilled(bound.query.gapfill, table), stats)
+
+
+def types_of(bound: BoundQuery) -> tuple[str, ...]:
+    """Return the names of the types of the result's columns, which are made once for all queries of a shape."""
+    types: tuple[str, ...] | None = bound.shared.get(_TYPES)
     if types is None:
         types = bound.shared[_TYPES] = tuple(wire_type(data_type, multi_value) for data_type, multi_value in bound.types)
-    table = ResultTable(bound.names, types, columns)
-    return Answer(table if bound.query.gapfill is None else _gapfilled(bound.query.gapfill, table), stats)
+    return types
 
 
 def _gapfilled(gapfill: Gapfill, table: ResultTable) -> ResultTable:

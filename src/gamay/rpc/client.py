@@ -47,6 +47,12 @@ class Channel:
         """How many calls wait for their answers."""
         return len(self._calls)
 
+    @property
+    def version(self) -> int:
+        """The version of the protocol that both sides speak; 0 while there is no connection."""
+        peer = self._peer
+        return peer.version if peer is not None and peer.is_open else 0
+
     async def connect(self) -> Peer:
         """Return the connection, made now if need be. Raises NotSentError."""
         peer = self._peer

@@ -18,8 +18,11 @@ from gamay.rpc.errors import ProtocolError
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview"
 
-VERSION = 2
-"""Of the frames and of what the calls carry; raised when either changes so that older peers would misread it."""
+VERSION = 3
+"""Of the frames and of what the calls carry; raised when either gains something that older peers would not understand."""
+
+VERSION_MIN = 2
+"""The oldest version that this process speaks, too; 3 is 2 with calls that name a query by the digest of its template."""
 
 ALIGNMENT = 16
 HEADER_BYTES_MAX = 1 << 20

@@ -6,7 +6,19 @@ from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 from gamay.rpc.errors import ConnectionLostError, ProtocolError, RpcError
-from gamay.rpc.frames import VERSION, Buffer, Frame, FrameReader, Header, Hello, Kind, pack, pack_hello, unpack_hello
+from gamay.rpc.frames import (
+    VERSION,
+    VERSION_MIN,
+    Buffer,
+    Frame,
+    FrameReader,
+    Header,
+    Hello,
+    Kind,
+    pack,
+    pack_hello,
+    unpack_hello,
+)
 
 _WRITE_BYTES_HIGH = 4 << 20
 
@@ -33,11 +45,11 @@ class Peer(asyncio.BufferedProtocol):
     """name: of this process. on_frame: takes what comes after the greeting. on_lost: called once, when the connection ends.
 
     All methods are to be called on the event loop of the connection. `greeted` is done when the other side has said hello;
-    `other` is what it said. `num_received` counts the bytes that came.
+    `other` is what it said, `version` the newest that both speak. `num_received` counts the bytes that came.
     """
 
     def __init__(self, name: str, limits: Limits, on_frame: OnFrame, on_lost: OnLost) -> None:
-        self._hello = Hello(VERSION, VERSION, name, limits.frame_bytes, limits.calls)
+        self._hello = Hello(VERSION_MIN, VERSION, name, limits.frame_bytes, limits.calls)
         self._reader = FrameReader(limits.frame_bytes)
         self._on_frame = on_frame
         self._on_lost = on_lost
@@ -46,6 +58,7 @@ class Peer(asyncio.BufferedProtocol):
         self._writable.set()
         self._reason: RpcError | None = None
         self.other: Hello | None = None
+        self.version = 0
         self.num_received = 0
         self.greeted: asyncio.Future[Hello] = asyncio.get_running_loop().create_future()
         self.ended = asyncio.Event()
@@ -126,12 +139,13 @@ class Peer(asyncio.BufferedProtocol):
             self._on_frame(self, frame)
 
     def _greet(self, hello: Hello) -> None:
-        if hello.version_max < VERSION or hello.version_min > VERSION:
+        if hello.version_max < VERSION_MIN or hello.version_min > VERSION:
             raise ProtocolError(
                 f"'{hello.name}' speaks versions {hello.version_min} to {hello.version_max} of the query protocol, "
-                f"this process {VERSION}"
+                f"this process {VERSION_MIN} to {VERSION}"
             )
         self.other = hello
+        self.version = min(VERSION, hello.version_max)
         if not self.greeted.done():
             self.greeted.set_result(hello)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import uvloop
 
-from gamay.base import spans
+from gamay.base import guard, spans
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, InUseError, QueryError
 from gamay.base.logs import about
@@ -17,8 +17,9 @@ from gamay.query.budget import ProcessBudget
 from gamay.query.deadline import CancellableDeadline
 from gamay.query.plans import Plan
 from gamay.query.queue import QueryQueue
+from gamay.query.reduce import reduce
 from gamay.query.wire.request import ReceivedPlans, RequestHeader, decode_request_header
-from gamay.query.wire.result import encode_result
+from gamay.query.wire.result import encode_answer, encode_result
 from gamay.rpc.peer import Limits
 from gamay.rpc.server import Call, Server
 from gamay.server.executor import QueryExecutor
@@ -99,7 +100,10 @@ class QueryListener:
     def _on_call(self, call: Call) -> None:
         try:
             header = decode_request_header(call.buffers[0])
-            plan = self._plans.plan(bytes(call.buffers[1]), bytes(call.buffers[2]))
+            if header.known is None:
+                plan = self._plans.plan(bytes(call.buffers[1]), bytes(call.buffers[2]))
+            else:
+                plan = self._plans.known(header.known)
         except Exception as error:  # noqa: BLE001 - whatever a broker sends ends its query, not the connection
             _fail(call, error, None)
             return
@@ -147,7 +151,13 @@ class QueryListener:
         try:
             deadline.check()
             result, missing = self._executor.execute(header.table, plan.bound, header.segments, deadline)
-            return encode_result(plan.bound, result, missing)
+            if header.known is None or missing:
+                return encode_result(plan.bound, result, missing)
+            before = guard.enter(deadline)
+            try:
+                return encode_answer(reduce(plan.bound, [result]))
+            finally:
+                guard.enter(before)
         finally:
             plan.took_ns = self._clock.thread_cpu_ns() - begun_ns
             if deadline.budget is not None:

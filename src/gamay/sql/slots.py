@@ -232,7 +232,8 @@ def with_members(call: Call) -> Call:
 def refilled(expression: Expression, literals: Sequence[Literal]) -> Expression:
     """Return the expression with the values of other literals in its slots."""
     if isinstance(expression, Slot):
-        return _slot(literals[expression.index], expression.index)
+        slot = _slot(literals[expression.index], expression.index)
+        return slot.negative() if expression.negated else slot
     if isinstance(expression, Computed):
         return expression.again(literals)
     if isinstance(expression, Call):

@@ -1,10 +1,12 @@
 """A query on its way to a server: what is the same for all queries of its shape, and the literals of WHERE.
 
     buffers = `RequestHeader` as MessagePack, template, values
+            | `RequestHeader` as MessagePack, with a `KnownQuery`
 
 The broker sends what it bound, not the text: `now()` is computed already, subqueries are answered, the half of a hybrid
 table has its time boundary, and the columns are those of the broker's schema. The server binds that again; what it
-bound for a *template* (everything but WHERE's literals, LIMIT and OFFSET) it keeps, by the template's bytes.
+bound for a *template* (everything but WHERE's literals, LIMIT and OFFSET) it keeps, by the template's bytes. A query whose
+template the server had before can be sent by its digest (`gamay.query.wire.known`).
 
     template = MessagePack of [table, schema's name, columns, select, distinct, where, group by, having, order by, options,
                explain, grouping sets]
@@ -29,8 +31,10 @@ from gamay.model.types import DataType, FieldRole
 from gamay.query.bind import BoundQuery
 from gamay.query.budget import Budget, ProcessBudget, ScanLimits
 from gamay.query.deadline import Deadline
-from gamay.query.plans import SHAPES_MAX, BoundPlans, Plan
+from gamay.query.plans import SHAPES_MAX, BoundPlans, Plan, Shape
+from gamay.query.predicate import EVERYTHING
 from gamay.query.scope import Scope
+from gamay.query.wire.known import KnownQuery, digest_of, unpacked
 from gamay.sql.query import OrderBy, Query, SelectItem
 
 Json: TypeAlias = Any  # what MessagePack can hold
@@ -50,6 +54,7 @@ class RequestHeader(msgspec.Struct, array_like=True, frozen=True):
 
     memory_bytes: what the query may hold at a server; None leaves it to the server. scan: (rows, values in WHERE, values
     after WHERE, whether passing them ends the query); None where nothing limits what is read.
+    known: in place of template and values; then the server merges what it found, and sends the rows of the answer.
     """
 
     id: str
@@ -58,6 +63,7 @@ class RequestHeader(msgspec.Struct, array_like=True, frozen=True):
     timeout_ms: float
     memory_bytes: int | None = None
     scan: tuple[int | None, int | None, int | None, bool] | None = None
+    known: KnownQuery | None = None
 
     def budget(self, process: ProcessBudget) -> Budget:
         """Return what the query may use in a process."""
@@ -80,7 +86,10 @@ def encode_request(
         if (limits := budget.scan) is not None:
             scan = (limits.docs, limits.entries_in_filter, limits.entries_post_filter, limits.is_enforced)
     header = RequestHeader(query_id, table, tuple(segments), deadline.timeout_ms, memory, scan)
-    return [_encode(header), *encode_query(bound)]
+    return [encode_header(header), *encode_query(bound)]
+
+
+encode_header: Callable[[RequestHeader], bytes] = _encode
 
 
 def decode_request_header(data: memoryview) -> RequestHeader:
@@ -222,6 +231,7 @@ class _Template:
 
     def __init__(self, data: bytes) -> None:
         (table, name, columns, select, distinct, where, group_by, having, order_by, options, explain, sets) = _decode(data)
+        self.digest = digest_of(data)
         self.plans = BoundPlans(Schema(name, tuple(_field(*column) for column in columns)))
         self._where = _filler(where[0]) if where else None
         self._fixed: dict[str, Any] = {
@@ -254,26 +264,42 @@ class ReceivedPlans:
     def __init__(self) -> None:
         self._templates: dict[bytes, _Template] = {}
         self._asked: dict[tuple[bytes, bytes], Plan] = {}
+        self._shapes: dict[tuple[bytes, int, int], Shape] = {}  # by digest of the template, limit and offset
 
     def plan(self, template: bytes, values: bytes) -> Plan:
         """Return the plan of a query; raises QueryError: 450 for what is none, else what `gamay.query.bind.bind` raises."""
         plan = self._asked.get((template, values))
         if plan is not None:
             return plan
+        self._make_room()
         try:
             known = self._templates.get(template)
             if known is None:
                 known = _Template(template)
                 if len(template) <= _TEMPLATE_BYTES_MAX:
-                    if len(self._templates) >= SHAPES_MAX:
-                        self._templates.clear()
                     self._templates[template] = known
             query = known.query(values)
         except (msgspec.MsgspecError, ValueError, TypeError, KeyError, IndexError, StopIteration) as error:
             raise QueryError(ErrorCode.INTERNAL, f"The broker sent what is no query: {error!r}") from error
         plan = known.plans.plan(query)
+        if len(template) <= _TEMPLATE_BYTES_MAX:
+            self._shapes[known.digest, query.limit, query.offset] = plan.shape
         if len(template) + len(values) <= _ASKED_BYTES_MAX:
-            if len(self._asked) >= SHAPES_MAX:
-                self._asked.clear()
             self._asked[template, values] = plan
         return plan
+
+    def _make_room(self) -> None:
+        is_full = len(self._templates) >= SHAPES_MAX or len(self._shapes) >= SHAPES_MAX
+        if is_full:
+            self._templates.clear()
+            self._shapes.clear()
+        if is_full or len(self._asked) >= SHAPES_MAX:  # with the shapes, for a query that is found here makes none known
+            self._asked.clear()
+
+    def known(self, query: KnownQuery) -> Plan:
+        """Return the plan of a query of a known shape; raises QueryError 450 when it is not known (any more)."""
+        shape = self._shapes.get((query.digest, query.limit, query.offset))
+        filter_ = unpacked(query.filter)
+        if shape is None or (shape.pattern is None and filter_ is not EVERYTHING):
+            raise QueryError(ErrorCode.INTERNAL, "The server does not know the query; it has to be sent as a whole")
+        return Plan(shape.bound.asked_again(shape.bound.query, filter_), shape)

@@ -1,4 +1,4 @@
-"""What a server found, on its way to the broker.
+"""What a server found, on its way to the broker: parts to be merged with those of others, or rows of the answer.
 
     buffers = `ResultHeader` as MessagePack, then those of each table (`gamay.query.wire.columns`)
 
@@ -20,6 +20,8 @@ from gamay.query.bind import BoundQuery
 from gamay.query.execute import ServerResult
 from gamay.query.explain import Operator, SegmentPlans
 from gamay.query.groupby.table import GroupTable
+from gamay.query.reduce import Answer, types_of
+from gamay.query.response import ResultTable
 from gamay.query.stats import QueryStats
 from gamay.query.trace import Trace
 from gamay.query.wire.columns import ColumnShape, from_arrays, num_buffers, pack_arrays, to_arrays, unpack_arrays
@@ -43,7 +45,7 @@ class TableShape(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ResultHeader(msgspec.Struct, array_like=True, frozen=True):
-    """kind: `rows`, `groups`, `sets`, `plans` or empty. stats: the counters, in the order of `QueryStats`.
+    """kind: `rows`, `groups`, `sets`, `plans`, `answer` or empty. stats: the counters, in the order of `QueryStats`.
 
     missing: segments not there.
     plans: (operator, number of segments), an operator being [text, child, …]. spans: of the trace.
@@ -86,6 +88,15 @@ def encode_result(bound: BoundQuery, result: ServerResult, missing: Sequence[str
         None if result.trace is None else result.trace.spans(),
     )
     buffers[0] = _encode(header)
+    return buffers
+
+
+def encode_answer(answer: Answer) -> "list[bytes | memoryview]":
+    """Return the buffers of an answer that needs no results of other servers."""
+    assert answer.table is not None
+    buffers: list[bytes | memoryview] = [b""]
+    shape = _put(answer.table.columns, [], 0, buffers)
+    buffers[0] = _encode(ResultHeader("answer", _STATS(answer.stats), (shape,)))
     return buffers
 
 
@@ -152,6 +163,23 @@ class Received:
         except (ValueError, TypeError, KeyError, IndexError) as error:
             raise QueryError(ErrorCode.INTERNAL, f"A server sent what is no result of the query: {error!r}") from error
         return result
+
+    def answer(self, bound: BoundQuery) -> Answer | None:
+        """Read the rows of the answer to a query; None when they are parts after all, or segments were missing.
+
+        Raises QueryError 450 for nonsense.
+        """
+        if self.header.kind != "answer":
+            return None
+        try:
+            ((shape, arrays),) = self._arrays()
+            columns = tuple([_values(from_arrays(column, arrays)) for column in shape.columns])
+            stats = QueryStats(*self.header.stats)  # type: ignore[arg-type]
+        except (ValueError, TypeError, KeyError, IndexError) as error:
+            raise QueryError(ErrorCode.INTERNAL, f"A server sent what is no answer to the query: {error!r}") from error
+        if len(columns) != len(bound.names):
+            raise QueryError(ErrorCode.INTERNAL, f"A server sent {len(columns)} columns, not {len(bound.names)}")
+        return Answer(ResultTable(bound.names, types_of(bound), columns), stats)
 
     def _arrays(self) -> Iterator[tuple[TableShape, list[Sent]]]:
         start = 0
