@@ -10,8 +10,6 @@ _MAPPED_BYTES = 32 << 20
 # what a query leaves free, from which on only some of it is kept for the next
 _FREE_BYTES_MAX = 20 << 20
 _FREE_BYTES_KEPT = 8 << 20
-# position of `keepcost` in struct mallinfo2: the free bytes at the heap's end
-_MALLINFO_FIELDS, _KEEPCOST = 10, 9
 
 
 @cache
@@ -53,7 +51,23 @@ _heap = _Heap()
 
 
 class _MallInfo(ctypes.Structure):
-    _fields_ = [(f"field_{number}", ctypes.c_size_t) for number in range(_MALLINFO_FIELDS)]
+    """struct mallinfo2; keepcost: the free bytes at the heap's end."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in [
+            "arena",
+            "ordblks",
+            "smblks",
+            "hblks",
+            "hblkhd",
+            "usmblks",
+            "fsmblks",
+            "uordblks",
+            "fordblks",
+            "keepcost",
+        ]
+    ]
 
 
 @cache
@@ -73,5 +87,5 @@ def give_back_surplus() -> None:
     mallinfo, libc = _mallinfo() if _heap.is_shared else None, _glibc()
     if mallinfo is None or libc is None:
         return
-    if getattr(mallinfo(), f"field_{_KEEPCOST}") > _FREE_BYTES_MAX:
+    if mallinfo().keepcost > _FREE_BYTES_MAX:
         libc.malloc_trim(ctypes.c_size_t(_FREE_BYTES_KEPT))
