@@ -1,7 +1,7 @@
 """Schemas: add, change compatibly, delete."""
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,25 +71,33 @@ class SchemaManager:
                 if not override:
                     raise ConflictError(f"Schema: {name} already exists. Use override=true to replace it.")
                 before = Schema.from_json(existing).value
+                self._check_keys(before, parsed.value, replaced_tables)
                 if not force:
                     check_backward_compatible(before, parsed.value)
                 self._check_tables(before, parsed.value, replaced_tables)
             self.registry.put_schema(name, parsed.value.to_json())
         return parsed
 
-    def _check_tables(self, before: Schema, after: Schema, but: Collection[str]) -> None:
-        """Raise InvalidConfigError when a table's config makes sense with the schema as it was, but not as it will be."""
-        for table in self.registry.table_names():
-            document = self.registry.get_table_config(table)
-            if raw_table_name(table) != after.name or table in but or document is None:
-                continue
-            config = TableConfig.from_json(document).value
-            keeps_keys = before.primary_key_columns == after.primary_key_columns
-            if (config.upsert is not None or config.dedup is not None) and not keeps_keys:
+    def _check_keys(self, before: Schema, after: Schema, but: Collection[str]) -> None:
+        """Raise InvalidConfigError when the primary key of a table changes whose stored rows were chosen by it."""
+        if before.primary_key_columns == after.primary_key_columns:
+            return
+        for table, config in self._tables_of(after.name, but):
+            if config.upsert is not None or config.dedup is not None:
                 raise InvalidConfigError(
                     f"Failed to update table '{table}': Cannot modify [primaryKeyColumns] as it may lead to data "
                     "inconsistencies. Please create a new table instead."
                 )
+
+    def _tables_of(self, name: str, but: Collection[str]) -> Iterator[tuple[str, TableConfig]]:
+        for table in self.registry.table_names():
+            document = self.registry.get_table_config(table)
+            if raw_table_name(table) == name and table not in but and document is not None:
+                yield table, TableConfig.from_json(document).value
+
+    def _check_tables(self, before: Schema, after: Schema, but: Collection[str]) -> None:
+        """Raise InvalidConfigError when a table's config makes sense with the schema as it was, but not as it will be."""
+        for table, config in self._tables_of(after.name, but):
             try:
                 validate_table_config(config, after, columns_of=columns_of)
             except InvalidConfigError as error:

@@ -22,8 +22,9 @@ from gamay.controller.realtime.lifecycle import SegmentLifecycle
 from gamay.controller.realtime.streams import check_streams, stream_opener
 from gamay.controller.schemas import SchemaManager
 from gamay.ingest.stream.spi import PermanentStreamError, TransientStreamError
-from gamay.model.cluster_settings import DELETED_SEGMENTS_RETENTION
-from gamay.model.parse import Parsed
+from gamay.model.cluster_settings import DELETED_SEGMENTS_RETENTION, MD5_DISABLED
+from gamay.model.hybrid_rules import hybrid_problems
+from gamay.model.parse import Parsed, raise_problems
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType, raw_table_name, table_type_of, typed_table_name
@@ -31,7 +32,7 @@ from gamay.model.units import parse_period
 from gamay.model.upsert_changes import deprecated_keys, forbidden_changes, migrated
 from gamay.model.validation import validate_table_config
 from gamay.model.without_effect import without_effect
-from gamay.sql.columns import columns_of
+from gamay.sql.columns import columns_of, volatile_functions
 from gamay.storage.deep_store import SCHEME, UPSERT_SNAPSHOTS
 
 _log = logging.getLogger(__name__)
@@ -128,7 +129,12 @@ class TableManager:
         config = migrated(config, schema)
         parsed = replace(parsed, value=config)
         if "ALL" not in skipped:
-            validate_table_config(config, schema, columns_of=columns_of, with_tasks="TASK" not in skipped)
+            validate_table_config(
+                config, schema, columns_of=columns_of, volatile_in=volatile_functions, with_tasks="TASK" not in skipped,
+                with_keys="UPSERT" not in skipped,
+            )  # fmt: skip
+            if "UPSERT" not in skipped:
+                self._check_hash_function(config)
             if config.table_type is TableType.REALTIME:
                 check_streams(config, stream_opener(self.context.streams))
             if "TENANT" not in skipped:
@@ -148,6 +154,7 @@ class TableManager:
             table = config.typed_name
             if table in registry.table_names():
                 raise ConflictError(f"Table config for {table} already exists. If this is unexpected, use PUT to update it.")
+            self._check_other_half(config)
             # What a crashed creation or deletion left behind must not become part of the new table.
             self.delete_remains(table)
             for record in records:
@@ -261,6 +268,21 @@ class TableManager:
                 return SegmentLifecycle(realtime).first_segments(config, streams)
             except (TransientStreamError, PermanentStreamError) as error:
                 raise StreamUnavailableError(f"table {config.typed_name} was not created: {error}") from error
+
+    def _check_hash_function(self, config: TableConfig) -> None:
+        sections = {"upsertConfig": config.upsert, "dedupConfig": config.dedup}
+        used = [name for name, section in sections.items() if section is not None and section.hash_function == "MD5"]
+        if used and MD5_DISABLED.flag(self.context.registry.cluster_config()):
+            raise InvalidConfigError(
+                f"{used[0]}.hashFunction is MD5, which the cluster's setting {MD5_DISABLED.name} forbids"
+            )
+
+    def _check_other_half(self, config: TableConfig) -> None:
+        is_offline = config.table_type is TableType.OFFLINE
+        other = typed_table_name(config.raw_name, TableType.REALTIME if is_offline else TableType.OFFLINE)
+        if other in self.context.registry.table_names():
+            halves = (config, self.get(other)) if is_offline else (self.get(other), config)
+            raise_problems(f"the table config of '{config.typed_name}'", list(hybrid_problems(*halves)))
 
     def _check_tenant(self, config: TableConfig) -> None:
         tag = server_tag(config)

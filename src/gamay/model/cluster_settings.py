@@ -107,6 +107,13 @@ HYBRID_RETENTION = ClusterSetting(
     "REALTIME segments of a hybrid table go when OFFLINE ones have their rows: when they end before the time boundary",
     _is_flag,
 )
+MD5_DISABLED = ClusterSetting(
+    "pinot.md5.disabled",
+    "true or false",
+    "false",
+    "tables whose upsertConfig or dedupConfig name the hashFunction MD5 are refused",
+    _is_flag,
+)
 SEGMENT_COMMIT_TIMEOUT = ClusterSetting(
     "controller.realtime.segment.commit.timeoutSeconds",
     "a whole number greater than 0",
@@ -259,6 +266,7 @@ CLUSTER_SETTINGS = (
     DELETED_SEGMENTS_RETENTION,
     RETENTION_BY_CREATION_TIME,
     HYBRID_RETENTION,
+    MD5_DISABLED,
     SEGMENT_COMMIT_TIMEOUT,
     SEGMENT_COMPLETION_TIME,
     PARALLEL_SEGMENT_BUILDS,

@@ -15,11 +15,16 @@ ColumnsOf: TypeAlias = Callable[[str], Collection[str]]
 
 @dataclass(frozen=True)
 class TableSubject:
-    """A table config with the schema it is meant for; `columns_of` is None when expressions are not to be looked into."""
+    """A table config with the schema it is meant for.
+
+    columns_of, volatile_in: None when expressions are not to be looked into; the latter gives the functions of an expression
+    that depend on the moment or on chance.
+    """
 
     config: TableConfig
     schema: Schema
     columns_of: ColumnsOf | None = None
+    volatile_in: ColumnsOf | None = None
 
 
 TableRule: TypeAlias = Callable[[TableSubject], Iterator[str]]

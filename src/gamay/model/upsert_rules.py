@@ -54,8 +54,8 @@ def _tables_with_keys(subject: TableSubject) -> Iterator[str]:
     selector = config.routing.instance_selector_type
     if config.table_type is TableType.REALTIME and selector not in _STRICT:
         yield (
-            f"{section} needs routing.instanceSelectorType strictReplicaGroup or multiStageReplicaGroup, not '{selector}': "
-            "all segments of a partition must be asked on one server"
+            f"{section} needs routing.instanceSelectorType strictReplicaGroup or multiStageReplicaGroup, not "
+            f"'{selector or 'balanced'}': all segments of a partition must be asked on one server"
         )
     if upsert is not None and config.tiers:
         yield "upsertConfig and tierConfigs exclude each other"
@@ -238,9 +238,15 @@ def _transforms(subject: TableSubject, upsert: UpsertConfig, fixed: set[str]) ->
             yield f"{where}: '{name}' is a primary-key, comparison, delete or out-of-order column, which cannot be computed"
         try:
             read = subject.columns_of(transform.transform_function) if subject.columns_of else ()
+            volatile = subject.volatile_in(transform.transform_function) if subject.volatile_in else ()
         except GamayError as error:
             yield f"{where}: the transformFunction of '{name}' is not an expression: {error}"
             continue
+        if volatile:
+            yield (
+                f"{where}: the transformFunction of '{name}' calls {', '.join(volatile)}, which gives every replica another "
+                "value"
+            )
         if name in read:
             yield f"{where}: the transformFunction of '{name}' reads '{name}' itself"
         for column in read:

@@ -1,7 +1,7 @@
 """Whether a schema or a table config makes sense; both functions name everything that does not.
 
 The rules are in `schema_rules`, `table_rules`, `ingestion_rules`, `index_rules`,
-`startree_rules`, `task_rules` and `upsert_rules`.
+`startree_rules`, `task_rules` and `upsert_rules`; those about two halves of a table in `hybrid_rules`.
 """
 
 from gamay.model.index_rules import INDEX_RULES
@@ -18,7 +18,7 @@ from gamay.model.upsert_rules import UPSERT_RULES
 
 __all__ = ["ColumnsOf", "validate_schema", "validate_table_config"]
 
-_RULES = (*TABLE_RULES, *INGESTION_RULES, *INDEX_RULES, *STAR_TREE_RULES, *UPSERT_RULES)
+_RULES = (*TABLE_RULES, *INGESTION_RULES, *INDEX_RULES, *STAR_TREE_RULES)
 
 
 def validate_schema(schema: Schema, *, columns_of: ColumnsOf | None = None) -> None:
@@ -31,14 +31,16 @@ def validate_schema(schema: Schema, *, columns_of: ColumnsOf | None = None) -> N
 
 
 def validate_table_config(
-    config: TableConfig, schema: Schema, *, columns_of: ColumnsOf | None = None, with_tasks: bool = True
-) -> None:
+    config: TableConfig, schema: Schema, *, columns_of: ColumnsOf | None = None, volatile_in: ColumnsOf | None = None,
+    with_tasks: bool = True, with_keys: bool = True,
+) -> None:  # fmt: skip
     """Raise InvalidConfigError listing everything that is wrong with a config, given the table's schema.
 
-    columns_of: as in `validate_schema`, for the texts of filters, transforms and aggregations. with_tasks: whether the
-    settings of maintenance tasks are judged.
+    columns_of: as in `validate_schema`, for the texts of filters, transforms and aggregations; volatile_in: the same for the
+    functions in them that depend on the moment or on chance. with_tasks: whether the settings of maintenance tasks are
+    judged; with_keys: upsertConfig and dedupConfig.
     """
-    subject = TableSubject(config, schema, columns_of)
-    rules = (*_RULES, *TASK_RULES) if with_tasks else _RULES
+    subject = TableSubject(config, schema, columns_of, volatile_in)
+    rules = (*_RULES, *(UPSERT_RULES if with_keys else ()), *(TASK_RULES if with_tasks else ()))
     problems = [problem for rule in rules for problem in rule(subject)]
     raise_problems(f"the table config of '{config.typed_name}'", problems)

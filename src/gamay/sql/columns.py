@@ -1,7 +1,11 @@
-"""Which columns the text of an expression reads: for configs that hold transforms and filters."""
+"""What the text of an expression reads: for configs that hold transforms and filters."""
 
-from gamay.functions.expression import column_names
-from gamay.sql.parser import parse_expression
+from gamay.functions.expression import Call, column_names, walk
+from gamay.functions.registry import scalar_function
+from gamay.sql.parser import parse_expression, parse_unfolded
+
+# Constants of a query, which no two servers compute alike.
+_OF_THE_MOMENT = ("now", "ago", "agomv")
 
 
 def columns_of(text: str) -> list[str]:
@@ -11,3 +15,18 @@ def columns_of(text: str) -> list[str]:
     ['city', 'state']
     """
     return column_names(parse_expression(text))
+
+
+def volatile_functions(text: str) -> list[str]:
+    """Return the functions of an expression that depend on the moment or on chance. Raises QueryError as `columns_of` does.
+
+    >>> volatile_functions("plus(score, now())")
+    ['now']
+    """
+    names = [part.name for part in walk(parse_unfolded(text)) if isinstance(part, Call)]
+    functions = {name: scalar_function(name) for name in names}
+    return [
+        name
+        for name, function in functions.items()
+        if name in _OF_THE_MOMENT or (function is not None and not function.is_deterministic)
+    ]

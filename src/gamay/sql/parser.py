@@ -130,11 +130,15 @@ def _parse_level(text: str, options: Mapping[str, str] | None, limits: RowLimits
 
 def parse_expression(text: str) -> Expression:
     """Parse a single expression, as in ingestion transforms and filters; raises QueryError."""
-    lifted = lift_literals(text)
-    slots = lifted.slots(lifted.literals())
-    expression = Folder().fold(parse_single_expression(text, slots))
+    expression = Folder().fold(parse_unfolded(text))
     check_number_range(expression)
     return without_slots(expression)
+
+
+def parse_unfolded(text: str) -> Expression:
+    """Parse a single expression as it is written: calls of constants are not computed, and literals are slots."""
+    lifted = lift_literals(text)
+    return parse_single_expression(text, lifted.slots(lifted.literals()))
 
 
 use_parser(parse_expression)

@@ -1,0 +1,198 @@
+"""Every rule of upsertConfig, dedupConfig and the tasks that go with them, each with the exact sentence of its breach.
+
+upsert_rules.json has the cases: each changes one thing of a config that is accepted; `…+` appends, null removes.
+"""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from gamay.base.errors import InvalidConfigError
+from gamay.model.hybrid_rules import hybrid_problems
+from gamay.model.schema import Schema
+from gamay.model.table_config import TableConfig
+from gamay.model.upsert_changes import deprecated_keys, forbidden_changes, migrated
+from gamay.model.validation import validate_table_config
+from gamay.sql.columns import columns_of, volatile_functions
+
+SCHEMA: dict[str, Any] = {
+    "schemaName": "orders",
+    "dimensionFieldSpecs": [
+        {"name": "id", "dataType": "STRING"},
+        {"name": "city", "dataType": "STRING"},
+        {"name": "version", "dataType": "LONG"},
+        {"name": "other", "dataType": "INT"},
+        {"name": "gone", "dataType": "BOOLEAN"},
+        {"name": "late", "dataType": "BOOLEAN"},
+        {"name": "doc", "dataType": "JSON"},
+        {"name": "tags", "dataType": "STRING", "singleValueField": False},
+        {"name": "counts", "dataType": "INT", "singleValueField": False},
+    ],
+    "metricFieldSpecs": [{"name": "fare", "dataType": "DOUBLE"}],
+    "dateTimeFieldSpecs": [
+        {"name": "ts", "dataType": "LONG", "format": "1:MILLISECONDS:EPOCH", "granularity": "1:MILLISECONDS"},
+        {"name": "day", "dataType": "STRING", "format": "SIMPLE_DATE_FORMAT|yyyy-MM-dd", "granularity": "1:DAYS"},
+    ],
+    "primaryKeyColumns": ["id"],
+}
+STREAM = {"streamType": "log", "stream.log.topic.name": "t", "stream.log.decoder.class.name": "JSONMessageDecoder"}
+PARTITIONED = {"columnPartitionMap": {"id": {"functionName": "Murmur", "numPartitions": 4}}}
+GOOD: dict[str, Any] = {
+    "tableName": "orders",
+    "tableType": "REALTIME",
+    "segmentsConfig": {"timeColumnName": "ts", "replication": "1"},
+    "tenants": {},
+    "tableIndexConfig": {"nullHandlingEnabled": True},
+    "routing": {"instanceSelectorType": "strictReplicaGroup"},
+    "ingestionConfig": {"streamIngestionConfig": {"streamConfigMaps": [STREAM]}},
+}
+OFFLINE = {
+    "tableType": "OFFLINE", "routing": {}, "ingestionConfig": {}, "tableIndexConfig.segmentPartitionConfig": PARTITIONED,
+}  # fmt: skip
+RULES = orjson.loads(Path(__file__).with_name("upsert_rules.json").read_bytes())
+
+
+def changed(document: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return a document with values set at dotted places."""
+    found = copy.deepcopy(document)
+    for place, value in changes.items():
+        *steps, last = place.split(".")
+        target = found
+        for step in steps:
+            target = target.setdefault(step, {})
+        if last.endswith("+"):
+            target.setdefault(last[:-1], []).append(value)
+        elif value is None:
+            target.pop(last, None)
+        else:
+            target[last] = value
+    return found
+
+
+def check(section: str, changes: dict[str, Any], schema: dict[str, Any]) -> str:
+    """Return what is said of a config with these changes; nothing where it is accepted."""
+    document = changed({**GOOD, section: {}}, changes)
+    subject = Schema.from_json(changed(SCHEMA, schema)).value
+    try:
+        parsed = TableConfig.from_json(document)
+        assert not parsed.unrecognized
+        config = migrated(parsed.value, subject)
+        validate_table_config(config, subject, columns_of=columns_of, volatile_in=volatile_functions)
+    except InvalidConfigError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule['section']} {rule['rule']}")
+def test_a_breach_is_named(rule: dict[str, Any]) -> None:
+    assert check(rule["section"], rule["changes"], rule.get("schema", {})) == rule["error"]
+
+
+@pytest.mark.parametrize("section", ["upsertConfig", "dedupConfig"])
+def test_what_the_cases_change_is_accepted(section: str) -> None:
+    assert check(section, {}, {}) == ""
+
+
+def test_more_that_is_accepted() -> None:
+    assert check("upsertConfig", OFFLINE, {}) == ""
+    assert check("upsertConfig", {"routing.instanceSelectorType": "multiStageReplicaGroup"}, {}) == ""
+    assert check("upsertConfig", {"upsertConfig.comparisonColumns": []}, {}) == ""
+    assert check("upsertConfig", {"upsertConfig.mode": "NONE", "routing": {}}, {"primaryKeyColumns": None}) == ""
+    for column in ("gone", "city", "version", "fare"):
+        assert check("upsertConfig", {"upsertConfig.deleteRecordColumn": column}, {}) == ""
+    by_schema = {"upsertConfig.mode": "PARTIAL", "tableIndexConfig.nullHandlingEnabled": False}
+    assert check("upsertConfig", by_schema, {"enableColumnBasedNullHandling": True}) == ""
+
+
+SET = {
+    "mode": "PARTIAL",
+    "hashFunction": "MURMUR3",
+    "comparisonColumns": ["version"],
+    "dropOutOfOrderRecord": True,
+    "outOfOrderRecordColumn": "late",
+    "deleteRecordColumn": "gone",
+    "partialUpsertStrategies": {"fare": "MAX"},
+    "defaultPartialUpsertStrategy": "IGNORE",
+}
+
+
+def config(changes: dict[str, Any], section: str = "upsertConfig") -> TableConfig:
+    return TableConfig.from_json(changed({**GOOD, section: {}}, changes)).value
+
+
+@pytest.mark.parametrize("key", SET)
+def test_an_update_may_not_change_what_chose_the_rows(key: str) -> None:
+    before, after = config({}), config({f"upsertConfig.{key}": SET[key]})
+    assert forbidden_changes(before, after) == forbidden_changes(after, before) == [key]
+
+
+def test_an_update_may_change_the_rest() -> None:
+    free = {
+        "snapshot": "ENABLE", "preload": "ENABLE", "metadataTTL": 5, "deletedKeysTTL": 5, "consistencyMode": "SYNC",
+        "upsertViewRefreshIntervalMs": 5, "newSegmentTrackingTimeMs": 5, "enableCommitTimeCompaction": True,
+    }  # fmt: skip
+    assert forbidden_changes(config({}), config({f"upsertConfig.{key}": value for key, value in free.items()})) == []
+    # the time column chooses rows only while nothing else does
+    other = {"segmentsConfig.timeColumnName": "day"}
+    named = {"upsertConfig.comparisonColumns": ["version"]}
+    assert forbidden_changes(config({}), config(other)) == ["timeColumnName"]
+    assert forbidden_changes(config(named), config({**named, **other})) == []
+
+
+def test_an_update_may_not_change_what_chose_the_rows_of_dedup() -> None:
+    section, time = "dedupConfig", {"segmentsConfig.timeColumnName": "day"}
+    plain, named = config({}, section), {"dedupConfig.dedupTimeColumn": "version"}
+    assert forbidden_changes(plain, config({"dedupConfig.hashFunction": "MD5"}, section)) == ["hashFunction"]
+    assert forbidden_changes(plain, config(named, section)) == ["dedupTimeColumn"]
+    assert forbidden_changes(plain, config(time, section)) == ["timeColumnName"]
+    assert forbidden_changes(config(named, section), config({**named, **time}, section)) == []
+
+
+@pytest.mark.parametrize("section", ["upsertConfig", "dedupConfig"])
+def test_the_number_of_partitions_stays(section: str) -> None:
+    of_4 = {"tableIndexConfig.segmentPartitionConfig": PARTITIONED}
+    of_8 = {"tableIndexConfig.segmentPartitionConfig": changed(PARTITIONED, {"columnPartitionMap.id.numPartitions": 8})}
+    assert forbidden_changes(config(of_4, section), config(of_8, section)) == ["segmentPartitionConfig.id.numPartitions"]
+    assert forbidden_changes(config({}, section), config(of_4, section)) == []
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "notice"),
+    [
+        ({"comparisonColumn": "version"}, {"comparisonColumns": ["version"]}, "comparisonColumn is deprecated"),
+        ({"enableSnapshot": True}, {"snapshot": "ENABLE"}, "enableSnapshot is deprecated"),
+        ({"enableSnapshot": False}, {"snapshot": "DEFAULT"}, "enableSnapshot is deprecated"),
+        ({"enablePreload": True}, {"preload": "ENABLE"}, "enablePreload is deprecated"),
+        ({"enablePreload": False}, {"preload": "DEFAULT"}, "enablePreload is deprecated"),
+        ({"enableSnapshot": True, "snapshot": "DISABLE"}, {"snapshot": "DISABLE"}, "enableSnapshot is deprecated"),
+        ({"TtlUnit": "DAYS", "TtlValue": "2"}, {"metadataTTL": 172_800_000.0}, "TtlUnit and TtlValue are deprecated"),
+    ],
+)
+def test_older_keys_become_todays(older: dict[str, Any], newer: dict[str, Any], notice: str) -> None:
+    given = TableConfig.from_json({**GOOD, "upsertConfig": older}).value
+    stored = migrated(given, Schema.from_json(SCHEMA).value).to_json()["upsertConfig"]
+    assert {key: stored[key] for key in newer} == newer
+    assert not (older.keys() - newer.keys()) & stored.keys()
+    notices = deprecated_keys(given)
+    assert [notice in sentence for sentence in notices] == [True]
+
+
+def test_halves_of_a_hybrid_table() -> None:
+    offline, realtime = config(OFFLINE), config({})
+    assert list(hybrid_problems(offline, realtime)) == []
+    assert list(hybrid_problems(offline, config({"upsertConfig.mode": "PARTIAL"}))) == [
+        "upsertConfig.mode is PARTIAL; a table with both types supports FULL only: rows are not merged with those of the "
+        "OFFLINE half"
+    ]
+    assert list(hybrid_problems(config({**OFFLINE, "segmentsConfig.timeColumnName": "day"}), realtime)) == [
+        "a table with both types needs one segmentsConfig.timeColumnName: the OFFLINE half has 'day', the REALTIME half 'ts'"
+    ]
+    assert list(hybrid_problems(config({**OFFLINE, "segmentsConfig.timeColumnName": None}), realtime)) == [
+        "a table with both types needs one segmentsConfig.timeColumnName: the OFFLINE half has none, the REALTIME half 'ts'"
+    ]
+    assert list(hybrid_problems(config({**OFFLINE, "tenants": {"broker": "other"}}), realtime)) == [
+        "a table with both types needs one broker tenant: the OFFLINE half has 'other', the REALTIME half 'DefaultTenant'"
+    ]
