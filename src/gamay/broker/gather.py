@@ -97,21 +97,11 @@ class Gatherer:
         asked = routed.route.by_server(turn, routed.kept)
         if len(asked) != 1:
             return None
-        ((server, segments),) = asked.items()
-        return await self._cancellable(self._answer_remote(server, segments, routed, shape, deadline, query_id), deadline)
-
-    async def _answer_remote(
-        self,
-        server: str,
-        segments: Sequence[str],
-        routed: RoutedQuery,
-        shape: "KnownShape",
-        deadline: CancellableDeadline,
-        query_id: str,
-    ) -> Answer | None:
-        assert self.remote is not None
-        found = await self.remote.find(server)
-        return None if found is None else await found.answer(routed, shape, segments, deadline, query_id)
+        ((name, segments),) = asked.items()
+        server = None if self.remote is None else self.remote.known(name)
+        if server is None:
+            return None
+        return await self._cancellable(server.answer(routed, shape, segments, deadline, query_id), deadline)
 
     async def _cancellable(self, work: Coroutine[Any, Any, T], deadline: CancellableDeadline) -> T:
         """Run work on the loop of the connections, and end it when its query is cancelled. Raises QueryError 503 then."""

@@ -196,6 +196,10 @@ class RemoteServers:
         known = self._servers.get(server)
         return known if known is not None else self._at(server, self._address(server))
 
+    def known(self, server: str) -> RemoteServer | None:
+        """Return the way to a server that was asked before; None where `find` has to look for it."""
+        return self._servers.get(server)
+
     async def find(self, server: str) -> RemoteServer | None:
         """Do what `get` does, without keeping an event loop waiting for the metadata store."""
         known = self._servers.get(server)

@@ -145,14 +145,14 @@ class FrameReader:
             length, self._header_length = _PREFIX.unpack_from(self._scratch, start)
             self._check(length)
             begin = start + _PREFIX.size
-            content = memoryview(bytearray(length))
-            have = min(length, self._held - begin)
-            content[:have] = self._scratch[begin : begin + have]
-            start = begin + have
-            if have < length:
-                self._content, self._content_held = content, have
-                break
-            frames.append(_frame(content, self._header_length))
+            start = begin + length
+            if start <= self._held:
+                frames.append(_frame(memoryview(bytearray(self._scratch[begin:start])), self._header_length))
+                continue
+            have, start = self._held - begin, self._held
+            self._content, self._content_held = memoryview(bytearray(length)), have
+            self._content[:have] = self._scratch[begin:start]
+            break
         rest = self._held - start
         if start and rest:
             self._scratch[:rest] = bytes(self._scratch[start : self._held])

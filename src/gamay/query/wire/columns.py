@@ -122,10 +122,15 @@ def pack_arrays(arrays: Sequence[Sent]) -> tuple[str, list[Buffer]]:
         kinds += kind
         if kind == _ARROW:
             continue
-        start = len(pieces)
-        pieces += (array.tobytes(),) if isinstance(array, np.ndarray) else _text_pieces(array)
-        size = sum(map(len, pieces[start:]))
-        pieces.append(_PADDING[: -size % _ALIGNMENT])
+        if isinstance(array, np.ndarray):
+            pieces.append(array.tobytes())
+            size = array.nbytes
+        else:
+            offsets, texts = _text_pieces(array)
+            pieces += (offsets, texts)
+            size = len(offsets) + len(texts)
+        if size % _ALIGNMENT:
+            pieces.append(_PADDING[: -size % _ALIGNMENT])
     buffers: list[Buffer] = [b"".join(pieces)]
     if _ARROW in kinds:
         buffers += _batch([array for array, kind in zip(arrays, kinds, strict=True) if kind == _ARROW])
@@ -169,7 +174,7 @@ def num_buffers(kinds: str) -> int:
 def unpack_arrays(kinds: str, lengths: Sequence[int], buffers: Sequence[memoryview]) -> list[Sent]:
     """Return the arrays, which lie over the buffers. Raises QueryError 450 for what is none."""
     try:
-        block, whole, start = buffers[0], pa.py_buffer(buffers[0]), 0
+        block, start = buffers[0], 0
         in_batch = iter(_unpack_batch(buffers[1], buffers[2]) if len(buffers) > 1 else ())
         arrays: list[Sent] = []
         for kind, length in zip(kinds, lengths, strict=True):
@@ -177,7 +182,7 @@ def unpack_arrays(kinds: str, lengths: Sequence[int], buffers: Sequence[memoryvi
                 arrays.append(next(in_batch))
                 continue
             if kind in (_TEXT, _BYTES):
-                array, size = _texts(kind, length, whole.slice(start))
+                array, size = _texts(kind, length, pa.py_buffer(block[start:]))
             else:
                 dtype = _DTYPES[kind]
                 array, size = np.ndarray(length, dtype, block, start), length * dtype.itemsize
