@@ -55,6 +55,9 @@ class NoServers:
     def segment_errors(self, instance: str, table: str) -> Mapping[str, str]:
         raise NotFoundError(instance)
 
+    def disk_usage(self, instance: str) -> tuple[int, int]:
+        raise NotFoundError(instance)
+
     def fetch_segment(self, instance: str, table: str, segment: str, target: Path) -> None:
         raise NotFoundError(instance)
 

@@ -181,6 +181,8 @@ def test_a_controller_that_does_not_answer_is_asked_again_later() -> None:
 
 def test_the_command_line(make_realtime: MakeRealtime, eventually: Eventually) -> None:
     realtime = make_realtime(segment_rows=10)
+    status = ["admin", "realtime", "status", "t", "--controller", realtime.cluster.controller_url]
+    assert "no completed segments\n" in CliRunner().invoke(app, status).output
     realtime.produce(15)
     realtime.producer.send(pa.array([b"{"], pa.binary()), partition=0)
     eventually(realtime.all_there)

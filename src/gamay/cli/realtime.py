@@ -62,9 +62,8 @@ def _print_segments(found: Mapping[str, Any]) -> None:
     if alone:
         typer.echo(f"No server consumes: {', '.join(alone)}")
     done = found["completedSegments"]
-    typer.echo(
-        f"{done['number']} completed segments, of {done['meanRows']} rows and {done['meanSizeBytes']} bytes on average"
-    )
+    mean = f", of {done['meanRows']} rows and {done['meanSizeBytes']} bytes on average" if done["number"] else ""
+    typer.echo(f"{done['number'] or 'no'} completed segments{mean}")
 
 
 def _print_servers(servers: Mapping[str, Any]) -> None:

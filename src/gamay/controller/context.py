@@ -56,6 +56,10 @@ class Servers(Protocol):
         """Return how many rows of segments count, in the shape of a server's `validDocIdsMetadata`; kind: as there."""
         ...
 
+    def disk_usage(self, instance: str) -> tuple[int, int]:
+        """Return the bytes of the disk on which the server's segments are, and how many of them are in use."""
+        ...
+
     def fetch_segment(self, instance: str, table: str, segment: str, target: Path) -> None:
         """Write the archive (.tar.gz) of a segment that the server has loaded to a file."""
         ...

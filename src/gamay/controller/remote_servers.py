@@ -74,6 +74,10 @@ class RemoteServers:
         )  # fmt: skip
         return found
 
+    def disk_usage(self, instance: str) -> tuple[int, int]:
+        found = self._ask(instance, "/instance/diskUtilization")
+        return found["totalSpaceBytes"], found["usedSpaceBytes"]
+
     def fetch_segment(self, instance: str, table: str, segment: str, target: Path) -> None:
         url = self._service(instance).url
         try:

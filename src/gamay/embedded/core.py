@@ -276,6 +276,10 @@ class _LocalServers:
     def valid_doc_counts(self, instance: str, table: str, segments: Sequence[str], kind: str) -> Sequence[Mapping[str, Any]]:
         return valid_doc_counts(self._check(instance), table, segments, kind)
 
+    def disk_usage(self, instance: str) -> tuple[int, int]:
+        _, total, used = self._check(instance).disk_usage()
+        return total, used
+
     def fetch_segment(self, instance: str, table: str, segment: str, target: Path) -> None:
         data = self._check(instance).table(table)
         if data is None:

@@ -143,6 +143,29 @@ CONSUMING_SEGMENT_CONSISTENCY = ClusterSetting(
     lambda text: text.strip().upper() in ("RESTRICTED", "PROTECTED", "UNSAFE"),
 )
 
+
+def _is_share(text: str) -> bool:
+    try:
+        return 0 < float(text) <= 1
+    except ValueError:
+        return False
+
+
+RESOURCE_UTILIZATION_CHECK = ClusterSetting(
+    "controller.enable.resource.utilization.check",
+    "true or false",
+    "false",
+    "tables whose servers have full disks consume no more until there is room",
+    _is_flag,
+)
+DISK_UTILIZATION_THRESHOLD = ClusterSetting(
+    "controller.disk.utilization.threshold",
+    "a number greater than 0, up to 1",
+    "0.95",
+    "which part of a server's disk is in use when it counts as full",
+    _is_share,
+)
+
 _ADAPTIVE = "pinot.broker.adaptive.server.selector"
 
 
@@ -271,6 +294,8 @@ CLUSTER_SETTINGS = (
     SEGMENT_COMPLETION_TIME,
     PARALLEL_SEGMENT_BUILDS,
     CONSUMING_SEGMENT_CONSISTENCY,
+    RESOURCE_UTILIZATION_CHECK,
+    DISK_UTILIZATION_THRESHOLD,
     FIXED_REPLICA,
     ADAPTIVE_TYPE,
     ADAPTIVE_STATS,

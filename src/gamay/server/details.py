@@ -1,6 +1,5 @@
 """HTTP: what a server tells of all segments of a table together, and of its place in the cluster."""
 
-import shutil
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -48,10 +47,9 @@ def detail_routes(instance: ServerInstance) -> list[Route]:
         return JSONResponse(dict(instance.pools()))
 
     async def disk(_: Request) -> Response:
-        folder = next(path for path in (instance.folder, *instance.folder.parents) if path.exists())
-        usage = await run_in_threadpool(shutil.disk_usage, folder)
+        folder, total, used = await run_in_threadpool(instance.disk_usage)
         shown = {"instanceId": instance.id, "path": str(folder)}
-        return JSONResponse({**shown, "totalSpaceBytes": usage.total, "usedSpaceBytes": usage.used})
+        return JSONResponse({**shown, "totalSpaceBytes": total, "usedSpaceBytes": used})
 
     return [
         Route("/tables/{table}/segments/metadata", of_table(_segments)),

@@ -2,6 +2,7 @@
 
 import heapq
 import logging
+import shutil
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -148,6 +149,12 @@ class ServerInstance:
     def folder(self) -> Path:
         """Where the segments are."""
         return self._loader.root
+
+    def disk_usage(self) -> tuple[Path, int, int]:
+        """Return the folder, the bytes of the disk on which it is, and how many of them are in use."""
+        folder = next(path for path in (self.folder, *self.folder.parents) if path.exists())
+        usage = shutil.disk_usage(folder)
+        return folder, usage.total, usage.used
 
     def layout_of(self, table: str) -> TableLayout | None:
         """Return how a typed table is stored now, None when it is gone."""

@@ -36,16 +36,25 @@ SCHEMA: dict[str, Any] = {
 
 
 class FakeServers:
-    """Servers that answer only what a test gives them. archives: (instance, segment) to the archive."""
+    """Servers that answer only what a test gives them. archives: (instance, segment) to the archive.
+
+    disks: instance to bytes of its disk, and those in use.
+    """
 
     def __init__(self) -> None:
         self.archives: dict[tuple[str, str], Path] = {}
+        self.disks: dict[str, tuple[int, int]] = {}
 
     def __getattr__(self, name: str) -> Any:
         def silent(instance: str, *_: object) -> Any:
             raise NotFoundError(instance)
 
         return silent
+
+    def disk_usage(self, instance: str) -> tuple[int, int]:
+        if instance not in self.disks:
+            raise NotFoundError(instance)
+        return self.disks[instance]
 
     def fetch_segment(self, instance: str, table: str, segment: str, target: Path) -> None:
         if (instance, segment) not in self.archives:

@@ -69,6 +69,36 @@ def test_a_table_over_its_storage_quota_rests_until_it_has_room(table) -> None:
     assert table.http.get("/tables/t/pauseStatus").json()["pauseFlag"] is True
 
 
+def test_a_table_rests_while_a_disk_of_its_servers_is_too_full(table) -> None:
+    def validate(used: int, **settings: str) -> dict[str, Any]:
+        if settings:
+            assert table.http.post("/cluster/configs", json={f"controller.{k}": v for k, v in settings.items()}).is_success
+        table.servers.disks["Server_b_1"] = 1000, used  # the other one does not answer
+        table.http.get("/periodictask/run", params={"taskname": "RealtimeSegmentValidationManager"})
+        status: dict[str, Any] = table.http.get("/tables/t/pauseStatus").json()
+        return status
+
+    assert validate(990)["pauseFlag"] is False  # the check is off
+    on = {"enable.resource.utilization.check": "true"}
+    assert validate(950, **on)["pauseFlag"] is False
+    paused = validate(951)
+    assert (paused["pauseFlag"], paused["reasonCode"]) == (True, "RESOURCE_UTILIZATION_LIMIT_EXCEEDED")
+    assert paused["comment"] == "the disk of Server_b_1 is 95.1% full, and controller.disk.utilization.threshold is 0.95"
+    assert _messages(table, "b") != []
+    for partition in (0, 1):
+        table.commit(table.consuming(partition), 30, 30)
+    assert table.http.get("/tables/t/pauseStatus").json()["consumingSegments"] == []
+    assert validate(940, **{"disk.utilization.threshold": "0.9"})["pauseFlag"] is True
+    resumed = validate(900)
+    assert (resumed["pauseFlag"], len(resumed["consumingSegments"])) == (False, 2)
+    assert table.records()[table.consuming(0)].start_offset == "30"
+    table.http.post("/tables/t/pauseConsumption")
+    assert validate(990)["reasonCode"] == "ADMINISTRATIVE"
+    assert validate(100)["pauseFlag"] is True
+    refused = table.http.post("/cluster/configs", json={"controller.disk.utilization.threshold": "95"})
+    assert (refused.status_code, "up to 1" in refused.text) == (400, True)
+
+
 def test_a_commit_can_be_forced_for_some_segments(table) -> None:
     job = table.http.post("/tables/t/forceCommit", params={"partitions": "1"}).json()
     assert (job["forceCommitStatus"], job["jobMetaZKWriteStatus"]) == ("SUCCESS", "SUCCESS")

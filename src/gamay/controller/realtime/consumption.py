@@ -18,6 +18,7 @@ from gamay.cluster.znrecord import ZNRecord, decode, encode
 from gamay.controller.realtime.context import RealtimeContext
 from gamay.controller.realtime.ideal_steps import (
     ADMINISTRATIVE,
+    RESOURCE_LIMIT_EXCEEDED,
     STORAGE_QUOTA_EXCEEDED,
     PauseState,
     consuming_segments,
@@ -132,20 +133,23 @@ class ConsumptionManager:
             "indexOfInactiveTopics": list(state.inactive_topics),
         }
 
-    def follow_quota(self, table: str) -> None:
-        """Pause a table that stores more than it may, and let it go on when it no longer does, unless others paused it."""
+    def follow_limits(self, table: str, full_disk: Callable[[str], str | None]) -> None:
+        """Pause a table that stores more than it may, or whose servers have no room; let it go on when that has passed.
+
+        Who else paused it decides when it goes on. full_disk: says which disk of a typed table is too full, None for none.
+        """
         registry, now_ms = self.context.registry, self.context.clock.now_ms()
-        problem = excess(registry, self.context.config_of(table))
+        quota = excess(registry, self.context.config_of(table))
+        reason = RESOURCE_LIMIT_EXCEEDED if quota is None else STORAGE_QUOTA_EXCEEDED
+        problem = full_disk(table) if quota is None else quota
         state = pause_state(registry.must_get_ideal_state(table))
-        if problem is not None and not state.paused:
-            _log.error("%s: it consumes no more", problem)
-            self._change_pause(
-                table, lambda old: PauseState(True, STORAGE_QUOTA_EXCEEDED, problem, now_ms, old.inactive_topics)
-            )
-        elif problem is None and state.paused and state.reason == STORAGE_QUOTA_EXCEEDED:
-            self._change_pause(
-                table, lambda old: PauseState(False, STORAGE_QUOTA_EXCEEDED, None, now_ms, old.inactive_topics)
-            )
+        if state.paused and state.reason not in (STORAGE_QUOTA_EXCEEDED, RESOURCE_LIMIT_EXCEEDED):
+            return
+        if problem is not None and (not state.paused or state.reason != reason):
+            _log.error("%s: table %s consumes no more", problem, table)
+            self._change_pause(table, lambda old: PauseState(True, reason, problem, now_ms, old.inactive_topics))
+        elif problem is None and state.paused:
+            self._change_pause(table, lambda old: PauseState(False, state.reason, None, now_ms, old.inactive_topics))
 
     def enforce(self, table: str) -> None:
         """Tell the servers to commit what they still consume of a table that rests, or no longer consumes in this way.

@@ -15,6 +15,7 @@ from gamay.controller.context import ControllerContext
 from gamay.controller.realtime.consumption import ConsumptionManager
 from gamay.controller.realtime.context import realtime_context
 from gamay.controller.realtime.deep_copies import DeepCopyRepair
+from gamay.controller.realtime.disks import Disks
 from gamay.controller.realtime.intake import SegmentIntake
 from gamay.controller.realtime.protocol import CompletionManager
 from gamay.controller.realtime.validation import PartitionValidator
@@ -56,6 +57,7 @@ class RealtimeManager:
         self._validator = PartitionValidator(lead_context)
         self._lead_consumption = ConsumptionManager(lead_context, controller.ids, sleep)
         self._copies = DeepCopyRepair(lead_context, self._fetch)
+        self._disks = Disks(lead_registry, controller.servers)
 
     # leadership
 
@@ -108,7 +110,7 @@ class RealtimeManager:
         what the metadata store raises."""
         if table_type_of(table) is not TableType.REALTIME:
             raise InvalidConfigError(f"Table {table} consumes no stream, there is nothing to repair")
-        self._lead_consumption.follow_quota(table)
+        self._lead_consumption.follow_limits(table, self._disks.full)
         self._validator.validate(table, guard_ms=guard_ms)
         self._copies.repair(table, self._context.completion_time_max_ms())
         self._lead_consumption.enforce(table)
