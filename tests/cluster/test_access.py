@@ -113,3 +113,8 @@ def test_mistakes_in_the_file_are_told(change: dict[str, str], message: str) -> 
 )
 def test_the_table_of_a_request(path: str, query: bytes, table: str | None) -> None:
     assert table_of(path, query) == table
+
+
+def test_principals_without_a_class_are_no_protection_and_refused() -> None:
+    with pytest.raises(InvalidConfigError, match=r"means nothing without controller\.admin\.access\.control\.factory\.class"):
+        access_control(Role.CONTROLLER, {key: value for key, value in FILE.items() if not key.endswith("factory.class")})

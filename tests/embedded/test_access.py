@@ -15,7 +15,9 @@ from gamay.embedded.settings import read_access
 
 FILE = """
 controller.admin.access.control.factory.class=BasicAuthAccessControlFactory
-controller.admin.access.control.principals=admin,guest
+controller.admin.access.control.principals=admin,guest,clerk
+controller.admin.access.control.principals.clerk.password=paper
+controller.admin.access.control.principals.clerk.tables=trips
 controller.admin.access.control.principals.admin.password=verysecret
 controller.admin.access.control.principals.guest.password=secret
 controller.admin.access.control.principals.guest.tables=trips
@@ -31,6 +33,7 @@ pinot.server.admin.access.control.principals.admin.password=verysecret
 """
 ADMIN = {"Authorization": basic_token("admin", "verysecret")}
 GUEST = {"Authorization": basic_token("guest", "secret")}
+CLERK = {"Authorization": basic_token("clerk", "paper")}
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +101,15 @@ def test_the_controller_tells_reading_from_changing(cluster: EmbeddedCluster) ->
     assert asked.json()["resultTable"]["rows"] == [[3]]
     for path in ("/health", "/auth/info", "/help", "/swagger.json"):
         assert httpx.get(f"{url}{path}", follow_redirects=True).status_code == 200, path
+
+
+def test_a_segment_that_names_its_table_is_no_way_around(cluster: EmbeddedCluster) -> None:
+    for table, status in (("pay", 403), ("trips", 200)):
+        (listed,) = httpx.get(f"{cluster.controller_url}/segments/{table}", headers=ADMIN).json()
+        archive = httpx.get(f"{cluster.controller_url}/segments/{table}/{listed['OFFLINE'][0]}", headers=ADMIN)
+        files = {"segment": ("segment.tar.gz", archive.content)}
+        answer = httpx.post(f"{cluster.controller_url}/v2/segments", files=files, headers=CLERK)
+        assert answer.status_code == status, answer.text
 
 
 def test_who_may_do_what_can_be_asked(cluster: EmbeddedCluster) -> None:

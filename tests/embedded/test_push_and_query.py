@@ -392,3 +392,13 @@ def test_a_table_takes_no_more_than_its_storage_quota(trips: Any, make_segment: 
     assert trips.controller.put("/tables/trips", json=config).status_code == 200
     assert trips.push(make_segment("trips_1", [5])).status_code == 200
     assert trips.rows(COUNT) == [[4, 12.0]]
+
+
+def test_a_segment_goes_to_the_table_that_it_was_built_for(trips: Any, make_segment: Callable[..., Path]) -> None:
+    for name, path in (("trips_0", "/segments"), ("trips_1", "/v2/segments")):
+        archive = make_segment(name, [1, 2])
+        with archive.open("rb") as file:
+            answer = trips.controller.post(path, files={"segment": (archive.name, file)})
+        assert answer.json() == {"status": f"Successfully uploaded segment: {name} of table: trips_OFFLINE"}
+        trips.cluster.core.wait_until_visible("trips_OFFLINE", [name], 20)
+    assert trips.rows(COUNT) == [[4, 6.0]]

@@ -230,7 +230,12 @@ def access_control(role: Role, properties: Mapping[str, str]) -> ListedAccess | 
     prefix, class_key = _PREFIXES[role]
     own = {key.removeprefix(f"{prefix}."): value.strip() for key, value in access_keys(role, properties).items()}
     initial = {part: own.pop(f"{_INITIAL}.{part}", "") or "admin" for part in ("username", "password")}
-    factory = own.pop(class_key, _OPEN[0]).rpartition(".")[2]
+    given = own.pop(class_key, None)
+    if given is None and own:
+        raise InvalidConfigError(
+            f"{prefix}.{next(iter(own))} means nothing without {prefix}.{class_key}={_BASIC}: everybody would be let in"
+        )
+    factory = (given or _OPEN[0]).rpartition(".")[2]
     if factory in _OPEN:
         return EVERYBODY
     if factory == _STORED:

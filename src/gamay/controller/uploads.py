@@ -1,10 +1,11 @@
 """Segment uploads in their three modes, from a file on disk to a segment of a table."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from gamay.base.errors import CorruptSegmentError, InvalidConfigError
 from gamay.cluster.invariants import name_problem
@@ -16,6 +17,9 @@ from gamay.segment.metadata import SegmentMetadata, read_metadata
 from gamay.storage.archive import unpack
 from gamay.storage.files import full_disk_explained
 from gamay.storage.filesystems import scheme_of
+
+# the typed table that a segment goes to
+Target: TypeAlias = Callable[[SegmentMetadata], str]
 
 _BATCH_LIST = "all_segments_metadata"
 
@@ -41,36 +45,39 @@ class UploadManager:
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def archive(self, table: str, archive: Path, scratch: Path, options: PushOptions) -> SegmentRecord:
+    def archive(self, target: Target, archive: Path, scratch: Path, options: PushOptions) -> SegmentRecord:
         """Add the segment in an archive, which must lie in `scratch`. Raises CorruptSegmentError and as a push does."""
         named = with_archive_suffix(archive)
         segment = verify_archive(named, scratch / "unpacked")
-        return self.segments.push(table, segment, named, options)
+        return self.segments.push(target(segment.info), segment, named, options)
 
-    def uri(self, table: str, uri: str, options: PushOptions, *, keep_url: bool = False) -> SegmentRecord:
+    def uri(
+        self, target: Target, uri: str, options: PushOptions, purpose: str, *, keep_url: bool = False
+    ) -> SegmentRecord:
         """Download an archive and add its segment; `keep_url` records the URI instead of a copy in the deep store.
 
-        Raises InvalidConfigError for a `file:` URI, NotFoundError, DiskFullError, OSError.
+        purpose: as for `scratch`. Raises InvalidConfigError for a `file:` URI, NotFoundError, DiskFullError, OSError.
         """
         if scheme_of(uri) in (None, "file"):
             raise InvalidConfigError(f"Unsupported URI: {uri}; push a local file as a multipart upload, or by metadata")
-        with self.scratch(f"add a segment to table '{table}'") as scratch:
+        with self.scratch(purpose) as scratch:
             archive = scratch / _file_name(uri)
             self.context.fetchers.fetch_foreign(uri, archive)
             if not keep_url:
-                return self.archive(table, archive, scratch, options)
+                return self.archive(target, archive, scratch, options)
             archive = with_archive_suffix(archive)
             segment = verify_archive(archive, scratch / "unpacked")
-            return self.segments.push_metadata(table, segment.info, uri, archive.stat().st_size, options)
+            return self.segments.push_metadata(target(segment.info), segment.info, uri, archive.stat().st_size, options)
 
     def metadata(
-        self, table: str, metadata_archive: Path, scratch: Path, uri: str, options: PushOptions, *, copy: bool
+        self, target: Target, metadata_archive: Path, scratch: Path, uri: str, options: PushOptions, *, copy: bool
     ) -> SegmentRecord:
         """Add a segment by its metadata; the data stays at `uri`, or with `copy` is copied to the deep store.
 
         Raises CorruptSegmentError, InvalidConfigError, NotFoundError.
         """
         info = read_metadata_archive(with_archive_suffix(metadata_archive), scratch / "metadata")
+        table = target(info)
         if not copy:
             return self.segments.push_metadata(table, info, uri, -1, options)
         segment, archive = self._fetched(info, uri, scratch)

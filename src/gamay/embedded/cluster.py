@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from gamay.base.clock import SYSTEM_CLOCK, Clock
+from gamay.base.errors import InvalidConfigError
 from gamay.base.ids import RANDOM_IDS, Ids
 from gamay.base.tls import TlsSettings
 from gamay.broker.app import BrokerApp
@@ -73,6 +74,8 @@ class EmbeddedCluster:
         try:
             ports = {"controller": controller_port, "broker": broker_port, "server": server_port, "minion": minion_port}
             for name, port in ports.items():
+                for other in (other for other in list(ports)[: len(self._http)] if port and ports[other] == port):
+                    raise InvalidConfigError(f"the {name} cannot listen on port {port}, which the {other} has; choose another")
                 self._http.append(HttpServer(name, port, host, own))
             controller, broker, server, minion = (http.port for http in self._http)
             self._core = LocalCluster(

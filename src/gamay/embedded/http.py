@@ -7,9 +7,10 @@ from typing import Any
 
 import uvicorn
 
-from gamay.base.errors import InUseError
+from gamay.base.errors import InUseError, InvalidConfigError
 
 _STOP_S = 10
+_LAST_PORT = 65_535
 
 
 class HttpServer:
@@ -18,8 +19,10 @@ class HttpServer:
     def __init__(self, name: str, port: int, host: str, tls: ssl.SSLContext | None = None) -> None:
         """Take the port, on the interface with the address `host`; tls: None is no encryption.
 
-        Raises InUseError when another process has the port.
+        Raises InUseError when another process, or another part of this one, has the port, InvalidConfigError for none.
         """
+        if not 0 <= port <= _LAST_PORT:
+            raise InvalidConfigError(f"the {name} cannot listen on port {port}: a port is a number from 1 to {_LAST_PORT}")
         self._name = name
         self._tls = tls
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

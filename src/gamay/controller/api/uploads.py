@@ -7,12 +7,15 @@ from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 
 from gamay.base.errors import InvalidConfigError
+from gamay.cluster.access import ANYONE, Principal
+from gamay.cluster.guarded import PRINCIPAL
 from gamay.cluster.records import SegmentRecord
 from gamay.controller.api.multipart import stream_single
 from gamay.controller.api.services import Services, file_docs, status
 from gamay.controller.ingest_file import batch_config, ingest_file, ingest_uri
 from gamay.controller.segments import PushOptions
 from gamay.model.parse import load_json
+from gamay.segment.metadata import SegmentMetadata
 
 _CUSTOM_MAP = "Pinot-SegmentZKMetadataCustomMapModifier"
 TableName = Annotated[str, Query(alias="tableName", description="Raw or typed name of the table")]
@@ -33,10 +36,10 @@ def upload_router(services: Services) -> APIRouter:
         allow_refresh: AllowRefresh = True,
         protection: Protection = False,
     ) -> dict[str, Any]:
-        table = _table(services, table_name, table_type)
+        target = _Target(services, request, table_name, table_type)
         options = _options(request, allow_refresh)
-        record = await _upload(services, request, table, options, keep_url=request.url.path == "/segments")
-        return status(f"Successfully uploaded segment: {record.name} of table: {table}")
+        record = await _upload(services, request, target, options, keep_url=request.url.path == "/segments")
+        return status(f"Successfully uploaded segment: {record.name} of table: {target.table}")
 
     for path in ("/v2/segments", "/segments"):
         router.post(path, summary="Upload a segment", openapi_extra=docs)(upload)
@@ -88,23 +91,43 @@ def ingest_router(services: Services) -> APIRouter:
     return router
 
 
+class _Target:
+    """The table of an upload: the one that the request names, else the one that the segment was built for.
+
+    table: its name with type; empty until the segment is known, when the request names none.
+    Raises NotFoundError, and ForbiddenError for a segment of a table that its sender may not use.
+    """
+
+    def __init__(self, services: Services, request: Request, name: str, table_type: str) -> None:
+        self._tables, self._type = services.tables, table_type
+        self._sender: Principal = request.scope.get(PRINCIPAL, ANYONE)
+        self.table = self._tables.resolve_one(name, table_type) if name else ""
+
+    def __call__(self, info: SegmentMetadata) -> str:
+        if not self.table:
+            self._sender.check_table(info.table)
+            self.table = self._tables.resolve_one(info.table, self._type)
+        return self.table
+
+
 async def _upload(
-    services: Services, request: Request, table: str, options: PushOptions, *, keep_url: bool
+    services: Services, request: Request, target: _Target, options: PushOptions, *, keep_url: bool
 ) -> SegmentRecord:
     kind = request.headers.get("UPLOAD_TYPE", "SEGMENT").upper()
     uri = request.headers.get("DOWNLOAD_URI", "")
     if kind in ("URI", "METADATA") and not uri:
         raise InvalidConfigError(f"The header DOWNLOAD_URI is missing, which UPLOAD_TYPE {kind} needs")
     uploads = services.uploads
+    purpose = f"add a segment to table '{target.table}'" if target.table else "add a segment"
     if kind == "URI":
-        return await run_in_threadpool(uploads.uri, table, uri, options, keep_url=keep_url)
+        return await run_in_threadpool(uploads.uri, target, uri, options, purpose, keep_url=keep_url)
     if kind not in ("SEGMENT", "METADATA"):
         raise InvalidConfigError(f"Unsupported UPLOAD_TYPE: {kind}, it must be SEGMENT, URI or METADATA")
-    with uploads.scratch(f"add a segment to table '{table}'") as scratch:
+    with uploads.scratch(purpose) as scratch:
         part = await stream_single(request, scratch)
         if kind == "SEGMENT":
-            return await run_in_threadpool(uploads.archive, table, part.path, scratch, options)
-        return await run_in_threadpool(uploads.metadata, table, part.path, scratch, uri, options, copy=_copies(request))
+            return await run_in_threadpool(uploads.archive, target, part.path, scratch, options)
+        return await run_in_threadpool(uploads.metadata, target, part.path, scratch, uri, options, copy=_copies(request))
 
 
 def _copies(request: Request) -> bool:
