@@ -402,3 +402,6 @@ def test_a_segment_goes_to_the_table_that_it_was_built_for(trips: Any, make_segm
         assert answer.json() == {"status": f"Successfully uploaded segment: {name} of table: trips_OFFLINE"}
         trips.cluster.core.wait_until_visible("trips_OFFLINE", [name], 20)
     assert trips.rows(COUNT) == [[4, 6.0]]
+    for _ in range(4):  # soon answered the short way
+        assert trips.rows("SELECT $hostName, COUNT(*) FROM trips GROUP BY $hostName") == [["localhost", 4]]
+        assert trips.rows("SELECT COUNT(*) FROM trips WHERE $hostName = 'localhost'") == [[4]]

@@ -122,7 +122,8 @@ class QueryExecutor:
             found = self._complete(table, query, found)
             if keys is not None:
                 found = [s if d is None else VisibleSegment(s, d) for s, d in zip(found, docs, strict=True)]
-            return execute(query, found, self._pool, deadline, consuming=consuming), missing
+            host = self._instance.host_name
+            return execute(query, found, self._pool, deadline, host_name=host, consuming=consuming), missing
         except CorruptSegmentError as error:
             self._instance.recheck(table)
             raise QueryError(

@@ -78,6 +78,7 @@ class ServerInstance:
         key_defaults: ServerDefaults = DEFAULTS,
     ) -> None:
         self.id = instance_id
+        self._host_name = ""
         self._registry = registry
         self._loader = loader
         self._clock = clock
@@ -144,6 +145,14 @@ class ServerInstance:
         """Return the pools of this instance, by tag."""
         found = self._registry.get_instance(self.id)
         return {} if found is None else found.pools
+
+    @property
+    def host_name(self) -> str:
+        """The machine that this instance runs on, as its record says; empty until it has one."""
+        if not self._host_name:
+            found = self._registry.get_instance(self.id)
+            self._host_name = "" if found is None else found.host
+        return self._host_name
 
     @property
     def folder(self) -> Path:

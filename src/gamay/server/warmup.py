@@ -85,6 +85,8 @@ _QUERIES = (
     "SELECT some, SUM(medium), PERCENTILE(many, 50), PERCENTILE(raw_double, 50) FROM warmup GROUP BY some LIMIT 5",
     "SELECT PERCENTILE(medium, 95), PERCENTILE(wide, 50), COUNT(*) FROM warmup WHERE some <> 'some_00017'",
     "SELECT DISTINCTCOUNT(many), DISTINCTCOUNTHLL(some) FROM warmup WHERE few = 'few_2'",
+    "SELECT few, DISTINCTCOUNTHLL(some), DISTINCTCOUNTHLL(many), PERCENTILETDIGEST(small, 90) FROM warmup GROUP BY few LIMIT 5",
+    "SELECT DISTINCTCOUNT(few), DISTINCTCOUNTHLL(many), PERCENTILETDIGEST(medium, 90), PERCENTILETDIGEST(wide, 90) FROM warmup",
     "SELECT few, SUM(small * wide) FROM warmup GROUP BY few ORDER BY few",
     "SELECT many, small, ts FROM warmup WHERE few = 'few_2' ORDER BY small DESC, ts LIMIT 5",
     "SELECT * FROM warmup WHERE some = 'some_00017' LIMIT 5",
