@@ -102,3 +102,14 @@ def test_a_job_type_that_does_not_exist(run, tmp_path):
     status, _, errors = run("ingest", job, "--job-type", "Foo")
     assert status == 1
     assert '"Foo" is not one of SegmentCreation' in errors
+
+
+def test_ports_that_cannot_be(run, tmp_path):
+    for ports, part in (
+        (("99999", "0"), "port 99999"),
+        (("18091", "18091"), "the broker cannot listen on port 18091 beside"),
+    ):
+        controller, broker = ports
+        at = ["--controller-port", controller, "--broker-port", broker, "--server-port", "0"]
+        status, _, errors = run("start", "all", "--data-dir", tmp_path, *at)
+        assert (status, part in errors, errors.count("\n")) == (1, True, 1)

@@ -51,9 +51,7 @@ class UploadManager:
         segment = verify_archive(named, scratch / "unpacked")
         return self.segments.push(target(segment.info), segment, named, options)
 
-    def uri(
-        self, target: Target, uri: str, options: PushOptions, purpose: str, *, keep_url: bool = False
-    ) -> SegmentRecord:
+    def uri(self, target: Target, uri: str, options: PushOptions, purpose: str, *, keep_url: bool = False) -> SegmentRecord:
         """Download an archive and add its segment; `keep_url` records the URI instead of a copy in the deep store.
 
         purpose: as for `scratch`. Raises InvalidConfigError for a `file:` URI, NotFoundError, DiskFullError, OSError.
