@@ -10,6 +10,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from gamay.functions.aggregate.lookup import INTEGERS
+from gamay.functions.aggregate.numeric import Numeric
+from gamay.functions.aggregate.spi import Aggregate
+from gamay.functions.aggregate.totals import Needs, TotalsPartial, whole_total
 from gamay.functions.expression import Column, Expression
 from gamay.functions.vector import EncodedVector, Operand, Vector, take
 from gamay.model.types import DataType
@@ -19,7 +23,8 @@ from gamay.query.filter.docset import DocSet, matches_of
 from gamay.query.filter.resolve import Indexed, Resolver
 from gamay.query.filter.scan import EntryCounter
 from gamay.query.gathered import Gathered
-from gamay.query.groupby.states import States, is_narrow, plan_states
+from gamay.query.groupby.states import Evaluate, States, is_narrow, plan_states
+from gamay.query.groupby.table import AggregateCall
 from gamay.query.matches import AllDocs, Block, DocList
 from gamay.query.order import sort_array
 from gamay.query.plans import Shape
@@ -58,6 +63,7 @@ class PreparedQuery:
         arguments = [argument for call in bound.aggregates for argument in call.arguments]
         self.num_columns = len(physical_columns([*bound.rows, *arguments]))
         self.plan = plan_states(bound.aggregates, count_rows=False)
+        self.only_adds = all(_adds_whole_numbers(call.aggregate) for call in bound.aggregates)
         self.numbers = [_number_of(output, bound) for output in bound.outputs]
         self.keys = [(_name(key.expression), key.descending, key.nulls_last) for key in bound.order_by]
         key_names = {name for name, _, _ in self.keys}
@@ -174,13 +180,37 @@ def _totals(query: PreparedQuery, found: Found, num_rows: int, stats: QueryStats
     operand = _operand(query, found, num_rows)
     if operand is None:
         return None
-    states = States(query.plan, 1)
-    states.update(None, operand, num_rows)
     stats.num_entries_scanned_post_filter = num_rows * query.num_columns
-    partials = states.seal()
     calls = query.bound.aggregates
+    partials = _added(calls, operand, num_rows) if query.only_adds else None
+    if partials is None:
+        states = States(query.plan, 1)
+        states.update(None, operand, num_rows)
+        partials = states.seal()
     finished = [call.aggregate.finish(partial) for call, partial in zip(calls, partials, strict=True)]
     return tuple([finished[number] for number in query.numbers if number is not None])
+
+
+def _adds_whole_numbers(aggregate: Aggregate) -> bool:
+    """Whether an aggregate is made of a count and a sum that is exact."""
+    if not isinstance(aggregate, Numeric) or Needs.LOW in aggregate.needs or Needs.HIGH in aggregate.needs:
+        return False
+    return aggregate.argument_type is None or aggregate.argument_type in INTEGERS
+
+
+def _added(calls: Sequence[AggregateCall], operand: Evaluate, num_rows: int) -> Sequence[TotalsPartial] | None:
+    """Return the partials of such aggregates, without states for blocks and groups; None where a sum may pass 64 bits."""
+    counts = np.array([num_rows], np.int64)
+    partials = []
+    for call in calls:
+        total: int | None = 0
+        if call.arguments:
+            values = operand(call.arguments[0])
+            total = whole_total(values) if isinstance(values, Vector | EncodedVector) else None
+        if total is None:
+            return None
+        partials.append(TotalsPartial(counts, np.array([total], np.int64), None, None))
+    return partials
 
 
 def _operand(query: PreparedQuery, found: Found, num_rows: int) -> Callable[[Expression], Operand] | None:

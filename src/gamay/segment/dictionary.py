@@ -122,6 +122,8 @@ class SortedDictionary:
     def id_of(self, value: LiteralValue) -> int:
         """Return the id of a value of the column's type, or -1 when it does not occur."""
         key = self._key(value)
+        if isinstance(self._keys, _BinaryKeys):
+            return self._keys.find(key)
         position = bisect_left(self._keys, key)
         return position if position < len(self.stored) and self._keys[position] == key else -1
 
@@ -156,13 +158,32 @@ class _BinaryKeys(Sequence[Any]):
     """A BinaryArray as a sequence for binary search: bytes, or Decimal for BIG_DECIMAL."""
 
     def __init__(self, stored: pa.BinaryArray, data_type: DataType) -> None:
-        self._offsets, data = binary_buffers(stored)
-        self._data = data.data
+        offsets, data = binary_buffers(stored)
+        # numbers come out of a memoryview in a third of the time
+        self._offsets, self._data = offsets.data, data.data
         self._is_decimal = data_type is DataType.BIG_DECIMAL
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
 
     def __getitem__(self, index: Any) -> Any:
-        raw = bytes(self._data[self._offsets[index] : self._offsets[index + 1]])
+        offsets = self._offsets
+        raw = self._data[offsets[index] : offsets[index + 1]].tobytes()
         return Decimal(raw.decode()) if self._is_decimal else raw
+
+    def find(self, key: Any) -> int:
+        """Return the position of a key, or -1; what `bisect_left` does, without a call for each step."""
+        offsets, data, is_decimal = self._offsets, self._data, self._is_decimal
+        low, high = 0, len(offsets) - 1
+        while low < high:
+            middle = (low + high) >> 1
+            found: Any = data[offsets[middle] : offsets[middle + 1]].tobytes()
+            if is_decimal:
+                found = Decimal(found.decode())
+            if found < key:
+                low = middle + 1
+            elif found == key:
+                return middle
+            else:
+                high = middle
+        return -1

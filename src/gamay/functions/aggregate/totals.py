@@ -110,6 +110,20 @@ def repeat(scalar: Scalar, count: int) -> Values:
     return np.full(count, value, dtype)
 
 
+def whole_total(operand: Vector | EncodedVector) -> int | None:
+    """Return the sum of few single whole numbers, as `Totals` has it without groups; None where that may pass 64 bits."""
+    if isinstance(operand, EncodedVector):
+        ids = operand.ids
+        if len(ids) * _ENTRIES_PER_ROW >= len(operand.dictionary):
+            lookup = Lookup.of(operand.dictionary)
+            return int(lookup.total(ids)) if lookup.magnitude * len(ids) <= _EXACT_SUM_MAX else None
+        operand = operand.decode()
+    values = numbers(operand.type, operand.values)
+    if values.dtype.itemsize == 8 and largest_magnitude(values) * len(values) > _EXACT_SUM_MAX:
+        return None
+    return int(values.sum(dtype=np.int64))
+
+
 class Totals:
     """Counts, sums and bounds of groups, of values of one type."""
 
