@@ -74,10 +74,10 @@ class EmbeddedCluster:
         try:
             ports = {"controller": controller_port, "broker": broker_port, "server": server_port, "minion": minion_port}
             for name, port in ports.items():
-                others = [other for other in list(ports)[: len(self._http)] if ports[other] == port]
-                if port and others:
+                taken = [other for other in list(ports)[: len(self._http)] if ports[other] == port]
+                if port and taken:
                     raise InvalidConfigError(
-                        f"the {name} cannot listen on port {port} beside the {others[0]}; choose another"
+                        f"the {name} cannot listen on port {port} beside the {taken[0]}; choose another"
                     )
                 self._http.append(HttpServer(name, port, host, own))
             controller, broker, server, minion = (http.port for http in self._http)
