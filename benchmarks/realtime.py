@@ -2,12 +2,12 @@
 
     python -m benchmarks.realtime [--rows 2000000] [--rate 50000] [--commits 20] [--segment-rows 250000] [--only pauses]
 
-One partition of the embedded log, messages of 10 columns in JSON, one process with controller, broker and server. Rates are
-by processor time of the consumer's thread, which other work on the machine does not change, and by the clock. The pause of a
-commit is the longest time between two batches of rows that queries can see (shown), and between two that are fetched and
-converted (read), in the second that begins with a segment's last rows; switch is the time until its successor shows some.
-Beside their distribution stands that of seconds without a commit: where nothing pauses, they are alike. The builds go on
-during such seconds, and so do queries.
+One partition of the embedded log, messages of 10 columns in JSON (rates also in Avro), one process with controller, broker
+and server. Rates are by processor time of the consumer's thread, which other work on the machine does not change, and by
+the clock. The pause of a commit is the longest time between two batches of rows that queries can see (shown), and between
+two that are fetched and converted (read), in the second that begins with a segment's last rows; switch is the time until
+its successor shows some. Beside their distribution stands that of seconds without a commit: where nothing pauses, they are
+alike. The builds go on during such seconds, and so do queries.
 
 Other sessions of the machine take part of the processor whatever their `nice` says, where the kernel groups by session: run
 `setsid bash -c 'echo -17 > /proc/self/autogroup; exec python -m benchmarks.realtime'` as root to have it for the most part.
@@ -15,6 +15,7 @@ Other sessions of the machine take part of the processor whatever their `nice` s
 
 import argparse
 import bisect
+import io
 import itertools
 import json
 import shutil
@@ -27,6 +28,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import numpy as np
 import orjson
 import pyarrow as pa
@@ -65,8 +67,19 @@ SCHEMA = {
 }
 
 
-def table_config(segment_rows: int, *, pauseless: bool = False) -> dict[str, Any]:
+AVRO: dict[str, Any] = {
+    "type": "record", "name": "Event", "fields": [
+        *({"name": name, "type": "string"} for name in ("country", "device", "page", "referrer", "session")),
+        *({"name": name, "type": "long"} for name in ("user", "ts")),
+        *({"name": name, "type": "int"} for name in ("latency", "clicks")), {"name": "amount", "type": "double"},
+    ],
+}  # fmt: skip
+
+
+def table_config(segment_rows: int, *, pauseless: bool = False, avro: bool = False) -> dict[str, Any]:
     """Return the config of the table, whose segments are committed after so many rows."""
+    decoder = {"stream.log.decoder.class.name": "SimpleAvroMessageDecoder" if avro else "JSONMessageDecoder"}
+    decoder |= {"stream.log.decoder.prop.schema": json.dumps(AVRO)} if avro else {}
     return {
         "tableName": TABLE,
         "tableType": "REALTIME",
@@ -80,7 +93,7 @@ def table_config(segment_rows: int, *, pauseless: bool = False) -> dict[str, Any
                     {
                         "streamType": "log",
                         "stream.log.topic.name": TABLE,
-                        "stream.log.decoder.class.name": "JSONMessageDecoder",
+                        **decoder,
                         "stream.log.consumer.prop.auto.offset.reset": "smallest",
                         "realtime.segment.flush.threshold.segment.rows": str(segment_rows),
                     }
@@ -90,8 +103,8 @@ def table_config(segment_rows: int, *, pauseless: bool = False) -> dict[str, Any
     }
 
 
-def messages(rng: np.random.Generator, rows: int, ts: int) -> pa.BinaryArray:
-    """Return messages of about 190 bytes."""
+def messages(rng: np.random.Generator, rows: int, ts: int, *, avro: bool = False) -> pa.BinaryArray:
+    """Return messages of about 190 bytes, or 80 in Avro."""
     columns = [
         rng.integers(0, 1_000_000, rows).tolist(),
         rng.choice(["no", "se", "de", "fr", "us", "br", "in", "jp"], rows).tolist(),
@@ -105,7 +118,13 @@ def messages(rng: np.random.Generator, rows: int, ts: int) -> pa.BinaryArray:
     ]
     names = ["user", "country", "device", "page", "referrer", "session", "amount", "latency", "clicks"]
     rows_of = (dict(zip(names, values, strict=True)) | {"ts": ts} for values in zip(*columns, strict=True))
-    return pa.array([orjson.dumps(row) for row in rows_of], pa.binary())
+    return pa.array([_avro(row) if avro else orjson.dumps(row) for row in rows_of], pa.binary())
+
+
+def _avro(row: dict[str, Any]) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, AVRO, row)
+    return out.getvalue()
 
 
 def _produce_steadily(folder: Path, rate: int, seconds: float) -> None:
@@ -128,13 +147,13 @@ def _produce_steadily(folder: Path, rate: int, seconds: float) -> None:
 class Bench:
     """A cluster in a folder of its own, with the topic and the table."""
 
-    def __init__(self, segment_rows: int, *, pauseless: bool = False) -> None:
+    def __init__(self, segment_rows: int, *, pauseless: bool = False, avro: bool = False) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="gamay-bench-"))
         self.topic = create_topic(self.folder / "streams", TABLE, TopicConfig(1))
         self.cluster = LocalCluster(self.folder)
         self.cluster.prepare()
         self.cluster.start()
-        self._config = table_config(segment_rows, pauseless=pauseless)
+        self._config = table_config(segment_rows, pauseless=pauseless, avro=avro)
 
     def create_table(self) -> None:
         """Begin to consume."""
@@ -167,17 +186,17 @@ class Bench:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def throughput(rows: int) -> dict[str, float]:
+def throughput(rows: int, *, avro: bool = False) -> dict[str, float]:
     """Consume rows that are in the stream already, into one segment; the first block compiles the kernels."""
-    bench = Bench(rows + 2 * _BLOCK)
+    bench = Bench(rows + 2 * _BLOCK, avro=avro)
     try:
         rng = np.random.default_rng(_SEED)
         producer = Producer(bench.topic, SYSTEM_CLOCK)
-        producer.send(messages(rng, _BLOCK, 1_700_000_000_000), partition=0)
+        producer.send(messages(rng, _BLOCK, 1_700_000_000_000, avro=avro), partition=0)
         bench.create_table()
         while bench.count() < _BLOCK:
             time.sleep(0.01)
-        blocks = [messages(rng, _BLOCK, 1_700_000_000_000 + n) for n in range(4)]
+        blocks = [messages(rng, _BLOCK, 1_700_000_000_000 + n, avro=avro) for n in range(4)]
         [consumer] = bench.cluster.server.consumers.consumers(f"{TABLE}_REALTIME").values()  # type: ignore[union-attr]
         cpu_s, clock_s, bytes_sent = bench.consumer_cpu_s(), 0.0, 0
         for start in range(0, rows, 4 * _BLOCK):
@@ -331,6 +350,7 @@ def main() -> None:
     switch_threads_often()
     if arguments.only != "pauses":
         results |= throughput(arguments.rows)
+        results |= {f"avro_{name}": value for name, value in throughput(arguments.rows, avro=True).items()}
     if arguments.only != "throughput":
         # the first commit compiles kernels; the last segment is not committed any more
         seconds = (arguments.commits + 1.5) * arguments.segment_rows / arguments.rate
