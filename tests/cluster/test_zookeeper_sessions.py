@@ -155,3 +155,34 @@ def test_two_clusters_at_one_place_do_not_meet(zookeeper_hosts: str) -> None:
     assert node.value == b"1"
     for store in (one, two, plain):
         store.close()
+
+
+def test_records_of_a_user_are_refused_to_others(zookeeper_hosts: str) -> None:
+    address = ZooKeeperAddress(zookeeper_hosts, session_timeout_s=2, patience_s=15, digest="gamay:s3cret")
+    assert "s3cret" not in repr(address)
+    owner = ZooKeeperStore.open(address)
+    try:
+        owner.create("/tables/t", b"1")
+        owner.create("/tables/live", b"", ephemeral=True)
+        for digest in ("", "gamay:guessed"):
+            other = ZooKeeperStore.open(replace(address, digest=digest))
+            try:
+                with pytest.raises(InvalidConfigError, match="another user"):
+                    other.get("/tables/t")
+                with pytest.raises(InvalidConfigError, match="another user"):
+                    other.set("/tables/t", b"2", None)
+                with pytest.raises(InvalidConfigError, match="another user"):
+                    other.create("/tables/mine", b"")
+            finally:
+                other.close()
+        node = owner.get("/tables/t")
+        assert node is not None
+        assert node.value == b"1"
+        again = ZooKeeperStore.open(address)
+        again.set("/tables/t", b"3", None)
+        again.close()
+    finally:
+        owner.close()
+    with pytest.raises(InvalidConfigError, match="USER:PASSWORD") as raised:
+        ZooKeeperStore.open(replace(address, digest=":s3cret"))
+    assert "s3cret" not in str(raised.value)

@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from gamay.base.clock import SYSTEM_CLOCK
@@ -28,7 +28,8 @@ class ZooKeeperAddress:
 
     hosts: `HOST:PORT[,HOST:PORT…][/PATH]`, everything lies below the path. cluster: the name that the cluster has there.
     session_timeout_s: after how long without a sign of life ZooKeeper takes a process for dead. patience_s: how long a call
-    waits for a lost connection to come back. tls: of the connections, None is no encryption.
+    waits for a lost connection to come back. tls: of the connections, None is no encryption. digest: `USER:PASSWORD` of
+    ZooKeeper's own scheme of that name, by which records are written for this user alone; empty is anybody.
     """
 
     hosts: str
@@ -36,6 +37,17 @@ class ZooKeeperAddress:
     session_timeout_s: float = 10
     patience_s: float = 30
     tls: TlsSettings | None = None
+    digest: str = field(default="", repr=False)
+
+
+def _auth_options(digest: str) -> dict[str, Any]:
+    """Return kazoo's arguments for `USER:PASSWORD`. Raises InvalidConfigError, without the password, for something else."""
+    from kazoo.security import CREATOR_ALL_ACL
+
+    user, _, password = digest.partition(":")
+    if not user or not password:
+        raise InvalidConfigError("what ZooKeeper knows this process by must look like USER:PASSWORD")
+    return {"auth_data": [("digest", digest)], "default_acl": CREATOR_ALL_ACL}
 
 
 def _tls_options(tls: TlsSettings | None) -> dict[str, Any]:
@@ -126,6 +138,7 @@ class Session:
                 timeout=address.session_timeout_s,
                 connection_retry={"max_tries": -1, "delay": 0.1, "max_delay": 1, "backoff": 2},
                 **_tls_options(address.tls),
+                **(_auth_options(address.digest) if address.digest else {}),
             )
         except ValueError as error:
             raise InvalidConfigError(f"'{address.hosts}' is not an address of ZooKeeper: {error}") from error
@@ -181,7 +194,13 @@ class Session:
 
     def answer(self, ask: Send, deadline_s: float) -> Any:
         """Send once and return the answer. Raises LostError, StoreUnavailableError, and what ZooKeeper answers."""
-        from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, OperationTimeoutError, SessionExpiredError
+        from kazoo.exceptions import (
+            ConnectionClosedError,
+            ConnectionLoss,
+            NoAuthError,
+            OperationTimeoutError,
+            SessionExpiredError,
+        )
 
         result = ask()
         try:
@@ -190,6 +209,15 @@ class Session:
             raise LostError from error
         except self.client.handler.timeout_exception as error:
             raise StoreUnavailableError(f"ZooKeeper at '{self.address.hosts}' does not answer in time") from error
+        except NoAuthError as error:
+            raise self.refused() from error
+
+    def refused(self) -> GamayError:
+        """Return the error of who may not read or change a record."""
+        return InvalidConfigError(
+            f"ZooKeeper at '{self.address.hosts}' keeps the cluster's records for another user: "
+            "give zookeeper.auth.digest the USER:PASSWORD that they were written with"
+        )
 
     def add_watch(self, path: str) -> None:
         """Have ZooKeeper tell changes at and below a path of the store."""

@@ -231,13 +231,15 @@ class _Writer:
             return answers[-1]
 
     def _raise_failure(self, answers: Sequence[Any]) -> None:
-        from kazoo.exceptions import RolledBackError, RuntimeInconsistency
+        from kazoo.exceptions import NoAuthError, RolledBackError, RuntimeInconsistency
 
         for position, answer in enumerate(answers):
             if not isinstance(answer, Exception) or isinstance(answer, (RolledBackError, RuntimeInconsistency)):
                 continue
             if position == 0 and self._fence is not None:
                 raise FencedError(f"'{self._fence[0]}' has another version than {self._fence[1]}: nothing is written")
+            if isinstance(answer, NoAuthError):
+                raise self._session.refused() from answer
             raise answer
 
 

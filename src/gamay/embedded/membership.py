@@ -37,7 +37,12 @@ def connect(settings: RoleSettings, clock: Clock, is_stopping: Callable[[], bool
         try:
             store = ZooKeeperStore.open(
                 ZooKeeperAddress(
-                    settings.zk, settings.cluster, settings.session_timeout_s, patience_s=patience_s, tls=settings.zk_tls
+                    settings.zk,
+                    settings.cluster,
+                    settings.session_timeout_s,
+                    patience_s=patience_s,
+                    tls=settings.zk_tls,
+                    digest=settings.zk_digest,
                 )
             )
         except StoreUnavailableError as error:

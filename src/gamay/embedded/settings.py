@@ -65,6 +65,7 @@ class RoleSettings:
     plain_port: int | None = None
     query_tls: bool = False
     zk_tls: TlsSettings | None = None
+    zk_digest: str = field(default="", repr=False)
     limits: RequestLimits = field(default_factory=RequestLimits)
     url: str = ""
     instance_id: str = ""
@@ -145,6 +146,7 @@ _COMMON: Mapping[str, tuple[str, Read]] = {
     "pinot.cluster.name": ("cluster", str),
     "cluster.tenant.isolation.enable": ("tenant_isolation", _flag),
     "zookeeper.session.timeout": ("session_timeout_s", _millis),
+    "zookeeper.auth.digest": ("zk_digest", str),
     **_LIMITS,
     LOG_FORMAT: ("log_format", LogFormat.of),
 }
