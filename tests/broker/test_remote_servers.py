@@ -56,6 +56,18 @@ def test_statistics_and_traces_come_along(replicated: Cluster) -> None:
     assert set(answer["traceInfo"]) >= {"Broker_x_1", "Server_s0_1"}
 
 
+def test_servers_tell_what_came_around_executing(replicated: Cluster) -> None:
+    replicated.ask(COUNT)
+    replicated.ask(COUNT)
+    asked = [counts for s in replicated.servers if (counts := s.hosted.counts.of("t_OFFLINE")).queries]
+    assert asked
+    for counts in asked:
+        assert 0 < counts.pruning_s < counts.total_s
+        assert counts.deserialization_s > 0
+        assert counts.waiting_s > 0  # the first query of a shape waits for a thread
+        assert counts.serialization_s > 0
+
+
 def test_errors_of_queries_are_told_once(replicated: Cluster) -> None:
     answer = replicated.ask("SELECT CAST(k AS INT) FROM t LIMIT 5")
     assert "resultTable" not in answer

@@ -3,6 +3,7 @@
 from typing import Any
 
 import httpx
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gamay.cluster.records import CONSUMING, ONLINE, Assignment
@@ -42,6 +43,10 @@ def test_each_role_measures_what_it_does(trips: Any, make_segment: Any) -> None:
     assert grown("queryExceptions") == 1
     assert grown("queryExceptions", "none") == 1
     assert grown("queryQuotaExceeded") == 0
+    for phase in ("requestCompilation", "queryRouting", "scatterGather", "reduce", "queryExecution"):
+        assert grown(phase) > 0
+    assert grown("queryExecution") > grown("scatterGather") + grown("reduce")
+    assert grown("authorization") == 0  # everybody may
     assert broker["pinot_broker_unavailableSegments", table] == 0
     assert broker["pinot_broker_routedSegments", table] == 2
     assert controller["pinot_controller_percentSegmentsAvailable", table] == 100
@@ -56,7 +61,11 @@ def test_each_role_measures_what_it_does(trips: Any, make_segment: Any) -> None:
     assert controller["pinot_controller_controllerPeriodicTaskError_total", (("task", "RetentionManager"),)] == 0
     assert server["pinot_server_queries_total", table] == 1
     assert server["pinot_server_queryExecutionExceptions_total", table] == 0
-    assert server["pinot_server_totalQueryTimeMs_total", table] > 0
+    took = server["pinot_server_totalQueryTimeMs_total", table]
+    assert took == server["pinot_server_queryProcessing_total", table] > 0
+    parts = [server[f"pinot_server_{phase}_total", table] for phase in ("segmentPruning", "queryPlanExecution")]
+    assert min(parts) > 0
+    assert sum(parts) == pytest.approx(took)
     assert all(role["process_resident_memory_bytes", ()] > 1e7 for role in (broker, controller, server))
     assert server["pinot_server_segmentCount", table] == 2
     assert server["pinot_server_documentCount", table] == 5

@@ -228,8 +228,8 @@ class AtOnce:
         kept = route.pruning.kept_by(filter_, prepared.bound.fields)
         return RoutedQuery(prepared, route, filter_, kept) if 0 < len(kept) <= SEGMENTS_MAX else None
 
-    def answer(self, sql: str, principal: Principal) -> tuple[BrokerResponse, str, float] | None:
-        """Answer a query without options; return that with the typed table and the time in seconds, None to leave it.
+    def answer(self, sql: str, principal: Principal) -> tuple[BrokerResponse, str, float, float] | None:
+        """Answer a query without options; None to leave it. Returns that, the typed table, and seconds: its time, and when.
 
         It is answered by a server in this process.
         """
@@ -245,7 +245,7 @@ class AtOnce:
         if took_s >= routed.prepared.timeout_s and not response.exceptions:
             return None  # the runner says so, if it takes as long again
         response.time_used_ms = round(took_s * 1000)
-        return response, routed.route.table, ended_s
+        return response, routed.route.table, took_s, ended_s
 
     def _answer(self, routed: RoutedQuery, here: Here, sql: str) -> BrokerResponse | None:
         if self._connections.get(here.server) is not here.connection:

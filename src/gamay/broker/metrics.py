@@ -1,7 +1,7 @@
 """What a broker measures."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gamay.base.errors import ErrorCode
 from gamay.base.metrics import Kind, Measured
@@ -33,6 +33,41 @@ _COUNTERS = {
 }
 
 
+# the same for what the phases of queries took
+_PHASES = {
+    "compilation_s": ("requestCompilation", "Milliseconds from texts to compiled queries"),
+    "authorization_s": ("authorization", "Milliseconds of finding out whether who asks may"),
+    "routing_s": ("queryRouting", "Milliseconds of binding queries and choosing segments and servers"),
+    "scatter_gather_s": ("scatterGather", "Milliseconds from asking servers to the last of their results"),
+    "reduce_s": ("reduce", "Milliseconds of merging results"),
+    "execution_s": (
+        "queryExecution",
+        "Milliseconds from texts to answers; small queries of known shapes have no other phase",
+    ),
+}
+
+
+@dataclass(slots=True)
+class Phases:
+    """What the phases of a query, or of all queries of a table, took; seconds."""
+
+    compilation_s: float = 0.0
+    authorization_s: float = 0.0
+    routing_s: float = 0.0
+    scatter_gather_s: float = 0.0
+    reduce_s: float = 0.0
+    execution_s: float = 0.0
+
+    def add(self, other: "Phases") -> None:
+        """Add what a query took."""
+        self.compilation_s += other.compilation_s
+        self.authorization_s += other.authorization_s
+        self.routing_s += other.routing_s
+        self.scatter_gather_s += other.scatter_gather_s
+        self.reduce_s += other.reduce_s
+        self.execution_s += other.execution_s
+
+
 @dataclass(slots=True)
 class _Counts:
     """Of one table."""
@@ -49,6 +84,7 @@ class _Counts:
     response_fetch_exceptions: int = 0
     no_server_found_exceptions: int = 0
     queries_hung_up: int = 0
+    phases: Phases = field(default_factory=Phases)
 
 
 class QueryCounters:
@@ -67,9 +103,10 @@ class QueryCounters:
             counts = self._tables[table or _NO_TABLE] = _Counts()
         return counts
 
-    def count(self, table: str | None, response: BrokerResponse) -> None:
+    def count(self, table: str | None, response: BrokerResponse, phases: Phases) -> None:
         """Count one answered query. table: typed name, None for a query that has none, or an unknown one."""
         counts = self._of(table)
+        counts.phases.add(phases)
         stats = response.stats
         counts.queries += 1
         counts.query_total_time_ms += response.time_used_ms
@@ -80,15 +117,16 @@ class QueryCounters:
             _count_errors(counts, {code for code, _ in response.exceptions})
 
     def measure(self) -> Iterator[Measured]:
-        """Yield the counters."""
-        by_field: dict[str, dict[str, int]] = {}
+        """Yield the counters, and the times of phases."""
+        by_name: dict[tuple[str, str], dict[str, float]] = {}
         for table, counts in list(self._tables.items()):
             raw = _NO_TABLE if table == _NO_TABLE else raw_table_name(table)
-            for field in _COUNTERS:
-                found = by_field.setdefault(field, {})
-                found[raw] = found.get(raw, 0) + getattr(counts, field)
-        for field, tables in by_field.items():
-            name, text = _COUNTERS[field]
+            values = [(shown, getattr(counts, name)) for name, shown in _COUNTERS.items()]
+            values += [(shown, getattr(counts.phases, name) * 1000) for name, shown in _PHASES.items()]
+            for shown, value in values:
+                found = by_name.setdefault(shown, {})
+                found[raw] = found.get(raw, 0) + value
+        for (name, text), tables in by_name.items():
             for table, value in tables.items():
                 yield Measured(f"pinot_broker_{name}", value, text, {"table": table}, Kind.COUNTER)
 

@@ -17,7 +17,7 @@ from gamay.broker.gather import Gatherer, Result
 from gamay.broker.hybrid import halves
 from gamay.broker.limits import NO_LIMITS, QueryLimits, check_sizes, sizes_of
 from gamay.broker.literals import literal_row
-from gamay.broker.metrics import QueryCounters
+from gamay.broker.metrics import Phases, QueryCounters
 from gamay.broker.options import DEFAULT_TIMEOUT_MS, is_on, timeout_ms
 from gamay.broker.query_log import QueryLog
 from gamay.broker.quota import Quotas
@@ -79,6 +79,7 @@ class PendingQuery:
     routed: it is of a known shape; query and deadline are set, but bound is not. answered: the response of the server in
     another process that was asked then; without it the query is compiled after all.
     gathered: what servers in other processes answered, where they were asked from an event loop. span: of OpenTelemetry.
+    phases: what they took so far.
     """
 
     sql: str
@@ -99,6 +100,7 @@ class PendingQuery:
     answered: BrokerResponse | None = None
     gathered: Gathered[Result] | None = None
     span: Any = None
+    phases: Phases = field(default_factory=Phases)
 
     @property
     def client_id(self) -> str | None:
@@ -194,9 +196,9 @@ class QueryRunner:
         found = None if self.is_remote else self._at_once.answer(sql, principal)
         if found is None:
             return None
-        response, table, ended_s = found
+        response, table, took_s, ended_s = found
         response.broker_id = self.broker_id
-        self.counters.count(table, response)
+        self.counters.count(table, response, Phases(execution_s=took_s))
         if response.time_used_ms >= self._query_log.from_ms:
             self._query_log.write(sql, table, response, ended_s)
         return response
@@ -229,10 +231,14 @@ class QueryRunner:
         """Compile and bind a query, or say why that is not possible."""
         if spans.is_on():
             pending.span = spans.begin("gamay.query")
+        begun_s = self._clock.monotonic_s()
         try:
             defaults = self.routing.default_options
             query = parse(pending.sql, {**defaults, **options} if defaults else options, self.routing.row_limits)
+            compiled_s = self._clock.monotonic_s()
+            pending.phases.compilation_s = compiled_s - begun_s
             self._plan(pending, query, database)
+            pending.phases.routing_s = self._clock.monotonic_s() - compiled_s - pending.phases.authorization_s
         except Exception as error:  # noqa: BLE001 - `_failed` tells a user's mistakes from defects, and logs the latter
             pending.failure = self._failed(pending, error)
 
@@ -252,17 +258,20 @@ class QueryRunner:
             await self._fetch_answer(pending, pending.routed)
         if pending.failure is not None or pending.answered is not None or pending.query.asks_broker or not pending.parts:
             return
+        begun_s = self._clock.monotonic_s()
         try:
             with self.running.listed(pending), spans.within(pending.span):
                 pending.gathered = await self._gatherer.gather_remote(
                     pending.parts, pending.turn, pending.deadline, str(pending.number)
                 )
+            pending.phases.scatter_gather_s = self._clock.monotonic_s() - begun_s
         except Exception as error:  # noqa: BLE001 - as in `begin`
             pending.failure = self._failed(pending, error)
 
     async def _fetch_answer(self, pending: "PendingQuery", routed: RoutedQuery) -> None:
         """Have a query of a known shape answered by the server that has its segments, if that is one, else compile it."""
         answer, shape = None, routed.prepared.answers
+        begun_s = self._clock.monotonic_s()
         try:
             if not isinstance(shape, Here):
                 turn, number = self._turn(pending), str(pending.number)
@@ -275,6 +284,7 @@ class QueryRunner:
             self._compile_after_all(pending)
         else:
             pending.answered = routed.response(answer, pending.number)
+            pending.phases.scatter_gather_s = self._clock.monotonic_s() - begun_s
 
     def finish(self, pending: "PendingQuery") -> BrokerResponse:
         """Answer a query that was begun; never raises."""
@@ -300,8 +310,9 @@ class QueryRunner:
             if not pending.plan.shape.is_learned and not response.exceptions:
                 pending.plan.shape.is_learned = True
                 self._learn(pending, pending.plan)
-        response.time_used_ms = round((ended_s - pending.started_s) * 1000)
-        self.counters.count(pending.routes[0].table if pending.routes else None, response)
+        pending.phases.execution_s = took_s = ended_s - pending.started_s
+        response.time_used_ms = round(took_s * 1000)
+        self.counters.count(pending.routes[0].table if pending.routes else None, response, pending.phases)
         if pending.span is not None:
             _end_span(pending, response)
         # a client that did not wait for the query to end has been told already
@@ -389,7 +400,10 @@ class QueryRunner:
     def _plan(self, pending: "PendingQuery", query: Query, database: str | None) -> None:
         if query.table is not None:
             pending.routes = self._routes(query.table, database or query.options.get("database"))
-            _check_may_use(pending.principal, pending.routes)
+            if pending.principal is not ANYONE:
+                begun_s = self._clock.monotonic_s()
+                _check_may_use(pending.principal, pending.routes)
+                pending.phases.authorization_s = self._clock.monotonic_s() - begun_s
         route = pending.routes[0] if pending.routes else None
         limit_ms = timeout_ms(query.options, DEFAULT_TIMEOUT_MS if route is None else route.config.query.timeout_ms)
         budget = self.limits.budget(query.options, NO_LIMITS if route is None else route.limits)
@@ -517,7 +531,8 @@ class QueryRunner:
         # Millions of groups take their time to reduce, so a cancellation may have come meanwhile.
         deadline.check()
         response = BrokerResponse(table=answer.table, stats=answer.stats)
-        response.reduce_time_ms = round((self._clock.monotonic_s() - reduce_started_s) * 1000)
+        pending.phases.reduce_s = self._clock.monotonic_s() - reduce_started_s
+        response.reduce_time_ms = round(pending.phases.reduce_s * 1000)
         if traces:
             own = Trace(self._clock, self.broker_id)
             own.span("BROKER_REDUCE", reduce_started_s, 0 if answer.table is None else answer.table.num_rows)
@@ -532,6 +547,7 @@ class QueryRunner:
     def _gathered(self, pending: "PendingQuery") -> Gathered[Result]:
         """Return what the servers found."""
         gathered = pending.gathered
+        begun_s = self._clock.monotonic_s()
         if gathered is None:
             gathered = self._gatherer.gather(pending.parts, pending.turn, pending.deadline)
         attempts, missed = 1, list[str]()
@@ -544,6 +560,7 @@ class QueryRunner:
             pending.routes = self._routes(pending.query.table or "", pending.database)
             self._bind(pending)
             gathered = self._gatherer.gather(pending.parts, pending.turn, pending.deadline)
+        pending.phases.scatter_gather_s += self._clock.monotonic_s() - begun_s
         return gathered
 
     def _results(self, pending: "PendingQuery", gathered: Gathered[Result]) -> list[ServerResult]:

@@ -39,6 +39,7 @@ class ServerResult:
     sets: of GROUPING SETS, instead of groups: by the positions of their keys in `BoundQuery.rows`.
     plans: of EXPLAIN: how the query would be executed.
     trace: of `trace=true`: which operators took how long.
+    pruning_s: seconds until the segments were chosen.
     """
 
     stats: QueryStats = field(default_factory=QueryStats)
@@ -47,6 +48,7 @@ class ServerResult:
     sets: dict[KeySet, GroupTable] | None = None
     plans: SegmentPlans | None = None
     trace: Trace | None = None
+    pruning_s: float = 0.0
 
 
 def execute(
@@ -94,8 +96,9 @@ def _execute(
     options = bound.query.options
     is_asked, phase = bool(options) and flag(options, "trace"), spans.phases()
     trace = Trace(deadline.clock, phase=phase) if is_asked or phase is not None else None
-    begun_s = 0.0 if trace is None else trace.now_s()
+    begun_s = deadline.clock.monotonic_s()
     kept = prune_segments(bound, views, stats)
+    pruning_s = deadline.clock.monotonic_s() - begun_s
     if bound.query.explain:
         return ServerResult(stats, plans=explain_segments(bound, kept))
     stats.num_segments_processed = len(kept)
@@ -105,12 +108,15 @@ def _execute(
     if deadline.budget is not None and deadline.budget.scan is not None:
         deadline.budget.progress.columns_read = work.columns_read()
     if trace is None:
-        return _found(work, kept)
+        result = _found(work, kept)
+        result.pruning_s = pruning_s
+        return result
     trace.span("SERVER_PRUNE", begun_s, Segments=len(kept))
     begun_s = trace.now_s()
     result = _found(work, kept)
     trace.span("SERVER_COMBINE", begun_s, _num_rows(result))
     result.trace = trace if is_asked else None
+    result.pruning_s = pruning_s
     return result
 
 

@@ -17,6 +17,7 @@ from gamay.segment.defaults import with_defaults
 from gamay.segment.spi import Segment
 from gamay.segment.visible import VisibleDocs, VisibleSegment
 from gamay.server.instance import ServerInstance
+from gamay.server.query_counts import TableCounts
 from gamay.server.table import Contents, TableData
 from gamay.sql.option_values import flag, number
 from gamay.upsert.docs import SegmentDocs
@@ -42,6 +43,10 @@ class QueryExecutor:
         """End the threads, once their work is done."""
         self._pool.close()
 
+    def counts(self, table: str) -> TableCounts:
+        """Return what is counted of a typed table's queries."""
+        return self._instance.counts.of(table)
+
     def num_docs(self, table: str, segments: Sequence[str]) -> int:
         """Return how many rows the named segments have; those that consume, and those that are not here, count nothing."""
         data = self._instance.table(table)
@@ -56,7 +61,9 @@ class QueryExecutor:
         counts = self._instance.counts.of(table)
         counts.queries += 1
         try:
-            return self._execute(table, query, segments, deadline)
+            result, missing = self._execute(table, query, segments, deadline)
+            counts.pruning_s += result.pruning_s
+            return result, missing
         except Exception:
             counts.exceptions += 1
             raise

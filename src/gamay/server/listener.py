@@ -15,9 +15,10 @@ from gamay.base.errors import ErrorCode, InUseError, QueryError
 from gamay.base.logs import about
 from gamay.query.budget import ProcessBudget
 from gamay.query.deadline import CancellableDeadline
+from gamay.query.execute import ServerResult
 from gamay.query.plans import Plan
 from gamay.query.queue import QueryQueue
-from gamay.query.reduce import reduce
+from gamay.query.reduce import Answer, reduce
 from gamay.query.wire.request import ReceivedPlans, RequestHeader, decode_request_header
 from gamay.query.wire.result import encode_answer, encode_result
 from gamay.rpc.peer import Limits
@@ -98,6 +99,7 @@ class QueryListener:
     # on the event loop
 
     def _on_call(self, call: Call) -> None:
+        begun_s = self._clock.monotonic_s()
         try:
             header = decode_request_header(call.buffers[0])
             if header.known is None:
@@ -107,11 +109,10 @@ class QueryListener:
         except Exception as error:  # noqa: BLE001 - whatever a broker sends ends its query, not the connection
             _fail(call, error, None)
             return
+        now_s = self._clock.monotonic_s()
+        self._executor.counts(header.table).deserialization_s += now_s - begun_s
         deadline = CancellableDeadline(
-            self._clock,
-            self._clock.monotonic_s() + call.timeout_ms / 1000,
-            header.timeout_ms,
-            header.budget(self._memory),
+            self._clock, now_s + call.timeout_ms / 1000, header.timeout_ms, header.budget(self._memory)
         )
         call.on_cancel = deadline.cancel
         if plan.is_light(self._executor.num_docs(header.table, header.segments)):
@@ -128,8 +129,14 @@ class QueryListener:
 
     async def _queued(self, call: Call, header: RequestHeader, plan: Plan, deadline: CancellableDeadline) -> None:
         num_bytes = sum(buffer.nbytes for buffer in call.buffers)
+        queued_s = self._clock.monotonic_s()
+
+        def execute() -> "Sequence[bytes | memoryview]":
+            self._executor.counts(header.table).waiting_s += self._clock.monotonic_s() - queued_s
+            return self._execute(header, plan, deadline, call.context)
+
         try:
-            answer = await self._queue.turn(lambda: self._execute(header, plan, deadline, call.context), num_bytes, deadline)
+            answer = await self._queue.turn(execute, num_bytes, deadline)
         except Exception as error:  # noqa: BLE001 - as above
             _fail(call, error, header)
         else:
@@ -152,16 +159,26 @@ class QueryListener:
             deadline.check()
             result, missing = self._executor.execute(header.table, plan.bound, header.segments, deadline)
             if header.known is None or missing:
-                return encode_result(plan.bound, result, missing)
-            before = guard.enter(deadline)
-            try:
-                return encode_answer(reduce(plan.bound, [result]))
-            finally:
-                guard.enter(before)
+                begun_s = self._clock.monotonic_s()
+                buffers = encode_result(plan.bound, result, missing)
+            else:
+                answer = self._merged(plan, result, deadline)
+                begun_s = self._clock.monotonic_s()
+                buffers = encode_answer(answer)
+            self._executor.counts(header.table).serialization_s += self._clock.monotonic_s() - begun_s
+            return buffers
         finally:
             plan.took_ns = self._clock.thread_cpu_ns() - begun_ns
             if deadline.budget is not None:
                 deadline.budget.close()
+
+    def _merged(self, plan: Plan, result: ServerResult, deadline: CancellableDeadline) -> Answer:
+        """Return the answer where nobody else has a part in it."""
+        before = guard.enter(deadline)
+        try:
+            return reduce(plan.bound, [result])
+        finally:
+            guard.enter(before)
 
 
 def _fail(call: Call, error: Exception, header: RequestHeader | None) -> None:
