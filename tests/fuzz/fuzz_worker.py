@@ -87,7 +87,7 @@ class Fuzzer:
     def ask(self, request: Request) -> tuple[str, str] | None:
         """Return what is wrong with the answer: where, and what; None when all is well."""
         self._errors.error = None
-        started = time.process_time()
+        started = time.perf_counter()
         try:
             status, headers, content = self._world.ask(*request)
         except Exception as error:  # noqa: BLE001 - whatever comes out of the application is the finding
