@@ -144,10 +144,12 @@ def summary(rounds: "list[tuple[list[int], float]]") -> "np.ndarray[Any, np.dtyp
 
 async def ask(runner: QueryRunner, text: str) -> None:
     """Answer a query as a broker's HTTP interface does."""
-    pending = runner.begin(text, {})
-    if runner.is_remote:
-        await runner.fetch(pending)
-    response = runner.finish(pending)
+    response = runner.at_once(text)
+    if response is None:
+        pending = runner.begin(text, {})
+        if runner.is_remote:
+            await runner.fetch(pending)
+        response = runner.finish(pending)
     assert not response.exceptions, response.exceptions
 
 

@@ -26,7 +26,7 @@ from gamay.broker.server_stats import ServerStats
 from gamay.cluster.access import ANYONE, Principal
 from gamay.model.table_name import raw_table_name
 from gamay.query.bind import BoundQuery
-from gamay.query.plans import LIGHT_NS_MAX, Plan, Shape
+from gamay.query.plans import LIGHT_NS_MAX, Plan
 from gamay.query.predicate import EVERYTHING, Filter
 from gamay.query.prepared import SEGMENTS_MAX, PreparedQuery
 from gamay.query.prepared_filter import PreparedFilter
@@ -35,7 +35,6 @@ from gamay.query.response import BrokerResponse
 from gamay.sql.parser import template_of
 from gamay.sql.row_limits import RowLimits
 from gamay.sql.slots import cut_literals
-from gamay.sql.template import Template
 
 if TYPE_CHECKING:
     from gamay.query.wire.shape import KnownShape
@@ -165,15 +164,15 @@ class AtOnce:
         template = template_of((key, pattern))
         if template is None or template.shape is not shape:
             return
-        answers = self._who_answers(plan.shape, template, route)
+        bound, filter_ = plan.bound, PreparedFilter.of(template.where, plan.shape.pattern)
+        if filter_ is None and bound.query.where is not None:
+            return
+        answers = self._who_answers(bound, route)
         if answers is None:
             return
-        known_there = answers.query if isinstance(answers, Here) else answers
         timeout_s = (route.config.query.timeout_ms or DEFAULT_TIMEOUT_MS) / 1000
         tables, limits = [raw_table_name(route.table)], self._routing.row_limits
-        prepared = Prepared(
-            known_there.bound, known_there.filter, answers, ref(route), name, tables, timeout_s, limits
-        )  # fmt: skip
+        prepared = Prepared(bound, filter_, answers, ref(route), name, tables, timeout_s, limits)
         known = self._known.get((key, pattern))
         if known is None or len(known.shapes) >= _LIMITS_MAX:
             if len(self._known) >= _TEMPLATES_MAX:
@@ -181,17 +180,17 @@ class AtOnce:
             known = self._known[key, pattern] = _Known(itemgetter(*template.fixed) if template.fixed else None, {})
         known.shapes[None if known.fixed is None else known.fixed(sources)] = prepared
 
-    def _who_answers(self, shape: Shape, template: Template, route: TableRoute) -> "Here | KnownShape | None":
-        """Return what is known of a shape where its queries are answered; None where they go the ordinary way."""
+    def _who_answers(self, bound: BoundQuery, route: TableRoute) -> "Here | KnownShape | None":
+        """Return what is known of queries like this one where they are answered; None where they go the ordinary way."""
         if self._is_remote:
             from gamay.query.wire.shape import KnownShape
 
-            return KnownShape.of(shape, template)
+            return KnownShape.of(bound)
         server = _only_server(route)
         connection = None if server is None else self._connections.get(server)
         if server is None or not isinstance(connection, AnswersAtOnce):
             return None
-        query = PreparedQuery.of(shape, template)
+        query = PreparedQuery.of(bound)
         return None if query is None else Here(server, connection, query)
 
     def find(self, sql: str, principal: Principal) -> RoutedQuery | None:

@@ -27,9 +27,7 @@ from gamay.query.groupby.states import Evaluate, States, is_narrow, plan_states
 from gamay.query.groupby.table import AggregateCall
 from gamay.query.matches import AllDocs, Block, DocList
 from gamay.query.order import sort_array
-from gamay.query.plans import Shape
-from gamay.query.predicate import Filter
-from gamay.query.prepared_filter import PreparedFilter
+from gamay.query.predicate import Filter, filter_columns
 from gamay.query.read import read_column
 from gamay.query.reduce import Answer, no_matches
 from gamay.query.response import ResultTable, wire_type
@@ -39,7 +37,6 @@ from gamay.query.stats import QueryStats
 from gamay.query.virtual import QuerySegment
 from gamay.segment.spi import Column as SegmentColumn
 from gamay.segment.spi import Segment
-from gamay.sql.template import Template
 
 SEGMENTS_MAX = 16
 ROWS_MAX = 1 << 10
@@ -52,11 +49,10 @@ Finish: TypeAlias = Callable[["PreparedQuery", Found, int, QueryStats], Rows | N
 
 
 class PreparedQuery:
-    """What is known of the queries of one shape. bound: one of them, with another filter; filter: what makes theirs."""
+    """What is known of the queries of one shape. bound: one of them, with another filter."""
 
-    def __init__(self, bound: BoundQuery, filter_: PreparedFilter, finish: Finish) -> None:
+    def __init__(self, bound: BoundQuery, finish: Finish) -> None:
         self.bound = bound
-        self.filter = filter_
         self._finish = finish
         self._names = tuple(bound.fields)
         self._types = tuple(wire_type(data_type, multi_value) for data_type, multi_value in bound.types)
@@ -73,16 +69,14 @@ class PreparedQuery:
         self.shown = [_name(output) for output in bound.outputs]
 
     @classmethod
-    def of(cls, shape: Shape, template: Template) -> "PreparedQuery | None":
-        """Return what is known of the queries of a template; None where they are to be answered the ordinary way."""
-        bound, pattern = shape.bound, shape.pattern
+    def of(cls, bound: BoundQuery) -> "PreparedQuery | None":
+        """Return what is known of the queries like this one; None where they are to be answered the ordinary way."""
         finish = _FINISHES.get(bound.kind)
-        if finish is None or pattern is None or template.where is None or bound.query.options or not _is_simple(bound):
+        if finish is None or bound.query.options or not _is_simple(bound):
             return None
-        if any(column not in bound.fields for _, _, column, _ in pattern.leaves):
-            return None
-        filter_ = PreparedFilter.of(template.where, pattern)
-        return None if filter_ is None else cls(bound, filter_, finish)
+        if any(column not in bound.fields for column in filter_columns(bound.filter)):
+            return None  # a virtual one
+        return cls(bound, finish)
 
     def answer(self, filter_: Filter, segments: Sequence[Segment]) -> Answer | None:
         """Return the answer of one server that has these segments; None when it takes more than was expected.

@@ -41,8 +41,13 @@ class PreparedFilter:
         self._repeats = pattern.repeats and len(leaves) > 1
 
     @classmethod
-    def of(cls, where: Expression, pattern: WherePattern) -> "PreparedFilter | None":
-        """Return the filter of a template's condition, which has the pattern; None when its literals take a closer look."""
+    def of(cls, where: Expression | None, pattern: WherePattern | None) -> "PreparedFilter | None":
+        """Return the filter of a template's condition, which has the pattern.
+
+        None when there are none, or when its literals take a closer look.
+        """
+        if where is None or pattern is None:
+            return None
         leaves = []
         for call, (name, _, column, data_type) in zip(conjuncts(where), pattern.leaves, strict=True):
             assert isinstance(call, Call)

@@ -17,6 +17,7 @@ template the server had before can be sent by its digest (`gamay.query.wire.know
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TypeAlias
 
@@ -33,6 +34,7 @@ from gamay.query.budget import Budget, ProcessBudget, ScanLimits
 from gamay.query.deadline import Deadline
 from gamay.query.plans import SHAPES_MAX, BoundPlans, Plan, Shape
 from gamay.query.predicate import EVERYTHING
+from gamay.query.prepared import PreparedQuery
 from gamay.query.scope import Scope
 from gamay.query.wire.known import KnownQuery, digest_of, unpacked
 from gamay.sql.query import OrderBy, Query, SelectItem
@@ -46,6 +48,7 @@ _TYPE_NUMBERS = {data_type: number for number, data_type in enumerate(_TYPES)}
 _TEMPLATE = "template"  # where `BoundQuery.shared` keeps it
 _TEMPLATE_BYTES_MAX = 100_000  # larger ones are not kept
 _ASKED_BYTES_MAX = 4000
+_CREDIT = 8
 _WHOLE = range(-(1 << 63), 1 << 63)
 
 
@@ -255,6 +258,33 @@ class _Template:
         return Query(where=where, limit=limit, offset=offset, **self._fixed)
 
 
+class Known:
+    """What a server knows of the queries of one shape. prepared: for those whose few rows indexes find.
+
+    That is given up when so many of them in a row took more.
+    """
+
+    __slots__ = ("_credit", "prepared", "shape")
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.prepared = PreparedQuery.of(shape.bound)
+        self._credit = _CREDIT
+
+    def tried(self, *, is_answered: bool) -> None:
+        """Take note of whether `prepared` answered a query."""
+        self._credit = _CREDIT if is_answered else self._credit - 1
+        if self._credit < 1:
+            self.prepared = None
+
+
+@dataclass(slots=True)
+class KnownPlan(Plan):
+    """The plan of a query of a known shape."""
+
+    known: Known
+
+
 class ReceivedPlans:
     """The plans of the queries that a server was sent; safe to share between threads, as a lost entry is only made again.
 
@@ -264,7 +294,7 @@ class ReceivedPlans:
     def __init__(self) -> None:
         self._templates: dict[bytes, _Template] = {}
         self._asked: dict[tuple[bytes, bytes], Plan] = {}
-        self._shapes: dict[tuple[bytes, int, int], Shape] = {}  # by digest of the template, limit and offset
+        self._shapes: dict[tuple[bytes, int, int], Known] = {}  # by digest of the template, limit and offset
 
     def plan(self, template: bytes, values: bytes) -> Plan:
         """Return the plan of a query; raises QueryError: 450 for what is none, else what `gamay.query.bind.bind` raises."""
@@ -282,8 +312,9 @@ class ReceivedPlans:
         except (msgspec.MsgspecError, ValueError, TypeError, KeyError, IndexError, StopIteration) as error:
             raise QueryError(ErrorCode.INTERNAL, f"The broker sent what is no query: {error!r}") from error
         plan = known.plans.plan(query)
-        if len(template) <= _TEMPLATE_BYTES_MAX:
-            self._shapes[known.digest, query.limit, query.offset] = plan.shape
+        key = (known.digest, query.limit, query.offset)
+        if len(template) <= _TEMPLATE_BYTES_MAX and key not in self._shapes:
+            self._shapes[key] = Known(plan.shape)
         if len(template) + len(values) <= _ASKED_BYTES_MAX:
             self._asked[template, values] = plan
         return plan
@@ -296,10 +327,11 @@ class ReceivedPlans:
         if is_full or len(self._asked) >= SHAPES_MAX:  # with the shapes, for a query that is found here makes none known
             self._asked.clear()
 
-    def known(self, query: KnownQuery) -> Plan:
+    def known(self, query: KnownQuery) -> KnownPlan:
         """Return the plan of a query of a known shape; raises QueryError 450 when it is not known (any more)."""
-        shape = self._shapes.get((query.digest, query.limit, query.offset))
+        known = self._shapes.get((query.digest, query.limit, query.offset))
         filter_ = unpacked(query.filter)
-        if shape is None or (shape.pattern is None and filter_ is not EVERYTHING):
+        if known is None or (known.shape.pattern is None and filter_ is not EVERYTHING):
             raise QueryError(ErrorCode.INTERNAL, "The server does not know the query; it has to be sent as a whole")
-        return Plan(shape.bound.asked_again(shape.bound.query, filter_), shape)
+        bound = known.shape.bound
+        return KnownPlan(bound.asked_again(bound.query, filter_), known.shape, known)
