@@ -50,6 +50,7 @@ class Hosted:
 
     def __init__(self, name: str, schema: Schema, config: TableConfig) -> None:
         self.id = name
+        self.host_name = "localhost"
         self.tables: dict[str, TableData] = {}
         self._layout = TableLayout(schema, config)
         self.counts = ServerCounts()
