@@ -142,6 +142,23 @@ def test_the_query_that_asks_is_ended_when_it_holds_most() -> None:
         Budget(100, process).change("rows", 60)
 
 
+def test_once_a_part_of_a_query_needed_too_much_no_other_goes_on() -> None:
+    budget = Budget(1000, ProcessBudget(10_000, 10_000))
+    deadline = Deadline.after_ms(60_000, SYSTEM_CLOCK, budget)
+    other = deadline.holder("rows")
+    other.hold(400)
+    deadline.check()
+    with pytest.raises(QueryError, match="1,100 bytes of 1,000 bytes"):
+        deadline.reserve("groups", 700)
+    for go_on in (deadline.check, lambda: deadline.reserve("groups", 1), lambda: other.hold(401)):
+        with pytest.raises(QueryError) as raised:
+            go_on()
+        assert raised.value.code is ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED
+    other.release()  # giving back is no going on
+    budget.close()
+    assert budget.process.held == 0
+
+
 def test_a_query_never_has_more_than_the_process(segments: Any) -> None:
     with pytest.raises(QueryError, match="maxQueryMemoryBytes"):
         run(segments, "SELECT * FROM many LIMIT 1000000", Budget(1 << 40, ProcessBudget(500_000, 1 << 40)))

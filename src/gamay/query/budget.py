@@ -130,7 +130,19 @@ class Budget:
     scan: None where nothing limits what is read. progress: how much of that was. parts: counters of each execution.
     """
 
-    __slots__ = ("by_part", "held", "is_killed", "limit", "parts", "peak", "process", "progress", "reserved", "scan")
+    __slots__ = (
+        "by_part",
+        "held",
+        "is_killed",
+        "limit",
+        "needed",
+        "parts",
+        "peak",
+        "process",
+        "progress",
+        "reserved",
+        "scan",
+    )
 
     def __init__(
         self,
@@ -144,6 +156,7 @@ class Budget:
         self.held = 0
         self.peak = 0
         self.is_killed = False
+        self.needed = 0  # what was too much, if something was: no part of the query goes on then
         self.by_part: dict[str, int] | None = None
         self.progress = ScanProgress()
         self.parts: list[QueryStats] = []
@@ -174,8 +187,9 @@ class Budget:
                 self.reserved.pop(threading.get_ident(), None)
             if num_bytes <= 0:
                 return
-            if self.held > self.limit:
-                raise self.error(self.held)
+            if self.held > self.limit or self.needed:
+                self.needed = max(self.needed, self.held)
+                raise self.error(self.needed)
             if process.held > process.total_bytes:
                 largest = max(process.holding, key=lambda budget: budget.held)
                 largest.is_killed = True
@@ -190,7 +204,9 @@ class Budget:
             if needed > self.limit:
                 self.by_part = dict(self.by_part or {})
                 self.by_part[what] = self.by_part.get(what, 0) + needed - self.held
-                raise self.error(needed)
+                self.needed = max(self.needed, needed)
+            if self.needed:
+                raise self.error(self.needed)
 
     def settle(self) -> None:
         """Take what this thread reserved as no longer needed."""

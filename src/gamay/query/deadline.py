@@ -38,15 +38,19 @@ class Deadline:
         return (self.expires_s - self.clock.monotonic_s()) * 1000
 
     def check(self) -> None:
-        """Raise QueryError 250 when the moment has passed, 245 when others needed the memory that the query held."""
+        """Raise QueryError 250 when the moment has passed, 245 when others needed the memory that the query
+        held, or another of its threads more than there may be."""
         now_s = self.clock.monotonic_s()
         if now_s >= self.expires_s and now_s >= self.expires_s + compiling_s() - self._compiled_s:
             raise QueryError(
                 ErrorCode.EXECUTION_TIMEOUT,
                 f"The query ran longer than its {self.timeout_ms:.0f} ms; filter more, or set a larger timeoutMs",
             )
-        if self.budget is not None and self.budget.is_killed:
-            raise self.budget.killed()
+        if self.budget is not None:
+            if self.budget.is_killed:
+                raise self.budget.killed()
+            if self.budget.needed:
+                raise self.budget.error(self.budget.needed)
 
     def holder(self, what: str) -> Holder:
         """Return what a part of the work tells its memory to."""

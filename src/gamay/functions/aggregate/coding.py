@@ -26,6 +26,8 @@ CODES_MAX = (1 << 31) - 2
 DISTINCT = "distinct values"
 # tables of more keys are grown only where there is memory for it
 _RESERVED_KEYS = 1 << 16
+# tables of fewer keys are made four times as large, which costs least time, others twice, which costs least memory
+_GROWN_FOURFOLD = 1 << 18
 
 
 class HashNumbers:
@@ -56,9 +58,10 @@ class HashNumbers:
             self._enlarge()
 
     def _enlarge(self) -> None:
-        if self.count > _RESERVED_KEYS:  # the old table stays until the new one is filled
-            guard.reserve(DISTINCT, 3 * self._table.nbytes + 2 * self._keys.nbytes)
-        self._table = np.full(4 * len(self._table), -1, np.int32)
+        factor = 4 if self.count < _GROWN_FOURFOLD else 2
+        if self.count > _RESERVED_KEYS:  # the old table, or the old keys, stay until the new are filled
+            guard.reserve(DISTINCT, (factor - 1) * self._table.nbytes + factor * self._keys.nbytes)
+        self._table = np.full(factor * len(self._table), -1, np.int32)
         keys = np.empty(len(self._table) // 2, np.int64)
         keys[: self.count] = self.keys
         self._keys = keys
@@ -144,6 +147,8 @@ class TextCoder:
         return self._dictionaries.codes(operand, num_rows, self._code_values)
 
     def decode(self, codes: Array) -> Key:
+        if len(codes) > _RESERVED_KEYS:
+            guard.reserve(DISTINCT, self._numbers.num_bytes * len(codes) // max(1, self._numbers.count))
         values = take(self._numbers.texts, codes)
         if self._type is DataType.BIG_DECIMAL:
             values = decimals(values)

@@ -38,6 +38,11 @@ class TextNumbers:
         buffers = [None, pa.py_buffer(self._offsets[: self.count + 1]), pa.py_buffer(self._data)]
         return pa.Array.from_buffers(self._kind, self.count, buffers)
 
+    @property
+    def num_bytes(self) -> int:
+        """What the distinct texts take, with their offsets."""
+        return int(self._offsets[self.count]) + 4 * self.count
+
     def number(self, texts: pa.Array) -> Array:
         """Return the number of each text, none of which is null: int32 [n].
 

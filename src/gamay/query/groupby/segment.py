@@ -22,6 +22,7 @@ from gamay.functions.expression import Column, Expression, column_names
 from gamay.functions.vector import Operand, Vector
 from gamay.kernels.tuning import RAW_TEXT_BLOCK_ROWS, SCAN_BLOCK_ROWS, ZERO_COPY_BLOCK_ROWS
 from gamay.query.groupby.direct import DirectGroups, plan_direct
+from gamay.query.groupby.explode import is_list
 from gamay.query.groupby.growing import GrowingGroups
 from gamay.query.groupby.merge import merge_group_tables
 from gamay.query.groupby.nullable import nullable_partials, plain_calls
@@ -34,6 +35,8 @@ T = TypeVar("T")
 
 # Fewer rows are not worth a second thread.
 _ROWS_PER_THREAD = 1 << 17
+# Of rows that are repeated for each value of their lists, as many as other blocks have then.
+_LISTED_BLOCK_ROWS = 1 << 16
 # So many times the limit of groups is kept of each piece, so that it seldom has to be walked again.
 _ROOM_FACTOR = 16
 
@@ -139,6 +142,8 @@ def _grouped(
     samples = [probe(key) for key in keys]
     plan = plan_states(aggregates, count_rows=False)
     rows = _block_rows(matches, (*keys, *plan.arguments), probe)
+    if any(map(is_list, samples)):
+        rows = min(rows, _LISTED_BLOCK_ROWS)
 
     holders: list[guard.Holder] = []
 
