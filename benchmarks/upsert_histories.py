@@ -2,6 +2,7 @@
 
 `python -m benchmarks.upsert_histories --count 50000 [--first SEED]`; run it in the root of the repository, as it uses
 `tests.naive.upsert_histories`. A number is a seed: a difference is shown with it, and `--first SEED --count 1` repeats it.
+`--protected` has commits forced in between, after which a replica that was ahead gives rows back.
 """
 
 import argparse
@@ -16,7 +17,7 @@ from tests.naive.upsert_histories import History
 REPORT_EVERY = 1000
 
 
-def run(first: int, count: int) -> int:
+def run(first: int, count: int, protects: bool) -> int:
     """Run the histories of these seeds; return how many differed."""
     differing = []
     memory = Path("/dev/shm")  # snapshots are synced to it for nothing, where there is one
@@ -24,7 +25,7 @@ def run(first: int, count: int) -> int:
         begun = time.process_time()
         for done, seed in enumerate(range(first, first + count), 1):
             try:
-                History(seed).run(Path(folder) / str(seed))
+                History(seed, protects).run(Path(folder) / str(seed))
             except Exception:  # noqa: BLE001 - whatever goes wrong in one history, the others are of interest
                 differing.append(seed)
                 traceback.print_exc()
@@ -41,5 +42,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--protected", action="store_true")
     arguments = parser.parse_args()
-    raise SystemExit(1 if run(arguments.first, arguments.count) else 0)
+    raise SystemExit(1 if run(arguments.first, arguments.count, arguments.protected) else 0)

@@ -153,6 +153,15 @@ class Replica:
         if begins:
             self._begin()
 
+    def take_copy(self, other: "Replica") -> None:
+        """Take the sealed copy of a replica that has committed the segment with fewer rows."""
+        name = self.name
+        self.sealed[name] = other.sealed[name]
+        self.docs[name] = self.table.load(self._source(self.sealed[name]), lambda _: None)
+        self.sequence += 1
+        self.log = []
+        self._begin()
+
     def restart(self, *, keeps_snapshots: bool) -> None:
         log = self.log
         is_new = self.rng.random() < 0.5  # it finds the snapshots in the deep store only
@@ -195,9 +204,10 @@ class Replica:
 
 @dataclass
 class History:
-    """One random history."""
+    """One random history. protects: now and then commits are forced, and a replica that was ahead gives rows back."""
 
     seed: int
+    protects: bool = False
 
     def run(self, folder: Path) -> None:
         rng = random.Random(self.seed)
@@ -207,9 +217,15 @@ class History:
         model = UpsertModel(options)
         keeps = options.ttl > 0 or rng.random() < 0.6
         replicas = [
-            Replica(settings, folder / str(i), random.Random(self.seed + i), reorders=i == 1 and keeps) for i in range(2)
+            Replica(settings, folder / str(i), random.Random(self.seed + i), reorders=i == 1 and keeps and not self.protects)
+            for i in range(2)
         ]
         for replica in replicas:
+            replica._begin()
+        forcing = random.Random(f"{self.seed} forced")  # draws of its own, so that a seed stays what it is without it
+        for replica in replicas if self.protects else ():
+            replica.host = replace(replica.host, protects=lambda: True)
+            replica._open()
             replica._begin()
         clock, steps = 0, rng.randint(3, 12)
         for step in range(steps):
@@ -219,6 +235,9 @@ class History:
                 for _ in range(rng.choice([1, 3, 8, 20])):
                     clock += rng.choice([0, 1, 1, 3])
                     rows.append(self._row(rng, options, clock))
+                if self.protects and forcing.random() < 0.5:
+                    self._force_commit(rows, model, replicas, forcing)
+                    rows = []
                 for row in rows:
                     model.add(row)
                 for replica in replicas:
@@ -255,6 +274,24 @@ class History:
                 if is_whole:
                     rows = sorted(map(repr, map(self._plain, found.to_pylist())))
                     assert rows == sorted(map(repr, map(self._plain, expected))), (self.seed, step)
+
+    def _force_commit(
+        self, rows: Sequence[Row], model: UpsertModel, replicas: Sequence[Replica], forcing: random.Random
+    ) -> None:
+        """Let one replica commit after some of the rows; the other one has all of them, and takes that copy."""
+        cut = forcing.randint(0, len(rows))
+        behind, ahead = forcing.sample(list(replicas), 2)
+        ahead.add([{**row} for row in rows])
+        behind.add([{**row} for row in rows[:cut]])
+        behind.commit()
+        ahead.take_copy(behind)
+        for row in rows[:cut]:
+            model.add(row)
+        model.commit()
+        for row in rows[cut:]:
+            model.add(row)
+        for replica in replicas:
+            replica.add([{**row} for row in rows[cut:]])
 
     def _plain(self, row: Row) -> list[Any]:
         return sorted(

@@ -138,6 +138,10 @@ class KeyIndex:
         """Let the watermark be at least this."""
         self._state[table.WATERMARK] = max(self.watermark, value)
 
+    def set_watermark(self, value: int) -> None:
+        """Let the watermark be this, ABSENT for none: the rows that had raised it are taken back."""
+        self._state[table.WATERMARK] = value
+
     def reserve(self, num_keys: int) -> None:
         """Make room for so many keys at once, which then neither move nor take more than they need."""
         size = int(num_keys / _FULL) + 1

@@ -44,7 +44,8 @@ _NOT_ONE = "the row must give exactly one of the table's comparisonColumns"
 class Tracked:
     """A segment whose rows are in the index. read: gives it as it is now; is_consuming: whether it still grows;
     has_undone: whether keys may point to it that have no row. replaced: the rows of sealed segments that its rows have
-    replaced, in this order, so that they can count again; None: that is not wanted.
+    replaced, in this order, so that they can count again; None: that is not wanted. begun_at: the watermark at its first
+    row.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Tracked:
     is_consuming: bool = False
     has_undone: bool = False
     replaced: "list[tuple[Tracked, Array]] | None" = None
+    begun_at: int = ABSENT
 
 
 @dataclass(slots=True)
@@ -188,6 +190,7 @@ class PartitionUpsert:
             tracked = self._track(name, SegmentRank.of(name, created_ms), 0, read)
             tracked.is_consuming = True
             tracked.replaced = [] if protects else None
+            tracked.begun_at = self._index.watermark
             with self._publishing:
                 if install is not None:
                     install(tracked.docs)
@@ -236,6 +239,9 @@ class PartitionUpsert:
             if doc_map is None:
                 doc_map = self._same_rows(old, segment)
             tracked = self._track(segment.name, SegmentRank.of(segment.name, created_ms), segment.num_docs, lambda: segment)
+            if doc_map is None and old.replaced is not None:
+                self._consume_again(old, tracked, segment, install)
+                return tracked.docs
             if doc_map is not None:
                 added, removed = self._move(old, tracked, segment, doc_map), np.empty(0, np.int64)
             else:
@@ -243,9 +249,10 @@ class PartitionUpsert:
             num_counting = old.docs.snapshot(with_deleted=True).count
             num_moved = len(added.docs) if doc_map is not None else int(np.count_nonzero(removed >> 32 == old.ordinal))
             num_left = self._forget(old, num_counting - num_moved)
-            back = self._take_back(old, tracked, doc_map)
-            self._publish(tracked, added, removed[removed >> 32 != old.ordinal], install, back)
-            self.counters.keys_not_replaced += num_left - sum(len(docs) for _, docs, _ in back)
+            if doc_map is not None:
+                self._follow(old, tracked, doc_map)
+            self._publish(tracked, added, removed[removed >> 32 != old.ordinal], install)
+            self.counters.keys_not_replaced += num_left
             return tracked.docs
 
     def remove_segment(self, name: str, install: "Callable[[], None] | None" = None) -> None:
@@ -368,7 +375,9 @@ class PartitionUpsert:
             values = settings.comparison.of_segment(segment, start, stop)
             yield _Rows(docs, keys, values, _deletes_of(segment, settings.delete_column, docs.astype(np.int32)))
 
-    def _put_segment(self, tracked: Tracked, segment: Segment, valid: "Iterator[_Rows] | None") -> tuple["_Added", Array]:
+    def _put_segment(
+        self, tracked: Tracked, segment: Segment, valid: "Iterator[_Rows] | None", deleted_ttl: float = 0
+    ) -> tuple["_Added", Array]:
         """Put the rows of a segment, or its valid ones; return which of them count, and where those are that they replace.
 
         The latter are int64, ordinal << 32 | doc.
@@ -382,8 +391,8 @@ class PartitionUpsert:
                 wins[other.ordinal] = tracked.rank.beats(other.rank)
         # without a snapshot rows are taken as the stream brought them, each at its time
         rules = Rules(
-            tracked.ordinal, check_expiry=valid is None and settings.ttl > 0, is_float=settings.comparison.is_float,
-            ttl=settings.ttl,
+            tracked.ordinal, check_expiry=valid is None and (settings.ttl > 0 or deleted_ttl > 0),
+            is_float=settings.comparison.is_float, ttl=settings.ttl, deleted_ttl=deleted_ttl,
         )  # fmt: skip
         added, deletes, removed = [np.empty(0, np.int64)], [np.empty(0, np.uint8)], [np.empty(0, np.int64)]
         for batch in self._all_rows(segment) if valid is None else valid:
@@ -452,20 +461,32 @@ class PartitionUpsert:
             deletes = (~old.docs.snapshot().mask[sources]).astype(np.uint8)
         return _Added(targets, deletes)
 
-    def _take_back(self, old: Tracked, new: Tracked, doc_map: "Array | None") -> "list[tuple[Tracked, Array, Array]]":
-        """Let keys that lost their rows with `old` point to what these had replaced; return the rows that count again.
+    def _follow(self, old: Tracked, new: Tracked, doc_map: Array) -> None:
+        """Where rows of `old` may have to count again, let those of `new` do so, which has them all."""
+        for consuming in self._segments.values():
+            known = consuming.replaced or ()
+            for place, (segment, docs) in enumerate(known):
+                if segment is old and consuming.replaced is not None:
+                    consuming.replaced[place] = (new, doc_map[docs])
 
-        Where the rows of `old` all went on, what they replaced is forgotten, and where `old` was replaced itself, `new` is
-        in its place.
+    def _consume_again(self, old: Tracked, new: Tracked, segment: Segment, install: "Install | None") -> None:
+        """Put the sealed copy of a consuming segment, which may have fewer rows, as if its rows came from the stream now.
+
+        All is as it was at the first row of `old` before: keys point to what its rows had replaced, or are gone, and the
+        watermark is that of then. So late rows are late again, and no key stays with a row that is taken back.
         """
+        num_keys = len(self._index)
+        self._index.remove_segment(old.ordinal)
+        back = self._take_back(old)
+        self._index.set_watermark(old.begun_at)
+        added, removed = self._put_segment(new, segment, None, deleted_ttl=self.settings.deleted_ttl)
+        self._forget(old, 0)
+        self._publish(new, added, removed, install, back)
+        self.counters.keys_not_replaced += max(0, num_keys - len(self._index))
+
+    def _take_back(self, old: Tracked) -> "list[tuple[Tracked, Array, Array]]":
+        """Let keys that lost their rows with `old` point to what these had replaced; return the rows that count again."""
         back: list[tuple[Tracked, Array, Array]] = []
-        if doc_map is not None:
-            for consuming in self._segments.values():
-                known = consuming.replaced or ()
-                for place, (segment, docs) in enumerate(known):
-                    if segment is old and consuming.replaced is not None:
-                        consuming.replaced[place] = (new, doc_map[docs])
-            return back
         for segment, places in reversed(old.replaced or ()):
             if self._segments.get(segment.name) is not segment:
                 continue
@@ -488,9 +509,9 @@ class PartitionUpsert:
     ) -> None:  # fmt: skip
         with self._publishing:
             tracked.docs.add(added.docs, added.deletes)
-            self._clear(removed)
             for other, docs, deletes in back:
                 other.docs.add(docs, deletes)
+            self._clear(removed)
             if install is not None:
                 install(tracked.docs)
 
@@ -604,7 +625,9 @@ class PartitionUpsert:
                 effect.segment.docs.add(effect.added, effect.deletes)
                 self._clear(effect.removed)
             if effect.segment.replaced is not None:
-                self._remember(effect.segment.replaced, effect.removed)
+                # forgotten rows, too: before the row that raised the watermark they are not forgotten
+                took = (effect.put.places >= 0) & (effect.put.status != LATE) & (effect.put.status != SKIPPED)
+                self._remember(effect.segment.replaced, effect.put.places[took])
             self._pending = None
             self._changed.notify_all()
 

@@ -52,6 +52,14 @@ class UpsertSettings:
         """Whether what becomes of a row depends on the rows before it."""
         return self.is_partial or self.drop_out_of_order or self.out_of_order_column is not None
 
+    @property
+    def remembers(self) -> bool:
+        """Whether what rows of a FULL table have replaced matters, though each row comes whole.
+
+        What a key is compared with is forgotten by the watermark, or values of other comparison columns are taken over.
+        """
+        return self.ttl > 0 or self.deleted_ttl > 0 or len(self.comparison.fields) > 1
+
     @classmethod
     def of(cls, table_config: TableConfig, schema: Schema, defaults: ServerDefaults = DEFAULTS) -> "UpsertSettings | None":
         """Return the settings of a table, None when its rows do not replace each other."""

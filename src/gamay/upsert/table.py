@@ -203,7 +203,8 @@ class TableUpsert:
         """Begin a consuming segment, after storing and cleaning up what the segments before it have left."""
         self._settle(partition_id, sequence_of(name))
         self._partition_of[name] = partition_id
-        protects = self.settings.depends and self._host.protects()
+        settings = self.settings
+        protects = self._host.protects() if settings.depends else settings.remembers
         consuming = self._partition(partition_id).consume(name, created_ms, read, install, protects=protects)
         self.new_segments.note(name)
         return consuming
