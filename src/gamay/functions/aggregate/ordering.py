@@ -81,7 +81,8 @@ def _ranked(values: pa.Array) -> Ordered:
 def _ranked_decimals(values: Array) -> Ordered:
     texts = [str(value) for value in values]
     by_text = dict(zip(texts, values, strict=True))
-    ascending = sorted(by_text, key=lambda text: (by_text[text], text))
+    # NaN, which decimals do not compare with, comes last, as among doubles
+    ascending = sorted(by_text, key=lambda t: (by_text[t].is_nan(), 0 if by_text[t].is_nan() else by_text[t], t))
     entries = np.empty(len(ascending), object)
     entries[:] = [by_text[text] for text in ascending]
     ranks = {text: rank for rank, text in enumerate(ascending)}
