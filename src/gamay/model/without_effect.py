@@ -70,6 +70,13 @@ def _unused_sections(config: TableConfig) -> Iterator[str]:
         "query.useApproximateFunction": bool(config.query.use_approximate_function),
         "query.expressionOverrideMap": bool(config.query.expression_override_map),
     }
+    if (stream := config.ingestion.stream) is not None:
+        where = "ingestionConfig.streamIngestionConfig"
+        unused |= {
+            f"{where}.trackFilteredMessageOffsets": stream.track_filtered_message_offsets,
+            f"{where}.enforceConsumptionInOrder": stream.enforce_consumption_in_order,
+            f"{where}.realtimeOffsetAutoResetHandlerClass": stream.realtime_offset_auto_reset_handler_class is not None,
+        }
     for key, is_set in unused.items():
         if is_set:
             yield f"{key}: this version does not act on it; the setting is kept"

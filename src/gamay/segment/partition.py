@@ -12,7 +12,7 @@ from gamay.functions.vector import Vector
 from gamay.kernels import hashing
 from gamay.model.types import DataType
 from gamay.segment.spi import PartitionInfo
-from gamay.segment.storage_form import binary_buffers
+from gamay.segment.storage_form import binary_buffers, from_arrow, to_values
 from gamay.segment.value_text import values_text
 
 Hashes: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
@@ -90,6 +90,17 @@ def partition_function(name: str, num_partitions: int, config: Mapping[str, str]
             f"{nearest(chosen, NORMALIZERS)}"
         )
     return PartitionFunction(name, num_partitions, settings, hasher, bits, chosen)
+
+
+def partitions_of_column(
+    function: PartitionFunction, column: pa.Array, data_type: DataType, of_null: int
+) -> "np.ndarray[Any, np.dtype[np.int32]]":
+    """Return int32 [n]: the partition of each value of a conformed column; raises ValueError as `partitions_of`."""
+    valid = np.asarray(column.is_valid())
+    result = np.full(len(column), of_null, np.int32)
+    values = from_arrow(column.drop_null(), data_type)
+    result[valid] = function.partitions_of(Vector(data_type, to_values(values, data_type)))
+    return result
 
 
 def partition_info(function: PartitionFunction, values: Vector) -> PartitionInfo:

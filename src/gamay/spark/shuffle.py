@@ -14,13 +14,12 @@ import pyarrow as pa
 
 from gamay.base.errors import GamayError, InvalidConfigError
 from gamay.functions.arrow import arrow_type
-from gamay.ingest.operands import to_vector
 from gamay.model.schema import FieldSpec, Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.types import DataType
 from gamay.segment.builder import SegmentBuilder
 from gamay.segment.metadata import read_metadata
-from gamay.segment.partition import PartitionFunction, partition_function
+from gamay.segment.partition import partition_function, partitions_of_column
 from gamay.segment.value_text import value_text
 from gamay.spark.ranges import Ranges, Sampler
 from gamay.spark.report import Outcome, SegmentReport
@@ -111,20 +110,9 @@ def partitioner(schema: Schema, table_config: TableConfig, column: str | None) -
     of_null = function.partition_of(value_text(spec.default_null_value, spec.data_type))
 
     def partitions(batch: pa.RecordBatch) -> pa.Array:
-        return pa.array(_partitions(function, batch.column(column), spec.data_type, of_null))
+        return pa.array(partitions_of_column(function, batch.column(column), spec.data_type, of_null))
 
     return partitions
-
-
-def _partitions(
-    function: PartitionFunction, column: pa.Array, data_type: DataType, of_null: int
-) -> "np.ndarray[Any, np.dtype[np.int32]]":
-    if column.null_count == 0:
-        return function.partitions_of(to_vector(column, data_type, True))
-    result = np.full(len(column), of_null, np.int32)
-    valid = np.asarray(column.is_valid())
-    result[valid] = function.partitions_of(to_vector(column.drop_null(), data_type, True))
-    return result
 
 
 def sampled(batches: Batches, schema: Schema, layout: Layout, size: int) -> Batches:

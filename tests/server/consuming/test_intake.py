@@ -14,6 +14,7 @@ from gamay.ingest.stream.spi import DecodedBatch, Gap, MessageBatch, PermanentSt
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.server.consuming.dead_letters import DeadLetter, DeadLetterKind, DeadLetters
+from gamay.server.consuming.foreign import foreign_rows
 from gamay.server.consuming.intake import Intake
 
 SCHEMA = Schema.from_json(
@@ -132,3 +133,31 @@ def test_a_line_that_a_crash_cut_is_written_anew(tmp_path) -> None:
     again = DeadLetters("t", path)
     assert again.add([letter("2")]) == 1
     assert [entry["offset"] for entry in DeadLetters("t", path).entries(10)] == ["1", "2"]
+
+
+def test_rows_of_other_partitions_are_left_out_where_the_table_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    def table(drops: bool) -> TableConfig:
+        streams = {"streamConfigMaps": [{"streamType": "log"}], "dropRecordOnPartitionMismatch": drops}
+        columns = {"n": {"functionName": "Modulo", "numPartitions": 3}}
+        return TableConfig.from_json(
+            {
+                **TableConfig.offline("t").to_json(),
+                "tableName": "t",
+                "tableType": "REALTIME",
+                "tableIndexConfig": {"segmentPartitionConfig": {"columnPartitionMap": columns}},
+                "ingestionConfig": {"streamIngestionConfig": streams},
+            }
+        ).value
+
+    assert foreign_rows("s", SCHEMA, table(False), 1) is None
+    config = table(True)
+    for partition in (1, 4):  # a topic of six partitions, say
+        foreign = foreign_rows("s", SCHEMA, config, partition)
+        pipeline = Pipeline(SCHEMA, config, drop_failed=True)
+        taker = Intake("s", partition, PlainDecoder(), pipeline, ManualClock(5), foreign=foreign)
+        taken = taker.take(messages('{"n": 1}', '{"n": 2}', "{", '{"n": 7}', '{"n": null}'))
+        assert taken.rows is not None
+        assert taken.rows.to_pylist() == [{"n": 1}, {"n": 7}]
+        assert (taken.messages.tolist(), taken.num_filtered, len(taken.dead)) == ([0, 3], 2, 1)
+        assert taker.take(messages('{"n": 3}')).rows is None
+    assert [record.message for record in caplog.records] == ["s: rows of other partitions are left out, as n 2"] * 2

@@ -41,6 +41,7 @@ from gamay.server.consuming.ahead import Ahead, ReadAhead
 from gamay.server.consuming.builds import Build, BuildPermits, lease
 from gamay.server.consuming.completion_client import CompletionClient
 from gamay.server.consuming.dead_letters import DeadLetters
+from gamay.server.consuming.foreign import foreign_rows
 from gamay.server.consuming.intake import Intake, Taken
 from gamay.server.consuming.machine import ConsumerMachine, ConsumerState
 from gamay.server.consuming.status import BuiltSegment, ConsumerStatus, RateMeter, StreamError
@@ -400,6 +401,8 @@ class SegmentConsumer:
         return Intake(
             self.segment, self._name.partition, decoder, pipeline, self._clock,
             stop_on_decode_error=stream.stop_on_decode_error, with_metadata=stream.metadata_populate,
+            foreign=None if self._name.is_stream_level
+            else foreign_rows(self.segment, layout.schema, layout.config, self._name.stream_partition),
         )  # fmt: skip
 
     def _count_partitions(self) -> int:

@@ -13,6 +13,7 @@ from gamay.ingest.pipeline import Pipeline
 from gamay.ingest.stream.decode.metadata import add_metadata
 from gamay.ingest.stream.spi import MessageBatch, MessageDecoder, PermanentStreamError
 from gamay.server.consuming.dead_letters import DeadLetter, DeadLetterKind
+from gamay.server.consuming.foreign import ForeignRows
 
 _ROW_ERRORS = (GamayError, pa.ArrowException, ArithmeticError, ValueError, TypeError)
 
@@ -22,7 +23,7 @@ class Taken:
     """What became of a batch of messages.
 
     rows: None when none is left. messages: int64 [rows], which message each row comes from. num_filtered: rows that the
-    filter dropped.
+    filter dropped, and those of other partitions.
     """
 
     rows: pa.RecordBatch | None
@@ -36,7 +37,7 @@ class Intake:
     """Turns the messages of one partition into rows, for one segment; it belongs to the consumer's thread.
 
     pipeline: one that drops rows that fail. stop_on_decode_error: whether a message that is no row ends consumption.
-    with_metadata: whether rows have what the stream knows of their messages, too.
+    with_metadata: whether rows have what the stream knows of their messages, too. foreign: finds rows to be left out.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Intake:
         *,
         stop_on_decode_error: bool = False,
         with_metadata: bool = False,
+        foreign: ForeignRows | None = None,
     ) -> None:
         self._segment = segment
         self._partition = partition
@@ -57,6 +59,7 @@ class Intake:
         self._clock = clock
         self._stop = stop_on_decode_error
         self._with_metadata = with_metadata
+        self._foreign = foreign
 
     def take(self, messages: MessageBatch) -> Taken:
         """Return the rows of a batch. Raises PermanentStreamError for a message that is none, if that ends consumption."""
@@ -84,7 +87,13 @@ class Intake:
             first = next(letter for letter in dead if letter.kind is not DeadLetterKind.GAP)
             raise PermanentStreamError(f"the message at offset {first.offset} is no row of the table: {first.reason}")
         messages_of = np.concatenate(sources) if sources else np.empty(0, np.int64)
-        return Taken(rows, messages_of, dead, stats.rows_filtered - filtered, stats.rows_incomplete - incomplete)
+        left_out = stats.rows_filtered - filtered
+        if self._foreign is not None and rows is not None:
+            own = self._foreign.own(rows)
+            if not own.all():
+                left_out += len(own) - int(own.sum())
+                rows, messages_of = rows.filter(pa.array(own)) if own.any() else None, messages_of[own]
+        return Taken(rows, messages_of, dead, left_out, stats.rows_incomplete - incomplete)
 
     def rejected(self, messages: MessageBatch, taken: Taken, reasons: Mapping[int, str]) -> list[DeadLetter]:
         """Return an entry for each row of a batch that its table cannot take beside the rows that it has: row to reason."""
