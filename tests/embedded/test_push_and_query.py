@@ -345,12 +345,14 @@ def test_a_corrupt_local_copy_is_fetched_again(
     assert second.rows(COUNT) == [[100, 4950.0]]
 
 
+@pytest.mark.parametrize("is_pushed_again", [False, True])
 def test_a_corrupt_deep_store_copy_is_an_error_state_and_heals(
-    tmp_path: Path, open_api: Callable[[Path], Any], make_segment: Callable[..., Path]
+    tmp_path: Path, open_api: Callable[[Path], Any], make_segment: Callable[..., Path], is_pushed_again: bool
 ) -> None:
     first = open_api(tmp_path / "data")
     first.create()
-    first.push(make_segment("trips_0", [1, 2]))
+    archive = make_segment("trips_0", [1, 2])
+    first.push(archive)
     first.push(make_segment("trips_1", [3]))
     first.stop()
     import shutil
@@ -370,7 +372,10 @@ def test_a_corrupt_deep_store_copy_is_an_error_state_and_heals(
     assert answer["partialResult"] is True
     debug = second.controller.get("/debug/tables/trips").json()[0]["segmentDebugInfos"][0]
     assert next(iter(debug["serverState"].values()))["errorInfo"]["errorMessage"]
-    copy.write_bytes(sound)
+    if is_pushed_again:
+        assert second.push(archive, wait=False).status_code == 200
+    else:
+        copy.write_bytes(sound)
     deadline = time.monotonic() + 15
     while second.query(COUNT)["exceptions"] and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from gamay.base.errors import ConflictError, GamayError, InvalidConfigError, NotFoundError
 from gamay.cluster.records import LineageState, SegmentRecord
@@ -48,6 +49,10 @@ class PushOptions:
     check_times: bool = True
 
 
+_Store: TypeAlias = Callable[[SegmentRecord | None], str]
+"""Puts the data of a segment where it stays; takes the record that the segment has, and returns a URL."""
+
+
 @dataclass(frozen=True, slots=True)
 class SegmentManager:
     """The segments of all tables. Its methods may be called from any thread; pushes are committed one at a time."""
@@ -68,15 +73,19 @@ class SegmentManager:
         self._check(table, segment.info, options)
         size = size_of(source)
 
-        def store() -> str:
-            return self.context.deep_store.put(source, table, segment.info.name, segment.info.crc)
+        def store(existing: SegmentRecord | None) -> str:
+            deep_store, own = self.context.deep_store, self._own_copy(existing, segment.info)
+            # An archive is written anew: the one that is there may be damaged. A folder stays, for servers have opened it.
+            if own is not None and deep_store.in_place(own) is not None:
+                return own
+            return deep_store.put(source, table, segment.info.name, segment.info.crc)
 
         return self._commit(table, segment.info, size, store, options)
 
     def push_metadata(self, table: str, info: SegmentMetadata, url: str, size: int, options: PushOptions) -> SegmentRecord:
         """Add or refresh one segment whose data stays where it is. Raises as `push`."""
         self._check(table, info, options)
-        return self._commit(table, info, size, lambda: url, options)
+        return self._commit(table, info, size, lambda existing: self._own_copy(existing, info) or url, options)
 
     def add_all(self, table: str, segments: Sequence[VerifiedSegment]) -> list[SegmentRecord]:
         """Add new segments from their folders, all of them or none: they become visible together.
@@ -191,18 +200,18 @@ class SegmentManager:
         if options.check_times and config.time_column and info.time_column:
             check_times(info)
 
-    def _commit(
-        self, table: str, info: SegmentMetadata, size: int, store: Callable[[], str], options: PushOptions
-    ) -> SegmentRecord:
+    def _own_copy(self, existing: SegmentRecord | None, info: SegmentMetadata) -> str | None:
+        """Return the URL of the deep store's copy of a segment that is pushed again as it is."""
+        is_same = existing is not None and existing.crc == info.crc and self.context.deep_store.owns(existing.download_url)
+        return existing.download_url if existing is not None and is_same else None
+
+    def _commit(self, table: str, info: SegmentMetadata, size: int, store: _Store, options: PushOptions) -> SegmentRecord:
         with self._lock:
             registry, now_ms = self.context.registry, self.context.clock.now_ms()
             existing = registry.get_segment(table, info.name)
             self._check_existing(table, existing, info, options)
             check_room(registry, self.tables.get(table), {info.name: size})
-            if existing is not None and existing.crc == info.crc:
-                url = existing.download_url if self.context.deep_store.owns(existing.download_url) else store()
-            else:
-                url = store()
+            url = store(existing)
             record = record_of(info, url, size).with_changes(
                 push_time_ms=now_ms if existing is None else existing.push_time_ms,
                 refresh_time_ms=-1 if existing is None else now_ms,
