@@ -361,6 +361,27 @@ def test_expressions_are_looked_into_with_a_parser() -> None:
     validate_table_config(config_with(transforms(id="f(")), SCHEMA)
 
 
+def test_rows_of_a_stream_come_out_the_same_at_every_replica() -> None:
+    def checked(changes: dict[str, Any], stored: dict[str, Any] | None = None) -> str:
+        options = {"columns_of": columns_of, "volatile_in": lambda text: re.findall(r"\b(?:now|rand)\b", text)}
+        try:
+            validate_table_config(
+                config_with(changes), SCHEMA, stored=None if stored is None else config_with(stored), **options
+            )  # fmt: skip
+        except InvalidConfigError as error:
+            return str(error)
+        return ""
+
+    realtime = {"tableType": "REALTIME", INGEST + "streamIngestionConfig": {"streamConfigMaps": [{"streamType": "kafka"}]}}
+    volatile, sound = realtime | transforms(id="f(now(), x)"), realtime | transforms(id="f(x)")
+    assert checked(transforms(id="f(now(), x)")) == ""
+    assert checked(sound) == ""
+    assert "the transformFunction of 'id' in ingestionConfig calls now, which gives every replica" in checked(volatile)
+    assert "calls now, rand" in checked(realtime | transforms(id="f(now(), rand())"), volatile)
+    assert checked(volatile, volatile) == ""  # it was stored before this was asked for
+    assert "calls now" in checked(volatile, sound)
+
+
 def test_ingestion_aggregates() -> None:
     fields = (
         FieldSpec("city", DataType.STRING),

@@ -129,8 +129,10 @@ class TableManager:
         config = migrated(config, schema)
         parsed = replace(parsed, value=config)
         if "ALL" not in skipped:
+            stored = self.context.registry.get_table_config(config.typed_name)
             validate_table_config(
-                config, schema, columns_of=columns_of, volatile_in=volatile_functions, with_tasks="TASK" not in skipped,
+                config, schema, columns_of=columns_of, volatile_in=volatile_functions,
+                stored=None if stored is None else TableConfig.from_json(stored).value, with_tasks="TASK" not in skipped,
                 with_keys="UPSERT" not in skipped,
             )  # fmt: skip
             if "UPSERT" not in skipped:

@@ -89,6 +89,24 @@ def _transforms(subject: TableSubject) -> Iterator[str]:
                 f"nothing reads.{hint}"
             )
     yield from _cycles(arguments)
+    yield from _volatile(subject)
+
+
+def _volatile(subject: TableSubject) -> Iterator[str]:
+    """Rows of a stream are read again by other replicas, and after a restart; they must come out the same."""
+    if subject.config.table_type is not TableType.REALTIME or subject.volatile_in is None:
+        return
+    known = subject.stored.ingestion.transforms if subject.stored else ()
+    for transform in subject.config.ingestion.transforms:
+        try:
+            volatile = () if transform in known else subject.volatile_in(transform.transform_function)
+        except GamayError:
+            continue  # `_transforms` reports it
+        if volatile:
+            yield (
+                f"the transformFunction of '{transform.column_name}' in ingestionConfig calls {', '.join(volatile)}, which "
+                "gives every replica another value; let the producer of the stream write it"
+            )
 
 
 def _columns_or_none(subject: TableSubject, text: str) -> Collection[str]:

@@ -18,13 +18,14 @@ class TableSubject:
     """A table config with the schema it is meant for.
 
     columns_of, volatile_in: None when expressions are not to be looked into; the latter gives the functions of an expression
-    that depend on the moment or on chance.
+    that depend on the moment or on chance. stored: what the table has now, None for a new one.
     """
 
     config: TableConfig
     schema: Schema
     columns_of: ColumnsOf | None = None
     volatile_in: ColumnsOf | None = None
+    stored: TableConfig | None = None
 
 
 TableRule: TypeAlias = Callable[[TableSubject], Iterator[str]]

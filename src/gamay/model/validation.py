@@ -32,15 +32,15 @@ def validate_schema(schema: Schema, *, columns_of: ColumnsOf | None = None) -> N
 
 def validate_table_config(
     config: TableConfig, schema: Schema, *, columns_of: ColumnsOf | None = None, volatile_in: ColumnsOf | None = None,
-    with_tasks: bool = True, with_keys: bool = True,
+    stored: TableConfig | None = None, with_tasks: bool = True, with_keys: bool = True,
 ) -> None:  # fmt: skip
     """Raise InvalidConfigError listing everything that is wrong with a config, given the table's schema.
 
     columns_of: as in `validate_schema`, for the texts of filters, transforms and aggregations; volatile_in: the same for the
-    functions in them that depend on the moment or on chance. with_tasks: whether the settings of maintenance tasks are
-    judged; with_keys: upsertConfig and dedupConfig.
+    functions in them that depend on the moment or on chance. stored: the table's present config, if
+    it has one. with_tasks: whether the settings of maintenance tasks are judged; with_keys: upsertConfig and dedupConfig.
     """
-    subject = TableSubject(config, schema, columns_of, volatile_in)
+    subject = TableSubject(config, schema, columns_of, volatile_in, stored)
     rules = (*_RULES, *(UPSERT_RULES if with_keys else ()), *(TASK_RULES if with_tasks else ()))
     problems = [problem for rule in rules for problem in rule(subject)]
     raise_problems(f"the table config of '{config.typed_name}'", problems)
