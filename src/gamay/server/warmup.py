@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.functions.arrow import arrow_type
@@ -46,6 +47,8 @@ _SCHEMA = {
         {"name": "some", "dataType": "STRING"},
         {"name": "many", "dataType": "LONG"},
         {"name": "tags", "dataType": "STRING", "singleValueField": False},
+        {"name": "raw_text", "dataType": "STRING"},
+        {"name": "doc", "dataType": "JSON"},
     ],
     "metricFieldSpecs": [
         {"name": "small", "dataType": "INT"},
@@ -66,7 +69,7 @@ _CONFIG = {
         "invertedIndexColumns": ["some"],
         "bloomFilterColumns": ["some"],
         "rangeIndexColumns": ["small"],
-        "noDictionaryColumns": ["raw_int", "raw_long", "raw_double"],
+        "noDictionaryColumns": ["raw_int", "raw_long", "raw_double", "raw_text", "doc"],
     },
 }
 _QUERIES = (
@@ -93,6 +96,13 @@ _QUERIES = (
     "SELECT few, MAX(medium) FROM warmup WHERE few <> 'few_2' AND medium BETWEEN 20 AND 22 AND ts < 9000 GROUP BY few",
     "SELECT DISTINCT few, small FROM warmup ORDER BY few, small LIMIT 5",
     "SELECT COUNT(*) FROM warmup WHERE some LIKE '%17%' AND ts >= 1000 AND ts < 50000",
+    "SELECT few, STDDEV_POP(wide), VAR_POP(small) FROM warmup GROUP BY few ORDER BY few",
+    "SELECT VALUEIN(tags, 'tag_1', 'tag_3'), COUNT(*) FROM warmup GROUP BY 1 ORDER BY 1",
+    "SELECT COUNT(*), MAX(length(raw_text)) FROM warmup WHERE raw_text LIKE '%17%'",
+    "SELECT raw_text, COUNT(*) FROM warmup WHERE REGEXP_LIKE(raw_text, 't.*[35]1$') GROUP BY raw_text LIMIT 5",
+    "SELECT raw_text, doc FROM warmup WHERE some = 'some_00017' ORDER BY raw_text LIMIT 5",
+    "SELECT SUM(JSON_EXTRACT_SCALAR(doc, '$.a', 'INT')) FROM warmup WHERE JSON_MATCH(doc, '\"$.b\" = ''few_2''')",
+    "SELECT JSON_EXTRACT_SCALAR(doc, '$.b', 'STRING') AS b, COUNT(*) FROM warmup GROUP BY b ORDER BY b",
 )
 
 
@@ -160,6 +170,8 @@ def _rows(schema: Schema) -> pa.RecordBatch:
             pa.array([f"tag_{i}" for i in range(8)]).take(pa.array(np.arange(_ROWS * 2) % 8)),
         ),
     }
+    texts["raw_text"] = pc.binary_join_element_wise("text", texts["some"], "")
+    texts["doc"] = pa.array([f'{{"a": {number}, "b": "{text}"}}' for number, text in enumerate(texts["few"].to_pylist())])
     numbers = {
         "many": row,
         "small": row % 100,
