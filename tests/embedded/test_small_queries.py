@@ -403,3 +403,14 @@ def test_a_query_that_another_process_answers_can_be_cancelled(
     monkeypatch.setattr(far.executor, "execute", cancelled)
     assert [code for code, _ in runner.finish(far.begun(sql)).exceptions] == [503]
     assert not runner.running.snapshot()
+
+
+@pytest.mark.parametrize("limit", ["maxDocsScanned=100", "maxEntriesScannedPostFilter=150"])
+def test_what_was_done_for_a_query_that_failed_elsewhere_is_told(filled: Database, far: Far, limit: str) -> None:
+    sql = f"SET {limit}; SELECT s, SUM(d) FROM t WHERE d > -1 GROUP BY s"
+    expected = ordinary(filled._cluster.runner, sql)
+    assert [int(found["errorCode"]) for found in to_json(expected)["exceptions"]] == [246]
+    assert expected.stats.num_docs_scanned > 0
+    assert far.check(sql, shown(expected)) is False
+    waited = shown(far.runner.run(sql))
+    assert waited == shown(expected)

@@ -24,7 +24,7 @@ from gamay.query.deadline import Deadline
 from gamay.query.execute import ServerResult
 from gamay.query.reduce import Answer
 from gamay.query.wire.request import encode_request
-from gamay.query.wire.result import Received, receive
+from gamay.query.wire.result import Received, done_of, receive
 from gamay.query.wire.shape import KnownShape
 from gamay.rpc.client import Channel
 from gamay.rpc.errors import BusyError, CallFailedError, CallTimeoutError, NotSentError, ProtocolError, RpcError
@@ -61,6 +61,8 @@ class RemoteServer:
             request = encode_request(query_id, table, query, segments, deadline)
             answer = await self.channel.call(request, left_s - reserved_s, left_s - 2 * reserved_s, spans.context())
         except CallFailedError as error:
+            if error.buffers and deadline.budget is not None:
+                deadline.budget.parts.append(done_of(error.buffers[0]))
             raise QueryError(error_code(error.code), str(error)) from error
         except RpcError as error:
             raise self._unreachable(error) from error

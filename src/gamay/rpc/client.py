@@ -157,7 +157,7 @@ class Channel:
             if header.kind == Kind.REPLY:
                 answer.set_result(frame.buffers)
             else:
-                answer.set_exception(CallFailedError(int(header.number), header.text))
+                answer.set_exception(CallFailedError(int(header.number), header.text, frame.buffers))
         elif header.kind != Kind.PONG:
             raise ProtocolError(f"{self.address} sent a frame of the unknown kind {header.kind}")
 

@@ -1,5 +1,7 @@
 """What can go wrong between two processes, told apart by what the caller should do."""
 
+from collections.abc import Sequence
+
 from gamay.base.errors import GamayError
 
 
@@ -30,8 +32,9 @@ class ProtocolError(RpcError):
 
 
 class CallFailedError(RpcError):
-    """The other end answered with an error. code: its number there."""
+    """The other end answered with an error. code: its number there. buffers: what it sent with it."""
 
-    def __init__(self, code: int, message: str) -> None:
+    def __init__(self, code: int, message: str, buffers: "Sequence[memoryview]" = ()) -> None:
         super().__init__(message)
         self.code = code
+        self.buffers = buffers

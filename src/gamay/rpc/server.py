@@ -37,19 +37,22 @@ class Call:
     def reply(self, buffers: Sequence[Buffer]) -> None:
         """Answer; the answer to a call that was cancelled, or whose caller is gone, is dropped."""
         if self._end():
-            sizes = tuple(b.nbytes if isinstance(b, memoryview) else len(b) for b in buffers)
             try:
-                self._peer.send(Header(Kind.REPLY, self.id, sizes), buffers)
+                self._peer.send(Header(Kind.REPLY, self.id, _sizes(buffers)), buffers)
             except ProtocolError as error:
                 self._peer.send(Header(Kind.FAIL, self.id, (), INTERNAL, str(error)))
 
-    def fail(self, code: int, message: str) -> None:
-        """Answer with an error."""
+    def fail(self, code: int, message: str, buffers: Sequence[Buffer] = ()) -> None:
+        """Answer with an error, and what is to be known of it."""
         if self._end():
-            self._peer.send(Header(Kind.FAIL, self.id, (), code, message))
+            self._peer.send(Header(Kind.FAIL, self.id, _sizes(buffers), code, message), buffers)
 
     def _end(self) -> bool:
         return self._under_way.pop(self.id, None) is not None and self._peer.is_open
+
+
+def _sizes(buffers: Sequence[Buffer]) -> tuple[int, ...]:
+    return tuple([buffer.nbytes if isinstance(buffer, memoryview) else len(buffer) for buffer in buffers])
 
 
 Handler: TypeAlias = Callable[[Call], None]

@@ -21,7 +21,7 @@ from gamay.query.prepared import SEGMENTS_MAX
 from gamay.query.queue import QueryQueue
 from gamay.query.reduce import Answer, reduce
 from gamay.query.wire.request import KnownPlan, ReceivedPlans, RequestHeader, decode_request_header
-from gamay.query.wire.result import encode_answer, encode_result
+from gamay.query.wire.result import encode_answer, encode_done, encode_result
 from gamay.rpc.peer import Limits
 from gamay.rpc.server import Call, Server
 from gamay.server.executor import QueryExecutor
@@ -108,7 +108,7 @@ class QueryListener:
             else:
                 plan = self._plans.known(header.known)
         except Exception as error:  # noqa: BLE001 - whatever a broker sends ends its query, not the connection
-            _fail(call, error, None)
+            _fail(call, error)
             return
         now_s = self._clock.monotonic_s()
         self._executor.counts(header.table).deserialization_s += now_s - begun_s
@@ -120,7 +120,7 @@ class QueryListener:
             try:
                 answer = self._execute(header, plan, deadline, call.context)
             except Exception as error:  # noqa: BLE001 - as above
-                _fail(call, error, header)
+                _fail(call, error, header, deadline)
             else:
                 call.reply(answer)
             return
@@ -139,7 +139,7 @@ class QueryListener:
         try:
             answer = await self._queue.turn(execute, num_bytes, deadline)
         except Exception as error:  # noqa: BLE001 - as above
-            _fail(call, error, header)
+            _fail(call, error, header, deadline)
         else:
             call.reply(answer)
 
@@ -198,10 +198,14 @@ class QueryListener:
             guard.enter(before)
 
 
-def _fail(call: Call, error: Exception, header: RequestHeader | None) -> None:
-    """Answer with an error."""
+def _fail(
+    call: Call, error: Exception, header: RequestHeader | None = None, deadline: CancellableDeadline | None = None
+) -> None:
+    """Answer with an error, and with what was done until then."""
     if isinstance(error, QueryError):
-        call.fail(error.code.code, str(error))
+        budget = None if deadline is None else deadline.budget
+        done = [encode_done(budget.stats())] if budget is not None and budget.parts else []
+        call.fail(error.code.code, str(error), done)
         return
     if isinstance(error, MemoryError):
         text = "The query needs more memory than the process can get; filter more, or group by less"

@@ -126,6 +126,16 @@ def _put(
     return TableShape(shapes, kinds, tuple(map(len, arrays)), num_groups, limit_reached, counts, positions)
 
 
+def encode_done(stats: QueryStats) -> bytes:
+    """Return what was done for a query that failed; the inverse is `done_of`."""
+    return _encode(ResultHeader("", _STATS(stats)))
+
+
+def done_of(buffer: memoryview) -> QueryStats:
+    """Return what a server has done for a query that failed there. Raises QueryError 450 for what is none."""
+    return QueryStats(*receive([buffer]).header.stats)  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True, slots=True)
 class Received:
     """What came from a server: the header is read, the columns not yet."""
