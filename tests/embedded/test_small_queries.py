@@ -68,6 +68,7 @@ TESTS = ("{c} = {a}", "{c} >= {a} AND {c} < {b}", "{c} BETWEEN {a} AND {b}", "{c
          "{c} >= {a} AND {c} < {a} + 30", "{c} <> {a}", "{c} = {a} AND {c} = {b}")  # fmt: skip
 HEADS = (
     "COUNT(*)", "COUNT(*), COUNT(*)", "COUNT(*), SUM(m)", "SUM(d), AVG(d), MIN(m), MAX(f), COUNT(s)",
+    "COUNT(*) FILTER (WHERE i > m)", "SUM(m) FILTER (WHERE s = 's1'), COUNT(*) FILTER (WHERE s = 's1')",
     "SUM(big), MINMAXRANGE(i)", "MAX(ts)", "SUM(d + 1)", "SUM(m) + 1", "COUNT(*), DISTINCTCOUNT(s)",
 )  # fmt: skip
 ROWS = ("i, d", "s, raw, tags", "d, i, s, ts, f", "$docId, m")
@@ -207,6 +208,15 @@ def test_answers_are_those_of_the_ordinary_way(filled: Database, far: Far, data:
 def test_small_queries_of_known_shapes_are_answered_at_once(filled: Database, sql: str) -> None:
     check(filled, sql.format(3))
     assert sum(check(filled, sql.format(n)) for n in range(4, 40)) >= 30
+
+
+def test_a_filter_clause_without_where_is_not_passed_over(filled: Database, far: Far) -> None:
+    sql = "SELECT COUNT(*) FILTER (WHERE i > m) FROM t"
+    expected = ordinary(filled._cluster.runner, sql)
+    assert expected.table is not None
+    for _ in range(3):
+        check(filled, sql)
+        far.check(sql, shown(expected))
 
 
 def test_answers_follow_the_table(tmp_path: Path) -> None:

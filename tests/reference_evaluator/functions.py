@@ -391,7 +391,8 @@ def timestamp_text(ms: int) -> str:
 
 def iso8601(ms: int) -> str:
     moment = at(ms)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+    fraction = f".{moment.microsecond // 1000:03d}" if moment.microsecond else ""
+    return f"{moment:%Y-%m-%dT%H:%M:%S}{fraction}Z"
 
 
 # -- JSON
