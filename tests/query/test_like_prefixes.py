@@ -1,6 +1,7 @@
 """LIKE over sorted dictionaries: the ranges of entries that a pattern's beginning leaves, against matching every entry."""
 
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import gamay
 from gamay.functions.expression import Call, Column, Literal
 from gamay.functions.scalar.patterns import like
 from gamay.model.types import DataType as D
@@ -48,3 +50,26 @@ def test_many_cases_end_in_few_ranges(pattern: str) -> None:
     assert len(ranges) <= 48
     assert sum(last - first for first, last in ranges) == 512
     assert ranges_of(["b"], pattern) == []
+
+
+@pytest.mark.parametrize("function", ["reverse", "upper", "jsonextractscalar"])
+def test_what_is_made_of_a_column_begins_otherwise(function: str) -> None:
+    dictionary = SortedDictionary(D.STRING, pa.array([b"ab", b"ba"], pa.binary()))
+    condition = Call("like", (Call(function, (Column("c"),)), Literal("a%", D.STRING)))
+    assert like_ranges(condition, dictionary) is None
+
+
+def test_like_on_what_is_made_of_a_column(tmp_path: Path) -> None:
+    texts = pa.table({"word": ["ab", "ba", "bab"], "doc": ['{"a": "xy"}', '{"a": "yx"}', '{"b": "xy"}']})
+    with gamay.connect(tmp_path / "data") as db:
+        db.create_table("t", texts)
+        for condition, count in (
+            ("reverse(word) LIKE 'a%'", 1),
+            ("reverse(word) LIKE 'b%'", 2),
+            ("word LIKE 'b%'", 2),
+            ("concat('x', word) LIKE 'xb%'", 2),
+            ("jsonExtractScalar(doc, '$.a', 'STRING', 'none') LIKE 'x_'", 1),
+            ("jsonExtractScalar(doc, '$.a', 'STRING', 'none') LIKE 'no%'", 1),
+            ("NOT jsonExtractScalar(doc, '$.a', 'STRING', 'none') LIKE 'x%'", 2),
+        ):
+            assert db.sql(f"SELECT COUNT(*) FROM t WHERE {condition}").rows() == [(count,)], condition

@@ -5,7 +5,7 @@ Case does not count in LIKE, so a prefix stands for several; those that no entry
 
 from itertools import product
 
-from gamay.functions.expression import Call, Expression, Literal
+from gamay.functions.expression import Call, Column, Expression, Literal
 from gamay.segment.spi import Dictionary
 
 # prefixes that are looked up; beyond, the ranges so far are good enough
@@ -18,9 +18,12 @@ _LAST = 0x10FFFF
 
 def like_ranges(condition: Expression, dictionary: Dictionary) -> list[tuple[int, int]] | None:
     """Return the ranges of ids that hold all matches of `column LIKE 'begin%…'`, ascending; None when that is not known."""
-    if not isinstance(condition, Call) or condition.name != "like" or not isinstance(condition.args[1], Literal):
+    if not isinstance(condition, Call) or condition.name != "like":
         return None
-    pattern = condition.args[1].value
+    text, like = condition.args
+    if not isinstance(text, Column) or not isinstance(like, Literal):
+        return None  # what is made of a column's values does not begin as they do
+    pattern = like.value
     if not dictionary.is_sorted or not dictionary.data_type.is_text or not isinstance(pattern, str):
         return None
     prefix = _plain_begin(pattern)
