@@ -165,8 +165,8 @@ class AtOnce:
         if template is None or template.shape is not shape:
             return
         bound, filter_ = plan.bound, PreparedFilter.of(template.where, plan.shape.pattern)
-        if filter_ is None and bound.filter is not EVERYTHING:
-            return  # of WHERE, or of a FILTER clause that all aggregates share
+        if filter_ is None and (bound.query.where is not None or bound.filter is not EVERYTHING):
+            return  # a FILTER clause that all aggregates share makes a filter without WHERE
         answers = self._who_answers(bound, route)
         if answers is None:
             return

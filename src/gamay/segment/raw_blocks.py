@@ -22,8 +22,8 @@ from gamay.segment.format import BufferFile, BufferMeta, BufferWriter
 from gamay.segment.spi import Ids
 from gamay.segment.storage_form import OFFSET_MAX, Stored, binary_array, binary_buffers, concat_stored, empty_stored
 
-# Reading one value takes decoding half a block. JSON documents of 190 bytes shrink to 41 % in blocks as small as these,
-# and to 27 % with a sample of what they have in common, which is less than the 30 % of blocks of 4 KB without one.
+# Reading one value takes decoding half a block. JSON documents of 170 bytes shrink to 41 % in blocks as small as these,
+# and to 26 % with a sample of what they have in common, which is less than the 30 % of blocks of 4 KB without one.
 BLOCK_BYTES = 1 << 10
 _SAMPLE_BYTES = 8 << 10
 _SAMPLE_SHARE = 64  # a small column is not to grow by its sample

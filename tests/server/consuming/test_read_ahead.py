@@ -11,6 +11,7 @@ from gamay.cluster.records import CONSUMING, ONLINE
 from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.offsets import IntegerOffset, Offset
 from gamay.ingest.stream.spi import MessageBatch, TransientStreamError
+from gamay.segment.mutable.buffers import SpareBuffers
 from gamay.server.consuming import consumer as consuming
 from gamay.server.consuming.ahead import ReadAhead
 from gamay.server.consuming.intake import Taken
@@ -160,3 +161,23 @@ def test_a_successor_takes_buffers_that_were_made_before_it_began(
     assert spares == [False, True]
     folder = manager._resources.folder / "t_REALTIME"
     eventually(lambda: len([path for path in folder.iterdir() if path.name.startswith("rows-")]) == 1)
+
+
+def test_spare_buffers_of_a_partition_that_goes_elsewhere_are_removed(make_world: Any, eventually: Any) -> None:
+    world = make_world(rows=100)
+    world.controller.create(0, "0")
+    world.start()
+    world.produce(80)
+    manager = world.server.consumers
+    eventually(lambda: ("t_REALTIME", 0) in manager._spare)
+    (segment,) = manager.consumers("t_REALTIME")
+    shapes = manager.consumers("t_REALTIME")[segment]._rows.shapes
+    data = world.server.table("t_REALTIME")
+    assert data is not None
+    manager.stop(data, segment)
+    assert not manager._spare
+    folder = manager._resources.folder / "t_REALTIME"
+    late = SpareBuffers(folder / "spare-late", shapes)
+    manager.keep_spare("t_REALTIME", 0, late)
+    assert not manager._spare
+    assert not [path for path in folder.iterdir() if path.name.startswith("spare-")]

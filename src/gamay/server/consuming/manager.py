@@ -142,8 +142,11 @@ class ConsumerManager:
             partition = (data.name, LlcName.must_parse(segment).partition)
             is_ahead = partition in self._ahead and self._ahead[partition].segment == segment
             ahead = self._ahead.pop(partition) if is_ahead else None
+            spare = self._spare.pop(partition, None)
         if ahead is not None:
             ahead.close()
+        if spare is not None:  # the partition may go to another server
+            spare.remove()
         keys = self._upserts.of(data.name, None)
         if keys is None:
             data.remove_consuming([segment])
@@ -269,11 +272,13 @@ class ConsumerManager:
             before.close()
 
     def keep_spare(self, table: str, partition: int, spare: SpareBuffers) -> None:
-        """Keep buffers for the next segment of a partition."""
+        """Keep buffers for the next segment of a partition, unless the partition is no longer consumed here."""
         with self._lock:
-            before, self._spare[table, partition] = self._spare.get((table, partition)), spare
-        if before is not None:
-            before.remove()
+            unwanted: SpareBuffers | None = spare
+            if any(LlcName.must_parse(name).partition == partition for name in self._consumers.get(table, {})):
+                unwanted, self._spare[table, partition] = self._spare.get((table, partition)), spare
+        if unwanted is not None:
+            unwanted.remove()
 
     def _take_ahead(self, table: str, partition: int) -> ReadAhead | None:
         with self._lock:
