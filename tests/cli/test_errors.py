@@ -63,6 +63,20 @@ def test_segment_show(run, tmp_path):
     assert (status, "does not exist" in errors) == (1, True)
 
 
+def test_segment_show_compares_checksums(run, tmp_path):
+    with gamay.connect(tmp_path) as database:
+        database.create_table("t", pa.table({"n": list(range(100))}))
+    (columns,) = tmp_path.rglob("columns.bin")
+    status, out, _ = run("segment", "show", columns.parent)
+    assert (status, "100 rows" in out, out.endswith("all checksums match\n")) == (0, True, True)
+    content = bytearray(columns.read_bytes())
+    content[len(content) // 2] ^= 1
+    columns.write_bytes(content)
+    status, out, errors = run("segment", "show", columns.parent)
+    assert (status, "100 rows" in out, "all checksums match" in out) == (1, True, False)
+    assert "of column 'n'" in errors
+
+
 def test_jobs_that_cannot_be(run, tmp_path):
     job = tmp_path / "job.yaml"
     job.write_text("jobType: SegmentCreation\ninputDirURl: /in\ntableSpec: {tableName: t}\n")

@@ -252,7 +252,7 @@ def query(
 
 @segment_app.command("show")
 def segment_show(path: Annotated[Path, typer.Argument(help="A segment's folder or archive.")]) -> None:
-    """Print what is inside a segment, with sizes."""
+    """Print what is inside a segment, with sizes, and compare its checksums."""
     from gamay.cli.run import show_segment
 
     show_segment(path)

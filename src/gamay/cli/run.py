@@ -91,17 +91,18 @@ def run_query(sql: str, broker: str, data_dir: Path | None, output: str) -> None
 
 
 def show_segment(path: Path) -> None:
-    """Print what is inside a segment's folder or archive."""
+    """Print what is inside a segment's folder or archive; raises CorruptSegmentError then if a checksum differs."""
     from gamay.segment.describe import describe
+    from gamay.segment.reader import open_segment
     from gamay.storage.archive import unpack
 
-    if path.is_dir():
-        print(describe(path))
-        return
     if not path.exists():
         raise InvalidConfigError(f"{path} does not exist; give the folder or the archive of a segment")
-    with tempfile.TemporaryDirectory(prefix="gamay-") as folder:
-        print(describe(unpack(path, Path(folder))))
+    with tempfile.TemporaryDirectory(prefix="gamay-") as made:
+        folder = path if path.is_dir() else unpack(path, Path(made))
+        print(describe(folder))
+        open_segment(folder)
+        print("all checksums match")
 
 
 def run_warmup() -> None:
