@@ -18,10 +18,10 @@ import gamay
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.broker.remote import RemoteServers
 from gamay.broker.routing import RoutingTables
-from gamay.broker.runner import BrokerResponse, QueryRunner
+from gamay.broker.runner import QueryRunner
 from gamay.cluster.access import Principal
 from gamay.embedded import Database
-from gamay.query.response import to_json
+from gamay.query.response import BrokerResponse, to_json
 from gamay.rpc import peer
 from gamay.server.executor import QueryExecutor
 from gamay.server.listener import QueryListener

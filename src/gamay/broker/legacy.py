@@ -20,7 +20,8 @@ from gamay.base import guard
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.broker.legacy_format import aggregate_texts, group_texts, selection_texts
 from gamay.broker.options import is_on, request_options
-from gamay.broker.runner import PendingQuery, QueryRunner
+from gamay.broker.pending import PendingQuery
+from gamay.broker.runner import QueryRunner
 from gamay.cluster.access import ANYONE, Principal
 from gamay.functions.vector import Vector
 from gamay.query.columns import take_rows

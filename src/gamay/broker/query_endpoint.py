@@ -13,7 +13,8 @@ import orjson
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.broker.options import request_options
-from gamay.broker.runner import PendingQuery, QueryRunner
+from gamay.broker.pending import PendingQuery
+from gamay.broker.runner import QueryRunner
 from gamay.cluster.access import ANYONE, Principal
 from gamay.cluster.guarded import PRINCIPAL
 from gamay.query.queue import QueryQueue

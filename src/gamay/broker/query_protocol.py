@@ -12,8 +12,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from gamay.broker.pending import PendingQuery
 from gamay.broker.query_endpoint import BEGUN, ERROR_CODE_HEADER, QueryAnswers, query_of
-from gamay.broker.runner import PendingQuery
 
 # Names and values have the characters that RFC 9110 allows, so that nothing is taken for a header here that is none there.
 _HEAD = re.compile(rb"POST /query(?:/sql)? HTTP/1\.1\r\n((?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~\x80-\xff]*\r\n)+)\r\n")

@@ -1,17 +1,14 @@
 """A query from its text to its response."""
 
 import itertools
-import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from gamay.base import guard, spans
 from gamay.base.clock import Clock
-from gamay.base.errors import ErrorCode, GamayError, QueryError, nearest
-from gamay.base.logs import about
+from gamay.base.errors import ErrorCode, QueryError, nearest
 from gamay.broker.at_once import AtOnce, Here, RoutedQuery
-from gamay.broker.connection import Connections, UnreachableServerError
+from gamay.broker.connection import Connections
 from gamay.broker.diagnostics import QueryFacts
 from gamay.broker.gather import Gatherer, Result
 from gamay.broker.hybrid import halves
@@ -19,6 +16,8 @@ from gamay.broker.limits import NO_LIMITS, QueryLimits, check_sizes, sizes_of
 from gamay.broker.literals import literal_row
 from gamay.broker.metrics import Phases, QueryCounters
 from gamay.broker.options import DEFAULT_TIMEOUT_MS, is_on, timeout_ms
+from gamay.broker.outcome import add_done, end_span, of_failure, processor_ns, tell
+from gamay.broker.pending import PendingQuery
 from gamay.broker.query_log import QueryLog
 from gamay.broker.quota import Quotas
 from gamay.broker.route import TableRoute
@@ -37,8 +36,7 @@ from gamay.query.execute import ServerResult
 from gamay.query.held import held_bytes
 from gamay.query.plans import Plan
 from gamay.query.reduce import reduce
-from gamay.query.response import BrokerResponse, ResultTable
-from gamay.query.stats import QueryStats
+from gamay.query.response import BrokerResponse
 from gamay.query.trace import Trace
 from gamay.query.wire.result import Received
 from gamay.sql.answers import SUBQUERIES, with_answers
@@ -47,10 +45,6 @@ from gamay.sql.query import Query
 from gamay.sql.row_limits import RowLimits
 from gamay.sql.subquery import answered, check_is_id_set
 
-__all__ = ["BrokerResponse", "QueryRunner", "ResultTable"]
-
-_log = logging.getLogger(__name__)
-
 ToBytes: TypeAlias = Callable[[BrokerResponse], bytes]
 """Encodes a response; it asks the guard of its thread as it goes."""
 
@@ -58,71 +52,10 @@ Parse: TypeAlias = Callable[[str, Mapping[str, str], RowLimits], Query]
 """Compiles the text of a query with the options of its request and the limits of its LIMIT; raises QueryError."""
 
 _REQUEST_IDS = 1_000_000_000
-_UNAVAILABLE_SHOWN = 5
 _ROUTE_ATTEMPTS = 5
 _SUBQUERY_DEPTH_MAX = 3
 # what ends a subquery ends the query around it, too
 _ENDINGS = (ErrorCode.EXECUTION_TIMEOUT, ErrorCode.QUERY_CANCELLATION)
-
-# results of servers in other processes that are read and merged at once, without another thread
-_LIGHT_BYTES_MAX = 1 << 18
-
-
-@dataclass(slots=True)
-class PendingQuery:
-    """A query that has been compiled and routed, but not executed.
-
-    failure: the response when that was not possible; query, deadline and bound are set otherwise.
-    routes, parts: of a query with a table; a hybrid table has two routes, and mostly two parts. plan: of the first part.
-    database, principal: of the request. depth: how many queries this one stands in, as a subquery.
-    turn: what decides among replicas.
-    routed: it is of a known shape; query and deadline are set, but bound is not. answered: the response of the server in
-    another process that was asked then; without it the query is compiled after all.
-    gathered: what servers in other processes answered, where they were asked from an event loop. span: of OpenTelemetry.
-    phases: what they took so far.
-    """
-
-    sql: str
-    number: int
-    started_s: float
-    failure: BrokerResponse | None = None
-    query: Query = field(init=False)
-    deadline: CancellableDeadline = field(init=False)
-    bound: BoundQuery = field(init=False)
-    routes: Sequence[TableRoute] = ()
-    parts: Sequence[Part] = ()
-    database: str | None = None
-    principal: Principal = ANYONE
-    depth: int = 0
-    plan: Plan | None = None
-    turn: Turn = field(init=False)
-    routed: RoutedQuery | None = None
-    answered: BrokerResponse | None = None
-    gathered: Gathered[Result] | None = None
-    span: Any = None
-    phases: Phases = field(default_factory=Phases)
-
-    @property
-    def client_id(self) -> str | None:
-        """The client's own name for the query; of one that was compiled."""
-        return self.query.options.get("clientQueryId")
-
-    @property
-    def is_light(self) -> bool:
-        """Whether executing it takes about as long as handing it to another thread."""
-        if self.failure is not None or self.plan is None:
-            return self.failure is not None
-        return self.plan.is_light(sum([part.num_docs for part in self.parts]))
-
-    @property
-    def is_light_to_merge(self) -> bool:
-        """Whether what servers in other processes found can be merged at once, or nothing was asked of them."""
-        if self.answered is not None:
-            return True
-        if self.gathered is None or self.gathered.missing:  # servers are asked, or asked again, from another thread
-            return self.failure is not None
-        sizes = [result.num_bytes for _, _, result in self.gathered.results if isinstance(result, Received)]
-        return sum(sizes) <= _LIGHT_BYTES_MAX
 
 
 class QueryRunner:
@@ -210,7 +143,7 @@ class QueryRunner:
         database: str | None = None,
         parse: Parse = parse_query,
         principal: Principal = ANYONE,
-    ) -> "PendingQuery":
+    ) -> PendingQuery:
         """Compile a query and choose the segments to ask, which takes no longer than the text is long; never raises."""
         pending = PendingQuery(sql, next(self._request_ids), self._clock.monotonic_s(), principal=principal)
         if self.is_remote and not options and database is None and parse is parse_query:
@@ -221,13 +154,13 @@ class QueryRunner:
             self._expect(pending, pending.routed)
         return pending
 
-    def _expect(self, pending: "PendingQuery", routed: RoutedQuery) -> None:
+    def _expect(self, pending: PendingQuery, routed: RoutedQuery) -> None:
         """Prepare a query of a known shape for `fetch`."""
         timeout_s = routed.prepared.timeout_s
         pending.query, pending.routes = routed.prepared.bound.query, (routed.route,)
         pending.deadline = CancellableDeadline(self._clock, pending.started_s + timeout_s, timeout_s * 1000)
 
-    def _compile(self, pending: "PendingQuery", options: Mapping[str, str], database: str | None, parse: Parse) -> None:
+    def _compile(self, pending: PendingQuery, options: Mapping[str, str], database: str | None, parse: Parse) -> None:
         """Compile and bind a query, or say why that is not possible."""
         if spans.is_on():
             pending.span = spans.begin("gamay.query")
@@ -239,17 +172,17 @@ class QueryRunner:
             pending.phases.compilation_s = compiled_s - begun_s
             self._plan(pending, query, database)
             pending.phases.routing_s = self._clock.monotonic_s() - compiled_s - pending.phases.authorization_s
-        except Exception as error:  # noqa: BLE001 - `_failed` tells a user's mistakes from defects, and logs the latter
-            pending.failure = self._failed(pending, error)
+        except Exception as error:  # noqa: BLE001 - `of_failure` tells a user's mistakes from defects, and logs the latter
+            pending.failure = of_failure(pending, error)
 
-    def _compile_after_all(self, pending: "PendingQuery") -> None:
+    def _compile_after_all(self, pending: PendingQuery) -> None:
         """Go on with a query of a known shape as with any other."""
         expected, pending.routed = pending.deadline, None
         self._compile(pending, {}, None, parse_query)
         if expected.is_cancelled and pending.failure is None:
             pending.deadline.cancel()
 
-    async def fetch(self, pending: "PendingQuery") -> None:
+    async def fetch(self, pending: PendingQuery) -> None:
         """Ask the servers of other processes for a query that was begun, so that `finish` only has to merge; never raises.
 
         A query that asks the broker something first is left to `finish`.
@@ -266,9 +199,9 @@ class QueryRunner:
                 )
             pending.phases.scatter_gather_s = self._clock.monotonic_s() - begun_s
         except Exception as error:  # noqa: BLE001 - as in `begin`
-            pending.failure = self._failed(pending, error)
+            pending.failure = of_failure(pending, error)
 
-    async def _fetch_answer(self, pending: "PendingQuery", routed: RoutedQuery) -> None:
+    async def _fetch_answer(self, pending: PendingQuery, routed: RoutedQuery) -> None:
         """Have a query of a known shape answered by the server that has its segments, if that is one, else compile it."""
         answer, shape = None, routed.prepared.answers
         begun_s = self._clock.monotonic_s()
@@ -278,7 +211,7 @@ class QueryRunner:
                 with self.running.listed(pending):
                     answer = await self._gatherer.answer_remote(routed, shape, turn, pending.deadline, number)
         except Exception as error:  # noqa: BLE001 - as in `begin`
-            pending.failure = self._failed(pending, error)
+            pending.failure = of_failure(pending, error)
             return
         if answer is None:
             self._compile_after_all(pending)
@@ -286,7 +219,7 @@ class QueryRunner:
             pending.answered = routed.response(answer, pending.number)
             pending.phases.scatter_gather_s = self._clock.monotonic_s() - begun_s
 
-    def finish(self, pending: "PendingQuery") -> BrokerResponse:
+    def finish(self, pending: PendingQuery) -> BrokerResponse:
         """Answer a query that was begun; never raises."""
         if pending.routed is not None and pending.answered is None and pending.failure is None:
             self._compile_after_all(pending)  # nobody has fetched it
@@ -297,16 +230,16 @@ class QueryRunner:
                 with spans.within(pending.span):
                     response = self._answer(pending)
             except Exception as error:  # noqa: BLE001 - as above
-                response = self._failed(pending, error)
+                response = of_failure(pending, error)
         if response.exceptions and (query := getattr(pending, "query", None)) is not None:
             response.client_request_id = query.options.get("clientQueryId")
             if response.table is None and (budget := pending.deadline.budget) is not None and budget.parts:
-                _add_done(response, budget.stats())
+                add_done(response, budget.stats())
         response.request_id = str(pending.number)
         response.broker_id = self.broker_id
         ended_s = self._clock.monotonic_s()
         if pending.plan is not None and pending.failure is None:
-            pending.plan.took_ns = _processor_ns(response, ended_s - begun_s)
+            pending.plan.took_ns = processor_ns(response, ended_s - begun_s)
             if not pending.plan.shape.is_learned and not response.exceptions:
                 pending.plan.shape.is_learned = True
                 self._learn(pending, pending.plan)
@@ -314,7 +247,7 @@ class QueryRunner:
         response.time_used_ms = round(took_s * 1000)
         self.counters.count(pending.routes[0].table if pending.routes else None, response, pending.phases)
         if pending.span is not None:
-            _end_span(pending, response)
+            end_span(pending, response)
         # a client that did not wait for the query to end has been told already
         was_told = pending.failure is not None and response is not pending.failure
         if response.time_used_ms >= self._query_log.from_ms and not was_told:
@@ -322,19 +255,19 @@ class QueryRunner:
             self._query_log.write(pending.sql, table, response, ended_s)
         return response
 
-    def _learn(self, pending: "PendingQuery", plan: Plan) -> None:
+    def _learn(self, pending: PendingQuery, plan: Plan) -> None:
         """Let the next query of the shape be answered at once, if it is of that kind."""
         query = pending.query
         if pending.database is None and not query.options and query.table is not None and len(pending.routes) == 1:
             self._at_once.learn(pending.sql, query.shape, plan, pending.routes[0], query.table)
 
-    def hang_up(self, pending: "PendingQuery") -> None:
+    def hang_up(self, pending: PendingQuery) -> None:
         """End a query whose client is gone."""
         if pending.failure is None:
             pending.deadline.cancel()
             self.counters.count_hung_up(pending.routes[0].table if pending.routes else None)
 
-    def render(self, pending: "PendingQuery", response: BrokerResponse, to_bytes: ToBytes) -> tuple[BrokerResponse, bytes]:
+    def render(self, pending: PendingQuery, response: BrokerResponse, to_bytes: ToBytes) -> tuple[BrokerResponse, bytes]:
         """Return a long answer as bytes; an error in its place when it was cancelled, is late, or needs too much memory."""
         if pending.failure is not None or response.exceptions:
             return response, to_bytes(response)
@@ -353,25 +286,6 @@ class QueryRunner:
             guard.enter(before)
             if deadline.budget is not None:
                 deadline.budget.close()
-
-    def _failed(self, pending: "PendingQuery", error: Exception) -> BrokerResponse:
-        if isinstance(error, QueryError):
-            return BrokerResponse.of_error(error)
-        if isinstance(error, GamayError):
-            return BrokerResponse.of_error(QueryError(ErrorCode.QUERY_EXECUTION, str(error)))
-        lines_about = about(pending.number, pending.routes[0].table if pending.routes else None)
-        if isinstance(error, MemoryError):
-            _log.warning("query %d needs more memory than there is: %s", pending.number, pending.sql, extra=lines_about)
-            return BrokerResponse.of_error(
-                QueryError(
-                    ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED,
-                    "The query needs more memory than the process can get; filter more, or group by less",
-                )
-            )
-        _log.error("query %d failed: %s", pending.number, pending.sql, exc_info=error, extra=lines_about)
-        return BrokerResponse.of_error(
-            QueryError(ErrorCode.INTERNAL, f"The query failed for a reason that is a defect of Gamay: {error!r}")
-        )
 
     def segments_of(self, sql: str) -> dict[str, list[str]]:
         """Return server -> segments that a query would be sent to. Raises QueryError."""
@@ -397,7 +311,7 @@ class QueryRunner:
         """Return how busy and fast each server is; None where that is not measured."""
         return self.server_stats.snapshot(self._clock.monotonic_s() * 1000) if self.server_stats.collects else None
 
-    def _plan(self, pending: "PendingQuery", query: Query, database: str | None) -> None:
+    def _plan(self, pending: PendingQuery, query: Query, database: str | None) -> None:
         if query.table is not None:
             pending.routes = self._routes(query.table, database or query.options.get("database"))
             if pending.principal is not ANYONE:
@@ -414,7 +328,7 @@ class QueryRunner:
         if not query.asks_broker:  # these are completed first, in `_answer`, which may take its time
             self._bind(pending)
 
-    def _bind(self, pending: "PendingQuery") -> None:
+    def _bind(self, pending: PendingQuery) -> None:
         query, routes = pending.query, pending.routes
         if not routes:
             pending.bound = bind(query, NO_SCHEMA)
@@ -429,7 +343,7 @@ class QueryRunner:
             plan = plans[0][1]
         pending.plan, pending.bound = plan, plan.bound
 
-    def _turn(self, pending: "PendingQuery") -> Turn:
+    def _turn(self, pending: PendingQuery) -> Turn:
         """Return what decides among replicas."""
         route, options, gatherer = pending.routes[0], pending.query.options, self._gatherer
         fixed = route.config.routing.use_fixed_replica
@@ -439,7 +353,7 @@ class QueryRunner:
             return Turn(pending.number, gatherer.down, rank)
         return Turn.of(pending.number, options, route.table, avoided=gatherer.down, rank=rank, fixed=is_fixed)
 
-    def _answer(self, pending: "PendingQuery") -> BrokerResponse:
+    def _answer(self, pending: PendingQuery) -> BrokerResponse:
         options = pending.query.options
         before = guard.enter(pending.deadline)
         try:
@@ -456,7 +370,7 @@ class QueryRunner:
             response.table = None
         return response
 
-    def _complete(self, pending: "PendingQuery") -> None:
+    def _complete(self, pending: PendingQuery) -> None:
         """Put into the query what only the broker knows, and bind it."""
 
         def id_set(text: str) -> str:
@@ -484,7 +398,7 @@ class QueryRunner:
         pending.query = with_answers(pending.query, answer)
         self._bind(pending)
 
-    def _id_set(self, outer: "PendingQuery", text: str) -> str:
+    def _id_set(self, outer: PendingQuery, text: str) -> str:
         """Return the id set that a subquery selects; raises QueryError when it is none or the answer is not whole."""
         options = {name: value for name, value in outer.query.options.items() if name != "dropResults"}
         query = parse_query(text, options, self.routing.row_limits)
@@ -513,12 +427,12 @@ class QueryRunner:
             raise QueryError(ErrorCode.QUERY_VALIDATION, "dropResults leaves nothing to look values up in")
         return str(response.table.rows()[0][0])
 
-    def _execute(self, pending: "PendingQuery") -> BrokerResponse:
+    def _execute(self, pending: PendingQuery) -> BrokerResponse:
         deadline = pending.deadline
         gathered = self._gathered(pending) if pending.routes else None
         if gathered is not None and gathered.problems and not gathered.results:
             response = BrokerResponse()
-            self._tell(response, pending, gathered)
+            tell(response, pending, gathered, self._clock)
             return response
         results = [literal_row(pending.bound, deadline)] if gathered is None else self._results(pending, gathered)
         route = pending.routes[0] if pending.routes else None
@@ -541,10 +455,10 @@ class QueryRunner:
         if gathered is None:
             response.stats.num_servers_queried = response.stats.num_servers_responded = 0
         else:
-            self._tell(response, pending, gathered)
+            tell(response, pending, gathered, self._clock)
         return response
 
-    def _gathered(self, pending: "PendingQuery") -> Gathered[Result]:
+    def _gathered(self, pending: PendingQuery) -> Gathered[Result]:
         """Return what the servers found."""
         gathered = pending.gathered
         begun_s = self._clock.monotonic_s()
@@ -563,7 +477,7 @@ class QueryRunner:
         pending.phases.scatter_gather_s += self._clock.monotonic_s() - begun_s
         return gathered
 
-    def _results(self, pending: "PendingQuery", gathered: Gathered[Result]) -> list[ServerResult]:
+    def _results(self, pending: PendingQuery, gathered: Gathered[Result]) -> list[ServerResult]:
         results: list[ServerResult] = []
         for part, server, found in gathered.results:
             result = found.result(part.bound, self._clock) if isinstance(found, Received) else found
@@ -574,24 +488,6 @@ class QueryRunner:
                 stats.realtime_thread_cpu_time_ns, stats.offline_thread_cpu_time_ns = stats.offline_thread_cpu_time_ns, 0
             results.append(result)
         return results
-
-    def _tell(self, response: BrokerResponse, pending: "PendingQuery", gathered: Gathered[Result]) -> None:
-        """Say what the answer is made of, and what is lacking."""
-        response.exceptions = list(_told_once(gathered.problems))
-        stats = response.stats
-        stats.num_servers_queried = gathered.num_queried
-        stats.num_servers_responded = len(gathered.responded)
-        response.tables_queried = [raw_table_name(pending.routes[0].table)]
-        stats.num_segments_pruned_by_broker = sum(part.num_pruned for part in pending.parts)
-        if gathered.results:
-            stats.total_docs += sum(part.docs_pruned for part in pending.parts)
-        unavailable = list(gathered.missing)
-        for route in (part.route for part in pending.parts):
-            if route.unavailable:
-                now_ms = self._clock.now_ms()
-                unavailable[:0] = [segment for segment, since_ms in route.unavailable if since_ms <= now_ms]
-        if unavailable and not is_on(pending.query.options, "ignoreMissingSegments"):
-            response.exceptions.append(_unavailable(unavailable))
 
     def _routes(self, name: str, database: str | None) -> Sequence[TableRoute]:
         """Return the routes of a table, OFFLINE first. Raises QueryError when there is none, or it is switched off."""
@@ -606,17 +502,6 @@ class QueryRunner:
         return enabled
 
 
-def _end_span(pending: PendingQuery, response: BrokerResponse) -> None:
-    """End the span of a query, with its text: its values are data, like the rows of the answer."""
-    spans.end(
-        pending.span,
-        "; ".join(message for _, message in response.exceptions) or None,
-        request_id=response.request_id,
-        table=pending.routes[0].table if pending.routes else None,
-        statement=pending.sql,
-    )
-
-
 def _part(route: TableRoute, bound: BoundQuery, turn: Turn) -> Part:
     """Divide the segments that may match among servers."""
     pruning = route.pruning
@@ -626,45 +511,7 @@ def _part(route: TableRoute, bound: BoundQuery, turn: Turn) -> Part:
     return Part(route, bound, asked, num_docs, len(route.segments) - len(kept), pruning.total_docs - num_docs)
 
 
-def _processor_ns(response: BrokerResponse, elapsed_s: float) -> int:
-    """Return what a query took of the processor at most, without asking the system, which takes longer than a clock.
-
-    It cannot be more than what passed; where others kept the processor busy meanwhile, what its parts took is less.
-    """
-    elapsed_ns = int(elapsed_s * 1e9)
-    if response.exceptions:
-        return elapsed_ns
-    stats = response.stats
-    parts_ns = stats.offline_thread_cpu_time_ns + stats.realtime_thread_cpu_time_ns + response.reduce_time_ms * 1_000_000
-    return min(elapsed_ns, parts_ns)
-
-
-def _told_once(problems: Sequence[QueryError]) -> Iterator[tuple[int, str]]:
-    """Yield (code, message): of servers that did not answer each, of what is wrong with the query or its data one a kind."""
-    told: set[int] = set()
-    for problem in problems:
-        code = problem.code.code
-        if isinstance(problem, UnreachableServerError) or code not in told:
-            yield code, problem.client_message()
-        told.add(code)
-
-
-def _unavailable(segments: Sequence[str]) -> tuple[int, str]:
-    shown = ", ".join(segments[:_UNAVAILABLE_SHOWN])
-    more = f", … ({len(segments)} in total)" if len(segments) > _UNAVAILABLE_SHOWN else ""
-    error = QueryError(ErrorCode.SEGMENTS_UNAVAILABLE, f"{len(segments)} segments unavailable: [{shown}{more}]")
-    return error.code.code, error.client_message()
-
-
 def _check_may_use(principal: Principal, routes: Sequence[TableRoute]) -> None:
     for route in routes:
         if not principal.may_use(route.table):
             raise QueryError(ErrorCode.ACCESS_DENIED, f"{principal.name} may not use table {raw_table_name(route.table)}")
-
-
-def _add_done(response: BrokerResponse, done: QueryStats) -> None:
-    """Say in an answer without a result what was done for it."""
-    for name in ("num_docs_scanned", "num_entries_scanned_in_filter", "num_entries_scanned_post_filter", "total_docs"):
-        setattr(response.stats, name, max(getattr(response.stats, name), getattr(done, name)))
-    for name in ("num_segments_queried", "num_segments_processed", "num_segments_matched"):
-        setattr(response.stats, name, max(getattr(response.stats, name), getattr(done, name)))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gamay.broker.runner import BrokerResponse, ResultTable
+from gamay.query.response import BrokerResponse, ResultTable
 
 _ROWS_SHOWN = 20
 
