@@ -15,6 +15,7 @@ from gamay.cluster.records import CONSUMING, ERROR, OFFLINE, ONLINE, Assignment,
 from gamay.cluster.registry import Registry
 from gamay.cluster.time_boundary import TimeBoundary, boundary_of, fixed_boundary_ms
 from gamay.model.schema import Schema
+from gamay.model.stored import stored_schema, stored_table_config
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType, raw_table_name
 from gamay.query.plans import BoundPlans
@@ -95,8 +96,8 @@ class RouteBuilder:
         schema = registry.get_schema(raw_table_name(table))
         if config is None or ideal is None or schema is None:
             return None
-        parsed_schema = Schema.from_json(schema).value
-        parsed = TableConfig.from_json(config).value
+        parsed_schema = stored_schema(schema)
+        parsed = stored_table_config(config)
         wanted = {segment: states for segment, states in ideal.states.items() if segment not in hidden}
         wanted = of_one_way(parsed, wanted)
         self._read_facts(table, wanted, known)

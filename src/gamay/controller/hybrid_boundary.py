@@ -6,8 +6,7 @@ from gamay.base.errors import NotFoundError
 from gamay.cluster.records import ONLINE, Assignment
 from gamay.cluster.registry import Registry
 from gamay.cluster.time_boundary import IDEAL_STATE_KEY, TimeBoundary, boundary_of, fixed_boundary_ms
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
+from gamay.model.stored import stored_schema, stored_table_config
 from gamay.model.table_name import TableType, raw_table_name, typed_table_name
 
 
@@ -62,4 +61,4 @@ def _present_boundary(registry: Registry, offline: str, fixed_ms: int = 0) -> Ti
     loaded = [name for name, states in view.states.items() if ONLINE in states.values() and name not in hidden]
     records = registry.get_segments(offline, loaded).values()
     ends_ms = [record.end_time_ms for record in records if record.total_docs != 0]
-    return boundary_of(Schema.from_json(schema).value, TableConfig.from_json(config).value, ends_ms, fixed_ms)
+    return boundary_of(stored_schema(schema), stored_table_config(config), ends_ms, fixed_ms)

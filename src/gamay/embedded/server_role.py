@@ -12,8 +12,7 @@ from gamay.cluster.registry import Registry
 from gamay.embedded.layout import Layout
 from gamay.ingest.stream.spi import StreamContext
 from gamay.model.cluster_settings import PARALLEL_SEGMENT_BUILDS
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
+from gamay.model.stored import stored_schema, stored_table_config
 from gamay.model.table_name import raw_table_name
 from gamay.model.upsert_defaults import DEFAULTS, ServerDefaults
 from gamay.server.executor import QueryExecutor
@@ -86,4 +85,4 @@ class ServerRole:
         schema = self._registry.get_schema(raw_table_name(table))
         if config is None or schema is None:
             return None
-        return TableLayout(Schema.from_json(schema).value, TableConfig.from_json(config).value)
+        return TableLayout(stored_schema(schema), stored_table_config(config))

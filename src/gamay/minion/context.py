@@ -16,6 +16,7 @@ from gamay.cluster.registry import Registry
 from gamay.cluster.tasks.queue import Leased, TaskQueues
 from gamay.minion.progress import Progress, TaskCancelledError
 from gamay.model.schema import Schema
+from gamay.model.stored import stored_schema, stored_table_config
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import raw_table_name, table_type_of
 from gamay.segment.reader import ImmutableSegment, open_segment
@@ -91,7 +92,7 @@ class TaskContext:
         config, schema = registry.get_table_config(self.table), registry.get_schema(raw_table_name(self.table))
         if config is None or schema is None:
             raise NotFoundError(f"table '{self.table}' does not exist any more")
-        return TableConfig.from_json(config).value, Schema.from_json(schema).value
+        return stored_table_config(config), stored_schema(schema)
 
     def record(self, segment: str) -> SegmentRecord | None:
         """Return a segment's record."""

@@ -21,6 +21,7 @@ from gamay.controller.realtime.placement import present_servers
 from gamay.controller.realtime.streams import StreamOpener, stream_opener
 from gamay.controller.realtime.thresholds import RowLimitTuner
 from gamay.model.cluster_settings import SEGMENT_COMPLETION_TIME
+from gamay.model.stored import stored_table_config
 from gamay.model.table_config import TableConfig
 
 
@@ -93,7 +94,7 @@ class _RecordedConfigs:
         document = self.registry.get_table_config(table)
         if document is None:
             raise NotFoundError(f"Table {table} not found.")
-        return TableConfig.from_json(document).value
+        return stored_table_config(document)
 
     def names(self) -> list[str]:
         return self.registry.table_names()

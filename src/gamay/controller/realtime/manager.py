@@ -21,6 +21,7 @@ from gamay.controller.realtime.protocol import CompletionManager
 from gamay.controller.realtime.validation import PartitionValidator
 from gamay.controller.uploads import UploadManager
 from gamay.model.schema import Schema
+from gamay.model.stored import stored_schema
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType, raw_table_name, table_type_of, typed_table_name
 
@@ -168,7 +169,7 @@ class RealtimeManager:
         document = self._controller.registry.get_schema(raw)
         if document is None:
             raise GamayError(f"table '{table}' has no schema '{raw}'")
-        return Schema.from_json(document).value
+        return stored_schema(document)
 
     def _remove_stale_uploads(self, table: str) -> None:
         """Set copies aside that were uploaded and never committed."""

@@ -210,7 +210,8 @@ class _EncodedForward:
         self._buffers = buffers
         self._expected = num_values
         self._dictionary = make_dictionary(data_type, buffers, sizing.cardinality, sizing.width)
-        self._ids = buffers.array(np.uint8, num_values)
+        # as wide as they will become, if the history is right: making them wider takes a file, and a copy of what there is
+        self._ids = buffers.array(id_dtype(min(num_values, sizing.cardinality)), num_values)
         self.postings = ChainedPostings(buffers, num_values, sizing.cardinality) if inverted else None
 
     @property
