@@ -18,6 +18,7 @@ _NEEDED = (
     "snappy-java",
     "commons-cli",
 )
+_OF_NETTY = ("netty-buffer", "netty-codec", "netty-common", "netty-handler", "netty-resolver", "netty-transport")
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _JAVA = ("java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _START_S = 60
@@ -42,14 +43,16 @@ def what_is_missing() -> str | None:
 class ZooKeeperProcess:
     """One server, with its data in a folder, that can be stopped and started again at the same port."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, settings: str = "", java: tuple[str, ...] = ()) -> None:
+        """settings: further lines of its configuration. java: options of the virtual machine."""
         self._folder = folder
+        self._java = java
         self.port = free_port()
         self._config = folder / "zoo.cfg"
         self._config.write_text(
             f"dataDir={folder / 'data'}\nclientPort={self.port}\nclientPortAddress=127.0.0.1\ntickTime=500\n"
             "minSessionTimeout=1000\nmaxSessionTimeout=60000\nmaxClientCnxns=0\nadmin.enableServer=false\n"
-            "4lw.commands.whitelist=ruok\nforceSync=no\n"
+            f"4lw.commands.whitelist=ruok\nforceSync=no\n{settings}"
         )
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -66,9 +69,9 @@ class ZooKeeperProcess:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        path = ":".join(str(_JARS / f"{jar}.jar") for jar in _NEEDED)
+        path = ":".join(str(_JARS / f"{jar}.jar") for jar in (*_NEEDED, *_OF_NETTY))
         with (self._folder / "log").open("ab") as log:
-            command = [*_JAVA, "-cp", path, _MAIN, str(self._config)]
+            command = [*_JAVA, *self._java, "-cp", path, _MAIN, str(self._config)]
             self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._folder)
         deadline = time.monotonic() + _START_S
         while not self._answers():

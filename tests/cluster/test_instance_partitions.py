@@ -1,5 +1,7 @@
 """Choosing instances for tables: the documented rules by example, and what must hold of every choice."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -95,6 +97,12 @@ def test_a_record_can_be_read_back() -> None:
     assert list(found.to_map()) == ["0_0", "0_1", "1_0", "1_1", "2_0", "2_1"]
 
 
+def test_constraints_change_nothing() -> None:
+    wanted = config(replica_group_based=True, num_replica_groups=2)
+    named = replace(wanted, constraint=ConstraintConfig(("rack",)))
+    assert choose_partitions("n", TABLE, named, servers(4)) == choose_partitions("n", TABLE, wanted, servers(4))
+
+
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
@@ -107,10 +115,6 @@ def test_a_record_can_be_read_back() -> None:
             "numInstancesPerPartition 3 is more than a replica group has, 2",
         ),
         (InstanceAssignmentConfig(TagPoolConfig("x"), ReplicaGroupPartitionConfig()), "no server is tagged 'x'"),
-        (
-            InstanceAssignmentConfig(TagPoolConfig(TAG), ReplicaGroupPartitionConfig(), ConstraintConfig(("c",))),
-            "constraintConfig is not supported",
-        ),
         (
             InstanceAssignmentConfig(
                 TagPoolConfig(TAG), ReplicaGroupPartitionConfig(), partition_selector="FD_AWARE_INSTANCE_PARTITION_SELECTOR"

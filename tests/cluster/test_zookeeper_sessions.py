@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gamay.base.errors import InvalidConfigError
+from gamay.base.zookeeper_login import ZooKeeperLogin
 from gamay.cluster.store import MetadataStore, StoreUnavailableError, update
 from gamay.cluster.zookeeper_store import ZooKeeperAddress, ZooKeeperStore
 
@@ -158,14 +159,16 @@ def test_two_clusters_at_one_place_do_not_meet(zookeeper_hosts: str) -> None:
 
 
 def test_records_of_a_user_are_refused_to_others(zookeeper_hosts: str) -> None:
-    address = ZooKeeperAddress(zookeeper_hosts, session_timeout_s=2, patience_s=15, digest="gamay:s3cret")
+    address = ZooKeeperAddress(
+        zookeeper_hosts, session_timeout_s=2, patience_s=15, login=ZooKeeperLogin(digest="gamay:s3cret")
+    )
     assert "s3cret" not in repr(address)
     owner = ZooKeeperStore.open(address)
     try:
         owner.create("/tables/t", b"1")
         owner.create("/tables/live", b"", ephemeral=True)
         for digest in ("", "gamay:guessed"):
-            other = ZooKeeperStore.open(replace(address, digest=digest))
+            other = ZooKeeperStore.open(replace(address, login=ZooKeeperLogin(digest=digest)))
             try:
                 with pytest.raises(InvalidConfigError, match="another user"):
                     other.get("/tables/t")
@@ -184,5 +187,5 @@ def test_records_of_a_user_are_refused_to_others(zookeeper_hosts: str) -> None:
     finally:
         owner.close()
     with pytest.raises(InvalidConfigError, match="USER:PASSWORD") as raised:
-        ZooKeeperStore.open(replace(address, digest=":s3cret"))
+        ZooKeeperStore.open(replace(address, login=ZooKeeperLogin(digest=":s3cret")))
     assert "s3cret" not in str(raised.value)

@@ -69,9 +69,10 @@ class Api:
         self.controller = httpx.Client(base_url=self.cluster.controller_url, timeout=30)
         self.broker = httpx.Client(base_url=self.cluster.broker_url, timeout=30)
         self.server = httpx.Client(base_url=self.cluster.server_url, timeout=30)
+        self.minion = httpx.Client(base_url=self.cluster.minion_url, timeout=30)
 
     def stop(self) -> None:
-        for client in (self.controller, self.broker, self.server):
+        for client in (self.controller, self.broker, self.server, self.minion):
             client.close()
         self.cluster.stop()
 

@@ -35,3 +35,37 @@ def test_tags_and_quotas(api: Any) -> None:
     assert api.server.get("/instance/tags").json() == ["DefaultTenant_OFFLINE", "DefaultTenant_REALTIME"]
     assert api.broker.get("/debug/databases/queryQuota/default").text == "0.0"
     assert api.broker.get("/debug/applicationQuotas/shop").text == "0.0"
+
+
+def test_each_role_describes_its_routes(api: Any) -> None:
+    for role in ("controller", "broker", "server", "minion"):
+        _check_help(getattr(api, role), role)
+
+
+def _check_help(rest: Any, role: str) -> None:
+    page = rest.get("/help")
+    assert page.status_code == 200
+    assert "https://" not in page.text
+    for name in ("swagger-ui-bundle.js", "swagger-ui.css"):
+        assert f"/static-offline-docs/{name}" in page.text
+        assert len(rest.get(f"/static-offline-docs/{name}").content) > 10_000
+    assert rest.get("/static-offline-docs/..%2fcore.py").status_code == 404
+    assert rest.get("/api").status_code in (200, 307)
+    document = rest.get("/swagger.json").json()
+    assert document["openapi"].startswith("3.")
+    assert "/metrics" in document["paths"]
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            assert operation.get("summary", "").strip(), path
+            named = {one["name"] for one in operation.get("parameters", ()) if one["in"] == "path"}
+            assert all(f"{{{name}}}" in path for name in named)
+            assert path.count("{") == len(named) or role == "controller"
+
+
+def test_what_brokers_and_servers_take_is_shown(api: Any) -> None:
+    paths = api.broker.get("/swagger.json").json()["paths"]
+    assert {one["name"] for one in paths["/query/sql"]["get"]["parameters"]} >= {"sql"}
+    assert "requestBody" in paths["/query/sql"]["post"]
+    assert paths["/query/{query_id}"]["delete"]["summary"].startswith("Cancel")
+    paths = api.server.get("/swagger.json").json()["paths"]
+    assert "/tables/{table}/segments/{segment}/metadata" in paths

@@ -30,10 +30,18 @@ def test_settings_without_effect_are_named_when_a_table_is_stored(trips: Any) ->
     ]
     config["fieldConfigList"] = [{"name": "city", "indexTypes": ["TEXT"]}]
     config["quota"] = {"storage": "10G"}
+    config["instanceAssignmentConfigMap"] = {
+        "OFFLINE": {
+            "tagPoolConfig": {"tag": "DefaultTenant_OFFLINE"},
+            "replicaGroupPartitionConfig": {},
+            "constraintConfig": {"constraints": ["rack"]},
+        }
+    }
     answer = trips.controller.put("/tables/trips", json=config).json()
     assert answer["status"] == "Table config updated for trips"
     said = " ".join(answer["warnings"])
     assert "starTreeIndexConfigs: this version builds no star-tree" in said
+    assert "instanceAssignmentConfigMap.OFFLINE.constraintConfig: no constraint is known by the name rack" in said
     assert "fieldConfigList of column 'city': this version builds no text index" in said
     assert trips.controller.post("/tables/validate", json=config).json()["warnings"] == answer["warnings"]
     document = trips.controller.get("/tableConfigs/trips").json()

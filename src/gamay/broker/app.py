@@ -35,11 +35,21 @@ from gamay.broker.routing import describe
 from gamay.broker.runner import QueryRunner
 from gamay.cluster.access import ANYONE, EVERYBODY, AccessControl, Principal
 from gamay.cluster.guarded import PRINCIPAL, Guarded
+from gamay.cluster.help_page import help_routes
 from gamay.model.cluster_settings import ADAPTIVE_STATS
 from gamay.model.table_name import raw_table_name
 from gamay.query.queue import QueryQueue
 
 _ASKS_BY_POST = frozenset({"/query", "/query/sql", "/query/sql/validateSyntax", "/query/sql/queryFingerprint"})
+
+# what paths take behind `?`, for /help
+_PARAMETERS = {
+    "/query/sql": ("sql", "trace", "queryOptions"),
+    "/query": ("sql", "pql"),
+    "/query/{query_id}": ("client",),
+    "/debug/routingTable/sql": ("query",),
+    "/debug/routingTableWithOptionalSegments/sql": ("query",),
+}
 
 
 class BrokerApp:
@@ -95,6 +105,7 @@ class BrokerApp:
             Route("/debug/applicationQuotas/{name}", self.application_quota),
             *self._more,
         ]
+        routes += help_routes("broker", routes, _PARAMETERS)
         cors = Middleware(CORSMiddleware, allow_origins=["*"], allow_methods=["*"], allow_headers=["*"])
         return Starlette(routes=routes, middleware=[cors], exception_handlers={404: _not_found, 405: _not_allowed})
 

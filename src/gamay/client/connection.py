@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.errors import ErrorCode, GamayError, InvalidConfigError, NotFoundError
+from gamay.base.zookeeper_login import ANYBODY, ZooKeeperLogin
 from gamay.client.broker import PQL, SQL, BrokerClient, option_text, options_of
 from gamay.client.controller import ControllerClient
 from gamay.client.directory import BrokerDirectory, ControllerDirectory, FixedBrokers, ZooKeeper, ZooKeeperDirectory
@@ -123,13 +124,22 @@ class Connection:
         return cls(ControllerDirectory(controller, scheme or controller.url.partition(":")[0]), chosen)
 
     @classmethod
-    def from_zookeeper(cls, path: str, *, scheme: str = "http", client: ZooKeeper | None = None, **settings: Any) -> Self:
+    def from_zookeeper(
+        cls,
+        path: str,
+        *,
+        scheme: str = "http",
+        client: ZooKeeper | None = None,
+        login: ZooKeeperLogin = ANYBODY,
+        **settings: Any,
+    ) -> Self:
         """Connect to the brokers registered in ZooKeeper, at `host:port,…/path of the cluster`. Needs `gamay[zookeeper]`.
 
-        client: a started kazoo client to use, and to leave open.
+        client: a started kazoo client to use, and to leave open. login: how ZooKeeper is spoken to otherwise: TLS, and as
+        whom, by its scheme `digest` or by SASL.
         """
         chosen = _settings(settings)
-        return cls(_wrong_address(ZooKeeperDirectory, path, client, scheme), chosen)
+        return cls(_wrong_address(ZooKeeperDirectory, path, client, scheme, login), chosen)
 
     @classmethod
     def from_properties(cls, properties: "Mapping[str, str] | str | PathLike[str]", **settings: Any) -> Self:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import orjson
 
 from gamay.base.errors import InvalidConfigError
+from gamay.base.zookeeper_login import ANYBODY, ZooKeeperLogin
 from gamay.client.controller import ControllerClient
 from gamay.client.http import NotAnAnswerError, ServiceError, service_url
 
@@ -111,17 +112,20 @@ class ZooKeeperDirectory:
 
     changes = True
 
-    def __init__(self, path: str, client: ZooKeeper | None = None, scheme: str = "http") -> None:
+    def __init__(
+        self, path: str, client: ZooKeeper | None = None, scheme: str = "http", login: ZooKeeperLogin = ANYBODY
+    ) -> None:
         """path: `host:port,host:port/path of the cluster`; the cluster may be left out where it is called PinotCluster.
 
-        client: a started kazoo client; one is made when needed. Raises InvalidConfigError where kazoo is not installed.
+        client: a started kazoo client; one is made when needed, with `login`. Raises InvalidConfigError where kazoo, or what
+        the login needs, is not installed.
         """
         self._hosts, slash, cluster = path.partition("/")
         if not self._hosts.strip():
             raise InvalidConfigError(f"{path!r} is no path in ZooKeeper, such as localhost:2181/PinotCluster")
         root = f"/{cluster.strip('/')}" if slash and cluster.strip("/") else ""
         self._paths = [f"{base}/{_BROKER_RESOURCE}" for base in (root, f"{root}/{CLUSTER_NAME}") if base]
-        self._client = _kazoo_client(self._hosts) if client is None else client
+        self._client = _kazoo_client(self._hosts, login) if client is None else client
         self._is_own = client is None
         self._scheme = scheme
 
@@ -162,12 +166,12 @@ class ZooKeeperDirectory:
             self._client.stop()
 
 
-def _kazoo_client(hosts: str) -> ZooKeeper:
+def _kazoo_client(hosts: str, login: ZooKeeperLogin) -> ZooKeeper:
     try:
         from kazoo.client import KazooClient
     except ImportError as error:
         raise InvalidConfigError("finding brokers by ZooKeeper needs kazoo: pip install 'gamay[zookeeper]'") from error
-    client = KazooClient(hosts=hosts, read_only=True, timeout=_ZOOKEEPER_TIMEOUT_S)
+    client = KazooClient(hosts=hosts, read_only=True, timeout=_ZOOKEEPER_TIMEOUT_S, **login.kazoo_options())
     try:
         client.start(timeout=_ZOOKEEPER_TIMEOUT_S)
     except Exception as error:

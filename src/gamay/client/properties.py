@@ -13,6 +13,7 @@
 | `failOnExceptions` | `false` is `allow_partial` |
 | `user`, `password`, `database` | the same |
 | `headers.NAME` | a header of every request |
+| `zookeeper.tls.*`, `zookeeper.auth.digest`, `zookeeper.sasl.*` | how ZooKeeper is spoken to, as in the files of roles |
 """
 
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gamay.base.errors import InvalidConfigError, nearest
 from gamay.base.properties import parse_properties
+from gamay.base.zookeeper_login import ZooKeeperLogin, login_keys, read_login
 from gamay.client.errors import InterfaceError
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ def read_properties(kind: type[C], properties: "Mapping[str, str] | str | PathLi
     it is not said, or said twice, where the brokers are.
     """
     given = dict(properties) if isinstance(properties, Mapping) else _read(Path(properties))
+    of_zookeeper = {key: given.pop(key) for key in login_keys(given)}
     chosen = {**_settings_of(given), **settings}
     places = [key for key in _PLACES if given.get(key, "").strip()]
     if len(places) != 1:
@@ -60,8 +63,17 @@ def read_properties(kind: type[C], properties: "Mapping[str, str] | str | PathLi
     if places[0] == "controllerUrl":
         return kind.from_controller(place, **chosen)
     if places[0] == "zookeeperUrl":
+        if of_zookeeper:
+            chosen.setdefault("login", _login(of_zookeeper))
         return kind.from_zookeeper(place, **chosen)
     return kind.from_host_list(*filter(None, map(str.strip, place.split(","))), **chosen)
+
+
+def _login(properties: Mapping[str, str]) -> ZooKeeperLogin:
+    try:
+        return read_login(properties)
+    except InvalidConfigError as error:
+        raise InterfaceError(str(error)) from error
 
 
 def _read(path: Path) -> dict[str, str]:

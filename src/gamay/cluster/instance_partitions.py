@@ -58,8 +58,6 @@ def choose_partitions(
     """
     where = f"instanceAssignmentConfigMap of table {typed_table}"
     wanted = config.replica_group_partition
-    if config.constraint is not None and config.constraint.constraints:
-        raise InvalidConfigError(f"{where}: constraintConfig is not supported; leave it out, or tag the instances you want")
     first = table_hash(typed_table)
     is_mirrored = config.partition_selector in (_FAULT_DOMAINS, MIRRORED)
     if is_mirrored and not wanted.replica_group_based:

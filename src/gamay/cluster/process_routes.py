@@ -22,21 +22,30 @@ def process_routes(registry: Registry, instance_id: str, clock: Clock) -> list[R
         return () if found is None else found.tags
 
     def show(request: Request) -> Response:
+        """Show a logger and its level."""
         return _answered(lambda: shown_logger(request.path_params["name"]))
 
     def change(request: Request) -> Response:
+        """Set the `level` of a logger."""
         level = request.query_params.get("level", "")
         return _answered(lambda: set_logger_level(request.path_params["name"], level))
 
     def no_files(_: Request) -> Response:
+        """Say that the log goes to standard error."""
         return _failure(404, NO_FILES)
 
     return [
-        Route("/uptime", lambda _: PlainTextResponse(str(info.uptime_s))),
-        Route("/start-time", lambda _: PlainTextResponse(info.start_time)),
-        Route("/appconfigs", lambda _: JSONResponse(info.to_json(registry.cluster_config()))),
-        Route("/instance/tags", lambda _: JSONResponse(list(tags()))),
-        Route("/loggers", lambda _: JSONResponse(logger_names())),
+        Route(
+            "/uptime", lambda _: PlainTextResponse(str(info.uptime_s)), name="Tell for how many seconds the process has run"
+        ),
+        Route("/start-time", lambda _: PlainTextResponse(info.start_time), name="Tell when the process began"),
+        Route(
+            "/appconfigs",
+            lambda _: JSONResponse(info.to_json(registry.cluster_config())),
+            name="Show the process, its machine and the settings of the cluster",
+        ),
+        Route("/instance/tags", lambda _: JSONResponse(list(tags())), name="List the tags of the instance"),
+        Route("/loggers", lambda _: JSONResponse(logger_names()), name="List the loggers"),
         Route("/loggers/files", no_files),
         Route("/loggers/download", no_files),
         Route("/loggers/{name}", show),

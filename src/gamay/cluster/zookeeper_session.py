@@ -3,12 +3,12 @@
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import GamayError, InvalidConfigError
-from gamay.base.tls import TlsSettings
+from gamay.base.zookeeper_login import ANYBODY, ZooKeeperLogin
 from gamay.cluster.paths import CLUSTER_NAME
 from gamay.cluster.store import StoreUnavailableError, check_path
 from gamay.cluster.watches import Watches
@@ -28,41 +28,15 @@ class ZooKeeperAddress:
 
     hosts: `HOST:PORT[,HOST:PORT…][/PATH]`, everything lies below the path. cluster: the name that the cluster has there.
     session_timeout_s: after how long without a sign of life ZooKeeper takes a process for dead. patience_s: how long a call
-    waits for a lost connection to come back. tls: of the connections, None is no encryption. digest: `USER:PASSWORD` of
-    ZooKeeper's own scheme of that name, by which records are written for this user alone; empty is anybody.
+    waits for a lost connection to come back. login: encryption, and who this process is; records are written for that
+    user alone.
     """
 
     hosts: str
     cluster: str = CLUSTER_NAME
     session_timeout_s: float = 10
     patience_s: float = 30
-    tls: TlsSettings | None = None
-    digest: str = field(default="", repr=False)
-
-
-def _auth_options(digest: str) -> dict[str, Any]:
-    """Return kazoo's arguments for `USER:PASSWORD`. Raises InvalidConfigError, without the password, for something else."""
-    from kazoo.security import CREATOR_ALL_ACL
-
-    user, _, password = digest.partition(":")
-    if not user or not password:
-        raise InvalidConfigError("what ZooKeeper knows this process by must look like USER:PASSWORD")
-    return {"auth_data": [("digest", digest)], "default_acl": CREATOR_ALL_ACL}
-
-
-def _tls_options(tls: TlsSettings | None) -> dict[str, Any]:
-    """Return kazoo's arguments. Raises InvalidConfigError for files that cannot be used."""
-    if tls is None:
-        return {}
-    tls.client_context()
-    return {
-        "use_ssl": True,
-        "verify_certs": not tls.insecure,
-        "ca": None if tls.authorities is None else str(tls.authorities),
-        "certfile": None if tls.certificate is None else str(tls.certificate),
-        "keyfile": str(tls.key or tls.certificate) if tls.certificate is not None else None,
-        "keyfile_password": tls.key_password or None,
-    }
+    login: ZooKeeperLogin = ANYBODY
 
 
 class Names:
@@ -96,6 +70,19 @@ class Names:
         return [self.here(f"{self.there(path)}/{name}").rpartition("/")[2] for name in names]
 
 
+def _check_login(client: Any, hosts: str) -> None:
+    """Ask something: SASL begins only after kazoo takes a session for begun. Raises InvalidConfigError when refused."""
+    from kazoo.exceptions import AuthFailedError, ConnectionClosedError, ConnectionLoss, SessionExpiredError
+
+    try:
+        client.exists("/")
+    except (AuthFailedError, ConnectionClosedError, ConnectionLoss, SessionExpiredError) as error:
+        if client.state == "CONNECTED":
+            return  # broken, and already made again
+        client.stop()
+        raise InvalidConfigError(f"ZooKeeper at '{hosts}' refuses the user of zookeeper.sasl.*: {error!r}") from error
+
+
 class LostError(Exception):
     """The connection broke while a request was under way: nobody knows whether it got there."""
 
@@ -122,6 +109,7 @@ class Session:
         """Begin a session. Raises as `ZooKeeperStore.open`."""
         try:
             from kazoo.client import KazooClient
+            from kazoo.security import CREATOR_ALL_ACL
         except ImportError as error:
             raise InvalidConfigError(
                 "a cluster on ZooKeeper needs the package 'kazoo': install it with pip install 'gamay[zookeeper]'"
@@ -137,8 +125,8 @@ class Session:
                 hosts,
                 timeout=address.session_timeout_s,
                 connection_retry={"max_tries": -1, "delay": 0.1, "max_delay": 1, "backoff": 2},
-                **_tls_options(address.tls),
-                **(_auth_options(address.digest) if address.digest else {}),
+                default_acl=CREATOR_ALL_ACL if address.login.has_identity else None,
+                **address.login.kazoo_options(),
             )
         except ValueError as error:
             raise InvalidConfigError(f"'{address.hosts}' is not an address of ZooKeeper: {error}") from error
@@ -148,6 +136,8 @@ class Session:
             raise StoreUnavailableError(
                 f"ZooKeeper at '{hosts}' gives no answer for {address.patience_s:g} s: is it running, and reachable?"
             ) from error
+        if address.login.sasl is not None:
+            _check_login(client, hosts)
         return cls(address, client, Names(slash + chroot, address.cluster))
 
     @property
@@ -216,7 +206,7 @@ class Session:
         """Return the error of who may not read or change a record."""
         return InvalidConfigError(
             f"ZooKeeper at '{self.address.hosts}' keeps the cluster's records for another user: "
-            "give zookeeper.auth.digest the USER:PASSWORD that they were written with"
+            "give zookeeper.auth.digest the USER:PASSWORD, or zookeeper.sasl.* the user, that they were written with"
         )
 
     def add_watch(self, path: str) -> None:

@@ -41,8 +41,7 @@ def connect(settings: RoleSettings, clock: Clock, is_stopping: Callable[[], bool
                     settings.cluster,
                     settings.session_timeout_s,
                     patience_s=patience_s,
-                    tls=settings.zk_tls,
-                    digest=settings.zk_digest,
+                    login=settings.zk_login,
                 )
             )
         except StoreUnavailableError as error:

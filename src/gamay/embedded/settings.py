@@ -13,7 +13,8 @@ from typing import Any
 from gamay.base.errors import InvalidConfigError, nearest
 from gamay.base.logs import LogFormat
 from gamay.base.properties import parse_properties
-from gamay.base.tls import TlsSettings, read_tls
+from gamay.base.tls import TlsSettings
+from gamay.base.zookeeper_login import ANYBODY, ZooKeeperLogin, login_keys, read_login
 from gamay.cluster.access import EVERYBODY, ListedAccess, StoredUsers, access_control, access_keys
 from gamay.cluster.paths import CLUSTER_NAME
 from gamay.cluster.records import Instance, Role
@@ -40,10 +41,10 @@ class RoleSettings:
     uploaded; of a minion, its scratch space, by default a temporary folder. deep_store: a URI or path; of a controller,
     None is `data_dir`; of a server that reaches the store, too, None fetches from a controller. storage: how file
     systems are reached. tls: certificates; https: whether the HTTP interface is encrypted; plain_port: of one beside it
-    that is not; query_tls: whether brokers and servers encrypt queries. zk_tls: of the connection to ZooKeeper, None is
-    no encryption. limits: of requests over HTTP. url: of a controller, how clients reach it, when not by host and port.
-    instance_id: empty makes one of host and port. tags: that the instance has when it joins; None: of the default
-    tenant, or of none, as `tenant_isolation` says. wait_s: how long to wait for ZooKeeper at the start. drain_s: how
+    that is not; query_tls: whether brokers and servers encrypt queries. zk_login: encryption of the connection
+    to ZooKeeper, and as whom. limits: of requests over HTTP. url: of a controller, how clients reach it, when not by
+    host and port. instance_id: empty makes one of host and port. tags: that the instance has when it joins; None: of the
+    default tenant, or of none, as `tenant_isolation` says. wait_s: how long to wait for ZooKeeper at the start. drain_s: how
     long a server that leaves waits for queries to end, and a minion for tasks. warm_up: whether a server compiles what
     queries run before it says that it is ready. access: who may use the HTTP interface. auth_token: the `Authorization`
     header of what a server asks controllers, a controller servers and minions, and a minion both. key_defaults: what a
@@ -64,8 +65,7 @@ class RoleSettings:
     https: bool = False
     plain_port: int | None = None
     query_tls: bool = False
-    zk_tls: TlsSettings | None = None
-    zk_digest: str = field(default="", repr=False)
+    zk_login: ZooKeeperLogin = ANYBODY
     limits: RequestLimits = field(default_factory=RequestLimits)
     url: str = ""
     instance_id: str = ""
@@ -99,7 +99,6 @@ _LEAD_SESSION_S = 4.0
 
 Read = Callable[[str], Any]
 
-_ZK_TLS = "zookeeper.tls"
 _LIMIT = "limit:"  # before the names of what makes `RoleSettings.limits`
 
 
@@ -146,7 +145,6 @@ _COMMON: Mapping[str, tuple[str, Read]] = {
     "pinot.cluster.name": ("cluster", str),
     "cluster.tenant.isolation.enable": ("tenant_isolation", _flag),
     "zookeeper.session.timeout": ("session_timeout_s", _millis),
-    "zookeeper.auth.digest": ("zk_digest", str),
     **_LIMITS,
     LOG_FORMAT: ("log_format", LogFormat.of),
 }
@@ -247,8 +245,7 @@ def _read(role: Role, config_file: Path) -> dict[str, Any]:
     found: dict[str, Any] = {"access": access_control(role, properties)}
     found["storage"], of_storage = storage_settings(role.value.lower(), properties)
     listeners, of_listeners = read_listeners(role, properties)
-    of_zk = {key for key in properties if key.startswith(f"{_ZK_TLS}.")}
-    found["zk_tls"] = read_tls(_ZK_TLS, properties)
+    found["zk_login"], of_zk = read_login(properties), login_keys(properties)
     for key in {*access_keys(role, properties), *of_storage, *of_listeners, *of_zk}:
         del properties[key]
     for key, text in properties.items():

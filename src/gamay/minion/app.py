@@ -10,10 +10,18 @@ from starlette.routing import Route
 from gamay.base.metrics import CONTENT_TYPE, exposition
 from gamay.cluster.access import EVERYBODY, AccessControl
 from gamay.cluster.guarded import AsgiApp, Guarded
+from gamay.cluster.help_page import help_routes
 from gamay.minion.metrics import measure_minion
 from gamay.minion.worker import TaskWorker
 
 _RUNNING = "IN_PROGRESS"
+
+# what paths take behind `?`, for /help
+_PARAMETERS = {
+    "/tasks/subtask/progress": ("subtaskNames",),
+    "/tasks/subtask/state/progress": ("subTaskState",),
+    "/tasks/subtask/progressStats": ("subtaskName",),
+}
 
 
 def minion_app(
@@ -25,22 +33,27 @@ def minion_app(
     """Return the application. is_ready: whether the minion can be given tasks. more: routes of the process."""
 
     async def readiness(_: Request) -> Response:
+        """Say whether the minion can be given tasks."""
         if is_ready():
             return PlainTextResponse("OK")
         return PlainTextResponse("Minion is not ready, status: STARTING", status_code=503)
 
     async def liveness(_: Request) -> Response:
+        """Say that the process answers."""
         return PlainTextResponse("OK")
 
     async def metrics(_: Request) -> Response:
+        """Tell what the minion measures, in the format of Prometheus."""
         return Response(exposition([lambda: measure_minion(worker)]), media_type=CONTENT_TYPE)
 
     async def progress(request: Request) -> Response:
+        """Tell what subtasks are doing."""
         names = [name for name in request.query_params.get("subtaskNames", "").split(",") if name]
         found = {name: worker.progress(name) for name in names}
         return JSONResponse({name: p.last_note for name, p in found.items() if p is not None})
 
     async def progress_by_state(request: Request) -> Response:
+        """Tell what subtasks of a state are doing."""
         running = worker.running()
         if request.query_params.get("subTaskState", _RUNNING).upper() == _RUNNING:
             shown = running
@@ -49,6 +62,7 @@ def minion_app(
         return JSONResponse({name: one.last_note for name, one in shown.items()})
 
     async def progress_stats(request: Request) -> Response:
+        """Tell what a subtask has done, and when."""
         name = request.query_params.get("subtaskName", "")
         found = worker.progress(name)
         if found is None:
@@ -65,5 +79,6 @@ def minion_app(
         Route("/tasks/subtask/progressStats", progress_stats),
         *more,
     ]
+    routes += help_routes("minion", routes, _PARAMETERS)
     app = Starlette(routes=routes)
     return app if access.is_open else Guarded(app, access)

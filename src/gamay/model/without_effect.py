@@ -22,7 +22,18 @@ _INDEXES = {
 
 def without_effect(config: TableConfig) -> list[str]:
     """Return a sentence for each part of a table config that has no effect, with the key that it stands under."""
-    return [*_unbuilt_indexes(config), *_unused_sections(config), *_tasks(config)]
+    return [*_unbuilt_indexes(config), *_unused_sections(config), *_constraints(config), *_tasks(config)]
+
+
+def _constraints(config: TableConfig) -> Iterator[str]:
+    """Pinot's key has no built-in constraint either: instances are chosen by tags, pools and replica groups."""
+    for kind, given in config.instance_assignment.items():
+        if given.constraint is not None and given.constraint.constraints:
+            names = ", ".join(given.constraint.constraints)
+            yield (
+                f"instanceAssignmentConfigMap.{kind}.constraintConfig: no constraint is known by the name {names}; the "
+                "setting is kept, and instances are chosen by tag, pool and replica group alone"
+            )
 
 
 def _tasks(config: TableConfig) -> Iterator[str]:

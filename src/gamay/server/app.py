@@ -17,6 +17,7 @@ from gamay.base.errors import GamayError, NotFoundError
 from gamay.base.metrics import CONTENT_TYPE, exposition
 from gamay.cluster.access import EVERYBODY, AccessControl
 from gamay.cluster.guarded import AsgiApp, Guarded
+from gamay.cluster.help_page import help_routes
 from gamay.server.describe import describe_segment
 from gamay.server.details import detail_routes
 from gamay.server.instance import ServerInstance
@@ -24,6 +25,17 @@ from gamay.server.metrics import measure_server
 from gamay.server.valid_docs import valid_doc_bitmap, valid_doc_counts
 
 DEAD_LETTERS_SHOWN = 100
+
+# what paths take behind `?`, for /help
+_PARAMETERS = {
+    "/health": ("checkType",),
+    "/tables/{table}/segments/metadata": ("segments", "columns"),
+    "/tables/{table}/segments/{segment}/metadata": ("columns",),
+    "/segments/{table}/{segment}/validDocIdsBitmap": ("validDocIdsType",),
+    "/tables/{table}/deadLetters": ("limit",),
+    "/tables/{table}/size": ("detailed",),
+    "/table/{table}/size": ("detailed",),
+}
 
 
 class ServerApp:
@@ -67,6 +79,7 @@ class ServerApp:
             *detail_routes(self._instance),
             *self._more,
         ]
+        routes += help_routes("server", routes, _PARAMETERS)
         app = Starlette(routes=routes, exception_handlers={404: _not_found})
         return app if self._access.is_open else Guarded(app, self._access)
 

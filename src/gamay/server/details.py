@@ -28,6 +28,7 @@ def detail_routes(instance: ServerInstance) -> list[Route]:
                 return JSONResponse({"code": 404, "error": f"'{table}' is not loaded on this server"}, status_code=404)
             return JSONResponse(await run_in_threadpool(show, table, data.snapshot(), request))
 
+        answer.__doc__ = show.__doc__
         return answer
 
     def all_loaded(table: str, loaded: Mapping[str, LoadedSegment], _: Request) -> dict[str, Any]:
@@ -38,15 +39,19 @@ def detail_routes(instance: ServerInstance) -> list[Route]:
         return {"valid": not missing, "invalidReason": reason, "maxEndTimeMs": max(ends, default=-1)}
 
     def need_reload(table: str, _: Mapping[str, LoadedSegment], __: Request) -> dict[str, Any]:
+        """Tell whether a segment is not stored as the table config asks for."""
         return {"needReload": bool(instance.stale_segments(table)), "instanceId": instance.id}
 
     def stale(table: str, _: Mapping[str, LoadedSegment], __: Request) -> list[dict[str, Any]]:
+        """List the segments that are not stored as the table config asks for."""
         return [{"segmentName": name, "stale": True, "reason": _STALE} for name in instance.stale_segments(table)]
 
     async def pools(_: Request) -> Response:
+        """Tell the pool of the instance by tag."""
         return JSONResponse(dict(instance.pools()))
 
     async def disk(_: Request) -> Response:
+        """Tell how full the disk of the segments is."""
         folder, total, used = await run_in_threadpool(instance.disk_usage)
         shown = {"instanceId": instance.id, "path": str(folder)}
         return JSONResponse({**shown, "totalSpaceBytes": total, "usedSpaceBytes": used})

@@ -1,0 +1,85 @@
+"""`/help` and `/swagger.json` of brokers, servers and minions: their routes as an OpenAPI document, and a page with forms.
+
+The controller's come from FastAPI, which knows more of its routes; the page and its files are the same: no internet is used.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from inspect import getdoc
+from pathlib import Path
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from gamay.base.process_info import VERSION
+
+_PACKAGE = "fastapi_offline"
+_FILES = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css", "favicon.png": "image/png"}
+_WITH_BODY = frozenset({"POST", "PUT"})
+_METHODS = ("GET", "POST", "PUT", "DELETE")
+_IN_PATH = re.compile(r"\{(\w+)(?::\w+)?\}")
+
+_PAGE = """<!DOCTYPE html>
+<html><head><meta charset="utf-8"><title>{title}</title>
+<link rel="stylesheet" href="/static-offline-docs/swagger-ui.css">
+<link rel="shortcut icon" href="/static-offline-docs/favicon.png"></head>
+<body><div id="swagger-ui"></div>
+<script src="/static-offline-docs/swagger-ui-bundle.js"></script>
+<script>SwaggerUIBundle({{url: "/swagger.json", dom_id: "#swagger-ui", deepLinking: true}})</script>
+</body></html>
+"""
+
+
+def help_routes(role: str, routes: Sequence[Route], parameters: Mapping[str, Sequence[str]]) -> list[Route]:
+    """Return `/help`, `/api`, `/swagger.json` and the files of the page.
+
+    routes: what is described, by the first lines of their handlers' documentation, or their names. parameters: those that a
+    path takes behind `?`.
+    """
+    title = f"Gamay {role}"
+    document = _openapi(title, routes, parameters)
+
+    def page(_: Request) -> Response:
+        return HTMLResponse(_PAGE.format(title=title))
+
+    def file(request: Request) -> Response:
+        name, spec = request.path_params["name"], find_spec(_PACKAGE)
+        if name not in _FILES or spec is None or spec.origin is None:
+            raise HTTPException(404)
+        return FileResponse(Path(spec.origin).parent / "static" / name, media_type=_FILES[name])
+
+    return [
+        Route("/help", page),
+        Route("/api", lambda _: RedirectResponse("/help")),
+        Route("/swagger.json", lambda _: JSONResponse(document)),
+        Route("/static-offline-docs/{name}", file),
+    ]
+
+
+def _openapi(title: str, routes: Sequence[Route], parameters: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    paths: dict[str, Any] = {}
+    for route in routes:
+        shown = paths.setdefault(_IN_PATH.sub(r"{\1}", route.path), {})
+        for method in _METHODS:
+            if method in (route.methods or ()):
+                shown[method.lower()] = _operation(route, method, parameters.get(route.path, ()))
+    return {"openapi": "3.1.0", "info": {"title": title, "version": VERSION}, "paths": paths}
+
+
+def _operation(route: Route, method: str, names: Sequence[str]) -> dict[str, Any]:
+    told = (getdoc(route.endpoint) or route.name).splitlines()[0]
+    text = {"schema": {"type": "string"}}
+    found: dict[str, Any] = {
+        "summary": told.rstrip("."),
+        "parameters": [{"name": name, "in": "path", "required": True, **text} for name in _IN_PATH.findall(route.path)],
+        "responses": {"200": {"description": "Success"}},
+    }
+    if method in _WITH_BODY:
+        found["requestBody"] = {"content": {"application/json": {"schema": {"type": "object"}}}}
+    else:
+        found["parameters"] += [{"name": name, "in": "query", **text} for name in names]
+    return found
