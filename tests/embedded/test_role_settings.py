@@ -34,6 +34,17 @@ def test_defaults_of_each_role() -> None:
     assert (server.port, server.query_port, server.address, server.instance_id) == (8098, 8097, "0.0.0.0", "")
 
 
+def test_processes_that_pay_for_processor_time_may_sleep(tmp_path: Path) -> None:
+    file = tmp_path / "role.conf"
+    file.write_text("gamay.query.awake.us.max=0\n")
+    for role in (Role.BROKER, Role.SERVER):
+        assert load_settings(role, file, {**ZK, "data_dir": Path("/d")}).awake_us == 0
+        assert load_settings(role, None, {**ZK, "data_dir": Path("/d")}).awake_us is None
+    file.write_text("gamay.query.awake.us.max=-1\n")
+    with pytest.raises(InvalidConfigError, match=r"gamay\.query\.awake\.us\.max"):
+        load_settings(Role.BROKER, file, ZK)
+
+
 def test_a_file_with_the_older_keys(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "server.conf"
     file.write_text(

@@ -28,7 +28,7 @@ from gamay.query.wire.result import Received, done_of, receive
 from gamay.query.wire.shape import KnownShape
 from gamay.rpc.client import Channel
 from gamay.rpc.errors import BusyError, CallFailedError, CallTimeoutError, NotSentError, ProtocolError, RpcError
-from gamay.rpc.peer import Limits
+from gamay.rpc.peer import AWAKE_US, Limits
 
 T = TypeVar("T")
 
@@ -171,6 +171,7 @@ class RemoteServers:
     """The servers of a cluster by instance id; implements `gamay.broker.connection.Connections`.
 
     name: of this broker. address_of: where an instance's query port is (host, port); None when nobody knows.
+    awake_us: see `gamay.rpc.peer.Limits`; None is the usual.
     """
 
     def __init__(
@@ -180,13 +181,14 @@ class RemoteServers:
         clock: Clock,
         tls: ssl.SSLContext | None = None,
         limits: Limits | None = None,
+        awake_us: int | None = None,
     ) -> None:
         self.loop = ServerLoop()
         self._name = name
         self._address_of = address_of
         self._clock = clock
         self._tls = tls
-        self._limits = limits or Limits(connect_s=_CONNECT_S)
+        self._limits = limits or Limits(connect_s=_CONNECT_S, awake_us=AWAKE_US if awake_us is None else awake_us)
         self._lock = threading.Lock()
         self._servers: dict[str, RemoteServer] = {}
         self._probes: set[asyncio.Task[None]] = set()

@@ -266,7 +266,9 @@ class BrokerProcess(RoleProcess):
 
     def _build(self) -> tuple[Any, ...]:
         self._routing = RoutingTables(self.registry)
-        self._connections = QueryConnections(self.id, self._address_of, self.clock, self._query_tls)
+        self._connections = QueryConnections(
+            self.id, self._address_of, self.clock, self._query_tls, awake_us=self.settings.awake_us
+        )
         self._runner = QueryRunner(
             self.id,
             self._routing,
@@ -351,6 +353,7 @@ class ServerProcess(RoleProcess):
             port=self.settings.query_port,
             host=self.settings.address,
             tls=self._tls_server if self.settings.query_tls else None,
+            awake_us=self.settings.awake_us,
         )
         more = process_routes(self.registry, self.id, self.clock)
         return (ServerApp(self._role.instance, lambda: self.ready, self._access(), more).asgi(),)

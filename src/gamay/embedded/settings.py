@@ -48,7 +48,8 @@ class RoleSettings:
     long a server that leaves waits for queries to end, and a minion for tasks. warm_up: whether a server compiles what
     queries run before it says that it is ready. access: who may use the HTTP interface. auth_token: the `Authorization`
     header of what a server asks controllers, a controller servers and minions, and a minion both. key_defaults: what a
-    server decides about tables with primary keys.
+    server decides about tables with primary keys. awake_us: of brokers and servers, how long they stay awake at most for
+    what follows when a query went between them; None is the usual.
     """
 
     role: Role
@@ -78,6 +79,7 @@ class RoleSettings:
     access: ListedAccess | StoredUsers = EVERYBODY
     auth_token: str = field(default="", repr=False)
     key_defaults: ServerDefaults = DEFAULTS
+    awake_us: int | None = None
     log_format: LogFormat = LogFormat.TEXT
 
     @property
@@ -129,6 +131,12 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _natural(text: str) -> int:
+    if int(text) < 0:
+        raise ValueError
+    return int(text)
+
+
 def _millis(text: str) -> float:
     return int(text) / 1000
 
@@ -139,6 +147,7 @@ _LIMITS: Mapping[str, tuple[str, Read]] = {
     "gamay.http.requests.per.second": (f"{_LIMIT}per_s", _positive),
 }
 
+_AWAKE: Mapping[str, tuple[str, Read]] = {"gamay.query.awake.us.max": ("awake_us", _natural)}
 _KEYS = "keys."
 _COMMON: Mapping[str, tuple[str, Read]] = {
     "pinot.zk.server": ("zk", str),
@@ -166,6 +175,7 @@ _OF_ROLE: Mapping[Role, Mapping[str, tuple[str, Read]]] = {
         "pinot.broker.hostname": ("host", str),
         "pinot.broker.client.queryPort": ("port", _port),
         "pinot.broker.instance.id": ("instance_id", str),
+        **_AWAKE,
     },
     Role.SERVER: {
         "pinot.server.netty.host": ("host", str),
@@ -179,6 +189,7 @@ _OF_ROLE: Mapping[Role, Mapping[str, tuple[str, Read]]] = {
         "pinot.server.instance.auth.token": ("auth_token", _token),
         "controller.data.dir": ("deep_store", str),
         "pinot.server.instance.segment.store.uri": ("deep_store", str),
+        **_AWAKE,
         **{key: (f"{_KEYS}{name}", read) for key, (name, read) in DEFAULT_KEYS.items()},
     },
     Role.MINION: {

@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from collections.abc import Sequence
 
+from gamay.rpc.awake import Awake
 from gamay.rpc.errors import (
     BusyError,
     CallFailedError,
@@ -33,6 +34,7 @@ class Channel:
         self.host, self.port = host, port
         self._name, self._tls = name, tls
         self._limits = limits or Limits()
+        self.awake = Awake(self._limits.awake_us)
         self._peer: Peer | None = None
         self._connecting: asyncio.Task[Peer] | None = None
         self._calls: dict[int, asyncio.Future[list[memoryview]]] = {}
@@ -101,6 +103,8 @@ class Channel:
             raise NotSentError(str(error)) from error
         answer: asyncio.Future[list[memoryview]] = loop.create_future()
         self._calls[number] = answer
+        if len(self._calls) == 1:
+            self.awake.expect()
         if self._watch is None:
             self._watch = loop.call_later(self._limits.silence_s / 4, self._check_silence)
         timer = loop.call_at(expires_s, self._expire, number)
@@ -108,6 +112,7 @@ class Channel:
             return await answer
         finally:
             timer.cancel()
+            self.awake.came()
             if self._calls.pop(number, None) is not None and peer.is_open and not _came(answer):
                 peer.send(Header(Kind.CANCEL, number))
 

@@ -22,6 +22,9 @@ from gamay.rpc.frames import (
 
 _WRITE_BYTES_HIGH = 4 << 20
 
+AWAKE_US = 400
+"""See `Limits`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -29,12 +32,14 @@ class Limits:
 
     frame_bytes: the largest frame. calls: under way at once on a connection. connect_s: until both sides have said hello.
     silence_s: how long a side that has calls to answer may say nothing before it counts as gone; it is asked in between.
+    awake_us: how long an event loop stays awake for the answer to a call, or for the call after an answer; 0 is never.
     """
 
     frame_bytes: int = 1 << 30
     calls: int = 1024
     connect_s: float = 2.0
     silence_s: float = 3.0
+    awake_us: int = AWAKE_US
 
 
 OnFrame: TypeAlias = Callable[["Peer", Frame], None]

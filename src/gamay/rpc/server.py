@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from gamay.rpc.awake import Awake
 from gamay.rpc.errors import ConnectionLostError, ProtocolError, RpcError
 from gamay.rpc.frames import Buffer, Frame, Header, Kind
 from gamay.rpc.peer import Limits, Peer
@@ -22,10 +23,11 @@ class Call:
     All methods are to be called on the event loop.
     """
 
-    __slots__ = ("_peer", "_under_way", "buffers", "context", "id", "on_cancel", "timeout_ms")
+    __slots__ = ("_awake", "_peer", "_under_way", "buffers", "context", "id", "on_cancel", "timeout_ms")
 
-    def __init__(self, peer: Peer, frame: Frame, under_way: "dict[int, Call]") -> None:
+    def __init__(self, peer: Peer, frame: Frame, under_way: "dict[int, Call]", awake: Awake) -> None:
         self._peer = peer
+        self._awake = awake
         self._under_way = under_way
         self.id = frame.header.id
         self.timeout_ms = frame.header.number
@@ -41,6 +43,8 @@ class Call:
                 self._peer.send(Header(Kind.REPLY, self.id, _sizes(buffers)), buffers)
             except ProtocolError as error:
                 self._peer.send(Header(Kind.FAIL, self.id, (), INTERNAL, str(error)))
+            if not self._under_way:
+                self._awake.expect()
 
     def fail(self, code: int, message: str, buffers: Sequence[Buffer] = ()) -> None:
         """Answer with an error, and what is to be known of it."""
@@ -69,6 +73,7 @@ class Server:
         self._server: asyncio.Server | None = None
         self._peers: dict[Peer, dict[int, Call]] = {}
         self._is_leaving = False
+        self.awake = Awake(self._limits.awake_us)
 
     @property
     def in_flight(self) -> int:
@@ -126,11 +131,12 @@ class Server:
             if call is not None and call.on_cancel is not None:
                 call.on_cancel()
         elif header.kind == Kind.CALL and header.id not in under_way:
+            self.awake.came()
             if len(under_way) >= self._limits.calls:
                 text = f"{len(under_way)} calls of this connection are under way, and no more can be"
                 peer.send(Header(Kind.FAIL, header.id, (), OUT_OF_CAPACITY, text))
             else:
-                self._handler(Call(peer, frame, under_way))
+                self._handler(Call(peer, frame, under_way, self.awake))
         elif header.kind != Kind.PONG:
             raise ProtocolError(f"a caller sent a frame of the kind {header.kind}, call {header.id}, out of turn")
 

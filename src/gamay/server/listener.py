@@ -22,7 +22,7 @@ from gamay.query.queue import QueryQueue
 from gamay.query.reduce import Answer, reduce
 from gamay.query.wire.request import KnownPlan, ReceivedPlans, RequestHeader, decode_request_header
 from gamay.query.wire.result import encode_answer, encode_done, encode_result
-from gamay.rpc.peer import Limits
+from gamay.rpc.peer import AWAKE_US, Limits
 from gamay.rpc.server import Call, Server
 from gamay.server.executor import QueryExecutor
 
@@ -38,7 +38,9 @@ class QueryListener:
 
     Small queries are executed by the loop itself, for changing threads costs more; others wait in a queue for one of
     `threads`. name: the instance id. port: 0 takes a free one; the attribute tells which. memory: what queries may hold
-    together, and one of them. Raises InUseError when the port is taken.
+    together, and one of them. awake_us: see `gamay.rpc.peer.Limits`; None is the usual.
+
+    Raises InUseError when the port is taken.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class QueryListener:
         threads: int = 4,
         memory: ProcessBudget | None = None,
         tls: ssl.SSLContext | None = None,
+        awake_us: int | None = None,
     ) -> None:
         self._executor = executor
         self._clock = clock
@@ -59,7 +62,8 @@ class QueryListener:
         self._tls = tls
         self._plans = ReceivedPlans()
         self._queue = QueryQueue(threads, thread_name="server-query")
-        self._server = Server(name, self._on_call, Limits(frame_bytes=REQUEST_BYTES_MAX))
+        limits = Limits(frame_bytes=REQUEST_BYTES_MAX, awake_us=AWAKE_US if awake_us is None else awake_us)
+        self._server = Server(name, self._on_call, limits)
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="server-queries", daemon=True)
