@@ -16,6 +16,7 @@ from gamay.kernels import key_table
 from gamay.kernels.key_table import ABSENT, DELETED_BIT, LATE, NEW, REPLACED
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
+from gamay.upsert import key_index
 from gamay.upsert.estimate import estimate
 from gamay.upsert.key_index import NO_TEXT, KeyIndex, Keys, Rules
 from gamay.upsert.keys import KeyEncoder
@@ -118,6 +119,21 @@ def test_many_keys_of_one_hash_are_no_error() -> None:
     assert (put.status == NEW).all()
     assert len(index) == n
     np.testing.assert_array_equal(index.find(keys)[0], np.arange(n))
+
+
+@pytest.mark.parametrize("words", [1, 3])
+@pytest.mark.parametrize("step", [1, 2, 7])
+def test_keys_put_while_the_directory_moves_are_found(monkeypatch: pytest.MonkeyPatch, words: int, step: int) -> None:
+    """A new key in an empty slot that a move has passed over would be lost."""
+    monkeypatch.setattr(key_index, "_MOVED_PER_ROW", step)
+    monkeypatch.setattr(key_index, "_MOVED_MIN", step)
+    n, wins = 6000, np.ones(1, np.uint8)
+    index, keys = KeyIndex(words), hashed(np.random.default_rng(step).integers(0, 2**60, n), words)
+    for i in range(n):
+        one = (np.zeros((1, 1), np.int64), np.full(1, -1, np.int8), np.zeros(1, np.uint8), wins, Rules(0, i))
+        assert index.put(keys.part(i, i + 1), *one).status[0] == NEW
+    np.testing.assert_array_equal(index.find(keys)[0], np.arange(n))
+    assert len(index) == len(index.items()[0]) == n
 
 
 def test_several_comparison_values() -> None:

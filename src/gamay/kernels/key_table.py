@@ -5,7 +5,7 @@ A table is the tuple (slots, old_slots, entries, arena, state); keys are the tup
 slots     uint64 [size + spill]: the directory, 0 or tag << 32 | entry + 1. A tag is the upper half of a key's hash; its
           home is tag * size >> 32, so that homes ascend with tags. Tags ascend over all slots (ordered linear probing): a
           search ends at the first greater tag, the directory grows by one sequential pass, and spare slots at its end
-          stand for a wrap around. It may be nine tenths full.
+          stand for a wrap around; the last one stays empty and ends every search. It may be nine tenths full.
 old_slots the directory before it grew, while it is moved: tags below state[LIMIT] are in `slots`, the others here.
 entries   uint32 [capacity, width]: what the tag does not hold of the key (1 word of 64-bit keys; 3 words of 128-bit keys, or
           32 bits more of the hash and where in the arena the key's bytes are); segment ordinal (bit 31: bytes in the
@@ -117,7 +117,7 @@ def _seek(slots: Array, size: Any, entries: Array, arena: Array, words: Any, key
     rest = np.uint32(hashes[i] & _LOW32)
     p = _home(tag, size)
     found = np.int64(-1)
-    while p < slots.size:
+    while True:
         slot = slots[p]
         if slot == 0 or slot >> _32 > tag:
             break
@@ -175,9 +175,9 @@ def _touch(slots: Array, old_slots: Array, entries: Array, state: Array, hashes:
         tag = hashes[i] >> _32
         if np.int64(tag) < state[LIMIT]:
             p = _home(tag, state[SIZE])
-            while p < slots.size and slots[p] != 0 and slots[p] >> _32 < tag:
+            while slots[p] != 0 and slots[p] >> _32 < tag:
                 p += 1
-            if p < slots.size and slots[p] >> _32 == tag:
+            if slots[p] >> _32 == tag:
                 touched += np.uint64(entries[np.int64(slots[p] & _LOW32) - 1, 0])
     state[TOUCHED] = np.int64(touched >> _ONE)
 
@@ -186,9 +186,9 @@ def _touch(slots: Array, old_slots: Array, entries: Array, state: Array, hashes:
 def _place(slots: Array, p: Any, slot: Any) -> bool:
     """Put a slot before position p, moving others towards the end; False, and nothing changed, when there is no room."""
     q = p
-    while q < slots.size and slots[q] != 0:
+    while slots[q] != 0:
         q += 1
-    if q >= slots.size:
+    if q >= slots.size - 1:
         return False
     while q > p:
         slots[q] = slots[q - 1]
@@ -413,15 +413,15 @@ def append_rows(table: Any, keys: Any, comparisons: Array, locations: Array) -> 
         rest = np.uint32(hashes[i] & _LOW32)
         p = _home(tag, size)
         known = False
-        while p < slots.size and slots[p] != 0 and slots[p] >> _32 <= tag:
+        while slots[p] != 0 and slots[p] >> _32 <= tag:
             if slots[p] >> _32 == tag and entries[np.int64(slots[p] & _LOW32) - 1, 0] == rest:
                 known = True
                 break
             p += 1
         q = p
-        while q < slots.size and slots[q] != 0:
+        while slots[q] != 0:
             q += 1
-        if known or q >= slots.size:
+        if known or q >= slots.size - 1:
             done = i
             break
         while q > p:
@@ -521,30 +521,38 @@ def move_rows(table: Any, keys: Any, sources: Array, targets: Array, moved: Arra
 
 @kernel
 def migrate(table: Any, count: int) -> bool:
-    """Move `count` slots of the old directory to the new one; returns False when the new one has no room for a slot."""
+    """Move `count` slots of the old directory to the new one; returns False when the new one has no room for a slot.
+
+    Tags ascend in both, and those in the new one are below the limit: what moves goes behind them. It stops before a slot
+    in use only: were empty ones passed over, a new key could be put there, where no move finds it.
+    """
     slots, old_slots, _, _, state = table
-    position = state[CURSOR]
-    while count > 0 and position < old_slots.size:
-        slot = old_slots[position]
+    size, limit, position = state[SIZE], state[LIMIT], state[CURSOR]
+    target = _home(np.uint64(limit), size)
+    while target < slots.size and slots[target] != 0:
+        target += 1
+    following = position
+    while following < old_slots.size:
+        slot = old_slots[following]
+        following += 1
         if slot != 0:
-            tag = slot >> _32
-            p = _home(tag, state[SIZE])
-            while p < slots.size and slots[p] != 0 and slots[p] >> _32 <= tag:
-                p += 1
-            if p >= slots.size or not _place(slots, p, slot):
-                return False
+            tag = np.int64(slot >> _32)
             # all slots of one tag move together: what is below the limit is in the new directory
-            following = position + 1
-            if following >= old_slots.size or old_slots[following] == 0 or old_slots[following] >> _32 != tag:
-                state[LIMIT] = np.int64(tag) + 1
-            else:
-                count += 1
-        position += 1
+            if count <= 0 and tag >= limit:
+                break
+            target = max(target, _home(slot >> _32, size))
+            if target >= slots.size - 1:
+                return False
+            slots[target] = slot
+            target += 1
+            limit = tag + 1
+            position = following
         count -= 1
-    state[CURSOR] = position
-    if position >= old_slots.size:
-        state[LIMIT] = np.int64(1) << 32
+    else:
+        position, limit = old_slots.size, np.int64(1) << 32
         state[OLD_SIZE] = 0
+    state[CURSOR] = position
+    state[LIMIT] = limit
     return True
 
 
