@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from gamay.model.table_config import TableConfig
+from gamay.model.without_effect import without_effect
+
 
 def eventually(check: Callable[[], bool], timeout_s: float = 10) -> None:
     until = time.monotonic() + timeout_s
@@ -47,6 +50,25 @@ def test_settings_without_effect_are_named_when_a_table_is_stored(trips: Any) ->
     document = trips.controller.get("/tableConfigs/trips").json()
     warnings = trips.controller.put("/tableConfigs/trips", json=document).json()["warnings"]
     assert warnings == [f"offline: {sentence}" for sentence in answer["warnings"]]
+
+
+def test_settings_of_streams_without_effect_say_what_holds_instead() -> None:
+    given = {
+        "trackFilteredMessageOffsets": True, "realtimeOffsetAutoResetHandlerClass": "a.B", "enforceConsumptionInOrder": True,
+        "useIdealStateToCalculatePreviousSegment": True, "disasterRecoveryMode": "ALWAYS", "oomProtection": "ENABLE",
+    }  # fmt: skip
+    config: dict[str, Any] = {
+        "tableName": "t",
+        "tableType": "REALTIME",
+        "segmentsConfig": {"replication": "1"},
+        "tenants": {},
+    }
+    config |= {"tableIndexConfig": {}, "ingestionConfig": {"streamIngestionConfig": given}}
+    said = without_effect(TableConfig.from_json(config).value)
+    assert sorted(sentence.partition(": ")[0].rpartition(".")[2] for sentence in said) == sorted(given)
+    defaults = {"disasterRecoveryMode": "DEFAULT", "oomProtection": "DEFAULT"}
+    config["ingestionConfig"]["streamIngestionConfig"] = defaults
+    assert without_effect(TableConfig.from_json(config).value) == []
 
 
 @pytest.mark.parametrize(

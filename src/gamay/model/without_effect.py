@@ -72,6 +72,14 @@ def _unbuilt(where: str, what: str) -> str:
     return f"{where}: this version builds no {what}; the setting is kept, and queries do without it"
 
 
+_KEPT = "this version does not act on it; the setting is kept"
+_IN_ORDER = (
+    "parallelSegmentConsumptionPolicy says what a segment waits for, where rows depend on those before; the setting is kept"
+)
+_RECOVERY = "rows of a segment that no server could store are consumed again, in order, in either mode; the setting is kept"
+_MEMORY = "rows that are consumed lie in files, not in a heap that could run full; the setting is kept"
+
+
 def _unused_sections(config: TableConfig) -> Iterator[str]:
     unused = {
         "isDimTable": config.is_dim_table,
@@ -81,13 +89,25 @@ def _unused_sections(config: TableConfig) -> Iterator[str]:
         "query.useApproximateFunction": bool(config.query.use_approximate_function),
         "query.expressionOverrideMap": bool(config.query.expression_override_map),
     }
-    if (stream := config.ingestion.stream) is not None:
-        where = "ingestionConfig.streamIngestionConfig"
-        unused |= {
-            f"{where}.trackFilteredMessageOffsets": stream.track_filtered_message_offsets,
-            f"{where}.enforceConsumptionInOrder": stream.enforce_consumption_in_order,
-            f"{where}.realtimeOffsetAutoResetHandlerClass": stream.realtime_offset_auto_reset_handler_class is not None,
-        }
     for key, is_set in unused.items():
         if is_set:
-            yield f"{key}: this version does not act on it; the setting is kept"
+            yield f"{key}: {_KEPT}"
+    yield from _unused_of_stream(config)
+
+
+def _unused_of_stream(config: TableConfig) -> Iterator[str]:
+    stream, where = config.ingestion.stream, "ingestionConfig.streamIngestionConfig"
+    if stream is None:
+        return
+    if stream.track_filtered_message_offsets:
+        yield f"{where}.trackFilteredMessageOffsets: {_KEPT}"
+    if stream.realtime_offset_auto_reset_handler_class is not None:
+        yield f"{where}.realtimeOffsetAutoResetHandlerClass: {_KEPT}"
+    if stream.enforce_consumption_in_order:
+        yield f"{where}.enforceConsumptionInOrder: {_IN_ORDER}"
+    if stream.use_ideal_state_to_calculate_previous_segment:
+        yield f"{where}.useIdealStateToCalculatePreviousSegment: {_IN_ORDER}"
+    if stream.disaster_recovery_mode == "ALWAYS":
+        yield f"{where}.disasterRecoveryMode: {_RECOVERY}"
+    if stream.oom_protection == "ENABLE":
+        yield f"{where}.oomProtection: {_MEMORY}"

@@ -199,3 +199,17 @@ def test_a_table_that_lags_too_far_jumps_to_the_end_if_it_wants_to(
     assert (record.start_offset, record.lost_offsets) == ("200", "100,200")
     realtime.commit(realtime.consuming(), 210, 10)
     assert realtime.records()[realtime.consuming()].start_offset == "210"
+
+
+def test_a_topic_that_fills_in_old_rows_never_jumps(realtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gamay.ingest.stream.log.plugin import LogMetadata
+    from gamay.ingest.stream.offsets import IntegerOffset
+
+    realtime.topic(1)
+    reset = "realtime.segment.offsetAutoReset."
+    backfill = {"realtime.segment.isBackfillTopic": "true"}
+    realtime.create(**{f"{reset}enable": "true", f"{reset}offsetThreshold": "50", **backfill})
+    monkeypatch.setattr(LogMetadata, "latest_offset", lambda self, partition: IntegerOffset(200))
+    realtime.commit(realtime.consuming(), 100, 10)
+    record = realtime.records()[realtime.consuming()]
+    assert (record.start_offset, record.lost_offsets) == ("100", "")

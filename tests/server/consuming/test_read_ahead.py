@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from gamay.cluster.records import CONSUMING, ONLINE
 from gamay.ingest.stream.config import StreamConfig
@@ -114,8 +115,11 @@ def test_a_successor_shows_what_was_read_before_it_began(make_world: Any, eventu
     assert (letter["offset"], letter["segment"]) == ("1000", last)
 
 
-def test_a_segment_gives_way_to_its_successor_for_a_while(make_world: Any, eventually: Any) -> None:
+def test_a_segment_gives_way_to_its_successor_for_a_while(
+    make_world: Any, eventually: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is served once the successor shows rows, and soon when none comes, as while consumption rests."""
+    monkeypatch.setattr(consuming, "_SUCCESSOR_S", 5.0)  # a machine that does other work takes its time
     world = make_world(rows=100)
     first = world.controller.create(0, "0")
     served: list[tuple[str, int]] = []
@@ -132,6 +136,7 @@ def test_a_segment_gives_way_to_its_successor_for_a_while(make_world: Any, event
     world.produce(130)
     eventually(lambda: [name for name, _ in served] == [first])
     assert served[0][1] == 1
+    monkeypatch.setattr(consuming, "_SUCCESSOR_S", 0.1)
     world.controller.paused = True
     world.produce(70)
     eventually(lambda: len(served) == 2)

@@ -1,12 +1,16 @@
 """A table with primary keys on a server that consumes a real stream: through commits and restarts."""
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import orjson
 import pytest
 
+from gamay.cluster.completion import CompletionResponse, Status
+from gamay.cluster.records import COMMITTING, ONLINE
+from gamay.server.consuming.consumer import SegmentConsumer
 from gamay.server.metrics import measure_server
 from gamay.upsert.key_index import NO_TEXT, KeyIndex, Keys, Rules
 from gamay.upsert.snapshots import SnapshotFolder
@@ -105,6 +109,36 @@ def test_queries_see_every_key_once_while_rows_come(make_world: Any, eventually:
         thread.join()
     assert counts == {(num_keys, num_keys)}
     assert len(world.segments()) >= 2
+
+
+def test_what_nobody_stored_is_consumed_again_before_what_follows(
+    make_world: Any, eventually: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = sections(mode="PARTIAL", partialUpsertStrategies={"n": "IGNORE"})
+    world = make_world(10, ["s"], given)
+    stream = replace(world.layout.config.ingestion.stream, pauseless_consumption_enabled=True)
+    config = replace(world.layout.config, ingestion=replace(world.layout.config.ingestion, stream=stream))
+    world.layout = replace(world.layout, config=config)
+    world.controller.script = lambda *_: CompletionResponse(Status.HOLD)
+    first, second = world.controller.create(0, "0", 0), world.controller.create(0, "10", 1)
+    world.registry.update_segment(
+        "t_REALTIME", first, lambda old: old.with_changes(status=COMMITTING, end_offset="10", end_decided_ms=1)
+    )
+    world.registry.update_ideal_state("t_REALTIME", lambda ideal: ideal.with_segments({first: {"Server_a_1": ONLINE}}))
+    world.send(*(payload(i % 2, i, 1_700_000_000_000) for i in range(15)))
+    begin = SegmentConsumer.start
+
+    def late(consumer: SegmentConsumer) -> None:
+        if consumer.segment == first:
+            threading.Timer(0.3, begin, [consumer]).start()
+        else:
+            begin(consumer)
+
+    monkeypatch.setattr(SegmentConsumer, "start", late)
+    world.start()
+    eventually(lambda: second in world.server.consumers.consumers("t_REALTIME"))
+    eventually(lambda: world.ask("SET skipUpsert = true; SELECT COUNT(*) FROM t")[0] in ([[10]], [[15]]))
+    assert [row[1] for row in totals(world)] == [0, 1]
 
 
 def test_repeated_rows_are_dropped(make_world: Any, eventually: Any) -> None:

@@ -273,8 +273,9 @@ class SegmentLifecycle:
 
     def _start_of_successor(self, config: TableConfig, successor: LlcName, end_offset: str) -> tuple[str, str]:
         """Return where a successor begins, and what that leaves out: nothing, unless the table is to jump when it lags."""
-        reset = _topic(stream_configs(config), successor.partition).offset_auto_reset
-        if reset is None:
+        topic = _topic(stream_configs(config), successor.partition)
+        reset = topic.offset_auto_reset
+        if reset is None or topic.is_backfill_topic:  # what is filled in lags by its nature
             return end_offset, ""
         try:
             with closing(self.context.open_streams(config)) as streams:

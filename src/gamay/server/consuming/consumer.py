@@ -227,6 +227,11 @@ class SegmentConsumer:
         """Whether there are more rows here than the segment will have, which nobody has stored: it is consumed anew."""
         return self._machine.is_beyond
 
+    @property
+    def lacks_keys(self) -> bool:
+        """Whether rows are to be taken, but primary keys are not looked up yet."""
+        return self._open_keys is not None and self._keys is None and self._machine.state.is_consuming
+
     def status(self) -> ConsumerStatus:
         """Return what is known of the consumer."""
         machine, memory = self._machine, self._rows.memory()

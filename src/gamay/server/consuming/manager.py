@@ -119,8 +119,17 @@ class ConsumerManager:
     def _open_keys(
         self, data: TableData, keys: KeyedTable, record: SegmentRecord, consumer: SegmentConsumer
     ) -> ConsumingKeys | None:
-        """Begin to look up primary keys, unless the segment must wait for the one before it."""
-        name, partition = record.name, LlcName.must_parse(record.name).partition
+        """Begin to look up primary keys, unless the segment must wait for the one before it.
+
+        Segments of a partition begin in order: after a restart without pauses there are two at once, and where rows depend
+        on those before, the second would begin without the first one's, and let that wait.
+        """
+        name, parsed = record.name, LlcName.must_parse(record.name)
+        partition = parsed.partition
+        for other, before in self.consumers(data.name).items():
+            known = LlcName.must_parse(other)
+            if known.partition == partition and known.sequence < parsed.sequence and before.lacks_keys:
+                return None
 
         def phase_of(segment: str) -> Phase:
             before = self.consumers(data.name).get(segment)
