@@ -4,8 +4,8 @@
 
 The same small queries, asked in turn of a server in this process and of one in another that has the same segments, over its
 query port on this machine. Both answer on an event loop, as a broker does. For each query: the median of the times from
-text to response, the fastest tenth (the nearest to what an idle machine takes), the processor time that both processes took
-together, and how much more of each the other process costs.
+text to the JSON of the response, the fastest tenth (the nearest to what an idle machine takes), the processor time that both
+processes took together, and how much more of each the other process costs.
 """
 
 import argparse
@@ -31,6 +31,7 @@ from gamay.broker.remote import RemoteServers
 from gamay.broker.routing import RoutingTables
 from gamay.broker.runner import QueryRunner
 from gamay.embedded.core import LocalCluster
+from gamay.query.response import encode_short
 from gamay.server.executor import QueryExecutor
 from gamay.server.listener import QueryListener
 
@@ -151,6 +152,7 @@ async def ask(runner: QueryRunner, text: str) -> None:
             await runner.fetch(pending)
         response = runner.finish(pending)
     assert not response.exceptions, response.exceptions
+    encode_short(response)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -21,7 +22,8 @@ from gamay.broker.routing import RoutingTables
 from gamay.broker.runner import QueryRunner
 from gamay.cluster.access import Principal
 from gamay.embedded import Database
-from gamay.query.response import BrokerResponse, to_json
+from gamay.query.response import BrokerResponse, encode_short
+from gamay.query.wire.known import KnownQuery
 from gamay.rpc import peer
 from gamay.server.executor import QueryExecutor
 from gamay.server.listener import QueryListener
@@ -152,7 +154,7 @@ def ordinary(runner: QueryRunner, sql: str) -> BrokerResponse:
 
 def shown(response: BrokerResponse) -> dict[str, Any]:
     """Return all of a response but for what passes by itself."""
-    document: dict[str, Any] = json.loads(json.dumps(to_json(response)))
+    document: dict[str, Any] = json.loads(encode_short(response))
     return {name: value for name, value in document.items() if name not in TIMES and not name.endswith("CpuTimeNs")}
 
 
@@ -332,6 +334,37 @@ def test_servers_elsewhere_answer_known_shapes_as_well(filled: Database, far: Fa
     assert filled._cluster.server.counts.of("t_OFFLINE").queries == served + 2
 
 
+class OlderKnownQuery(msgspec.Struct, array_like=True, frozen=True):
+    """What brokers sent that wanted the rows as columns."""
+
+    digest: bytes
+    limit: int
+    offset: int
+    filter: Any
+
+
+def test_rows_of_answers_come_as_text_unless_they_are_long_or_the_other_side_is_older(
+    filled: Database, far: Far, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql = "SELECT s, tags, big, d FROM t WHERE i >= 3 ORDER BY ts, i, d LIMIT 40"
+    expected = shown(ordinary(filled._cluster.runner, sql))
+    assert len(expected["resultTable"]["rows"]) == 40
+    far.check(sql, expected)
+    answered = far.begun(sql).answered
+    assert (answered.table, answered.encoded.num_rows) == (None, 40)
+    assert far.check(sql, expected)
+    with monkeypatch.context() as context:
+        context.setattr("gamay.query.response.LONG_VALUES", 100)
+        assert far.begun(sql).answered.table.num_rows == 40
+        assert far.check(sql, expected)
+    # a broker that knows no texts, and what it makes of being asked for one
+    monkeypatch.setattr("gamay.query.wire.shape.KnownQuery", lambda *parts, as_text: OlderKnownQuery(*parts))
+    assert far.begun(sql).answered.encoded is None
+    assert far.check(sql, expected)
+    sent = msgspec.msgpack.encode(KnownQuery(b"x", 1, 0, None, as_text=True))
+    assert msgspec.msgpack.decode(sent, type=OlderKnownQuery) == OlderKnownQuery(b"x", 1, 0, None)
+
+
 def test_a_server_that_does_not_know_a_shape_any_more_is_told(filled: Database) -> None:
     far, sql = Far(filled), FAR[1]
     try:
@@ -426,7 +459,7 @@ def test_a_query_that_another_process_answers_can_be_cancelled(
 def test_what_was_done_for_a_query_that_failed_elsewhere_is_told(filled: Database, far: Far, limit: str) -> None:
     sql = f"SET {limit}; SELECT s, SUM(d) FROM t WHERE d > -1 GROUP BY s"
     expected = ordinary(filled._cluster.runner, sql)
-    assert [int(found["errorCode"]) for found in to_json(expected)["exceptions"]] == [246]
+    assert [int(found["errorCode"]) for found in shown(expected)["exceptions"]] == [246]
     assert expected.stats.num_docs_scanned > 0
     assert far.check(sql, shown(expected)) is False
     waited = shown(far.runner.run(sql))

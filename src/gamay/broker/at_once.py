@@ -30,7 +30,6 @@ from gamay.query.plans import LIGHT_NS_MAX, Plan
 from gamay.query.predicate import EVERYTHING, Filter
 from gamay.query.prepared import SEGMENTS_MAX, PreparedQuery
 from gamay.query.prepared_filter import PreparedFilter
-from gamay.query.reduce import Answer
 from gamay.query.response import BrokerResponse
 from gamay.sql.parser import template_of
 from gamay.sql.row_limits import RowLimits
@@ -86,15 +85,15 @@ class RoutedQuery:
     filter: Filter
     kept: list[int]
 
-    def response(self, answer: Answer, number: int) -> BrokerResponse:
-        """Return the response to the query, from the answer of the one server that was asked."""
-        route, stats = self.route, answer.stats
+    def complete(self, response: BrokerResponse, number: int) -> BrokerResponse:
+        """Add to the response of the one server that was asked what only the broker knows."""
+        route, stats = self.route, response.stats
         if stats.offline_thread_cpu_time_ns <= LIGHT_NS_MAX:
             self.prepared.credit = _CREDIT
         stats.num_servers_queried = stats.num_servers_responded = 1
         stats.num_segments_pruned_by_broker = len(route.segments) - len(self.kept)
         stats.total_docs += route.pruning.total_docs - route.pruning.docs_in(self.kept)
-        response = BrokerResponse(table=answer.table, stats=stats, tables_queried=self.prepared.tables_queried)
+        response.tables_queried = self.prepared.tables_queried
         response.request_id = str(number)
         return response
 
@@ -263,7 +262,7 @@ class AtOnce:
             response = BrokerResponse.of_error(QueryError(ErrorCode.QUERY_CANCELLATION, "The query was cancelled"))
             response.request_id = str(number)
             return response
-        return None if answer is None else routed.response(answer, number)
+        return None if answer is None else routed.complete(BrokerResponse(answer.table, stats=answer.stats), number)
 
 
 def _is_plain(route: TableRoute) -> bool:

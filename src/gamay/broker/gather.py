@@ -16,7 +16,7 @@ from gamay.broker.selection import Turn
 from gamay.broker.server_stats import ServerStats
 from gamay.query.deadline import CancellableDeadline
 from gamay.query.execute import ServerResult
-from gamay.query.reduce import Answer
+from gamay.query.response import BrokerResponse
 from gamay.query.wire.result import Received
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Gatherer:
 
     async def answer_remote(
         self, routed: RoutedQuery, shape: "KnownShape", turn: Turn, deadline: CancellableDeadline, query_id: str
-    ) -> Answer | None:
+    ) -> BrokerResponse | None:
         """Have a query of a known shape answered by a server in another process, from an event loop.
 
         None to leave it to `gather_remote`: where several servers are to be asked, and where the one does not answer.

@@ -22,7 +22,7 @@ from gamay.broker.failures import FailureDetector
 from gamay.query.bind import BoundQuery
 from gamay.query.deadline import Deadline
 from gamay.query.execute import ServerResult
-from gamay.query.reduce import Answer
+from gamay.query.response import BrokerResponse
 from gamay.query.wire.request import encode_request
 from gamay.query.wire.result import Received, done_of, receive
 from gamay.query.wire.shape import KnownShape
@@ -70,7 +70,7 @@ class RemoteServer:
 
     async def answer(
         self, routed: RoutedQuery, shape: KnownShape, segments: Sequence[str], deadline: Deadline, query_id: str
-    ) -> Answer | None:
+    ) -> BrokerResponse | None:
         """Answer a query of a known shape from named segments, from the event loop of the connections.
 
         None to leave it to `ask`, which also says what is wrong. Raises QueryError 503 when it was cancelled.
@@ -82,9 +82,8 @@ class RemoteServer:
         request = shape.request(query_id, route.table, routed.filter, segments, deadline.timeout_ms, memory)
         left_s, reserved_s = _times(deadline)
         try:
-            return receive(await self.channel.call(request, left_s - reserved_s, left_s - 2 * reserved_s)).answer(
-                shape.bound
-            )
+            answer = await self.channel.call(request, left_s - reserved_s, left_s - 2 * reserved_s)
+            return receive(answer).response(shape.bound)
         except GamayError:
             deadline.check()
             return None

@@ -216,7 +216,7 @@ class QueryRunner:
         if answer is None:
             self._compile_after_all(pending)
         else:
-            pending.answered = routed.response(answer, pending.number)
+            pending.answered = routed.complete(answer, pending.number)
             pending.phases.scatter_gather_s = self._clock.monotonic_s() - begun_s
 
     def finish(self, pending: PendingQuery) -> BrokerResponse:

@@ -56,6 +56,16 @@ class ResultTable:
         return pa.Table.from_arrays(arrays, names=list(self.names))
 
 
+@dataclass(slots=True, eq=False)
+class EncodedTable:
+    """Rows that another process has written as JSON already. text: of all rows, a list."""
+
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+    num_rows: int
+    text: bytes
+
+
 def arrow_array(column: Vector) -> pa.Array:
     """Return a column as an Arrow array of the type that `gamay.functions.arrow` gives its data type."""
     mask = column.nulls
@@ -79,9 +89,13 @@ def arrow_array(column: Vector) -> pa.Array:
 
 @dataclass(slots=True)
 class BrokerResponse:
-    """What one query answers. `exceptions` holds (code, message); `table` is None when there is no result."""
+    """What one query answers. `exceptions` holds (code, message); `table` is None when there is no result.
+
+    encoded: in place of `table`, where nobody but the client reads the rows.
+    """
 
     table: ResultTable | None = None
+    encoded: EncodedTable | None = None
     exceptions: list[tuple[int, str]] = field(default_factory=list)
     stats: QueryStats = field(default_factory=QueryStats)
     time_used_ms: int = 0
@@ -100,11 +114,7 @@ class BrokerResponse:
     @property
     def is_long(self) -> bool:
         """Whether so many values take their time, and memory, to be encoded."""
-        num_values = 0
-        if self.table is not None:
-            for column in self.table.columns:
-                num_values += len(column.values)
-        return num_values > LONG_VALUES
+        return self.table is not None and is_long(self.table.columns)
 
     @property
     def is_partial(self) -> bool:
@@ -123,20 +133,34 @@ def _rows(columns: Iterable[Vector]) -> Iterator[tuple[Any, ...]]:
     return zip(*(json_values(column) for column in columns), strict=True)
 
 
-def _result_table(table: ResultTable) -> dict[str, Any]:
+def is_long(columns: Iterable[Vector]) -> bool:
+    """Whether so many values take their time, and memory, to be encoded."""
+    num_values = 0
+    for column in columns:
+        num_values += len(column.values)
+    return num_values > LONG_VALUES
+
+
+def encode_rows(columns: Iterable[Vector]) -> bytes:
+    """Return rows as they stand in the JSON document of a response."""
+    return orjson.dumps(list(_rows(columns)), option=orjson.OPT_PASSTHROUGH_DATETIME)
+
+
+def _result_table(table: ResultTable | EncodedTable) -> dict[str, Any]:
     return {
         "dataSchema": {"columnNames": table.names, "columnDataTypes": table.types},
-        "rows": list(_rows(table.columns)),
+        "rows": orjson.Fragment(table.text) if isinstance(table, EncodedTable) else list(_rows(table.columns)),
     }
 
 
 def to_json(response: BrokerResponse) -> dict[str, Any]:
-    """Return the response as a JSON-ready dictionary, keys in wire order."""
+    """Return the response as a dictionary that orjson can encode, keys in wire order."""
     stats = response.stats
+    table = response.table or response.encoded
     offline_ns, realtime_ns = stats.offline_thread_cpu_time_ns, stats.realtime_thread_cpu_time_ns
     document = {
-        "resultTable": None if response.table is None else _result_table(response.table),
-        "numRowsResultSet": 0 if response.table is None else response.table.num_rows,
+        "resultTable": None if table is None else _result_table(table),
+        "numRowsResultSet": 0 if table is None else table.num_rows,
         "partialResult": response.is_partial,
         "exceptions": [{"errorCode": code, "message": message} for code, message in response.exceptions],
         "numGroupsLimitReached": stats.num_groups_limit_reached,
@@ -190,7 +214,7 @@ def to_json(response: BrokerResponse) -> dict[str, Any]:
         "groupsTrimmed": stats.groups_trimmed,
         "mseLiteLeafStageLimitReached": False,
     }
-    if response.table is None:
+    if table is None:
         del document["resultTable"]
     return document
 

@@ -162,8 +162,9 @@ class QueryListener:
         begun_ns = self._clock.thread_cpu_ns()
         try:
             deadline.check()
+            as_text = header.known is not None and header.known.as_text
             if isinstance(plan, KnownPlan) and (answer := self._at_once(header, plan)) is not None:
-                return encode_answer(answer)
+                return encode_answer(answer, as_text=as_text)
             result, missing = self._executor.execute(header.table, plan.bound, header.segments, deadline)
             if header.known is None or missing:
                 begun_s = self._clock.monotonic_s()
@@ -171,7 +172,7 @@ class QueryListener:
             else:
                 answer = self._merged(plan, result, deadline)
                 begun_s = self._clock.monotonic_s()
-                buffers = encode_answer(answer)
+                buffers = encode_answer(answer, as_text=as_text)
             self._executor.counts(header.table).serialization_s += self._clock.monotonic_s() - begun_s
             return buffers
         finally:

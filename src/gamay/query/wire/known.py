@@ -19,12 +19,13 @@ _DIGEST_BYTES = 16
 
 
 class KnownQuery(msgspec.Struct, array_like=True, frozen=True):
-    """digest: of the template's bytes. filter: see above."""
+    """digest: of the template's bytes. filter: see above. as_text: whether the rows of the answer are wanted as JSON."""
 
     digest: bytes
     limit: int
     offset: int
     filter: Any
+    as_text: bool = False
 
 
 def digest_of(template: bytes) -> bytes:

@@ -1,6 +1,7 @@
 """What a server found, on its way to the broker: parts to be merged with those of others, or rows of the answer.
 
     buffers = `ResultHeader` as MessagePack, then those of each table (`gamay.query.wire.columns`)
+            | `ResultHeader` as MessagePack, then rows of the answer as JSON
 
 Rows and the keys of groups are columns; the partial of each aggregate is what its `encode` returns.
 """
@@ -21,7 +22,7 @@ from gamay.query.execute import ServerResult
 from gamay.query.explain import Operator, SegmentPlans
 from gamay.query.groupby.table import GroupTable
 from gamay.query.reduce import Answer, types_of
-from gamay.query.response import ResultTable
+from gamay.query.response import BrokerResponse, EncodedTable, ResultTable, encode_rows, is_long
 from gamay.query.stats import QueryStats
 from gamay.query.trace import Trace
 from gamay.query.wire.columns import ColumnShape, from_arrays, num_buffers, pack_arrays, to_arrays, unpack_arrays
@@ -45,10 +46,10 @@ class TableShape(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ResultHeader(msgspec.Struct, array_like=True, frozen=True):
-    """kind: `rows`, `groups`, `sets`, `plans`, `answer` or empty. stats: the counters, in the order of `QueryStats`.
+    """kind: `rows`, `groups`, `sets`, `plans`, `answer`, `text` or empty. stats: the counters, in the order of `QueryStats`.
 
     missing: segments not there.
-    plans: (operator, number of segments), an operator being [text, child, …]. spans: of the trace.
+    plans: (operator, number of segments), an operator being [text, child, …]. spans: of the trace. num_rows: of a text.
     """
 
     kind: str
@@ -57,6 +58,7 @@ class ResultHeader(msgspec.Struct, array_like=True, frozen=True):
     missing: tuple[str, ...] = ()
     plans: tuple[tuple[Any, int], ...] = ()
     spans: list[dict[str, Any]] | None = None
+    num_rows: int = 0
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -91,9 +93,12 @@ def encode_result(bound: BoundQuery, result: ServerResult, missing: Sequence[str
     return buffers
 
 
-def encode_answer(answer: Answer) -> "list[bytes | memoryview]":
-    """Return the buffers of an answer that needs no results of other servers."""
+def encode_answer(answer: Answer, *, as_text: bool) -> "list[bytes | memoryview]":
+    """Return the buffers of an answer that needs no results of other servers. as_text: as JSON, unless that is long."""
     assert answer.table is not None
+    if as_text and not is_long(answer.table.columns):
+        header = ResultHeader("text", _STATS(answer.stats), num_rows=answer.table.num_rows)
+        return [_encode(header), encode_rows(answer.table.columns)]
     buffers: list[bytes | memoryview] = [b""]
     shape = _put(answer.table.columns, [], 0, buffers)
     buffers[0] = _encode(ResultHeader("answer", _STATS(answer.stats), (shape,)))
@@ -174,22 +179,27 @@ class Received:
             raise QueryError(ErrorCode.INTERNAL, f"A server sent what is no result of the query: {error!r}") from error
         return result
 
-    def answer(self, bound: BoundQuery) -> Answer | None:
-        """Read the rows of the answer to a query; None when they are parts after all, or segments were missing.
+    def response(self, bound: BoundQuery) -> BrokerResponse | None:
+        """Return the answer to a query; None when it is parts of one after all, or segments were missing.
 
         Raises QueryError 450 for nonsense.
         """
-        if self.header.kind != "answer":
+        if self.header.kind not in ("answer", "text"):
             return None
+        types = types_of(bound)
         try:
+            stats = QueryStats(*self.header.stats)  # type: ignore[arg-type]
+            if self.header.kind == "text":
+                (text,) = self.tables
+                encoded = EncodedTable(bound.names, types, self.header.num_rows, bytes(text))
+                return BrokerResponse(encoded=encoded, stats=stats)
             ((shape, arrays),) = self._arrays()
             columns = tuple([_values(from_arrays(column, arrays)) for column in shape.columns])
-            stats = QueryStats(*self.header.stats)  # type: ignore[arg-type]
         except (ValueError, TypeError, KeyError, IndexError) as error:
             raise QueryError(ErrorCode.INTERNAL, f"A server sent what is no answer to the query: {error!r}") from error
         if len(columns) != len(bound.names):
             raise QueryError(ErrorCode.INTERNAL, f"A server sent {len(columns)} columns, not {len(bound.names)}")
-        return Answer(ResultTable(bound.names, types_of(bound), columns), stats)
+        return BrokerResponse(ResultTable(bound.names, types, columns), stats=stats)
 
     def _arrays(self) -> Iterator[tuple[TableShape, list[Sent]]]:
         start = 0

@@ -31,6 +31,9 @@ class KnownShape:
     def request(
         self, query_id: str, table: str, filter_: Filter, segments: Sequence[str], timeout_ms: float, memory: int | None
     ) -> list[bytes]:
-        """Return the buffers of a query of segments of a typed table. memory: in bytes; None leaves it to the server."""
-        known = KnownQuery(self._digest, self.bound.limit, self.bound.offset, packed(filter_))
+        """Return the buffers of a query of segments of a typed table. memory: in bytes; None leaves it to the server.
+
+        The rows are wanted as the text that clients read: then the broker need not read and write them again.
+        """
+        known = KnownQuery(self._digest, self.bound.limit, self.bound.offset, packed(filter_), as_text=True)
         return [encode_header(RequestHeader(query_id, table, tuple(segments), timeout_ms, memory, None, known))]
