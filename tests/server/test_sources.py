@@ -70,6 +70,7 @@ def test_the_deep_store_comes_first_then_controllers_then_peers(tmp_path: Path) 
     web.asked.clear()
     assert sources.fetch(TABLE, record(url), tmp_path, accept, peers=True) == b"peer"
     assert web.asked == [f"http://{host}/{PATH}" for host in ("c1:9000", "c2:9000", "s1:8098", "s2:8098")]
+    assert sources.peer_failures == {TABLE: 1}
 
 
 def test_a_damaged_copy_is_passed_over(tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from gamay.upsert.table import TableUpsert
 
 
+_KILLED = frozenset({ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED, ErrorCode.QUERY_SCAN_LIMIT_EXCEEDED})
+
 # a query that took less has hardly freed much
 _LONG_S = 0.01
 
@@ -63,9 +65,16 @@ class QueryExecutor:
         try:
             result, missing = self._execute(table, query, segments, deadline)
             counts.pruning_s += result.pruning_s
+            counts.missing_segments += len(missing)
+            stats = result.stats
+            counts.pruned_by_limit += stats.num_segments_pruned_by_limit
+            counts.pruned_by_value += stats.num_segments_pruned_by_value
+            if stats.min_consuming_freshness_time_ms:
+                counts.freshness_lag_ms = max(0, deadline.clock.now_ms() - stats.min_consuming_freshness_time_ms)
             return result, missing
-        except Exception:
+        except Exception as error:
             counts.exceptions += 1
+            counts.killed += isinstance(error, QueryError) and error.code in _KILLED
             raise
         finally:
             took_s = deadline.clock.monotonic_s() - begun_s

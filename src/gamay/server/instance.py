@@ -4,6 +4,7 @@ import heapq
 import logging
 import shutil
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -122,6 +123,11 @@ class ServerInstance:
     def table(self, table: str) -> TableData | None:
         """Return the loaded segments of a typed table."""
         return self._tables.get(table)
+
+    @property
+    def peer_failures(self) -> Counter[str]:
+        """How often other servers did not give a segment, by typed table."""
+        return self._loader.sources.peer_failures
 
     def failures(self, table: str) -> dict[str, Failure]:
         """Return why segments of a table are in the ERROR state."""
@@ -364,6 +370,7 @@ class ServerInstance:
                 continue  # its next attempt is scheduled
             records[segment] = record
         fresh = self._load_all(table, list(records.values()))
+        self.counts.of(table).refresh_failures += len((records.keys() & loaded.keys()) - fresh.keys())
         dropped = loaded.keys() - wanted
         for segment in [s for (t, s) in list(self._failures) if t == table and s not in wanted]:
             self._failures.pop((table, segment), None)
@@ -490,7 +497,9 @@ class ServerInstance:
             return
         known = {*data.snapshot(), *self.failures(table)}
         records = self._records(table, [name for name in (segments or sorted(known)) if name in known])
-        self._swap(data, self._load_all(table, records, force_download=force_download))
+        fresh = self._load_all(table, records, force_download=force_download)
+        self.counts.of(table).reload_failures += len(records) - len(fresh)
+        self._swap(data, fresh)
         self._report(table)
 
     def _recheck(self, table: str) -> None:

@@ -143,6 +143,8 @@ class QueryListener:
         try:
             answer = await self._queue.turn(execute, num_bytes, deadline)
         except Exception as error:  # noqa: BLE001 - as above
+            if isinstance(error, QueryError) and error.code is ErrorCode.QUERY_SCHEDULING_TIMEOUT:
+                self._executor.counts(header.table).scheduling_timeouts += 1
             _fail(call, error, header, deadline)
         else:
             call.reply(answer)

@@ -1,4 +1,4 @@
-"""What a server counts of the queries that it executes."""
+"""What a server counts of the queries that it executes, and of loading segments."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,9 @@ class TableCounts:
     """Of one typed table.
 
     total_s: seconds that its queries took, failed ones included; of that pruning_s before segments were read.
-    deserialization_s, waiting_s, serialization_s: around that, of queries from other processes.
+    deserialization_s, waiting_s, serialization_s: around that, of queries from other processes. missing_segments: that
+    queries asked for and that were not here. freshness_lag_ms: how old the oldest last row was of the consuming segments
+    that the last query read which read any; None before.
     """
 
     queries: int = 0
@@ -21,7 +23,15 @@ class TableCounts:
     deserialization_s: float = 0.0
     waiting_s: float = 0.0
     serialization_s: float = 0.0
+    scheduling_timeouts: int = 0
+    killed: int = 0
+    missing_segments: int = 0
+    pruned_by_limit: int = 0
+    pruned_by_value: int = 0
+    freshness_lag_ms: int | None = None
     download_failures: int = 0
+    reload_failures: int = 0
+    refresh_failures: int = 0
 
 
 class ServerCounts:
@@ -43,11 +53,21 @@ class ServerCounts:
             for name, value, text in (
                 ("pinot_server_queries", counts.queries, "Queries"),
                 ("pinot_server_queryExecutionExceptions", counts.exceptions, "Queries that failed"),
+                ("pinot_server_schedulingTimeoutExceptions", counts.scheduling_timeouts, "Queries whose turn came too late"),
+                ("pinot_server_queriesKilled", counts.killed, "Queries that were ended because of what they used"),
+                ("pinot_server_numMissingSegments", counts.missing_segments, "Segments asked for that were not here"),
+                ("pinot_server_numSegmentsPrunedByLimit", counts.pruned_by_limit, "Segments not read: enough rows before"),
+                ("pinot_server_numSegmentsPrunedByValue", counts.pruned_by_value, "Segments not read: no row can match"),
                 ("pinot_server_totalQueryTimeMs", counts.total_s * 1000, "Milliseconds that queries took in all"),
                 *((f"pinot_server_{phase}", seconds * 1000, help_) for phase, seconds, help_ in _phases(counts)),
                 ("pinot_server_segmentDownloadFailures", counts.download_failures, "Attempts to load a segment that failed"),
+                ("pinot_server_reloadFailures", counts.reload_failures, "Segments that could not be loaded again"),
+                ("pinot_server_refreshFailures", counts.refresh_failures, "Segments whose new version could not be loaded"),
             ):
                 yield Measured(name, value, text, {"table": table}, Kind.COUNTER)
+            if (lag_ms := counts.freshness_lag_ms) is not None:
+                text = "How old the last consumed row was that the last query could see"
+                yield Measured("pinot_server_freshnessLagMs", lag_ms, text, {"table": table})
 
 
 def _phases(counts: TableCounts) -> tuple[tuple[str, float, str], ...]:

@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +20,8 @@ from gamay.storage.filesystems import NO_ROOM
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
+
+_PEER = "another server, "
 
 
 class Members(Protocol):
@@ -81,6 +84,8 @@ class SegmentSources:
     fetchers: Fetchers = field(default_factory=Fetchers)
     members: Members = field(default_factory=NoMembers)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    peer_failures: "Counter[str]" = field(default_factory=Counter)
+    """How often another server did not give a segment, by typed table."""
 
     def in_place(self, record: SegmentRecord) -> Path | None:
         """Return the folder of a segment that can be opened where it is, None when it must be fetched."""
@@ -107,6 +112,7 @@ class SegmentSources:
                     raise
                 _log.warning("segment %s of %s cannot be had from %s: %s", record.name, table, name, error)
                 failures.append((name, error))
+                self.peer_failures[table] += name.startswith(_PEER)
         text = "; ".join(f"{name}: {error}" for name, error in failures) or "no controller and no other server is alive"
         what = f"segment '{record.name}' of {table} cannot be fetched: {text}"
         if any(isinstance(error, CorruptSegmentError) for _, error in failures):
@@ -131,7 +137,7 @@ class SegmentSources:
                 yield url, lambda scratch: self._fetched(scratch, partial(self.fetchers.fetch_foreign, url))
         if peers:
             for base in self.members.peers(table, record.name):
-                yield base, self._member(base, table, record)
+                yield f"{_PEER}{base}", self._member(base, table, record)
 
     def _member(self, base: str, table: str, record: SegmentRecord) -> Callable[[Path], Path]:
         url = f"{base}/segments/{quote(table)}/{quote(record.name, safe='')}"

@@ -6,6 +6,7 @@ from typing import Any
 from gamay.cluster.completion import Call, CompletionResponse, Status
 from gamay.cluster.records import CONSUMING, ONLINE
 from gamay.server.consuming.machine import ConsumerState
+from gamay.server.metrics import measure_server
 
 TABLE = "t_REALTIME"
 MakeWorld = Callable[..., Any]
@@ -50,6 +51,16 @@ def test_segments_are_committed_one_after_the_other(make_world: MakeWorld, event
     assert [r.total_docs for r in records[:3]] == [300] * 3
     eventually(lambda: list(world.server.consumers.consumers(TABLE)) == [records[3].name])
     assert len(world.server.consumers.status(TABLE)["builds"]) == 3
+    measured = {one.name: one.value for one in measure_server(world.server) if one.labels.get("partition") == "0"}
+    assert measured["pinot_server_realtimeRowsConsumed"] == measured["pinot_server_realtimeRowsFetched"] == 1000
+    assert measured["pinot_server_llcPartitionConsuming"] == 1
+    assert measured["pinot_server_llcControllerResponseCommitSuccess"] == 3
+    assert measured["pinot_server_segmentBuildFailure"] == measured["pinot_server_segmentUploadFailure"] == 0
+    built_s = measured["pinot_server_lastRealtimeSegmentCreationDurationSeconds"]
+    assert 0 < built_s <= measured["pinot_server_lastRealtimeSegmentCompletionDurationSeconds"]
+    whole = {one.name: one.value for one in measure_server(world.server) if "partition" not in one.labels}
+    assert whole["pinot_server_llcSimultaneousSegmentBuilds"] == 0
+    assert whole["pinot_server_freshnessLagMs"] >= 0
 
 
 def test_a_restart_consumes_again_from_the_start_of_the_segment(make_world: MakeWorld, eventually: Eventually) -> None:
@@ -89,6 +100,9 @@ def test_what_is_no_row_is_listed_and_nothing_waits_for_it(make_world: MakeWorld
     assert [(entry["offset"], entry["kind"]) for entry in letters.entries(10)] == [
         ("5", "UNDECODABLE"), ("6", "UNCONVERTIBLE"),
     ]  # fmt: skip
+    measured = {one.name: one.value for one in measure_server(world.server)}
+    assert measured["pinot_server_invalidRealtimeRowsDropped"] == measured["pinot_server_rowsWithErrors"] == 1
+    assert measured["pinot_server_streamDataLoss"] == 0
     world.stop()
     world.start()
     eventually(lambda: world.count() == 10)

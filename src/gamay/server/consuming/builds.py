@@ -33,6 +33,11 @@ class BuildPermits:
         """Ask another one from now on."""
         self._parallel = parallel
 
+    @property
+    def num_building(self) -> int:
+        """How many segments are built at this moment."""
+        return self._building
+
     @contextmanager
     def taken(self) -> Iterator[None]:
         """Wait for a permit, and keep it for a while."""

@@ -40,6 +40,7 @@ from gamay.server.consuming import machine as m
 from gamay.server.consuming.ahead import Ahead, ReadAhead
 from gamay.server.consuming.builds import Build, BuildPermits, lease
 from gamay.server.consuming.completion_client import CompletionClient
+from gamay.server.consuming.counts import PartitionCounts
 from gamay.server.consuming.dead_letters import DeadLetters
 from gamay.server.consuming.foreign import foreign_rows
 from gamay.server.consuming.intake import Intake, Taken
@@ -128,8 +129,11 @@ class SegmentConsumer:
     """Consumes one segment between `start` and `stop`.
 
     record: of the segment, IN_PROGRESS or COMMITTING. stream: the topic's config. letters, history: of the table.
-    Raises GamayError and OSError when the stream or the rows cannot be set up.
+    counts: of the partition. Raises GamayError and OSError when the stream or the rows cannot be set up.
     """
+
+    _ended_s: float | None = None
+    """When consumption ended, by the monotonic clock."""
 
     def __init__(
         self,
@@ -144,23 +148,23 @@ class SegmentConsumer:
         open_keys: "OpenKeys | None" = None,
         ahead: ReadAhead | None = None,
         spare: SpareBuffers | None = None,
+        counts: PartitionCounts | None = None,
     ) -> None:
         """`open_keys`: of a table with primary keys; asked again until the segment may begin. ahead, spare: given away."""
+        self._counts = PartitionCounts() if counts is None else counts
         self.segment = record.name
         self._open_keys = open_keys
         upsert = layout.config.upsert
         self._compacts = upsert is not None and upsert.enable_commit_time_compaction
         self._keys: ConsumingKeys | None = None
         self.table = table
-        self._resources = resources
-        self._owner = owner
+        self._resources, self._owner = resources, owner
         self._record = record
         self._config = stream
         self._has_peers = layout.config.segments.peer_segment_download_scheme is not None
         self._letters = letters
         self._history = history
-        self._layout = layout
-        self._clock = resources.clock
+        self._layout, self._clock = layout, resources.clock
         self._name = LlcName.must_parse(record.name)
         self._factory: StreamConsumerFactory = open_stream(stream, resources.streams)
         if self._name.is_stream_level:
@@ -388,6 +392,7 @@ class SegmentConsumer:
                 batch, full = read.batch, self._append(read.batch, read.taken)
         except (TransientStreamError, PermanentStreamError, GamayError, OSError) as error:
             permanent = not isinstance(error, TransientStreamError)
+            self._counts.fetch_failures += 1
             self._close_reader()
             self._error(str(error), permanent=permanent)
             self._machine.fetch_failed(str(error), self._clock.now_ms(), permanent=permanent)
@@ -455,12 +460,15 @@ class SegmentConsumer:
     def _append(self, batch: MessageBatch, taken: Taken) -> bool:
         """Take rows in; return whether the segment is full, which leaves their messages to the next one."""
         if taken.dead:
+            self._counts.count_dead(taken.dead)
             self._dropped += self._letters.add([replace(letter, segment=self.segment) for letter in taken.dead])
         if taken.rows is not None:
             keys = self._keys
             prepared = None if keys is None else keys.prepare(taken.rows)
             if prepared is not None and prepared.rejected:
-                self._dropped += self._letters.add(self._intake.rejected(batch, taken, prepared.rejected))
+                rejected = self._intake.rejected(batch, taken, prepared.rejected)
+                self._counts.count_dead(rejected)
+                self._dropped += self._letters.add(rejected)
             try:
                 self._rows.append(taken.rows if prepared is None else prepared.batch)
             except GamayError as error:
@@ -474,12 +482,17 @@ class SegmentConsumer:
                 keys.publish(prepared)
         self._filtered += taken.num_filtered
         self._incomplete += taken.num_incomplete
+        self._counts.filtered += taken.num_filtered - taken.num_foreign
+        self._counts.foreign += taken.num_foreign
+        self._counts.incomplete += taken.num_incomplete
         return False
 
     def _passed(self, batch: MessageBatch) -> None:
         now_ms = self._clock.now_ms()
         self._end = batch.end_offset
         rows = self._rows.num_docs - self._machine.num_rows
+        self._counts.messages += len(batch)
+        self._counts.rows += rows
         if len(batch):
             self._last_consumed_ms = self._busy_ms = now_ms
             self._last_message_ms = int(batch.timestamps_ms.max())
@@ -519,6 +532,8 @@ class SegmentConsumer:
     # completing
 
     def _ask_what_to_do(self, action: m.ReportConsumed) -> None:
+        if self._ended_s is None:
+            self._ended_s = self._clock.monotonic_s()
         answer = self._ask(Call.CONSUMED, reason="" if action.reason is None else action.reason.value)
         offset = None if answer.offset is None else self._factory.parse_offset(answer.offset)
         self._controller_url = answer.controller_url
@@ -539,11 +554,13 @@ class SegmentConsumer:
                 folder = self._rows.seal(out, self._kept(), durable=False)
         except (GamayError, OSError, MemoryError) as error:
             shutil.rmtree(out, ignore_errors=True)
+            self._counts.build_failures += 1
             self._error(f"the segment cannot be built: {error}", permanent=True)
             self._machine.failed(f"the segment cannot be built: {error}", self._clock.now_ms())
             return
         size = sum(path.stat().st_size for path in folder.iterdir())
-        took_ms = round((self._clock.monotonic_s() - building_s) * 1000)
+        self._counts.build_s = self._clock.monotonic_s() - building_s
+        took_ms = round(self._counts.build_s * 1000)
         self._build = Build(folder, self._rows.num_docs, size, took_ms, round((building_s - begun_s) * 1000))
         now_ms = self._clock.now_ms()
         self._owner.note_build(
@@ -576,6 +593,7 @@ class SegmentConsumer:
         if location is None:
             answer = self._send_archive(Call.UPLOAD)
             location = answer.segment_location if answer.status is Status.UPLOAD_SUCCESS else None
+        self._counts.upload_failures += location is None
         if location is None and self._has_peers:
             self._error(
                 "the segment cannot be brought to the deep store; its servers are its copies for now", permanent=False
@@ -613,6 +631,8 @@ class SegmentConsumer:
         built = self._built_segment
         self._give_way()  # the rows here are served meanwhile
         self._owner.serve(self.table, self.segment, built.folder)
+        if self._ended_s is not None:
+            self._counts.completion_s = self._clock.monotonic_s() - self._ended_s
         self._discard_build()
         self._close_reader()
 
@@ -650,7 +670,9 @@ class SegmentConsumer:
             extra_time_s=extra_time_s,
             location=location,
         )
-        return self._resources.completion.ask(call, request, file, controller_url)
+        answer = self._resources.completion.ask(call, request, file, controller_url)
+        self._counts.answers[answer.status] += 1
+        return answer
 
     def _error(self, reason: str, *, permanent: bool) -> None:
         log = _log.error if permanent else _log.warning

@@ -23,7 +23,7 @@ class Taken:
     """What became of a batch of messages.
 
     rows: None when none is left. messages: int64 [rows], which message each row comes from. num_filtered: rows that the
-    filter dropped, and those of other partitions.
+    filter dropped, and those of other partitions, num_foreign.
     """
 
     rows: pa.RecordBatch | None
@@ -31,6 +31,7 @@ class Taken:
     dead: Sequence[DeadLetter]
     num_filtered: int
     num_incomplete: int
+    num_foreign: int = 0
 
 
 class Intake:
@@ -87,13 +88,13 @@ class Intake:
             first = next(letter for letter in dead if letter.kind is not DeadLetterKind.GAP)
             raise PermanentStreamError(f"the message at offset {first.offset} is no row of the table: {first.reason}")
         messages_of = np.concatenate(sources) if sources else np.empty(0, np.int64)
-        left_out = stats.rows_filtered - filtered
+        left_out, num_foreign = stats.rows_filtered - filtered, 0
         if self._foreign is not None and rows is not None:
             own = self._foreign.own(rows)
             if not own.all():
-                left_out += len(own) - int(own.sum())
+                num_foreign = len(own) - int(own.sum())
                 rows, messages_of = rows.filter(pa.array(own)) if own.any() else None, messages_of[own]
-        return Taken(rows, messages_of, dead, left_out, stats.rows_incomplete - incomplete)
+        return Taken(rows, messages_of, dead, left_out + num_foreign, stats.rows_incomplete - incomplete, num_foreign)
 
     def rejected(self, messages: MessageBatch, taken: Taken, reasons: Mapping[int, str]) -> list[DeadLetter]:
         """Return an entry for each row of a batch that its table cannot take beside the rows that it has: row to reason."""

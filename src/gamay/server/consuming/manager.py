@@ -18,6 +18,7 @@ from gamay.segment.mutable.buffers import SpareBuffers
 from gamay.segment.mutable.sizing import SizingHistory
 from gamay.server.consuming.ahead import ReadAhead
 from gamay.server.consuming.consumer import Resources, SegmentConsumer
+from gamay.server.consuming.counts import PartitionCounts
 from gamay.server.consuming.dead_letters import DeadLetters
 from gamay.server.consuming.machine import ConsumerState
 from gamay.server.consuming.status import BuiltSegment, StreamError
@@ -51,6 +52,7 @@ class _Table:
     errors: deque[StreamError] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     builds: deque[BuiltSegment] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     permanent_errors: int = 0
+    counts: dict[int, PartitionCounts] = field(default_factory=dict)
 
 
 class ConsumerManager:
@@ -102,6 +104,7 @@ class ConsumerManager:
             consumer = SegmentConsumer(
                 self._resources, self, table, record, layout, topics[topic], known.letters, known.history,
                 None if keys is None else partial(self._open_keys, data, keys, record), ahead, spare,
+                known.counts.setdefault(partition, PartitionCounts()),
             )  # fmt: skip
         except BaseException:
             if ahead is not None:
@@ -202,6 +205,17 @@ class ConsumerManager:
         """Return the dead letters of a typed table."""
         return self._table(table).letters
 
+    def counts(self, table: str) -> dict[int, PartitionCounts]:
+        """Return what is counted of the partitions of a typed table."""
+        with self._lock:
+            known = self._tables.get(table)
+        return {} if known is None else dict(known.counts)
+
+    @property
+    def num_building(self) -> int:
+        """How many segments are built at this moment."""
+        return self._resources.permits.num_building
+
     def status(self, table: str) -> dict[str, Any]:
         """Return all that is known of a typed table's consumption, as a JSON object."""
         known = self._table(table)
@@ -270,6 +284,8 @@ class ConsumerManager:
 
     def begin_anew(self, table: str, segment: str) -> None:
         """A consumer has rows beyond the end of its segment."""
+        known = self._table(table)
+        known.counts.setdefault(LlcName.must_parse(segment).partition, PartitionCounts()).ahead += 1
         self._left(table, segment)
 
     def keep_ahead(self, table: str, ahead: ReadAhead) -> None:
