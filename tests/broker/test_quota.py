@@ -35,6 +35,26 @@ def test_a_refusal_says_which_quota_is_used_up() -> None:
     assert raised.value.code is ErrorCode.TOO_MANY_REQUESTS
 
 
+def test_what_is_used_of_a_quota_counts_what_was_refused() -> None:
+    quotas = Quotas()
+    table = Table(queries_per_s=4.0)
+    came = [100.0 + i / 10 for i in range(8)] + [101.5, 101.9]
+    assert sum(passes(quotas, table, now) for now in came) < len(came)
+
+    def measured(now_s: float) -> dict[str, float]:
+        return {one.name.removeprefix("pinot_broker_"): one.value for one in quotas.measure(now_s)}
+
+    assert measured(101.95) == {
+        "queryRateLimitDisabled": False,
+        "queryQuotaCapacityUtilizationRate": 200.0,
+        "maxBurstQps": 8,
+    }
+    assert measured(102.0)["queryQuotaCapacityUtilizationRate"] == 50.0
+    assert measured(159.9)["maxBurstQps"] == 8
+    assert measured(160.1)["maxBurstQps"] == 2
+    assert measured(162.1)["maxBurstQps"] == 0
+
+
 @given(
     rate=st.floats(0.05, 50),
     gaps=st.lists(st.floats(0, 3), max_size=60),

@@ -236,6 +236,11 @@ def test_each_row_of_a_hybrid_table_counts_once(new_cluster: Callable[[int], Clu
     check_whole(cluster.ask("SELECT COUNT(*) FROM t_REALTIME"), [[20]])
     assert cluster.http.get("/debug/timeBoundary/t").json() == {"timeColumn": "day", "timeValue": "13"}
     assert set(cluster.http.get("/debug/routingTable/t").json()) == {"t_OFFLINE", "t_REALTIME"}
+    metrics = cluster.http.get("/metrics").text
+    assert f'pinot_broker_timeBoundaryDifference{{table="t_OFFLINE"}} {DAY_MS:.2e}' in metrics
+    assert 'pinot_broker_timeBoundaryDifference{table="t_REALTIME"}' not in metrics
+    assert 'pinot_broker_percentOfReplicas{table="t_REALTIME"} 100.0' in metrics
+    assert 'pinot_broker_routingTableUpdateTime_total{table="t_REALTIME"}' in metrics
     plan = cluster.ask("EXPLAIN PLAN FOR SELECT COUNT(*) FROM t")
     assert plan["exceptions"] == []
     # a boundary that is fixed by hand stays when a day is pushed

@@ -189,9 +189,9 @@ class BrokerApp:
 
     async def metrics(self, _: Request) -> Response:
         """Tell what the broker measures, in the format of Prometheus."""
-        routes = partial(measure_routes, self._runner.routing.routes, self._runner.now_ms)
+        routes = partial(measure_routes, self._runner.routing, self._runner.now_ms)
         servers = partial(measure_servers, lambda: self._runner.servers_down, self._runner.running.__len__)
-        return Response(exposition([self._runner.counters.measure, routes, servers]), media_type=CONTENT_TYPE)
+        return Response(exposition([self._runner.measure, routes, servers]), media_type=CONTENT_TYPE)
 
     async def routing_table(self, request: Request) -> Response:
         """Show which server would be asked for which segments."""

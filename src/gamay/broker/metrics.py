@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from gamay.base.errors import ErrorCode
 from gamay.base.metrics import Kind, Measured
-from gamay.broker.route import TableRoute
+from gamay.broker.routing import RoutingTables
 from gamay.model.table_name import raw_table_name
 from gamay.query.response import BrokerResponse
 
@@ -84,13 +84,16 @@ class _Counts:
     response_fetch_exceptions: int = 0
     no_server_found_exceptions: int = 0
     queries_hung_up: int = 0
+    freshness_lag_ms: int | None = None
     phases: Phases = field(default_factory=Phases)
 
 
 class QueryCounters:
     """Counts queries by table. Two threads that count at once may lose one: metrics are not accounts."""
 
-    def __init__(self) -> None:
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        """now_ms: the time of day."""
+        self._now_ms = now_ms
         self._tables: dict[str, _Counts] = {}
 
     def count_hung_up(self, table: str | None) -> None:
@@ -113,6 +116,8 @@ class QueryCounters:
         counts.documents_scanned += stats.num_docs_scanned
         counts.entries_scanned_in_filter += stats.num_entries_scanned_in_filter
         counts.entries_scanned_post_filter += stats.num_entries_scanned_post_filter
+        if stats.min_consuming_freshness_time_ms:
+            counts.freshness_lag_ms = max(0, self._now_ms() - stats.min_consuming_freshness_time_ms)
         if response.exceptions:
             _count_errors(counts, {code for code, _ in response.exceptions})
 
@@ -129,6 +134,10 @@ class QueryCounters:
         for (name, text), tables in by_name.items():
             for table, value in tables.items():
                 yield Measured(f"pinot_broker_{name}", value, text, {"table": table}, Kind.COUNTER)
+        for table, counts in list(self._tables.items()):
+            if counts.freshness_lag_ms is not None:
+                text = "How old the last consumed row was that the last query could see"
+                yield Measured("pinot_broker_freshnessLagMs", counts.freshness_lag_ms, text, {"table": table})
 
 
 def _count_errors(counts: _Counts, codes: set[int]) -> None:
@@ -146,11 +155,24 @@ def measure_servers(down: Callable[[], frozenset[str]], num_running: Callable[[]
     yield Measured("pinot_broker_queriesRunning", num_running(), "Queries under way")
 
 
-def measure_routes(routes: Callable[[], list[TableRoute]], now_ms: Callable[[], int]) -> Iterator[Measured]:
+def measure_routes(routing: RoutingTables, now_ms: Callable[[], int]) -> Iterator[Measured]:
     """Yield what the routes of all tables tell."""
     now = now_ms()
-    for route in routes():
+    for table, seconds in list(routing.update_s.items()):
+        text = "Milliseconds of working out which servers are asked for which segments"
+        yield Measured("pinot_broker_routingTableUpdateTime", seconds * 1000, text, {"table": table}, Kind.COUNTER)
+    every = routing.routes()
+    realtime = {raw_table_name(route.table) for route in every if not route.is_offline}
+    for route in every:
         labels = {"table": route.table}
         gone = sum(missed_ms <= now for _, missed_ms in route.unavailable)
         yield Measured("pinot_broker_unavailableSegments", gone, "Segments that no server can answer for", labels)
         yield Measured("pinot_broker_routedSegments", len(route.segments), "Segments that queries may read", labels)
+        fewest = 0 if gone else min(map(len, route.servers), default=route.config.replication)
+        percent = 100 * fewest / max(1, route.config.replication)
+        text = "Servers that can be asked for the segment that fewest have, of the replicas there should be"
+        yield Measured("pinot_broker_percentOfReplicas", percent, text, labels)
+        boundary = route.boundary if route.is_offline and raw_table_name(route.table) in realtime else None
+        if boundary is not None and boundary.difference_ms is not None:
+            text = "Milliseconds from where a hybrid table's OFFLINE half ends for queries to the end of its segments"
+            yield Measured("pinot_broker_timeBoundaryDifference", boundary.difference_ms, text, labels)

@@ -6,15 +6,18 @@ stretch of time no more pass than the quota allows, and one burst.
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.metrics import Measured
 from gamay.cluster.quotas import APPLICATION_SETTING, DATABASE_SETTING, RATE_LIMIT_DISABLED
 from gamay.model.table_name import database_of, raw_table_name
 
 # so many applications have a bucket at the same time; those beyond begin with full ones
 _BUCKETS_MAX = 10_000
+
+_HIT_SECONDS = 60
 
 
 class Limited(Protocol):
@@ -27,6 +30,29 @@ class Limited(Protocol):
     def queries_per_s(self) -> float | None: ...
 
 
+class _Hits:
+    """How many queries asked for a token, second by second of the last minute, those that were refused included."""
+
+    def __init__(self) -> None:
+        self._counts = [0] * _HIT_SECONDS
+        self._seconds = [-1] * _HIT_SECONDS
+
+    def add(self, now_s: float) -> None:
+        second = int(now_s)
+        place = second % _HIT_SECONDS
+        if self._seconds[place] != second:
+            self._seconds[place], self._counts[place] = second, 0
+        self._counts[place] += 1
+
+    def in_second(self, second: int) -> int:
+        place = second % _HIT_SECONDS
+        return self._counts[place] if self._seconds[place] == second else 0
+
+    def most(self, now_s: float) -> int:
+        last = int(now_s)
+        return max(self.in_second(second) for second in range(last - _HIT_SECONDS + 1, last + 1))
+
+
 class TokenBucket:
     """Lets `rate` pass a second; safe to use from several threads. Time is passed in, in seconds."""
 
@@ -34,7 +60,13 @@ class TokenBucket:
         self.rate = rate
         self._tokens = self.capacity
         self._filled_s = now_s
+        self._hits = _Hits()
         self._lock = threading.Lock()
+
+    def use(self, now_s: float) -> tuple[int, int]:
+        """Return how many asked in the last whole second, and in that of the last minute in which most did."""
+        with self._lock:
+            return self._hits.in_second(int(now_s) - 1), self._hits.most(now_s)
 
     @property
     def capacity(self) -> float:
@@ -44,6 +76,7 @@ class TokenBucket:
     def take(self, now_s: float) -> bool:
         """Take a token; return whether there was one."""
         with self._lock:
+            self._hits.add(now_s)
             # a query that came a moment before another may ask after it
             waited_s = max(0.0, now_s - self._filled_s)
             self._filled_s = max(now_s, self._filled_s)
@@ -113,6 +146,17 @@ class Quotas:
                 self._take("database", database, rate, DATABASE_SETTING, now_s)
         if table_rate is not None:
             self._take("table", raw_table_name(route.table), table_rate, "quota.maxQueriesPerSecond", now_s)
+
+    def measure(self, now_s: float) -> Iterator[Measured]:
+        """Yield how much of the quotas of tables, databases and applications is used. now_s: of the clock of `admit`."""
+        exempt = "1 when this broker heeds no quota"
+        yield Measured("pinot_broker_queryRateLimitDisabled", not self.is_enabled, exempt)
+        for (kind, name), bucket in list(self._buckets.items()):
+            last, most = bucket.use(now_s)
+            used = "Queries of the last second, in percent of the quota"
+            yield Measured("pinot_broker_queryQuotaCapacityUtilizationRate", 100 * last / bucket.rate, used, {kind: name})
+            burst = "Queries of that second of the last minute in which most came"
+            yield Measured("pinot_broker_maxBurstQps", most, burst, {kind: name})
 
     def _take(self, kind: str, name: str, rate: float, key: str, now_s: float) -> None:
         bucket = self._buckets.get((kind, name))

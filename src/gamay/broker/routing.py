@@ -67,6 +67,8 @@ class RoutingTables:
         self._builder = RouteBuilder(registry)
         self._snapshot = _Snapshot({})
         self._facts: dict[str, KnownFacts] = {}
+        self.update_s: dict[str, float] = {}
+        """Seconds that building the routes of each typed table has taken so far."""
         self._condition = threading.Condition()
         self._rebuilding = threading.Lock()
         self._dirty: set[str] = set()
@@ -223,7 +225,12 @@ class RoutingTables:
     def _rebuild(self, table: str, changed: set[str] | None) -> None:
         """Replace a table's route; `changed` None forgets what was known of its segments."""
         with self._rebuilding:
+            begun_s = self._clock.monotonic_s()
             self._rebuild_alone(table, changed)
+            if table in self._snapshot.routes:
+                self.update_s[table] = self.update_s.get(table, 0.0) + self._clock.monotonic_s() - begun_s
+            else:
+                self.update_s.pop(table, None)
 
     def _rebuild_alone(self, table: str, changed: set[str] | None) -> None:
         before = self._facts.get(table)

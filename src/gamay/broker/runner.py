@@ -1,12 +1,13 @@
 """A query from its text to its response."""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from gamay.base import guard, spans
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, QueryError, nearest
+from gamay.base.metrics import Measured
 from gamay.broker.at_once import AtOnce, Here, RoutedQuery
 from gamay.broker.connection import Connections
 from gamay.broker.diagnostics import QueryFacts
@@ -78,7 +79,7 @@ class QueryRunner:
         self.broker_id = broker_id
         self.routing = routing
         self.running = RunningQueries()
-        self.counters = QueryCounters()
+        self.counters = QueryCounters(clock.now_ms)
         self.limits = QueryLimits(memory or ProcessBudget.of_machine())
         self.quotas = Quotas(broker_id)
         self._query_log = QueryLog(slow_ms)
@@ -107,6 +108,11 @@ class QueryRunner:
     def now_ms(self) -> int:
         """Return the time of this broker's clock."""
         return self._clock.now_ms()
+
+    def measure(self) -> Iterator[Measured]:
+        """Yield what is counted of queries, and how much of the quotas is used."""
+        yield from self.counters.measure()
+        yield from self.quotas.measure(self._clock.monotonic_s())
 
     def close(self) -> None:
         """End the threads and connections by which servers are asked."""

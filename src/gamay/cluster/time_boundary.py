@@ -22,12 +22,16 @@ _DAY_MS = 24 * _HOUR_MS
 
 @dataclass(frozen=True, slots=True)
 class TimeBoundary:
-    """column: the time column; value: the last time of the OFFLINE half, as the column holds it (an int or text)."""
+    """column: the time column; value: the last time of the OFFLINE half, as the column holds it (an int or text).
+
+    difference_ms: from there to the last time in the OFFLINE half's segments, None when no segment has one.
+    """
 
     column: str
     millis: int
     value: int | str
     data_type: DataType
+    difference_ms: int | None = None
 
 
 def fixed_boundary_ms(simple_fields: Mapping[str, str]) -> int:
@@ -49,8 +53,8 @@ def boundary_of(schema: Schema, config: TableConfig, end_times_ms: Iterable[int]
     if field.format is None:
         return None
     millis = fixed_ms
+    last_ms = max((end for end in end_times_ms if end >= 0), default=-1)
     if millis <= 0:
-        last_ms = max((end for end in end_times_ms if end >= 0), default=-1)
         if last_ms < 0:
             return None
         in_days = field.format.kind is DateTimeKind.EPOCH and field.format.unit is TimeUnit.DAYS
@@ -58,7 +62,8 @@ def boundary_of(schema: Schema, config: TableConfig, end_times_ms: Iterable[int]
     value = field.format.from_millis(millis)
     if isinstance(value, str) and not field.data_type.is_text:
         value = int(value)
-    return TimeBoundary(column, millis, str(value) if field.data_type.is_text else value, field.data_type)
+    difference_ms = last_ms - field.format.to_millis(value) if last_ms >= 0 else None
+    return TimeBoundary(column, millis, str(value) if field.data_type.is_text else value, field.data_type, difference_ms)
 
 
 def _is_hourly(config: TableConfig) -> bool:
