@@ -13,14 +13,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from gamay.base.errors import ConflictError
-from gamay.functions.vector import Vector
 from gamay.kernels.key_table import ABSENT, DELETED_BIT, LATE, NO_DOC, REPLACED, SKIPPED
-from gamay.model.schema import FieldSpec
-from gamay.model.types import DataType
 from gamay.segment.spi import Segment
 from gamay.upsert.comparing import Comparisons, beyond, ordered
 from gamay.upsert.deleted_keys import rows_left_elsewhere
@@ -30,6 +26,7 @@ from gamay.upsert.key_files import StoredKeys
 from gamay.upsert.key_index import BATCH_ROWS, KeyIndex, Keys, Put, Rules
 from gamay.upsert.merging import Merger, RejectedRowsError
 from gamay.upsert.ranking import SegmentRank
+from gamay.upsert.segment_rows import Rows, all_rows, deletes_in, deletes_of, snapshot_rows, stable_order
 from gamay.upsert.settings import UpsertSettings
 from gamay.upsert.spi import PreparedRows
 
@@ -69,16 +66,6 @@ class _Effect:
     removed: Array
     keys: Keys
     put: Put
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Rows of a segment. docs: int64 [n]; values: int64 [n, comparison columns]; deleted: uint8 [n], which delete."""
-
-    docs: Array
-    keys: Keys
-    values: Array
-    deleted: Array
 
 
 @dataclass(slots=True)
@@ -153,6 +140,9 @@ class PartitionUpsert:
         with self.quiet():
             self._index.reserve(len(self._index) + num_keys)
 
+    def _reserve_more(self, num_keys: int) -> None:
+        self._index.reserve(len(self._index) + num_keys)
+
     def raise_watermark(self, value: int) -> None:
         """Take over a watermark that was stored."""
         with self.quiet():
@@ -220,7 +210,11 @@ class PartitionUpsert:
                     tracked.docs.load(*snapshot)
                 added, removed = _Added(), np.empty(0, np.int64)
             else:
-                read = None if snapshot is None else self._snapshot_rows(segment, *snapshot, stored)
+                read = (
+                    None
+                    if snapshot is None
+                    else snapshot_rows(self.settings, segment, *snapshot, stored, self._reserve_more)
+                )
                 added, removed = self._put_segment(tracked, segment, read)
             self._publish(tracked, added, removed, install)
             return tracked.docs
@@ -340,43 +334,8 @@ class PartitionUpsert:
             return False
         return bool(beyond(ordered(np.array([greatest])), watermark, ttl, comparison.is_float)[0])
 
-    def _snapshot_rows(
-        self, segment: Segment, valid: BitMap, queryable: "BitMap | None", stored: "StoredKeys | None"
-    ) -> Iterator[_Rows]:
-        """Yield the rows of a snapshot: in the order of their keys' hashes where those are stored, else of their doc ids."""
-        docs = np.asarray(valid.to_array()).view(np.int32)
-        deleted = np.zeros(segment.num_docs, np.uint8)
-        if queryable is not None:
-            deleted[np.asarray((valid - queryable).to_array())] = 1
-        counts = np.zeros(segment.num_docs, np.bool_)
-        counts[docs] = True
-        found = np.empty(0, np.bool_) if stored is None else counts[stored.docs]
-        if stored is not None and np.count_nonzero(found) == len(docs):
-            self._index.reserve(len(self._index) + len(docs))
-            for start in range(0, len(stored), BATCH_ROWS):
-                part = stored.part(start, min(start + BATCH_ROWS, len(stored)))
-                chosen = np.flatnonzero(found[start : start + BATCH_ROWS])
-                if len(chosen) < len(part):
-                    part = part.at(chosen)
-                yield _Rows(part.docs.astype(np.int64), part.keys, part.comparisons, deleted[part.docs])
-            return
-        for start in range(0, len(docs), BATCH_ROWS):
-            rows = docs[start : start + BATCH_ROWS]
-            keys, values = self.settings.encoder.at(segment, rows), self.settings.comparison.at(segment, rows)
-            yield _Rows(rows.astype(np.int64), keys, values, deleted[rows])
-
-    def _all_rows(self, segment: Segment) -> Iterator[_Rows]:
-        """Yield the rows of a segment in batches."""
-        settings = self.settings
-        for start in range(0, segment.num_docs, BATCH_ROWS):
-            stop = min(start + BATCH_ROWS, segment.num_docs)
-            docs = np.arange(start, stop)
-            keys = settings.encoder.of_segment(segment, start, stop)
-            values = settings.comparison.of_segment(segment, start, stop)
-            yield _Rows(docs, keys, values, _deletes_of(segment, settings.delete_column, docs.astype(np.int32)))
-
     def _put_segment(
-        self, tracked: Tracked, segment: Segment, valid: "Iterator[_Rows] | None", deleted_ttl: float = 0
+        self, tracked: Tracked, segment: Segment, valid: "Iterator[Rows] | None", deleted_ttl: float = 0
     ) -> tuple["_Added", Array]:
         """Put the rows of a segment, or its valid ones; return which of them count, and where those are that they replace.
 
@@ -395,7 +354,7 @@ class PartitionUpsert:
             is_float=settings.comparison.is_float, ttl=settings.ttl, deleted_ttl=deleted_ttl,
         )  # fmt: skip
         added, deletes, removed = [np.empty(0, np.int64)], [np.empty(0, np.uint8)], [np.empty(0, np.int64)]
-        for batch in self._all_rows(segment) if valid is None else valid:
+        for batch in all_rows(settings, segment) if valid is None else valid:
             part, keys, values, deleted = batch.docs, batch.keys, batch.values, batch.deleted
             if valid is not None and settings.ttl > 0:
                 # what counted when it was beyond the TTL goes on to count, beside newer rows of its key
@@ -430,7 +389,7 @@ class PartitionUpsert:
             return None
         doc_map = np.arange(segment.num_docs)
         if old.is_consuming and self.settings.sorted_column is not None:
-            order = _stable_order(old.read().column(self.settings.sorted_column).values(0, segment.num_docs))
+            order = stable_order(old.read().column(self.settings.sorted_column).values(0, segment.num_docs))
             doc_map[order] = np.arange(segment.num_docs)
         valid = old.docs.snapshot(with_deleted=True).docs.astype(np.int64)
         valid = valid[np.argsort(doc_map[valid])]
@@ -496,7 +455,7 @@ class PartitionUpsert:
             docs = docs[lost]
             rows = docs.astype(np.int32)
             values = np.ascontiguousarray(self.settings.comparison.at(source, rows))
-            deletes = _deletes_of(source, self.settings.delete_column, rows)
+            deletes = deletes_of(source, self.settings.delete_column, rows)
             wins = np.ones(len(self._by_ordinal), np.uint8)
             rules = Rules(segment.ordinal, is_float=self.settings.comparison.is_float)
             self._index.put(keys.at(lost), values, np.full(len(docs), -1, np.int8), deletes, wins, rules, docs.copy())
@@ -558,7 +517,7 @@ class PartitionUpsert:
         if len(rows) < batch.num_rows:
             batch = batch.take(pa.array(rows))
         values, chosen = comparisons.values[rows], comparisons.chosen[rows]
-        deletes = _deletes_in(batch, settings.delete_column)
+        deletes = deletes_in(batch, settings.delete_column)
         keys = settings.encoder.of_batch(batch)
         put = self._index.put(
             keys, values, chosen, deletes, np.ones(len(self._by_ordinal), np.uint8),
@@ -689,47 +648,3 @@ class Consuming:
     def undo(self, rows: PreparedRows) -> None:
         """Forget prepared rows that could not be appended."""
         self._partition.undo(rows.effect)
-
-
-def _stable_order(vector: Vector) -> Array:
-    """Return the rows in the order of their values, equal ones as they are: int64 [n]."""
-    if not isinstance(vector.values, np.ndarray):
-        order: Array = pc.sort_indices(vector.values.view(pa.binary())).to_numpy().astype(np.int64)
-        return order
-    if vector.values.dtype.hasobject:
-        return np.array(sorted(range(len(vector)), key=vector.values.__getitem__), np.int64)
-    return np.argsort(ordered(vector.values), kind="stable")
-
-
-def _truth(values: Any, data_type: DataType) -> Array:
-    if data_type.is_text:
-        is_true: Array = pc.equal(pc.ascii_lower(values), "true").to_numpy(zero_copy_only=False)
-        return is_true.astype(np.uint8)
-    if data_type is DataType.BIG_DECIMAL:
-        return np.array([value != 0 for value in values], np.uint8)
-    numbers: Array = np.asarray(values)
-    return np.not_equal(numbers, 0).astype(np.uint8)
-
-
-def _deletes_in(batch: pa.RecordBatch, spec: FieldSpec | None) -> Array:
-    """Return which rows of a batch delete their key: uint8 [n]; null does not."""
-    if spec is None:
-        return np.zeros(batch.num_rows, np.uint8)
-    array = batch.column(spec.name)
-    if spec.data_type.is_text:
-        return _truth(array.fill_null(""), spec.data_type)
-    kind = pa.float64() if spec.data_type is DataType.BIG_DECIMAL else array.type
-    filled = pc.fill_null(array.cast(kind), pa.scalar(False if pa.types.is_boolean(kind) else 0, kind))
-    return _truth(filled.to_numpy(zero_copy_only=False), DataType.BOOLEAN)
-
-
-def _deletes_of(segment: Segment, spec: FieldSpec | None, docs: "np.ndarray[Any, np.dtype[np.int32]]") -> Array:
-    """Return which rows of a segment delete their key: uint8 [n]; a null does not."""
-    if spec is None or spec.name not in segment.column_names:
-        return np.zeros(len(docs), np.uint8)
-    column = segment.column(spec.name)
-    vector: Vector = column.values_at(docs)
-    flags = _truth(vector.values, spec.data_type)
-    if column.null_docs:
-        flags[np.isin(docs, np.asarray(column.null_docs.to_array()))] = 0
-    return flags
