@@ -16,6 +16,7 @@ from gamay.segment.mutable.buffers import SpareBuffers
 from gamay.server.consuming import consumer as consuming
 from gamay.server.consuming.ahead import ReadAhead
 from gamay.server.consuming.intake import Taken
+from gamay.server.consuming.reading import Reading
 
 STREAM = StreamConfig("log", "t")
 
@@ -92,14 +93,14 @@ def test_an_error_leaves_all_to_the_successor() -> None:
 
 def test_a_successor_shows_what_was_read_before_it_began(make_world: Any, eventually: Any, monkeypatch: Any) -> None:
     taken: list[int] = []
-    plain = consuming.SegmentConsumer._read_before
+    plain = Reading._read_before
 
-    def read_before(self: Any, action: Any) -> Any:
-        found = plain(self, action)
+    def read_before(self: Any, *wanted: Any) -> Any:
+        found = plain(self, *wanted)
         taken.append(0 if found is None else len(found.batch))
         return found
 
-    monkeypatch.setattr(consuming.SegmentConsumer, "_read_before", read_before)
+    monkeypatch.setattr(Reading, "_read_before", read_before)
     world = make_world(rows=300)
     world.controller.create(0, "0")
     for _ in range(10):

@@ -3,7 +3,6 @@
 import logging
 import shutil
 import threading
-from collections import deque
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -23,7 +22,6 @@ from gamay.ingest.stream.offsets import IntegerOffset, Offset
 from gamay.ingest.stream.plugins import open_decoder, open_stream
 from gamay.ingest.stream.spi import (
     MessageBatch,
-    PartitionConsumer,
     PermanentStreamError,
     StreamConsumerFactory,
     StreamContext,
@@ -37,7 +35,7 @@ from gamay.segment.mutable.segment import MutableSegment
 from gamay.segment.mutable.sizing import SizingHistory
 from gamay.segment.spi import DocIds, Segment
 from gamay.server.consuming import machine as m
-from gamay.server.consuming.ahead import Ahead, ReadAhead
+from gamay.server.consuming.ahead import ReadAhead
 from gamay.server.consuming.builds import Build, BuildPermits, lease
 from gamay.server.consuming.completion_client import CompletionClient
 from gamay.server.consuming.counts import PartitionCounts
@@ -45,6 +43,7 @@ from gamay.server.consuming.dead_letters import DeadLetters
 from gamay.server.consuming.foreign import foreign_rows
 from gamay.server.consuming.intake import Intake, Taken
 from gamay.server.consuming.machine import ConsumerMachine, ConsumerState
+from gamay.server.consuming.reading import Reading
 from gamay.server.consuming.status import BuiltSegment, ConsumerStatus, RateMeter, StreamError
 from gamay.server.consuming.throttle import Throttle
 from gamay.server.rebuild import TableLayout
@@ -55,8 +54,6 @@ from gamay.upsert.spi import ConsumingKeys
 
 _log = logging.getLogger(__name__)
 
-FETCH_MESSAGES = 1 << 15
-FETCH_BYTES = 8 << 20
 _KEYS_POLL_MS = 20
 _SUCCESSOR_S = 0.3
 """How long what nobody waits for gives way to the successor's first rows, which queries wait for."""
@@ -186,7 +183,7 @@ class SegmentConsumer:
         self._rows = MutableSegment(
             record.name, layout.schema, layout.config, self._buffers, history.expected(limits.rows), created, spare
         )  # fmt: skip
-        self._reader: PartitionConsumer | None = None
+        self._reading = Reading(self._factory, self._name.stream_partition, start, layout, stream, self._intake, ahead)
         self._wake = threading.Condition()
         self._commands: list[Callable[[], None]] = []
         self._stopping = False
@@ -195,11 +192,6 @@ class SegmentConsumer:
         self._build: Build | None = None
         self._controller_url: str | None = None
         self._throttle = Throttle(stream.partition_rate_limit, stream.topic_rate_limit, self._count_partitions)
-        if ahead is not None and not ahead.fits(start, layout, stream):
-            ahead.close()
-            ahead = None
-        self._ahead = ahead
-        self._read: deque[Ahead] = deque()
         self._end: Offset | None = None
         self._last_consumed_ms = record.creation_time_ms
         self._last_message_ms, self._rate = -1, RateMeter()
@@ -311,9 +303,7 @@ class SegmentConsumer:
                     return
                 self._guarded(action)
         finally:
-            if self._ahead is not None:
-                self._ahead.close()
-            self._close_reader()
+            self._reading.close()
             self._discard_build()
             self._rows.close()
             shutil.rmtree(self._buffers, ignore_errors=True)
@@ -375,33 +365,24 @@ class SegmentConsumer:
     def _consume(self, action: m.Consume) -> None:
         """Fetch, index and publish one batch."""
         now_ms = self._clock.now_ms()
-        messages = FETCH_MESSAGES if action.rows_max is None else min(FETCH_MESSAGES, action.rows_max)
         wait_ms = min(POLL_MS, self._config.fetch_timeout_ms)
         if action.deadline_ms is not None:
             wait_ms = max(0, min(wait_ms, action.deadline_ms - now_ms))
         try:
-            read = self._read_before(action)
-            if read is None:
-                if self._reader is None:
-                    self._reader = self._factory.partition_consumer(self._name.stream_partition)
-                batch = self._reader.fetch(self._machine.offset, messages, FETCH_BYTES, wait_ms)
-                if action.until is not None:
-                    batch = batch.before(action.until)
-                full = self._append(batch, self._intake.take(batch))
-            else:
-                batch, full = read.batch, self._append(read.batch, read.taken)
+            read = self._reading.next(self._machine.offset, action.until, action.rows_max, wait_ms)
+            full = self._append(read.batch, read.taken)
         except (TransientStreamError, PermanentStreamError, GamayError, OSError) as error:
             permanent = not isinstance(error, TransientStreamError)
             self._counts.fetch_failures += 1
-            self._close_reader()
+            self._reading.close_reader()
             self._error(str(error), permanent=permanent)
             self._machine.fetch_failed(str(error), self._clock.now_ms(), permanent=permanent)
             return
         if full:
             self._machine.consumed(self._machine.offset, 0, self._clock.now_ms(), full=True)
             return
-        self._passed(batch)
-        if delay_s := self._throttle.delay_s(len(batch), self._clock.monotonic_s()):
+        self._passed(read.batch)
+        if delay_s := self._throttle.delay_s(len(read.batch), self._clock.monotonic_s()):
             self._wait(self._clock.now_ms() + round(delay_s * 1000))
 
     def _open_intake(self) -> Intake:
@@ -419,43 +400,13 @@ class SegmentConsumer:
         with closing(self._factory.metadata()) as metadata:
             return len(metadata.partition_ids())
 
-    def _read_before(self, action: m.Consume) -> Ahead | None:
-        """Return the next batch that was read while the segment before was completed, None when there is none that fits."""
-        read = self._next_read()
-        if read is None:
-            return None
-        fits = action.until is None and (action.rows_max is None or len(read.batch) <= action.rows_max)
-        if fits and read.start == self._machine.offset:
-            return read
-        self._next_read(rest=True)
-        return None
-
-    def _next_read(self, *, rest: bool = False) -> Ahead | None:
-        """Return the next batch that was read ahead, None when there is none any more, and take over the reader then.
-
-        rest: throw away what is left.
-        """
-        if self._ahead is not None and not rest and (read := self._ahead.next()) is not None:
-            return read  # without waiting for the fetch that is under way
-        if self._ahead is not None:
-            ahead, self._ahead = self._ahead, None
-            self._reader, self._read = ahead.finish()
-        if rest:
-            self._read.clear()
-        return self._read.popleft() if self._read else None
-
     def _read_ahead(self) -> None:
         """Let the stream be read on for the successor, which most likely begins where this segment ends."""
-        self._next_read(rest=True)
-        reader, self._reader = self._reader, None
-        if reader is None:
-            return
-        if self._throttle.limits or self._name.is_stream_level:
-            reader.close()
-            return
-        offset = self._machine.offset
-        rows, layout, stream = self._row_limit, self._layout, self._config
-        self._owner.keep_ahead(self.table, ReadAhead(self.segment, offset, layout, stream, rows, reader, self._open_intake))
+        wanted = not self._throttle.limits and not self._name.is_stream_level
+        offset, rows = self._machine.offset, self._row_limit
+        ahead = self._reading.hand_over(self.segment, offset, rows, self._open_intake, wanted=wanted)
+        if ahead is not None:
+            self._owner.keep_ahead(self.table, ahead)
 
     def _append(self, batch: MessageBatch, taken: Taken) -> bool:
         """Take rows in; return whether the segment is full, which leaves their messages to the next one."""
@@ -499,7 +450,7 @@ class SegmentConsumer:
             self._rate.add(rows, now_ms)
         elif self._config.idle_timeout_ms is not None and now_ms - self._busy_ms > self._config.idle_timeout_ms:
             self._busy_ms = now_ms
-            self._close_reader()
+            self._reading.close_reader()
         ended = batch.is_end_of_partition and not len(batch)
         full = self._rows.is_nearly_full
         self._machine.consumed(batch.next_offset, rows, now_ms, partition_ended=ended, full=full)
@@ -523,11 +474,6 @@ class SegmentConsumer:
                 self._owner.keep_spare(self.table, self._name.partition, spare)
 
         threading.Thread(target=make, name=f"spare-{self.segment}", daemon=True).start()
-
-    def _close_reader(self) -> None:
-        reader, self._reader = self._reader, None
-        if reader is not None:
-            reader.close()
 
     # completing
 
@@ -634,7 +580,7 @@ class SegmentConsumer:
         if self._ended_s is not None:
             self._counts.completion_s = self._clock.monotonic_s() - self._ended_s
         self._discard_build()
-        self._close_reader()
+        self._reading.close_reader()
 
     @property
     def _built_segment(self) -> Build:
