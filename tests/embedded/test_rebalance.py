@@ -426,3 +426,19 @@ def test_wrong_options_are_told(given: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidConfigError, match=message):
         RebalanceOptions.parse(given)
     assert RebalanceOptions.parse(RebalanceOptions().to_json()) == RebalanceOptions()
+
+
+def test_a_segment_that_is_committed_meanwhile_is_waited_for_as_it_is_now(team: Team) -> None:
+    team.create()
+    ideal = team.registry.must_get_ideal_state(TABLE)
+    [consumed, deleted, *_] = sorted(ideal.states)
+    before = {**ideal.states, consumed: dict.fromkeys(ideal.states[consumed], "CONSUMING")}
+    aim = Aim(team.controller.placement.plan(TABLE), ideal.states, before, StepRules(0))
+    deadline = time.monotonic() + 30
+    while team.rebalances._differences(TABLE, aim) != (0, []):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    team.registry.update_ideal_state(TABLE, lambda now: now.with_segments({}, frozenset({deleted})))
+    assert team.rebalances._differences(TABLE, aim) == (0, [])
+    team.registry.update_ideal_state(TABLE, lambda now: now.with_segments({consumed: {"Server_gone_1": ONLINE}}))
+    assert team.rebalances._differences(TABLE, aim)[0] >= 1

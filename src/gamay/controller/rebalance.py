@@ -223,7 +223,7 @@ class RebalanceManager:
         while True:
             missing, failed = self._differences(job.table, aim)
             if failed and not options.best_efforts:
-                raise ConflictError(f"Segments of {job.table} are in the ERROR state: {', '.join(failed[:5])}")
+                raise ConflictError(f"Segments of {job.table} are in the ERROR state: {', '.join(sorted(failed)[:5])}")
             if not missing:
                 return
             if fewest is None or missing < fewest:
@@ -239,12 +239,17 @@ class RebalanceManager:
                 raise _CancelledError
 
     def _differences(self, table: str, aim: Aim) -> tuple[int, list[str]]:
-        """Return how many replicas are not as the ideal state says, and the segments that cannot be loaded."""
-        view = self._context.registry.get_external_view(table)
+        """Return how many replicas are not as the ideal state says now, and the segments that cannot be loaded.
+
+        Now, not at the last step: segments that consumed then may have been committed since, and others deleted.
+        """
+        registry = self._context.registry
+        ideal, view = registry.get_ideal_state(table), registry.get_external_view(table)
+        wanted = {} if ideal is None else ideal.states
         actual = {} if view is None else view.states
         missing, failed = 0, []
-        for segment, states in aim.seen.items():
-            there = actual.get(segment, {})
+        for segment in aim.seen.keys() & wanted.keys():
+            there, states = actual.get(segment, {}), wanted[segment]
             for instance, state in states.items():
                 if there.get(instance) == ERROR and state not in (ERROR, OFFLINE):
                     failed.append(segment)
