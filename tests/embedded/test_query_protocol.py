@@ -1,8 +1,12 @@
 """Requests that are answered from the bytes that were read get the same answers as those that take the usual way."""
 
+import asyncio
 import json
 import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import httpx
@@ -11,6 +15,8 @@ import pytest
 from uvicorn.server import ServerState
 
 import gamay
+from gamay.broker.pending import PendingQuery
+from gamay.broker.query_endpoint import QueryAnswers
 from gamay.broker.query_protocol import QueryProtocol
 from gamay.embedded import EmbeddedCluster
 
@@ -198,6 +204,102 @@ def test_a_body_that_is_no_query_is_told(port: int, short_way: list[bytes], body
     assert not short_way
 
 
+class Held:
+    """Answers that come when they are let go."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked: list[PendingQuery] = []
+        self.gone: list[PendingQuery] = []
+        self._let_go = threading.Event()
+        begin, finish = QueryAnswers.begin, QueryAnswers.finish
+
+        def begun(answers: QueryAnswers, body: Any, *more: Any) -> Any:
+            if "trips" not in body["sql"]:
+                return begin(answers, body, *more)
+            return answers._runner.begin(body["sql"], {})
+
+        async def finished(answers: QueryAnswers, pending: PendingQuery) -> Any:
+            self.asked.append(pending)
+            while not self._let_go.is_set():
+                await asyncio.sleep(0.005)
+            return await finish(answers, pending)
+
+        monkeypatch.setattr(QueryAnswers, "begin", begun)
+        monkeypatch.setattr(QueryAnswers, "finish", finished)
+        monkeypatch.setattr(QueryAnswers, "hang_up", lambda _, pending: self.gone.append(pending))
+
+    def wait_for(self, condition: Callable[[], Any]) -> None:
+        give_up = time.monotonic() + 20
+        while not condition():
+            assert time.monotonic() < give_up
+            time.sleep(0.002)
+
+    def let_go(self) -> None:
+        self._let_go.set()
+
+
+def test_what_is_asked_while_a_query_is_answered_comes_after_it(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Held(monkeypatch)
+    with Connection(port) as connection:
+        connection.send(request())
+        held.wait_for(lambda: held.asked)
+        rest = request(json.dumps({"sql": "SELECT 7 AS n"}).encode()) + request(b"{", path="/query/sql") + request()
+        connection.send(rest[:50])
+        connection.send(rest[50:])
+        held.let_go()
+        assert steady(connection.answer()[2])["resultTable"]["rows"] == [[2]]
+        assert steady(connection.answer()[2])["resultTable"]["rows"] == [[7]]
+        assert connection.answer()[0] == 400
+        assert steady(connection.answer()[2])["resultTable"]["rows"] == [[2]]
+    assert not held.gone
+
+
+def test_a_query_whose_client_goes_is_ended(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Held(monkeypatch)
+    with Connection(port) as connection:
+        connection.send(request())
+        held.wait_for(lambda: held.asked)
+    held.wait_for(lambda: held.gone)
+    held.let_go()
+    assert held.gone == held.asked
+    with Connection(port) as connection:
+        connection.send(request())
+        assert connection.answer()[0] == 200
+
+
+def test_a_defect_ends_the_connection_not_the_process(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Held(monkeypatch)
+    with Connection(port) as connection:
+        connection.send(request())
+        held.wait_for(lambda: held.asked)
+        monkeypatch.undo()
+        monkeypatch.setattr("gamay.broker.query_endpoint._told", lambda *_: 1 / 0)
+        held.let_go()
+        assert connection.answer()[0] == 0
+    monkeypatch.undo()
+    with Connection(port) as connection:
+        connection.send(request())
+        assert connection.answer()[0] == 200
+
+
+def test_a_process_that_ends_answers_what_it_was_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with gamay.connect(tmp_path / "data") as db:
+        db.create_table("trips", pa.table({"n": [0, 1, 2]}))
+    with EmbeddedCluster(tmp_path / "data", 0, 0, 0, threads=1, warm_up=False) as cluster:
+        held, told, shutdown = Held(monkeypatch), list[bool](), QueryProtocol.shutdown
+        monkeypatch.setattr(QueryProtocol, "shutdown", lambda self: (shutdown(self), told.append(True)))
+        with Connection(int(cluster.broker_url.rpartition(":")[2])) as connection:
+            connection.send(request())
+            held.wait_for(lambda: held.asked)
+            ending = threading.Thread(target=cluster.stop)
+            ending.start()
+            held.wait_for(lambda: told)
+            held.let_go()
+            assert connection.answer()[0] == 200
+            assert connection.answer()[0] == 0
+            ending.join()
+
+
 class StandingLoop:
     """An event loop whose time stands still until it is moved."""
 
@@ -232,7 +334,7 @@ def test_a_connection_is_closed_once_it_was_idle_and_one_timer_is_enough() -> No
     protocol.loop, protocol.transport = cast(Any, loop), cast(Any, transport)
     protocol.server_state = ServerState()
     protocol.timeout_keep_alive, protocol.timeout_keep_alive_task = 5, None
-    protocol._headers_of, protocol._headers = None, b""
+    protocol._headers_of, protocol._headers, protocol._asked = None, b"", None
     for _ in range(4):
         protocol._send(-1, 200, b"{}")
         loop.now_s += 1

@@ -31,9 +31,6 @@ Answered: TypeAlias = tuple[int, int, bytes]
 ERROR_CODE_HEADER = "X-Pinot-Error-Code"
 HTTP_STATUS_HEADER = "Pinot-Use-Http-Status-For-Errors"
 
-# where a connection leaves, in the scope, the query of a request that it began to answer
-BEGUN = "gamay.begun"
-
 _PATHS = ("/query/sql", "/query")
 _ERROR_CODE = ERROR_CODE_HEADER.lower().encode()
 _HTTP_STATUS = HTTP_STATUS_HEADER.lower().encode()
@@ -168,19 +165,14 @@ class QueryEndpoint:
             messages.append(message)
             more = message.get("more_body", False)
         raw = messages[0].get("body", b"") if len(messages) == 1 else b"".join(m.get("body", b"") for m in messages)
-        begun: PendingQuery | None = scope.get(BEGUN)
-        if begun is not None:
-            answered = await self._answers.finish(begun)
-        else:
-            body = query_of(raw)
-            if body is None or b"origin" in headers:
-                await self._behind(scope, _replay(messages, receive), send)
-                return
-            database = headers.get(b"database")
-            answered = await self._answers.answer(
-                body, None if database is None else database.decode("latin-1"), scope.get(PRINCIPAL, ANYONE), receive
-            )
-        code, status, content = answered
+        body = query_of(raw)
+        if body is None or b"origin" in headers:
+            await self._behind(scope, _replay(messages, receive), send)
+            return
+        database = headers.get(b"database")
+        code, status, content = await self._answers.answer(
+            body, None if database is None else database.decode("latin-1"), scope.get(PRINCIPAL, ANYONE), receive
+        )
         status = shown_status(code, status, is_wanted=headers.get(_HTTP_STATUS, b"").lower() == b"true")
         head = [
             (b"content-type", b"application/json"),

@@ -2,8 +2,8 @@
 
 Half of the time of a small query went into handing its request through a web server: an object for the request, a task, and
 messages between them. A query that comes alone, whole and without unusual headers is answered here, from the bytes that were
-read to the bytes that are sent. Everything else goes the usual way, on the same connection, as does a query that takes
-longer: it goes on from where it is.
+read to the bytes that are sent, by a task where that takes longer. Everything else goes the usual way, on the same
+connection.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gamay.broker.pending import PendingQuery
-from gamay.broker.query_endpoint import BEGUN, ERROR_CODE_HEADER, QueryAnswers, query_of
+from gamay.broker.query_endpoint import ERROR_CODE_HEADER, QueryAnswers, query_of
 
 # Names and values have the characters that RFC 9110 allows, so that nothing is taken for a header here that is none there.
 _HEAD = re.compile(rb"POST /query(?:/sql)? HTTP/1\.1\r\n((?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~\x80-\xff]*\r\n)+)\r\n")
@@ -46,8 +46,9 @@ class QueryProtocol(HttpToolsProtocol):
     def __init__(self, answers: QueryAnswers, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._answers = answers
-        self._begun: PendingQuery | None = None
-        self._asked: PendingQuery | None = None
+        self._asked: PendingQuery | None = None  # and not answered yet
+        self._later = b""  # what came meanwhile
+        self._is_ending = False
         self._is_between_requests = True
         self._headers_of: list[tuple[bytes, bytes]] | None = None
         self._headers = b""
@@ -55,20 +56,20 @@ class QueryProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Answer a request, or hand what was read to the usual way."""
-        if not (self._is_between_requests and data.startswith(b"POST /query") and self._answered(data)):
+        if self._asked is not None:
+            self._later += data
+            self.flow.pause_reading()
+        elif not (self._is_between_requests and data.startswith(b"POST /query") and self._answered(data)):
             super().data_received(data)
 
     def on_message_begin(self) -> None:
         """Note that a request is being read."""
         super().on_message_begin()
         self._is_between_requests = False
-        if self._begun is not None:
-            self.scope[BEGUN] = self._asked = self._begun  # type: ignore[literal-required]
-            self._begun = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the query that is still to be answered: its client is gone."""
-        if self._asked is not None and self.cycle is not None and not self.cycle.response_complete:
+        if self._asked is not None:
             self._answers.hang_up(self._asked)
         super().connection_lost(exc)
 
@@ -78,7 +79,7 @@ class QueryProtocol(HttpToolsProtocol):
         self._is_between_requests = True
 
     def _answered(self, data: bytes) -> bool:
-        """Tell whether these bytes were a request, and have been answered."""
+        """Tell whether these bytes were a request, and have been answered, or will be."""
         waits = self.cycle is not None and not self.cycle.response_complete
         if waits or self.flow.write_paused or self.transport.is_closing():
             return False
@@ -89,11 +90,43 @@ class QueryProtocol(HttpToolsProtocol):
         if body is None:
             return False
         begun = self._answers.begin(body, None)
-        if not isinstance(begun, tuple):
-            self._begun = begun
+        if begun is None:
             return False
-        self._send(*begun)
+        if isinstance(begun, tuple):
+            self._send(*begun)
+        else:
+            self._asked = begun
+            task = self.loop.create_task(self._answer(begun))
+            self.tasks.add(task)  # which are waited for when the process ends
+            task.add_done_callback(self.tasks.discard)
         return True
+
+    async def _answer(self, asked: PendingQuery) -> None:
+        """Answer a query when its turn comes, then what was asked meanwhile."""
+        try:
+            answered = await self._answers.finish(asked)
+        except BaseException:
+            self.transport.close()
+            raise
+        finally:
+            self._asked = None
+        if self.transport.is_closing():
+            return
+        self._send(*answered)
+        if self._is_ending:
+            self.transport.close()
+            return
+        later, self._later = self._later, b""
+        if later:
+            self.flow.resume_reading()
+            self.data_received(later)
+
+    def shutdown(self) -> None:
+        """End the connection, after the answer to what was asked."""
+        if self._asked is None:
+            super().shutdown()
+        else:
+            self._is_ending = True
 
     def _send(self, code: int, _: int, content: bytes) -> None:
         if self._headers_of is not self.server_state.default_headers:
@@ -109,7 +142,8 @@ class QueryProtocol(HttpToolsProtocol):
 
     def timeout_keep_alive_handler(self) -> None:
         """Close the connection where it has been idle, else look again; a timer for each query would cost too much."""
-        left_s = self._answered_s + self.timeout_keep_alive - self.loop.time()
+        since_s = self._answered_s if self._asked is None else self.loop.time()
+        left_s = since_s + self.timeout_keep_alive - self.loop.time()
         if left_s > 0:
             self.timeout_keep_alive_task = self.loop.call_later(left_s, self.timeout_keep_alive_handler)
         else:
