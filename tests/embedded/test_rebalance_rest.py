@@ -3,6 +3,10 @@
 import time
 from typing import Any
 
+import pytest
+
+from gamay.controller.rebalance import RebalanceManager
+
 TYPE = {"type": "OFFLINE"}
 
 
@@ -20,6 +24,15 @@ def test_a_balanced_table_has_nothing_to_move(trips: Any, make_segment: Any) -> 
     assert rest.post("/tables/nothing/rebalance", params=TYPE).status_code == 404
     assert rest.post("/tables/trips/rebalance", params={**TYPE, "dryrun": "1"}).status_code == 400
     assert rest.post("/tables/trips/rebalance").status_code == 400
+
+
+def test_rebalances_are_among_the_jobs_of_a_table(trips: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"one": {"status": "DONE"}}
+    monkeypatch.setattr(RebalanceManager, "jobs", lambda self, table: told if table == "trips_OFFLINE" else {})
+    get = trips.controller.get
+    assert get("/table/trips/jobs").json() == told
+    assert get("/table/trips/jobs?jobTypes=TABLE_REBALANCE,FORCE_COMMIT").json() == told
+    assert get("/table/trips/jobs?jobTypes=FORCE_COMMIT").json() == {}
 
 
 def test_a_tenant_is_rebalanced(trips: Any) -> None:

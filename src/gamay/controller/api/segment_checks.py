@@ -87,7 +87,11 @@ def segment_check_router(services: Services) -> APIRouter:
 
 def _jobs(services: Services, table: str, kinds: Collection[str]) -> dict[str, Any]:
     """Return a table's jobs of some kinds, of all kinds when none is named."""
-    managers = {"RELOAD_SEGMENT": services.reloads.jobs, "FORCE_COMMIT": services.realtime.consumption.jobs}
+    managers = {
+        "RELOAD_SEGMENT": services.reloads.jobs,
+        "FORCE_COMMIT": services.realtime.consumption.jobs,
+        "TABLE_REBALANCE": services.rebalances.jobs,
+    }
     return {i: job for kind, jobs in managers.items() if not kinds or kind in kinds for i, job in jobs(table).items()}
 
 
