@@ -6,9 +6,9 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gamay.cluster.records import CONSUMING, ONLINE, Assignment
-from gamay.controller.metrics import measure_consumption
+from gamay.cluster.records import CONSUMING, DONE, IN_PROGRESS, ONLINE, Assignment, SegmentRecord
 from gamay.controller.realtime.ideal_steps import PauseState, with_pause_state
+from gamay.controller.stream_metrics import measure_consumption, newest_two
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -78,8 +78,36 @@ def test_partitions_that_nobody_consumes_are_counted() -> None:
     ideal = Assignment("t_REALTIME", states)
 
     def measured(ideal: Assignment) -> dict[str, float]:
-        return {one.name.rpartition("_")[2]: one.value for one in measure_consumption("t_REALTIME", ideal)}
+        assert sorted(newest_two(ideal)) == sorted(names)
+        records = {
+            name: SegmentRecord(name, status=IN_PROGRESS, flush_threshold_rows=70, creation_time_ms=0)
+            if name == names[1]
+            else SegmentRecord(name, status=DONE, size_bytes=i, creation_time_ms=0, end_decided_ms=60_000)
+            for i, name in enumerate(names)
+        }
+        found = measure_consumption("t_REALTIME", ideal, records, 240_000)
+        return {"".join((one.name.rpartition("_")[2], *map(str, list(one.labels.values())[1:]))): one.value for one in found}
 
-    assert measured(ideal) == {"tableConsumptionPaused": 0, "missingConsumingSegmentTotalCount": 1}
-    paused = with_pause_state(ideal, PauseState(paused=True))
-    assert measured(paused) == {"tableConsumptionPaused": 1, "missingConsumingSegmentTotalCount": 0}
+    assert measured(ideal) == {
+        "tableConsumptionPaused": 0, "missingConsumingSegmentTotalCount": 1, "numRowsThreshold0": 70,
+        "missingConsumingSegmentMaxDurationMinutes": 3, "committingSegmentSize0": 0, "committingSegmentSize1": 3,
+    }  # fmt: skip
+    paused = measured(with_pause_state(ideal, PauseState(paused=True)))
+    assert paused["tableConsumptionPaused"] == 1
+    assert paused["missingConsumingSegmentTotalCount"] == paused["missingConsumingSegmentMaxDurationMinutes"] == 0
+
+
+def test_what_servers_and_queues_know_is_measured_by_the_controller(trips: Any, make_segment: Any) -> None:
+    config = trips.controller.get("/tables/trips").json()["OFFLINE"]
+    config["quota"] = {"storage": "1M"}
+    assert trips.controller.put("/tables/trips", json=config).status_code == 200
+    trips.push(make_segment("trips_0", [1, 2, 3]))
+    table = (("table", "trips_OFFLINE"),)
+    assert trips.controller.get("/periodictask/run", params={"taskname": "SegmentStatusChecker"}).json()["isSuccessful"]
+    found = scraped(trips.cluster.controller_url)
+    assert found["pinot_controller_tableQuota", table] == 1024 * 1024
+    assert 0 < found["pinot_controller_tableStorageQuotaUtilization", table] < 100
+    on_disk = scraped(trips.cluster.server_url)["pinot_server_segmentSizeBytes", table]
+    assert found["pinot_controller_tableTotalSizeOnServer", table] == on_disk
+    assert found["pinot_controller_idealstateZnodeSize", table] > 50
+    assert not [key for key in found if key[0] == "pinot_controller_tableRebalanceInProgress"]

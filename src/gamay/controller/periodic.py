@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gamay.base.clock import Clock
 from gamay.base.errors import InvalidConfigError, NotFoundError, nearest
-from gamay.base.metrics import Kind, Measured
+from gamay.base.metrics import Kind, Measure, Measured
 
 _log = logging.getLogger(__name__)
 
@@ -16,13 +16,15 @@ _log = logging.getLogger(__name__)
 class PeriodicTask:
     """One kind of work. run: does it once; interval_s: from the end of one run to the start of the next.
 
-    run_for: does it once for one typed table; None where it is not done by table.
+    run_for: does it once for one typed table; None where it is not done by table. measure: what the last run found, for
+    `/metrics`.
     """
 
     name: str
     interval_s: float
     run: Callable[[], object]
     run_for: Callable[[str], object] | None = None
+    measure: Measure | None = None
 
 
 class PeriodicTasks:
@@ -57,10 +59,13 @@ class PeriodicTasks:
                 task.run_for(table)
 
     def measure(self) -> Iterator[Measured]:
-        """Yield how often tasks failed."""
+        """Yield how often tasks failed, and while they run here what those found that look at tables."""
         for name, errors in self._errors.items():
             text = "Runs of a periodic task that failed"
             yield Measured("pinot_controller_controllerPeriodicTaskError", errors, text, {"task": name}, Kind.COUNTER)
+        for task in self._tasks.values():
+            if task.measure is not None and not self._stopped.is_set():
+                yield from task.measure()
 
     def start(self) -> None:
         """Begin, also after a `stop`; the first run of each task comes one interval from now."""

@@ -30,6 +30,11 @@ def excess(registry: Registry, config: TableConfig, coming: Mapping[str, int] | 
     return f"table {config.typed_name} {stores} {used:,} bytes, and its quota.storage is {config.quota.storage}"
 
 
+def stored_bytes(registry: Registry, table: str) -> int:
+    """Return the bytes that one replica of a typed table has, as its records say."""
+    return sum(max(0, record.size_bytes) for record in registry.segments(table))
+
+
 def check_room(registry: Registry, config: TableConfig, coming: Mapping[str, int]) -> None:
     """Raise StorageQuotaError when a table may not store these segments, name -> bytes, as well."""
     if problem := excess(registry, config, coming):

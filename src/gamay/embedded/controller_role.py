@@ -23,6 +23,7 @@ from gamay.controller.repair import empty_work_dir, repair
 from gamay.controller.retention import RetentionManager
 from gamay.controller.schemas import SchemaManager
 from gamay.controller.segments import SegmentManager
+from gamay.controller.status_gauges import StatusGauges
 from gamay.controller.tables import TableManager
 from gamay.controller.uploads import UploadManager
 from gamay.controller.view_builder import ViewBuilder
@@ -42,6 +43,7 @@ Sleep: TypeAlias = Callable[[float], object]
 _RETENTION_S = 6 * 3600
 _RELOCATION_S = 3600
 _REBALANCE_CHECK_S = 300
+_STATUS_S = 300
 _VALIDATION_S = 300
 
 
@@ -148,12 +150,14 @@ class ControllerRole:
         """Return what the lead controller does from time to time, and more that this process does."""
         retention = RetentionManager(self._lead_context, self._lead_tables, self._lead_segments)
         relocator = SegmentRelocator(self.placement, self.rebalances)
+        gauges = StatusGauges(self.context, self.tables)
         own = [
             PeriodicTask(
                 "RealtimeSegmentValidationManager", _VALIDATION_S, self.realtime.validate_all, self.realtime.validate
             ),
             PeriodicTask("RetentionManager", _RETENTION_S, retention.run, retention.apply),
             PeriodicTask("SegmentRelocator", _RELOCATION_S, relocator.run, relocator.move),
+            PeriodicTask("SegmentStatusChecker", _STATUS_S, gauges.run, measure=gauges.measure),
             PeriodicTask("RebalanceChecker", _REBALANCE_CHECK_S, self.rebalances.check),
         ]
         return PeriodicTasks([*own, *more], self.context.clock)

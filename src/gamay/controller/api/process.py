@@ -9,6 +9,7 @@ from starlette.responses import PlainTextResponse, Response
 from gamay.base.metrics import CONTENT_TYPE, exposition
 from gamay.base.process_info import ProcessInfo
 from gamay.controller.api.services import Services
+from gamay.controller.job_metrics import measure_tasks
 from gamay.controller.metrics import measure_controller
 
 
@@ -37,6 +38,7 @@ def process_router(services: Services) -> APIRouter:
     @router.get("/metrics", summary="Tell what the controller measures, in the format of Prometheus")
     def metrics() -> Response:
         measure = partial(measure_controller, services.context, services.tables)
-        return Response(exposition([measure, services.periodic.measure]), media_type=CONTENT_TYPE)
+        tasks = partial(measure_tasks, services.tasks.queues, services.tables, services.context.clock.now_ms())
+        return Response(exposition([measure, tasks, services.periodic.measure]), media_type=CONTENT_TYPE)
 
     return router
