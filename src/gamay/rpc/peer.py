@@ -22,7 +22,7 @@ from gamay.rpc.frames import (
 
 _WRITE_BYTES_HIGH = 4 << 20
 
-AWAKE_US = 400
+AWAKE_US = 600
 """See `Limits`."""
 
 
