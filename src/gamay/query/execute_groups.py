@@ -9,6 +9,7 @@ from gamay.query.filter.apply import FilterResult
 from gamay.query.filter_clauses import FilterClauses, branch_of
 from gamay.query.gathered import gather, unread
 from gamay.query.group_limits import GroupLimits, group_limits
+from gamay.query.groupby.kept import keep_partial, kept_partial
 from gamay.query.groupby.merge import merge_group_tables, merge_partials
 from gamay.query.groupby.metadata import answer_from_metadata
 from gamay.query.groupby.segment import GroupOptions, aggregate_segment, group_segment
@@ -48,6 +49,30 @@ def known_partials(
     return tuple(known), sum(counts.values())
 
 
+def _kept_partials(
+    bound: BoundQuery, segment: QuerySegment, filtered: FilterResult
+) -> tuple[tuple[Partial, ...], int] | None:
+    """Return what `known_partials` does, of all rows that count, from what earlier queries kept."""
+    if not _is_of_all(segment, filtered):
+        return None
+    found: list[Partial] = []
+    for call in bound.aggregates:
+        partial: Partial | None = None
+        if call.filter is None and not call.arguments:
+            partial = answer_from_metadata(call.aggregate, None, segment.num_visible)
+        elif call.filter is None and len(call.arguments) == 1 and isinstance(call.arguments[0], Column):
+            partial = kept_partial(call.aggregate, segment, call.arguments[0].name)
+        if partial is None:
+            return None
+        found.append(partial)
+    return tuple(found), segment.num_visible
+
+
+def _is_of_all(segment: QuerySegment, filtered: FilterResult) -> bool:
+    """Whether all rows match that count, and not all rows count."""
+    return segment.keeping is not None and filtered.count == segment.num_visible
+
+
 def _reads_rows(bound: BoundQuery) -> bool:
     """Whether an aggregate has an argument; others count, for which no row is read, few or many."""
     return any(call.arguments for call in bound.aggregates)
@@ -66,7 +91,7 @@ def execute_aggregation(work: Work, segments: Sequence[QuerySegment]) -> GroupTa
 
 def _aggregate(work: Work, segment: QuerySegment, filtered: FilterResult | None) -> tuple[Partial, ...]:
     filtered = filtered or work.filter(segment)
-    known = known_partials(work.bound, segment, filtered)
+    known = known_partials(work.bound, segment, filtered) or _kept_partials(work.bound, segment, filtered)
     if known is not None:
         partials, scanned = known
         work.count(filtered, scanned, 0)
@@ -77,6 +102,10 @@ def _aggregate(work: Work, segment: QuerySegment, filtered: FilterResult | None)
     partials = aggregate_segment(work.bound.aggregates, matches, clauses.reader(), work.pool, options)
     clauses.count(work, filtered, filtered.walked(matches))
     work.keep_groups(GroupTable((), partials, 1))
+    if _is_of_all(segment, filtered):
+        for call, partial in zip(work.bound.aggregates, partials, strict=True):
+            if call.filter is None and len(call.arguments) == 1 and isinstance(call.arguments[0], Column):
+                keep_partial(call.aggregate, segment, call.arguments[0].name, partial)
     return partials
 
 

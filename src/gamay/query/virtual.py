@@ -250,7 +250,8 @@ class QuerySegment:
 
     fields: the schema's fields of the columns that the query reads; used for those that the segment does not have.
     null_handling: whether the rows that a column's null vector names read as null, not as the column's default value.
-    visible: the rows that count, where not all of them do: what filters let through is among them.
+    visible: the rows that count, where not all of them do: what filters let through is among them. keeping: the segment with
+    these rows, for what is kept of them.
     """
 
     def __init__(
@@ -268,7 +269,9 @@ class QuerySegment:
         self.null_handling = null_handling
         self._null_flags: dict[str, Mask | None] = {}
         self.visible: DocFlags | None = None
+        self.keeping: VisibleSegment | None = None
         if isinstance(segment, VisibleSegment) and segment.visible.count < segment.num_docs:
+            self.keeping = segment
             self.visible = DocFlags(segment.visible.mask, segment.visible.count)
 
     @property

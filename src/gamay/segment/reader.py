@@ -11,7 +11,10 @@ from gamay.segment.metadata import SegmentMetadata, read_metadata
 
 
 class ImmutableSegment:
-    """A segment folder, memory-mapped; implements `segment.spi.Segment`. Made by `open_segment`."""
+    """A segment folder, memory-mapped; implements `segment.spi.Segment`. Made by `open_segment`.
+
+    kept: what queries compute and keep as long as the segment is open (`gamay.query.groupby.kept`).
+    """
 
     def __init__(self, path: Path, info: SegmentMetadata, file: BufferFile, *, verify_on_use: bool = False) -> None:
         self.path = path
@@ -20,6 +23,7 @@ class ImmutableSegment:
         self.num_docs = info.num_docs
         self.column_names = tuple(info.columns)
         self.metadata: Mapping[str, Any] = info.to_json()
+        self.kept: dict[Any, Any] = {}
         self._file = file
         self._columns = {name: ImmutableColumn(meta, file, info.num_docs) for name, meta in info.columns.items()}
         self._unverified = set(info.columns) if verify_on_use else set()

@@ -20,13 +20,13 @@ class VisibleDocs:
     """
 
     def __init__(self, bits: "np.ndarray[Any, np.dtype[np.uint8]]", num_docs: int) -> None:
-        self._bits = bits
+        self.bits = bits
         self.num_docs = num_docs
 
     @cached_property
     def mask(self) -> "np.ndarray[Any, np.dtype[np.bool_]]":
         """One flag for each row: bool [num_docs]; not to be written to."""
-        known = np.unpackbits(self._bits, count=self._num_known, bitorder="little").view(np.bool_)
+        known = np.unpackbits(self.bits, count=self._num_known, bitorder="little").view(np.bool_)
         return (
             known if len(known) == self.num_docs else np.concatenate((known, np.zeros(self.num_docs - len(known), np.bool_)))
         )
@@ -35,14 +35,14 @@ class VisibleDocs:
     def count(self) -> int:
         """How many rows count."""
         num_words, rest = divmod(self._num_known, 64)
-        words = self._bits[: 8 * num_words].view(np.uint64)
-        last = int.from_bytes(self._bits[8 * num_words : 8 * num_words + 8].tobytes(), "little")
+        words = self.bits[: 8 * num_words].view(np.uint64)
+        last = int.from_bytes(self.bits[8 * num_words : 8 * num_words + 8].tobytes(), "little")
         return int(np.bitwise_count(words).sum()) + (last & ((1 << rest) - 1)).bit_count()
 
     @property
     def _num_known(self) -> int:
         """How many rows there are bits of."""
-        return min(self.num_docs, 8 * len(self._bits))
+        return min(self.num_docs, 8 * len(self.bits))
 
     @cached_property
     def docs(self) -> DocIds:
@@ -55,11 +55,14 @@ class VisibleDocs:
 
     def upto(self, num_docs: int) -> "VisibleDocs":
         """Return the same rows of a segment that has `num_docs` rows: one that grows, seen at another moment."""
-        return self if num_docs == self.num_docs else VisibleDocs(self._bits, num_docs)
+        return self if num_docs == self.num_docs else VisibleDocs(self.bits, num_docs)
 
 
 class VisibleSegment:
-    """A segment with the rows of it that count; implements `segment.spi.Segment`, whose columns have all rows."""
+    """A segment with the rows of it that count; implements `segment.spi.Segment`, whose columns have all rows.
+
+    kept: what queries keep of the segment, see `ImmutableSegment`; of one that consumes, nothing.
+    """
 
     def __init__(self, segment: Segment, visible: VisibleDocs) -> None:
         self.name = segment.name
@@ -67,6 +70,7 @@ class VisibleSegment:
         self.column_names = segment.column_names
         self.metadata: Mapping[str, Any] = segment.metadata
         self.visible = visible.upto(segment.num_docs)
+        self.kept: dict[Any, Any] = getattr(segment, "kept", {})
         self._segment = segment
 
     def column(self, name: str) -> Column:
