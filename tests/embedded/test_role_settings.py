@@ -8,13 +8,15 @@ import pytest
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import ConflictError, InvalidConfigError
+from gamay.base.logs import LogFormat
+from gamay.base.zookeeper_login import SaslSettings
 from gamay.cluster import paths
 from gamay.cluster.embedded_store import EmbeddedStore
 from gamay.cluster.records import Instance, Role
 from gamay.cluster.registry import Registry
 from gamay.cluster.znrecord import ZNRecord, encode
 from gamay.embedded.membership import AUTO_JOIN, join, set_shutting_down, take_place
-from gamay.embedded.settings import RoleSettings, known_keys, load_settings
+from gamay.embedded.settings import RoleSettings, known_keys, load_settings, log_format_in
 from gamay.model.upsert_defaults import ServerDefaults
 
 ZK = {"zk": "zk:2181/gamay"}
@@ -32,6 +34,22 @@ def test_defaults_of_each_role() -> None:
     assert (controller.port, controller.session_timeout_s, controller.address) == (9000, 4.0, "127.0.0.1")
     server = load_settings(Role.SERVER, None, {**ZK, "data_dir": Path("/d"), "host": "srv1", "tags": None})
     assert (server.port, server.query_port, server.address, server.instance_id) == (8098, 8097, "0.0.0.0", "")
+
+
+def test_the_format_of_the_log_and_the_login_at_zookeeper_come_from_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "role.conf"
+    file.write_text(
+        "gamay.log.format=json\nzookeeper.sasl.mechanism=DIGEST-MD5\nzookeeper.sasl.username=u\nzookeeper.sasl.password=s3cret\n"
+        "zookeeper.auth.digest=v:s3cret\nzookeeper.tls.insecure=true\n"
+    )
+    assert log_format_in(file) is LogFormat.JSON
+    assert log_format_in(None) is LogFormat.TEXT
+    settings = load_settings(Role.BROKER, file, ZK)
+    login = settings.zk_login
+    assert (login.sasl, login.digest) == (SaslSettings("DIGEST-MD5", "u", "s3cret"), "v:s3cret")
+    assert login.tls is not None
+    assert login.tls.insecure
+    assert "s3cret" not in repr(settings)
 
 
 def test_processes_that_pay_for_processor_time_may_sleep(tmp_path: Path) -> None:

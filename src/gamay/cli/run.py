@@ -118,11 +118,12 @@ def run_role(role: str, config_file: Path | None, given: Mapping[str, Any]) -> N
     """Run one role of a cluster on ZooKeeper until SIGTERM or SIGINT, then leave it gracefully."""
     share_one_arena()
     from gamay.cluster.records import Role
-    from gamay.embedded.settings import load_settings
+    from gamay.embedded.settings import load_settings, log_format_in
 
     told = given.get("log_format")
     log_format = None if told is None else LogFormat.of(told)
-    write_log(log_format or LogFormat.TEXT, role.lower())
+    # reading the file writes lines, too: what it says of the format holds for them
+    write_log(log_format or log_format_in(config_file), role.lower())
     logging.getLogger("gamay").setLevel(logging.INFO)
     logging.getLogger("kazoo").setLevel(logging.ERROR)  # each attempt to connect is a warning; the store says it once
     settings = load_settings(Role(role), config_file, {**given, "log_format": log_format})

@@ -294,6 +294,12 @@ def read_limits(config_file: Path) -> RequestLimits:
     return RequestLimits(**found)
 
 
+def log_format_in(config_file: Path | None) -> LogFormat:
+    """Return how a properties file wants the log written, before the rest of it is read. Raises InvalidConfigError."""
+    text = None if config_file is None else _properties(config_file).get(LOG_FORMAT)
+    return LogFormat.TEXT if text is None else LogFormat.of(text)
+
+
 def _value(config_file: Path, key: str, text: str, read: Read) -> Any:
     try:
         return read(text)
