@@ -3,15 +3,23 @@
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gamay.model.indexing import IndexingConfig
+from gamay.model.schema import FieldSpec, Schema
+from gamay.model.table_config import TableConfig
+from gamay.model.types import DataType
 from gamay.query.groupby import kept
+from gamay.segment.builder import SegmentBuilder
+from gamay.segment.reader import open_segment
 from gamay.segment.visible import VisibleSegment
 from gamay.upsert.docs import SegmentDocs
 
@@ -76,6 +84,31 @@ def test_totals_follow_the_rows_that_count(two_segments: Any, changes: list[Any]
             segment.kept.clear()
         assert repr(first.table.rows()) == repr(seen.rows(sql))
         assert [tuple(map(float, row)) for row in first.table.rows()] == by_duckdb(QUERIES[which], docs)
+
+
+@pytest.mark.parametrize("raw", [(), ("a",)])
+def test_what_nulls_leave_out_is_kept_apart(tmp_path: Path, build_table: Any, raw: tuple[str, ...]) -> None:
+    size, rng = 2000, np.random.default_rng(3)
+    schema = Schema("trips", (FieldSpec("a", DataType.LONG),))
+    config = TableConfig.offline("trips", indexing=IndexingConfig(null_handling_enabled=True, no_dictionary_columns=raw))
+    builder = SegmentBuilder(schema, config, "trips_0", tmp_path)
+    numbers = pa.array(np.arange(5, size + 5), mask=rng.random(size) < 0.3)
+    builder.append(pa.RecordBatch.from_arrays([numbers], names=["a"]))
+    table = replace(build_table([1]), schema=schema, segments=[open_segment(builder.build())])
+    docs = SegmentDocs(size, has_deletes=False)
+    docs.add(np.arange(1, size))
+    counted = "COUNT(a), SUM(a), MIN(a), MAX(a), AVG(a)"
+    queries = [f"SET enableNullHandling={mode}; SELECT {counted} FROM trips" for mode in ("true", "false")]
+    for _ in range(6):
+        seen = seen_of(table, [docs])
+        found = [seen.rows(sql) for sql in queries * 2]
+        table.segments[0].kept.clear()
+        assert found[:2] == found[2:]
+        assert found[1] == seen.rows(queries[1])
+        table.segments[0].kept.clear()
+        assert found[0] == seen.rows(queries[0])
+        assert found[0] != found[1]
+        docs.remove(np.unique(rng.integers(1, size, 9)))
 
 
 def test_few_changes_read_few_rows(build_table: Any, monkeypatch: Any) -> None:
