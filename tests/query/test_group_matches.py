@@ -8,6 +8,7 @@ import pytest
 
 from gamay.kernels.masks import compress_lists, compress_texts
 from gamay.query.matches import BLOCK_ROWS, AllDocs, DocList, DocMask, DocScan, Matches
+from gamay.query.spans import cut
 
 ROWS = 3 * BLOCK_ROWS + 1234
 
@@ -95,3 +96,14 @@ def test_texts_that_a_mask_keeps(share: float) -> None:
     compress_texts(data, offsets, mask, kept, kept_offsets)
     found = [bytes(kept[a:b].tolist()) for a, b in itertools.pairwise(kept_offsets.tolist())]
     assert found == [text for text, is_kept in zip(texts, mask.tolist(), strict=True) if is_kept]
+
+
+def test_a_scan_tells_how_many_rows_each_part_lets_through() -> None:
+    mask, told = flags(0.3), list[int]()
+    scan = DocScan(0, ROWS, lambda first, last: mask[first:last], told.append)
+    assert len(scan) == sum(told) == np.count_nonzero(mask)
+    told.clear()
+    first, rest = cut(scan, 1000)
+    for piece in (first, *rest.split(3)):
+        assert sum(len(block) for block in piece.blocks(5000, 100_000)) > 0
+    assert sum(told) == np.count_nonzero(mask)

@@ -42,7 +42,8 @@ def pool() -> Any:
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a hundred rows be several blocks and be worth two threads."""
-    for name, rows in (("BLOCK_ROWS", 17), ("SCAN_BLOCK_ROWS", 24), ("ZERO_COPY_BLOCK_ROWS", 40), ("_ROWS_PER_THREAD", 40)):
+    sizes = {"BLOCK_ROWS": 17, "AGGREGATED_BLOCK_ROWS": 24, "_FIRST_ROWS": 11, "_ROWS_PER_THREAD": 40}
+    for name, rows in sizes.items():
         monkeypatch.setattr(segment_module, name, rows)
 
 

@@ -9,10 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gamay.functions.expression import Column
 from gamay.functions.vector import EncodedVector, Vector
 from gamay.kernels.filter import rows_in_id_range
 from gamay.model.types import DataType as D
+from gamay.query.bind import SortKey
 from gamay.query.order import CommonBound, bound_of, sort_array, top_rows
+from gamay.query.selection import leading_rows
 from gamay.segment.dictionary import SortedDictionary
 
 
@@ -115,3 +118,23 @@ def test_parts_share_the_tightest_bound(descending: bool) -> None:
         assert own is not None
         common.offer(own, dictionary)
         lasts.append(values[first[-1]])
+
+
+@pytest.mark.parametrize("limit", [0, 1, 20, 300, 1200])
+@pytest.mark.parametrize(("descending", "nulls_last"), [(False, True), (False, False), (True, True), (True, False)])
+@pytest.mark.parametrize("null_share", [0.0, 0.2, 0.97])
+def test_leading_rows_of_many_texts(limit: int, descending: bool, nulls_last: bool, null_share: float) -> None:
+    rng = np.random.default_rng(limit)
+    texts = [f"é {number}" for number in rng.integers(0, 3000, 5000)]  # in pairs, so that ties matter
+    nulls = rng.random(5000) < null_share if null_share else None
+    key = Vector(D.STRING, pa.array(texts), nulls=nulls)
+    sort = SortKey(Column("text"), descending, nulls_last)
+    first = top_rows([sort_array(key, descending, nulls_last)], limit)
+    chosen = leading_rows(key, sort, limit)
+    if chosen is None:
+        assert not 0 < limit < 1250
+        return
+    assert (np.diff(chosen) > 0).all()
+    assert set(first.tolist()) <= set(chosen.tolist())
+    if null_share == 0 or (nulls_last and null_share < 0.5):
+        assert len(chosen) < 2 * limit + 20  # and hardly any others

@@ -22,13 +22,18 @@ DIRECT_GROUPS_MAX_WIDE = 1 << 12
 # A lookup table from packed key to group: 4 bytes a cell.
 LOOKUP_CELLS_MAX = 1 << 22
 
-# Rows of a block that is read without copying: 9.5 ms at 2 ** 15, 7.7 at 2 ** 17, 7.2 here, no better beyond.
-ZERO_COPY_BLOCK_ROWS = 1 << 19
-# The same where a filter is evaluated block by block: 14.4 ms at 2 ** 15, 11.5 here, 12.6 at 2 ** 22.
-SCAN_BLOCK_ROWS = 1 << 18
-# The same where texts without a dictionary are read, which are copied out of their chunks: 2 million texts of 50 bytes take
-# 39 ms so, 104 in blocks of 2 ** 18, which memory has to be found for each time.
-RAW_TEXT_BLOCK_ROWS = 1 << 14
+# Rows of a block that is aggregated. Between two blocks a thread runs Python, and another that wants to do so sleeps and has
+# to be woken up, which takes longer than Python does: with two threads 2 ** 18 rows took 12.5 ms for a filtered sum (7.6
+# here), 22 for HyperLogLog (13), 48 for a function of times (28), 95 for CASE (48). With one thread all are alike.
+AGGREGATED_BLOCK_ROWS = 1 << 20
+# Values of such a block, where columns are copied, or computed: 8 bytes each, in every thread.
+AGGREGATED_BLOCK_VALUES = 1 << 22
+# Bytes of the texts of a block where they have no dictionary and are decompressed for it: they are to stay near. In rows,
+# from which and up to which: JSON documents of 190 bytes by a path take 182 ms in blocks of 2 ** 14, 159 in 2 ** 16, texts
+# of 50 bytes by a pattern 61 and 39; in blocks of 2 ** 18 they took more than twice as long as in 2 ** 14.
+RAW_TEXT_BLOCK_BYTES = 1 << 23
+RAW_TEXT_BLOCK_ROWS_MIN = 1 << 10
+RAW_TEXT_BLOCK_ROWS_MAX = 1 << 16
 
 # A query over several segments begins in the caller's thread: a point look-up in four segments takes 0.6 ms there and 1.1 ms
 # by two threads.

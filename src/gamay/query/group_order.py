@@ -14,7 +14,7 @@ from gamay.query.columns import concat_vectors, take_rows
 from gamay.query.constants import repeated
 from gamay.query.filter.scan import truth
 from gamay.query.groupby.table import GroupTable, KeySet, select_groups
-from gamay.query.order import Indices, SortArray, sort_array, top_rows
+from gamay.query.order import Indices, SortArray, candidates, sort_array, top_rows
 from gamay.query.read import as_vector
 from gamay.query.selection import Rows
 
@@ -98,13 +98,13 @@ def _total_order(bound: BoundQuery, num_keys: int) -> tuple[SortKey, ...]:
 def _order(order_by: Sequence[SortKey], operands: Mapping[str, Operand], num_rows: int, limit: int) -> Indices:
     """Return the positions of the first rows; only those that the first key does not exclude are compared any further."""
     first = _sort_array(order_by[0], operands, num_rows)
-    if len(order_by) == 1 or not 0 < limit < num_rows // 4:
+    chosen = candidates(first, limit) if len(order_by) > 1 else None
+    if chosen is None:
         return top_rows([first, *(_sort_array(key, operands, num_rows) for key in order_by[1:])], limit)
-    candidates = np.flatnonzero(first <= np.partition(first, limit - 1)[limit - 1])
     read = {name for key in order_by[1:] for name in column_names(key.expression)}
-    picked = {name: _pick(operands[name], candidates) for name in read}
-    others = [_sort_array(key, picked, len(candidates)) for key in order_by[1:]]
-    return candidates[top_rows([first[candidates], *others], limit)]
+    picked = {name: _pick(operands[name], chosen) for name in read}
+    others = [_sort_array(key, picked, len(chosen)) for key in order_by[1:]]
+    return chosen[top_rows([first[chosen], *others], limit)]
 
 
 def _sort_array(key: SortKey, operands: Mapping[str, Operand], num_rows: int) -> SortArray:

@@ -113,7 +113,8 @@ class DocMask:
         """
         step = max(rows, window)
         for first in range(0, len(self.mask), step):
-            yield from _blocks_of_mask(self.start + first, self.mask[first : first + step], rows)
+            mask = self.mask[first : first + step]
+            yield from _blocks_of_mask(self.start + first, mask, rows, int(np.count_nonzero(mask)))
 
     def split(self, parts: int) -> "list[DocMask]":
         """Return at most `parts` non-empty pieces of about equal work, in ascending order."""
@@ -126,11 +127,15 @@ class DocMask:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DocScan:
-    """The rows of [start, stop) for which `mask(first, last)`, called from any thread, returns True: bool [last - first]."""
+    """The rows of [start, stop) for which `mask(first, last)`, called from any thread, returns True: bool [last - first].
+
+    found: told how many rows each part has let through, from any thread.
+    """
 
     start: int
     stop: int
     mask: Callable[[int, int], Mask]
+    found: Callable[[int], None] | None = None
 
     def __len__(self) -> int:
         """Return the number of matching rows; runs the scan."""
@@ -143,11 +148,19 @@ class DocScan:
         """
         step = max(rows, window)
         for first in range(self.start, self.stop, step):
-            yield from _blocks_of_mask(first, self.mask(first, min(first + step, self.stop)), rows)
+            mask = self.mask(first, min(first + step, self.stop))
+            matching = int(np.count_nonzero(mask))
+            if self.found is not None:
+                self.found(matching)
+            yield from _blocks_of_mask(first, mask, rows, matching)
 
     def split(self, parts: int) -> "list[DocScan]":
         """Return at most `parts` non-empty pieces of about equal work, in ascending order."""
-        return [DocScan(first, last, self.mask) for first, last in _even_ranges(self.start, self.stop, parts)]
+        return [self.part(first, last) for first, last in _even_ranges(self.start, self.stop, parts)]
+
+    def part(self, start: int, stop: int) -> "DocScan":
+        """Return those of [start, stop)."""
+        return DocScan(start, stop, self.mask, self.found)
 
     def docs(self) -> DocIds:
         """Return the doc ids, ascending; runs the scan."""
@@ -159,8 +172,7 @@ Block: TypeAlias = AllDocs | DocList | DocMask
 Matches: TypeAlias = AllDocs | DocList | DocMask | DocScan
 
 
-def _blocks_of_mask(start: int, mask: Mask, rows: int) -> "Iterator[Block]":
-    matching = int(np.count_nonzero(mask))
+def _blocks_of_mask(start: int, mask: Mask, rows: int, matching: int) -> "Iterator[Block]":
     if matching == 0:
         return
     if matching == len(mask):
@@ -174,7 +186,8 @@ def _blocks_of_mask(start: int, mask: Mask, rows: int) -> "Iterator[Block]":
         yield DocMask(start, mask, matching)
     else:
         for first in range(0, len(mask), rows):
-            yield from _blocks_of_mask(start + first, mask[first : first + rows], rows)
+            part = mask[first : first + rows]
+            yield from _blocks_of_mask(start + first, part, rows, int(np.count_nonzero(part)))
 
 
 def _even_ranges(start: int, stop: int, parts: int) -> list[tuple[int, int]]:

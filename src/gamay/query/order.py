@@ -65,14 +65,21 @@ def _decimal_ranks(values: Any) -> SortArray:
 
 def top_rows(keys: Sequence[SortArray], limit: int) -> Indices:
     """Return the positions of the first `limit` rows in the order of the keys (the first key decides, then the next)."""
-    first = keys[0]
-    if 0 < limit < len(first) // 4:
-        # rows that cannot be among the first are dropped before anything is sorted
-        bound = np.partition(first, limit - 1)[limit - 1]
-        candidates = np.flatnonzero(first <= bound)
-        order = np.lexsort([key[candidates] for key in reversed(keys)])[:limit]
-        return candidates[order]
-    return np.lexsort(list(reversed(keys)))[:limit]
+    chosen = candidates(keys[0], limit)
+    if chosen is None:
+        return np.lexsort(list(reversed(keys)))[:limit]
+    return chosen[np.lexsort([key[chosen] for key in reversed(keys)])[:limit]]
+
+
+def candidates(first: SortArray, limit: int) -> Indices | None:
+    """Return the positions of the rows that may be among the first `limit` by their first key; None where most may.
+
+    What is dropped so need not be sorted, nor its other keys be read.
+    """
+    if not 0 < limit < len(first) // 4:
+        return None
+    bound = np.partition(first, limit - 1)[limit - 1]
+    return np.flatnonzero(first <= bound)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Columns at the rows of a block, as operands of expressions: as ids where there is a dictionary."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,17 @@ from gamay.functions.expression import Column as ColumnExpression
 from gamay.functions.expression import Expression
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, take
 from gamay.kernels.masks import compress_lists, compress_texts
+from gamay.kernels.tuning import RAW_TEXT_BLOCK_BYTES, RAW_TEXT_BLOCK_ROWS_MAX, RAW_TEXT_BLOCK_ROWS_MIN
 from gamay.model.types import DataType
 from gamay.query.columns import list_positions, with_nulls, without_nulls
 from gamay.query.constants import repeated
+from gamay.query.held import held_bytes
 from gamay.query.matches import AllDocs, Block, DocIds, DocList, DocMask, Mask
 from gamay.query.virtual import QuerySegment
 from gamay.segment.spi import Column, KnowsLengths, Segment
+
+# rows by which the bytes of texts are estimated
+_SAMPLED_ROWS = 32
 
 
 def read_column(column: Column, block: Block) -> Operand:
@@ -30,6 +35,19 @@ def read_column(column: Column, block: Block) -> Operand:
 def is_raw_text(column: Column) -> bool:
     """Tell whether a column's values are of variable width without a dictionary, to be read in small blocks."""
     return column.dictionary is None and not column.data_type.is_fixed_width
+
+
+def raw_text_rows(read: Callable[[Block], Iterable[Operand]], num_rows: int) -> int:
+    """Return how many rows of raw texts are read at once, by what those of some rows take.
+
+    read: what they are at the rows of a block. num_rows: there are so many rows.
+    """
+    if num_rows <= RAW_TEXT_BLOCK_ROWS_MIN:
+        return RAW_TEXT_BLOCK_ROWS_MIN
+    docs = (np.arange(_SAMPLED_ROWS) * (num_rows // _SAMPLED_ROWS)).astype(np.int32)
+    size = sum(held_bytes(as_vector(operand, len(docs)).values) for operand in read(DocList(docs)))
+    rows = RAW_TEXT_BLOCK_BYTES * _SAMPLED_ROWS // max(1, size)
+    return min(max(rows, RAW_TEXT_BLOCK_ROWS_MIN), RAW_TEXT_BLOCK_ROWS_MAX)
 
 
 def read_values(column: Column, block: Block) -> Vector:

@@ -8,16 +8,17 @@ import numpy as np
 
 from gamay.base import guard
 from gamay.functions.expression import Column as ColumnExpression
-from gamay.functions.expression import Expression
+from gamay.functions.expression import Expression, column_names
 from gamay.functions.ranking import in_order
 from gamay.functions.vector import EncodedVector, Scalar, Vector
+from gamay.kernels.tuning import AGGREGATED_BLOCK_ROWS, AGGREGATED_BLOCK_VALUES
 from gamay.query.bind import BoundQuery, SortKey
 from gamay.query.columns import concat_encoded, concat_vectors, take_rows
 from gamay.query.deadline import Deadline
 from gamay.query.held import held_bytes
 from gamay.query.matches import BLOCK_ROWS, AllDocs, Block, DocIds, DocList, DocMask, Matches
-from gamay.query.order import Bound, CommonBound, Indices, SortArray, bound_of, sort_array, top_rows
-from gamay.query.read import as_vector, segment_reader
+from gamay.query.order import Bound, CommonBound, Indices, SortArray, bound_of, candidates, sort_array, top_rows
+from gamay.query.read import as_vector, is_raw_text, raw_text_rows, read_values, segment_reader
 from gamay.query.spans import cut, span_of
 from gamay.query.virtual import QuerySegment
 from gamay.segment.spi import Dictionary, Segment
@@ -30,6 +31,8 @@ _PENDING_ROWS = 32
 
 # rows of the first blocks of a selection with LIMIT: most are answered by the first few
 _FIRST_BLOCK_ROWS = 1 << 12
+# texts that set a bound for others, at least
+_SAMPLED_TEXTS = 512
 # fewer rows need no counting of bytes
 _COUNTED_ROWS = 1 << 12
 # a row's place and its key while rows are sorted
@@ -78,17 +81,50 @@ def _growing_blocks(matches: Matches, limit: int) -> Iterator[Block]:
         rows = min(rows * 4, BLOCK_ROWS)
 
 
-def _rising_blocks(matches: Matches, limit: int) -> Iterator[Block]:
+def _full_block_rows(segment: Segment, order_by: Sequence[SortKey]) -> int:
+    """Return the rows of a block whose keys are read, as for `gamay.query.groupby.segment`."""
+    names = {name for key in order_by for name in column_names(key.expression)}
+    texts = [column for column in map(segment.column, names) if is_raw_text(column)]
+    if texts:
+        return raw_text_rows(lambda block: (read_values(column, block) for column in texts), segment.num_docs)
+    return min(AGGREGATED_BLOCK_ROWS, max(BLOCK_ROWS, AGGREGATED_BLOCK_VALUES // max(1, len(names))))
+
+
+def _rising_blocks(matches: Matches, limit: int, full: int) -> Iterator[Block]:
     """Walk the matches in blocks of which each is several times as long as the one before, until they are full.
 
-    Few rows set a bound that leaves out most of the many that follow, which need not be sorted then.
+    Few rows set a bound that leaves out most of the many that follow, which need not be sorted then. Where a condition keeps
+    but few of the rows that it looks at, those of several blocks are put together.
+    full: rows of such a block.
     """
+    few: list[DocIds] = []
+    for block in _rising_spans(matches, limit, full):
+        if isinstance(block, DocList):
+            few.append(block.ids)
+            if sum(map(len, few)) >= _FIRST_BLOCK_ROWS:
+                yield _joined(few)
+            continue
+        if few:
+            yield _joined(few)
+        yield block
+    if few:
+        yield _joined(few)
+
+
+def _joined(lists: list[DocIds]) -> DocList:
+    """Return the rows of several lists, which are emptied."""
+    docs = lists[0] if len(lists) == 1 else np.concatenate(lists)
+    lists.clear()
+    return DocList(docs)
+
+
+def _rising_spans(matches: Matches, limit: int, full: int) -> Iterator[Block]:
     rows, rest = max(4 * limit, _FIRST_BLOCK_ROWS), matches
-    while rows < BLOCK_ROWS:
+    while rows < full:
         part, rest = cut(rest, rows)
         yield from part.blocks()
         rows *= 8
-    yield from rest.blocks()
+    yield from rest.blocks(full, AGGREGATED_BLOCK_ROWS)
 
 
 def concat_rows(parts: Sequence[Rows]) -> Rows:
@@ -124,7 +160,8 @@ def top_docs(
     best = _Best(order_by, limit, dictionary, common)
     scanned = 0
     ascends = _ascends_with_docs(segment, order_by)
-    for block in _growing_blocks(matches, limit) if ascends else _rising_blocks(matches, limit):
+    full = _full_block_rows(segment, order_by)
+    for block in _growing_blocks(matches, limit) if ascends else _rising_blocks(matches, limit, full):
         deadline.check()
         scanned += len(block)
         # Ids are compared where they lie, flags or not: copying those that are kept takes longer than comparing all.
@@ -243,19 +280,23 @@ class _Best:
             self.holder.hold(held + sorting if to_sort else held)
 
     def candidates(self, first: Key) -> Indices | None:
-        """Return which rows of a block may be among the first, by its first key; None when all may."""
-        return None if self._bound is None else self._bound.candidates(first)
+        """Return which rows of a block may be among the first, by its first key; None when most may."""
+        if self._bound is not None:
+            return self._bound.candidates(first)
+        return leading_rows(first, self._order_by[0], self._limit) if len(self._order_by) > 1 else None
 
     def add(self, keys: Sequence[Key], block: Block) -> None:
         """Take the rows of a block; blocks come in the order of the docs."""
         rows = np.arange(len(block))
-        if len(rows) > self._limit:
+        is_cut = len(rows) > self._limit
+        if is_cut:
             first = self._first(keys)
             keys, rows = [take_key(key, first) for key in keys], rows[first]
         self._keys.append(list(keys))
         self._docs.append(_docs_at(block, rows))
         self._pending += len(rows)
-        if self._pending > max(_PENDING_ROWS, 2 * self._limit) or (self._bound is None and self.is_full):
+        # a bound that has just left more rows than are wanted can be tightened at once, for the next block
+        if self._pending > max(_PENDING_ROWS, 2 * self._limit) or (self.is_full and (is_cut or self._bound is None)):
             self._compact()
 
     def rows(self) -> tuple[tuple[Key, ...], DocIds]:
@@ -284,7 +325,35 @@ class _Best:
                 self._common.offer(self._bound, self._dictionary)
 
     def _first(self, keys: Sequence[Key]) -> Indices:
-        return top_rows([_sortable(key, sort) for key, sort in zip(keys, self._order_by, strict=True)], self._limit)
+        return _first_of(keys, self._order_by, self._limit)
+
+
+def _first_of(keys: Sequence[Key], order_by: Sequence[SortKey], limit: int) -> Indices:
+    """Return the positions of the first `limit` rows; the other keys are only compared where the first leaves a chance."""
+    chosen = leading_rows(keys[0], order_by[0], limit)
+    if chosen is not None:
+        keys = [take_key(key, chosen) for key in keys]
+    first = top_rows([_sortable(key, sort) for key, sort in zip(keys, order_by, strict=True)], limit)
+    return first if chosen is None else chosen[first]
+
+
+def leading_rows(first: Key, sort: SortKey, limit: int) -> Indices | None:
+    """Return the positions of the rows that may be among the first `limit` by their first key; None where most may.
+
+    Texts take long to rank, so some of them set a bound, and only those within it are ranked.
+    """
+    if not 0 < limit < len(first) // 4:
+        return None
+    sample = max(_SAMPLED_TEXTS, 8 * limit)
+    if isinstance(first, EncodedVector) or isinstance(first.values, np.ndarray) or len(first) < 4 * sample:
+        return candidates(_sortable(first, sort), limit)
+    some = take_key(first, np.arange(sample) * (len(first) // sample))
+    bound = bound_of(take_key(some, top_rows([_sortable(some, sort)], limit)), sort.descending, sort.nulls_last)
+    if bound is None:
+        return candidates(_sortable(first, sort), limit)
+    inside = bound.candidates(first)
+    ranked = candidates(_sortable(take_key(first, inside), sort), limit)
+    return inside if ranked is None else inside[ranked]
 
 
 def _docs_at(block: Block, rows: Indices) -> DocIds:
@@ -336,6 +405,5 @@ def sort_rows(bound: BoundQuery, rows: Rows, limit: int) -> Rows:
     positions = {expression: i for i, expression in enumerate(bound.rows)}
     if len(rows[0]) > _COUNTED_ROWS:
         guard.reserve("rows", _SORTED_BYTES * len(rows[0]) * len(bound.order_by) + held_bytes(rows))
-    keys = [_sortable(rows[positions[key.expression]], key) for key in bound.order_by]
-    kept = top_rows(keys, limit)
+    kept = _first_of([rows[positions[key.expression]] for key in bound.order_by], bound.order_by, limit)
     return tuple(take_rows(column, kept) for column in rows)

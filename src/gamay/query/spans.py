@@ -18,5 +18,5 @@ def cut(matches: Matches, rows: int) -> tuple[Matches, Matches]:
         return DocMask(matches.start, matches.mask[:rows]), DocMask(matches.start + rows, matches.mask[rows:])
     middle = min(matches.start + rows, matches.stop)
     if isinstance(matches, DocScan):
-        return DocScan(matches.start, middle, matches.mask), DocScan(middle, matches.stop, matches.mask)
+        return matches.part(matches.start, middle), matches.part(middle, matches.stop)
     return AllDocs(matches.start, middle), AllDocs(middle, matches.stop)

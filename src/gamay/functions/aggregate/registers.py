@@ -128,6 +128,7 @@ class RegisterSketch(KeepsState):
 
     merging: the argument is serialised sketches, as BYTES or as text. raw: the result is the sketch as text.
     is_of_distinct_values: how often a value occurs does not matter, so a dictionary tells as much as the rows.
+    is_bounded: rows do not make the state of a group grow.
     """
 
     kind: RegisterKind
@@ -136,6 +137,7 @@ class RegisterSketch(KeepsState):
     state_kind: str
     result_is_multi_value: bool = False
     is_of_distinct_values: bool = True
+    is_bounded: bool = True
 
     @property
     def result_type(self) -> DataType:

@@ -104,9 +104,8 @@ def scan(
     np.cumsum([len(name) for name in names], out=bounds[1:])
     keys = np.frombuffer(b"".join(names) or b"\0", np.uint8)
     offsets, data = binary_buffers(documents)
-    every = np.arange(len(documents), dtype=np.int32) if rows is None else rows
-    starts, stops = take(offsets, every), take(offsets, every + 1)
-    count = len(every)
+    starts, stops = (offsets[:-1], offsets[1:]) if rows is None else (take(offsets, rows), take(offsets, rows + 1))
+    count = len(starts)
     kinds, begins, ends = np.empty(count, np.uint8), np.empty(count, np.int64), np.empty(count, np.int64)
     locate = locate_in_documents if is_json and steps else locate_values
     locate(data, starts, stops, keys, bounds, places, kinds, begins, ends)

@@ -58,12 +58,7 @@ class FilterResult:
         return self._found.take() if isinstance(matches, DocScan) else len(matches)
 
     def _scan(self, start: int, stop: int, test: Callable[[int, int], Mask]) -> DocScan:
-        def counted(first: int, last: int) -> Mask:
-            mask = test(first, last)
-            self._found.add(int(np.count_nonzero(mask)))
-            return mask
-
-        return DocScan(start, stop, counted)
+        return DocScan(start, stop, test, self._found.add)
 
 
 def apply_filter(filter_: Filter, segment: Segment, run: Run = one_by_one) -> FilterResult:

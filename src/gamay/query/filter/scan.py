@@ -5,7 +5,7 @@ from several threads at once.
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -17,12 +17,12 @@ from gamay.functions.scalar.comparison import MIRRORED
 from gamay.functions.scalar.convert import convert
 from gamay.functions.vector import EncodedVector, Scalar, Vector
 from gamay.kernels.filter import mark_id_range, mark_id_set, mark_rows_of_id_set, mark_rows_of_values
-from gamay.kernels.tuning import RAW_TEXT_BLOCK_ROWS
+from gamay.kernels.tuning import RAW_TEXT_BLOCK_ROWS_MIN
 from gamay.model.types import DataType
 from gamay.query.arithmetic import Arithmetic, is_arithmetic
 from gamay.query.filter.docset import SPARSE, DocSet, doc_mask
 from gamay.query.matches import AllDocs, Block, DocIds, DocList
-from gamay.query.read import ColumnReader, is_raw_text, read_values
+from gamay.query.read import ColumnReader, is_raw_text, raw_text_rows, read_values
 from gamay.segment.spi import Column, Ids, Segment
 
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
@@ -133,10 +133,21 @@ class IdScan:
         return out
 
 
-def _in_blocks(marks: Callable[[Block], Mask], block: AllDocs | DocList) -> Mask:
-    """Return the marks of a block, found in parts that fit the cache."""
-    parts = [marks(part) for part in block.blocks(RAW_TEXT_BLOCK_ROWS)]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.zeros(0, np.bool_)
+class _InBlocks:
+    """Finds the marks of a block in parts, so that raw texts of columns fit the cache; at once where there are none."""
+
+    def __init__(self, columns: Iterable[Column]) -> None:
+        self._texts = [column for column in columns if is_raw_text(column)]
+        self._rows = 0
+
+    def marks(self, find: Callable[[Block], Mask], block: AllDocs | DocList) -> Mask:
+        if not self._texts or len(block) <= RAW_TEXT_BLOCK_ROWS_MIN:
+            return find(block)
+        if not self._rows:  # several threads may find it out at once, and it is the same
+            num_docs = self._texts[0].num_docs
+            self._rows = raw_text_rows(lambda some: (read_values(column, some) for column in self._texts), num_docs)
+        parts = [find(part) for part in block.blocks(self._rows)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 class ValueScan:
@@ -147,16 +158,13 @@ class ValueScan:
         self._test = test
         self._counter = counter
         self.cost = (4.0 if column.data_type.is_fixed_width else 30.0) * (1 if column.single_value else 3)
-        self._is_raw_text = is_raw_text(column)
+        self._blocks = _InBlocks([column])
 
     def mask(self, first: int, last: int) -> Mask:
-        return self._all_marks(AllDocs(first, last))
+        return self._blocks.marks(self._marks, AllDocs(first, last))
 
     def mask_at(self, docs: DocIds) -> Mask:
-        return self._all_marks(DocList(docs))
-
-    def _all_marks(self, block: AllDocs | DocList) -> Mask:
-        return _in_blocks(self._marks, block) if self._is_raw_text else self._marks(block)
+        return self._blocks.marks(self._marks, DocList(docs))
 
     def _marks(self, block: Block) -> Mask:
         vector = read_values(self._column, block)
@@ -179,16 +187,13 @@ class ExpressionScan:
         self._expression = expression
         self._columns = column_names(expression)
         self._counter = counter
-        self._reads_raw_text = any(is_raw_text(segment.column(name)) for name in self._columns)
+        self._blocks = _InBlocks(map(segment.column, self._columns))
 
     def mask(self, first: int, last: int) -> Mask:
-        return self._all_marks(AllDocs(first, last))
+        return self._blocks.marks(self._marks, AllDocs(first, last))
 
     def mask_at(self, docs: DocIds) -> Mask:
-        return self._all_marks(DocList(docs))
-
-    def _all_marks(self, block: AllDocs | DocList) -> Mask:
-        return _in_blocks(self._marks, block) if self._reads_raw_text else self._marks(block)
+        return self._blocks.marks(self._marks, DocList(docs))
 
     def _marks(self, block: Block) -> Mask:
         num_rows = len(block)

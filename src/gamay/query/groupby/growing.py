@@ -47,6 +47,7 @@ class GrowingGroups:
         self._keys_held = guard.holder(what)
         self._states_held = guard.holder(what if plan.is_narrow else WIDE)
         self._counted_from = _COUNTED_GROUPS
+        self._held_bytes = 0  # when they were last counted
 
     def add(self, operand: Evaluate, num_rows: int) -> None:
         """Add the rows of a block, once for each combination of their keys' values."""
@@ -57,14 +58,20 @@ class GrowingGroups:
         else:
             self._add(keys, operand, num_rows)
 
-    def count_memory(self) -> None:
-        """Tell the guard what the groups hold so far; raises QueryError 245 when that is too much."""
+    def count_memory(self) -> int:
+        """Tell the guard what the groups hold so far, and return it; raises QueryError 245 when that is too much.
+
+        Few groups of a few numbers each are not counted; others only when there are a quarter more.
+        """
         num_groups = self._numbering.num_groups
         if self._is_narrow and num_groups < self._counted_from:
-            return
+            return self._held_bytes
         self._counted_from = max(_COUNTED_GROUPS, num_groups + num_groups // 4)
-        self._keys_held.hold(held_bytes(self._coders) + held_bytes(self._numbering))
-        self._states_held.hold(self._states.held_bytes())
+        keys, states = held_bytes(self._coders) + held_bytes(self._numbering), self._states.held_bytes()
+        self._held_bytes = keys + states
+        self._keys_held.hold(keys)
+        self._states_held.hold(states)
+        return self._held_bytes
 
     @property
     def holders(self) -> tuple[guard.Holder, guard.Holder]:

@@ -9,7 +9,7 @@ and for keys also with the empty block `AllDocs(0, 0)`, to learn their types. Ta
 `gamay.query.groupby.merge.merge_group_tables`, partials without groups by `merge_partials`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -20,16 +20,18 @@ from gamay.functions.aggregate.coding import CODES_MAX
 from gamay.functions.aggregate.spi import Partial
 from gamay.functions.expression import Column, Expression, column_names
 from gamay.functions.vector import Operand, Vector
-from gamay.kernels.tuning import RAW_TEXT_BLOCK_ROWS, SCAN_BLOCK_ROWS, ZERO_COPY_BLOCK_ROWS
+from gamay.kernels.tuning import AGGREGATED_BLOCK_ROWS, AGGREGATED_BLOCK_VALUES
 from gamay.query.groupby.direct import DirectGroups, plan_direct
 from gamay.query.groupby.explode import is_list
 from gamay.query.groupby.growing import GrowingGroups
 from gamay.query.groupby.merge import merge_group_tables
 from gamay.query.groupby.nullable import nullable_partials, plain_calls
-from gamay.query.groupby.states import WIDE, Evaluate, Reader, States, plan_states
+from gamay.query.groupby.states import WIDE, Reader, States, plan_states
 from gamay.query.groupby.table import AggregateCall, GroupTable, select_groups
-from gamay.query.matches import BLOCK_ROWS, AllDocs, DocList, DocMask, DocScan, Matches
+from gamay.query.matches import BLOCK_ROWS, AllDocs, Block, DocMask, DocScan, Matches
 from gamay.query.pool import WorkPool
+from gamay.query.read import raw_text_rows
+from gamay.query.spans import cut, span_of
 
 T = TypeVar("T")
 
@@ -37,6 +39,8 @@ T = TypeVar("T")
 _ROWS_PER_THREAD = 1 << 17
 # Of rows that are repeated for each value of their lists, as many as other blocks have then.
 _LISTED_BLOCK_ROWS = 1 << 16
+# Rows after which what is held is counted first; after so many more at a time when it grows by more than a byte for each.
+_FIRST_ROWS = 1 << 16
 # So many times the limit of groups is kept of each piece, so that it seldom has to be walked again.
 _ROOM_FACTOR = 16
 
@@ -68,23 +72,27 @@ def aggregate_segment(
     probe = reader(AllDocs(0, 0))
     plain = plain_calls(aggregates, probe)
     plan = plan_states(plain, count_rows=plain is not aggregates)
-    rows = _block_rows(matches, plan.arguments, probe)
-    only_adds, is_narrow = plan.only_adds, plan.is_narrow
+    rows = _block_rows(matches, plan.arguments, reader)
+    only_adds, is_bounded = plan.only_adds, plan.is_bounded
 
     holders: list[guard.Holder] = []
 
     def work(piece: Matches) -> States:
         states = States(plan, 1)
-        held = guard.NOBODY if is_narrow else guard.holder(WIDE)
+        held = guard.holder(WIDE)
         holders.append(held)
-        for block in piece.blocks(rows, SCAN_BLOCK_ROWS):
+
+        def count_memory() -> int:
+            num_bytes = states.held_bytes()
+            held.hold(num_bytes)
+            return num_bytes
+
+        for block in piece.blocks(rows, AGGREGATED_BLOCK_ROWS) if is_bounded else _paced(piece, rows, count_memory):
             options.check()
             if only_adds and isinstance(block, DocMask):
                 states.update_kept(block, reader(block.span))
             else:
                 states.update(None, reader(block), len(block))
-            if not is_narrow:
-                held.hold(states.held_bytes())
         return states
 
     states = _combined(_in_threads(work, matches, pool))
@@ -124,11 +132,11 @@ def _grouped(
     probe = reader(AllDocs(0, 0))
     direct = plan_direct(keys, probe, aggregates, matches)
     if direct is not None:
-        rows = _block_rows(matches, direct.columns, probe)
+        rows = _block_rows(matches, direct.columns, reader)
 
         def add_direct(piece: Matches) -> DirectGroups:
             groups = DirectGroups(direct)
-            for block in piece.blocks(rows, SCAN_BLOCK_ROWS):
+            for block in piece.blocks(rows, AGGREGATED_BLOCK_ROWS):
                 options.check()
                 groups.add(block, reader)
                 groups.count_memory()
@@ -141,7 +149,7 @@ def _grouped(
         return combined
     samples = [probe(key) for key in keys]
     plan = plan_states(aggregates, count_rows=False)
-    rows = _block_rows(matches, (*keys, *plan.arguments), probe)
+    rows = _block_rows(matches, (*keys, *plan.arguments), reader)
     if any(map(is_list, samples)):
         rows = min(rows, _LISTED_BLOCK_ROWS)
 
@@ -150,10 +158,9 @@ def _grouped(
     def add_growing(piece: Matches, limit: int) -> GroupTable:
         groups = GrowingGroups(keys, samples, plan, limit, options.what)
         holders.extend(groups.holders)
-        for block in piece.blocks(rows, SCAN_BLOCK_ROWS):
+        for block in _paced(piece, rows, groups.count_memory):
             options.check()
             groups.add(reader(block), len(block))
-            groups.count_memory()
         return groups.table()
 
     limit = options.num_groups_limit
@@ -183,13 +190,30 @@ def _first(table: GroupTable, aggregates: Sequence[AggregateCall], limit: int) -
     return GroupTable(first.keys, first.partials, limit, True)
 
 
-def _block_rows(matches: Matches, expressions: Sequence[Expression], probe: Evaluate) -> int:
-    """Blocks are large where columns are used as they lie in the segment, and fit the cache where something is computed."""
-    if any(_is_raw_text(probe(Column(name))) for expression in expressions for name in column_names(expression)):
-        return RAW_TEXT_BLOCK_ROWS
-    if not all(isinstance(expression, Column) for expression in expressions) or isinstance(matches, DocList):
-        return BLOCK_ROWS
-    return ZERO_COPY_BLOCK_ROWS if isinstance(matches, AllDocs) else SCAN_BLOCK_ROWS
+def _block_rows(matches: Matches, expressions: Sequence[Expression], reader: Reader) -> int:
+    """Blocks are large, but smaller where many columns are copied or computed, and fit the cache where texts are read."""
+    names = {name for expression in expressions for name in column_names(expression)}
+    probe = reader(AllDocs(0, 0))
+    texts = [Column(name) for name in names if _is_raw_text(probe(Column(name)))]
+    if texts:
+        return raw_text_rows(lambda block: map(reader(block), texts), _rows_at_most(matches))
+    if isinstance(matches, AllDocs) and all(isinstance(expression, Column) for expression in expressions):
+        return AGGREGATED_BLOCK_ROWS  # columns are used as they lie in the segment
+    return min(AGGREGATED_BLOCK_ROWS, max(BLOCK_ROWS, AGGREGATED_BLOCK_VALUES // max(1, len(names))))
+
+
+def _paced(matches: Matches, rows: int, count_memory: Callable[[], int]) -> Iterator[Block]:
+    """Walk blocks of at most `rows` rows, small ones at first and as long as what is held grows fast.
+
+    count_memory: called after each block, returns the bytes that are held; what a block needs comes on top of them.
+    """
+    rest, looked_at, before, held = matches, _FIRST_ROWS, 0, 0
+    while span_of(rest):
+        part, rest = cut(rest, looked_at)
+        for block in part.blocks(min(rows, looked_at), looked_at):
+            yield block
+            held = count_memory()
+        looked_at, before = AGGREGATED_BLOCK_ROWS if held - before <= looked_at else BLOCK_ROWS, held
 
 
 def _is_raw_text(operand: Operand) -> bool:

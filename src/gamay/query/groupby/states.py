@@ -62,6 +62,13 @@ class StatePlan:
         return all(map(is_narrow, self.aggregates))
 
     @cached_property
+    def is_bounded(self) -> bool:
+        """Whether a state does not grow with the rows of its groups."""
+        return all(
+            is_narrow(aggregate) or getattr(_unwrapped(aggregate), "is_bounded", False) for aggregate in self.aggregates
+        )
+
+    @cached_property
     def only_adds(self) -> bool:
         """Whether plain single-value columns are only counted and summed, so that a mask can be applied on the way."""
         return all(
