@@ -60,3 +60,26 @@ def test_groups_of_few_documents_are_those_of_duckdb(tables: Any) -> None:
     ours = db.sql(f"SELECT jsonExtractScalar(doc, '$.list[0].n', 'STRING') AS n, COUNT(*), SUM(id) {tail}").rows()
     theirs = peer.sql(f"SELECT json_extract_string(doc, '$.list[0].n') AS n, COUNT(*), SUM(id) {tail}").fetchall()
     assert [(n, count, float(total)) for n, count, total in theirs] == ours
+
+
+def test_rows_of_several_segments_are_put_together_in_more_than_one_block(tmp_path: Path) -> None:
+    docs, ids = [f'{{"n":{i % 7}}}' for i in range(2500)], np.arange(2500)
+    parts = [pa.table({"doc": docs, "k": ids % 5, "id": ids + part}) for part in range(4)]
+    schema = {
+        "schemaName": "t",
+        "dimensionFieldSpecs": [{"name": "doc", "dataType": "JSON"}, {"name": "k", "dataType": "LONG"}],
+        "metricFieldSpecs": [{"name": "id", "dataType": "LONG"}],
+    }
+    index = {"noDictionaryColumns": ["doc", "id"], "invertedIndexColumns": ["k"]}
+    config = {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {}, "tenants": {}, "tableIndexConfig": index}
+    rows = pa.concat_tables(parts)  # noqa: F841 - DuckDB reads it by its name
+    tail = "WHERE k IN (1, 2, 3) GROUP BY n ORDER BY n LIMIT 10"
+    with gamay.connect(tmp_path, threads=2) as db:
+        db.create_table("t", parts[0], schema=schema, config=config)
+        for part in parts[1:]:
+            db.append("t", part)
+        ours = db.sql(f"SELECT jsonExtractScalar(doc, '$.n', 'INT') AS n, COUNT(*), SUM(id * 2) FROM t {tail}").rows()
+    theirs = duckdb.sql(
+        f"SELECT CAST(doc->>'n' AS INT) AS n, COUNT(*), CAST(SUM(id * 2) AS DOUBLE) FROM rows {tail}"
+    ).fetchall()
+    assert ours == theirs

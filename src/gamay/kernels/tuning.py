@@ -32,7 +32,7 @@ AGGREGATED_BLOCK_VALUES = 1 << 22
 # from which and up to which: JSON documents of 190 bytes by a path take 182 ms in blocks of 2 ** 14, 159 in 2 ** 16, texts
 # of 50 bytes by a pattern 61 and 39; in blocks of 2 ** 18 they took more than twice as long as in 2 ** 14.
 RAW_TEXT_BLOCK_BYTES = 1 << 23
-RAW_TEXT_BLOCK_ROWS_MIN = 1 << 10
+RAW_TEXT_BLOCK_ROWS_MIN = 1 << 12
 RAW_TEXT_BLOCK_ROWS_MAX = 1 << 16
 
 # A query over several segments begins in the caller's thread: a point look-up in four segments takes 0.6 ms there and 1.1 ms

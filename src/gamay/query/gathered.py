@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from gamay.functions.expression import Expression
-from gamay.functions.vector import EncodedVector, Operand, Vector
+from gamay.functions.vector import EncodedVector, Operand, Vector, take_rows
 from gamay.kernels.tuning import GATHERED_ROWS_MAX, GATHERED_SEGMENTS_MAX
 from gamay.query.bind import BoundQuery
 from gamay.query.columns import concat_vectors
@@ -57,7 +57,11 @@ class Gathered:
 
         def reader(block: Block) -> Callable[[Expression], Operand]:
             num_rows = len(block)
-            source = column if num_rows else no_rows
+
+            def part(name: str) -> Operand:
+                return take_rows(column(name), block.docs())
+
+            source = no_rows if num_rows == 0 else column if num_rows == self.num_rows else part
             return lambda expression: compute(expression, source, num_rows, reads_nulls)
 
         return reader
