@@ -25,7 +25,7 @@ from gamay.model.validation import validate_schema, validate_table_config
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-GUIDES = sorted([*(DOCS / "guide").glob("*.md"), *(DOCS / "operate").glob("*.md")])
+GUIDES = sorted([DOCS / "upsert.md", *(DOCS / "guide").glob("*.md"), *(DOCS / "operate").glob("*.md")])
 SKIPPED_FOLDERS = {"build", "node_modules", "dist"}
 MARKDOWN = sorted(
     path
