@@ -207,7 +207,8 @@ def _paced(matches: Matches, rows: int, count_memory: Callable[[], int]) -> Iter
 
     count_memory: called after each block, returns the bytes that are held; what a block needs comes on top of them.
     """
-    rest, looked_at, before, held = matches, _FIRST_ROWS, 0, 0
+    rest, before, held = matches, 0, 0
+    looked_at = BLOCK_ROWS if span_of(matches) <= BLOCK_ROWS else _FIRST_ROWS
     while span_of(rest):
         part, rest = cut(rest, looked_at)
         for block in part.blocks(min(rows, looked_at), looked_at):
