@@ -1,6 +1,6 @@
 """SIGKILL at random moments of consumption with upserts; afterwards the table must be what a plain model says.
 
-    python -m benchmarks.upsert_kill [--rounds 100] [--seed 7] [--replicas 2]
+    python -m benchmarks.upsert_kill [--rounds 100] [--seed 7] [--replicas 2 | --pauseless]
 
 One data folder is kept through all rounds: each starts a cluster in a process of its own, sends rows to a topic, some of
 them late, and kills the process. The table merges rows with INCREMENT, so a row that is lost or counts twice shows for
@@ -176,13 +176,18 @@ def run_replicas(folder: Path, rounds: int, seed: int) -> bool:
     return good
 
 
-def run(folder: Path, rounds: int, seed: int) -> bool:
+def _config(*, pauseless: bool) -> dict[str, Any]:
+    stream = {**CONFIG["ingestionConfig"]["streamIngestionConfig"], "pauselessConsumptionEnabled": pauseless}
+    return {**CONFIG, "ingestionConfig": {"streamIngestionConfig": stream}}
+
+
+def run(folder: Path, rounds: int, seed: int, *, pauseless: bool = False) -> bool:
     """Run the rounds; return whether every comparison showed what the model says."""
     rng = random.Random(seed)
     load = Load(Layout(folder).streams, rng)
     with start(folder) as cluster, httpx.Client(base_url=cluster.controller_url, trust_env=False) as api:
         api.post("/schemas", json=SCHEMA).raise_for_status()
-        api.post("/tables", json=CONFIG).raise_for_status()
+        api.post("/tables", json=_config(pauseless=pauseless)).raise_for_status()
     good = True
     for number in range(1, rounds + 1):
         worker = subprocess.Popen([sys.executable, "-m", "benchmarks.upsert_kill", "--work", folder], stdout=subprocess.PIPE)
@@ -204,6 +209,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--replicas", type=int, choices=(1, 2), default=1)
+    parser.add_argument("--pauseless", action="store_true", help="one replica only: segments begin while others are built")
     parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.work is not None:
@@ -215,7 +221,10 @@ def main() -> None:
         sys.exit(reason)
     folder = Path(tempfile.mkdtemp())
     try:
-        good = (run_replicas if chosen.replicas == 2 else run)(folder / "data", chosen.rounds, chosen.seed)
+        if chosen.replicas == 2:
+            good = run_replicas(folder / "data", chosen.rounds, chosen.seed)
+        else:
+            good = run(folder / "data", chosen.rounds, chosen.seed, pauseless=chosen.pauseless)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     raise SystemExit(0 if good else 1)

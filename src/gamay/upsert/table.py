@@ -250,8 +250,11 @@ class TableUpsert:
 
         So no row of a key counts in two snapshots, whenever the server dies. What cannot be written is tried at the next
         time, and counted; rows are consumed all the same.
+
+        Nothing is stored where a row takes something over from the row that it replaces, while a segment before the one that
+        begins is not sealed: after a crash its rows are consumed again, and are to find what they found before.
         """
-        if not self.settings.snapshot:
+        if not self.settings.snapshot or (self._takes_over and partition.unsealed("")):
             return
         counters, begun_s = partition.counters, self._clock.monotonic_s()
         with partition.quiet():
@@ -284,15 +287,18 @@ class TableUpsert:
         It does where a row that is consumed again replaces the same rows whatever it finds; else it waits for a segment.
         """
         settings, name = self.settings, source.segment.name
-        # with several comparison columns a row takes over the others' values from the row that it replaces
-        takes_over = len(settings.comparison.fields) > 1
-        if not settings.snapshot or settings.depends or takes_over or settings.ttl > 0 or settings.deleted_ttl > 0:
+        if not settings.snapshot or self._takes_over or settings.ttl > 0 or settings.deleted_ttl > 0:
             return
         try:
             self._folder.write(name, source.crc, docs, settings.delete_column is not None)
         except (GamayError, OSError) as error:
             partition.counters.snapshots_missed += 1
             _log.warning("the snapshot of segment '%s' is not stored: %s", name, error)
+
+    @property
+    def _takes_over(self) -> bool:
+        """Whether a row takes over values from the row that it replaces; with several comparison columns the others'."""
+        return self.settings.depends or len(self.settings.comparison.fields) > 1
 
     def _share(self, partition: PartitionUpsert, sequence: int | None) -> None:
         """Have the state of a partition stored in the deep store, and the keys of its segments beside their snapshots."""
