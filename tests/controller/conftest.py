@@ -78,6 +78,7 @@ class Controller:
             self.registry, LocalStore(folder / "deepstore"), folder / "tmp", clock, CountingIds(), NoServers(),
             "Controller_a_1", "http://a:1", StreamContext(folder / "streams", clock=clock),
         )  # fmt: skip
+        self.context.deep_store.prepare()
         self.schemas = SchemaManager(self.registry)
         self.tables = TableManager(self.context, self.schemas)
         self.segments = SegmentManager(self.context, self.tables)

@@ -94,7 +94,9 @@ class Replica:
 
     def __init__(self, settings: UpsertSettings, folder: Path, rng: random.Random, reorders: bool) -> None:
         self.settings, self.folder, self.rng, self.reorders = settings, SnapshotFolder(folder / "own"), rng, reorders
-        shared = SharedSnapshots(LocalStore(folder / "store"), "t_REALTIME", folder / "scratch")
+        store = LocalStore(folder / "store")
+        store.prepare()
+        shared = SharedSnapshots(store, "t_REALTIME", folder / "scratch")
         self.host = Host(shared=shared, first_unsealed=lambda _: self.sequence)
         self.sealed: dict[str, MemorySegment] = {}
         self.sequence = 0

@@ -59,6 +59,7 @@ def record(url: str) -> SegmentRecord:
 
 def test_the_deep_store_comes_first_then_controllers_then_peers(tmp_path: Path) -> None:
     store = LocalStore(tmp_path / "deep")
+    store.prepare()
     url = store.put_file(_file(tmp_path, b"deep"), TABLE, "a b__1.tar.gz")
     web = Web({f"http://c2:9000/{PATH}": b"controller", f"http://s2:8098/{PATH}": b"peer"})
     sources = SegmentSources(store, web, Others())

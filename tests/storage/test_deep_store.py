@@ -1,6 +1,7 @@
 """What every deep store promises, on a folder, on S3 and on a file system that renames."""
 
 import time
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,9 @@ TABLE = "t_OFFLINE"
 @pytest.fixture(params=["folder", "s3", "memory"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DeepStore]:
     if request.param == "folder":
-        yield open_deep_store(f"file://{tmp_path}/deep")
+        local = open_deep_store(f"file://{tmp_path}/deep")
+        local.prepare()
+        yield local
     elif request.param == "s3":
         s3 = request.getfixturevalue("s3")
         yield open_deep_store(f"s3://{s3.bucket}/{RANDOM_IDS.new()}", s3.options)
@@ -176,6 +179,21 @@ def test_a_folder_on_another_disk_is_copied_and_renamed(tmp_path: Path, monkeypa
     real = os.replace
     monkeypatch.setattr(os, "replace", other_disk)
     store = LocalStore(tmp_path / "deep")
+    store.prepare()
     source = archive(tmp_path, b"abc")
     assert store.path_of(store.put(source, TABLE, "x", 1)).read_bytes() == b"abc"
     assert not source.exists()
+
+
+def test_a_folder_that_is_gone_is_not_made_again(tmp_path: Path) -> None:
+    """It was most likely unmounted, and what was written under its name would be hidden when it is mounted again."""
+    store = LocalStore(tmp_path / "deep")
+    store.prepare()
+    url = store.put(archive(tmp_path, b"abc"), TABLE, "x", 1)
+    shutil.move(tmp_path / "deep", tmp_path / "away")
+    for put in (lambda source: store.put(source, TABLE, "x", 1), lambda source: store.put_file(source, "more", "f")):
+        with pytest.raises(FileNotFoundError, match=r"is gone, is it mounted\?"):
+            put(archive(tmp_path, b"def"))
+    assert not (tmp_path / "deep").exists()
+    shutil.move(tmp_path / "away", tmp_path / "deep")
+    assert store.path_of(url).read_bytes() == b"abc"

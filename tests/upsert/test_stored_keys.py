@@ -142,7 +142,9 @@ def test_a_state_later_than_what_is_sealed_is_not_used(tmp_path: Path) -> None:
 
 
 def test_states_in_the_deep_store_that_cannot_be_read_are_none(tmp_path: Path) -> None:
-    shared = SharedSnapshots(LocalStore(tmp_path / "store"), "t_REALTIME", tmp_path / "scratch")
+    store = LocalStore(tmp_path / "store")
+    store.prepare()
+    shared = SharedSnapshots(store, "t_REALTIME", tmp_path / "scratch")
     assert shared.get(0) is None
     rows = {("a__b", 7): (BitMap([1, 5]), BitMap([5])), ("a", -1): (BitMap(), None)}
     shared.put(0, PartitionState(3, 2.5, rows))

@@ -122,6 +122,7 @@ class ControllerRole:
 
     def prepare(self, *, alone: bool) -> None:
         """Make ready for requests. alone: no other controller runs, so what a crash interrupted can be undone at once."""
+        self.context.deep_store.prepare()
         empty_work_dir(self.context)
         if alone:
             repair(self.context, self.tables, self.segments)

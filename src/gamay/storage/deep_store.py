@@ -27,6 +27,10 @@ class DeepStore(ABC):
     for a URL that leads out of the store.
     """
 
+    def prepare(self) -> None:
+        """Make what must be there before anything is put; controllers do when they begin. Raises OSError."""
+        return
+
     @abstractmethod
     def put(self, source: Path, table: str, segment: str, crc: int) -> str:
         """Move a segment's archive or folder in, durably, and return its URL; a folder may be packed on the way."""

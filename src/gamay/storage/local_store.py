@@ -17,11 +17,14 @@ class LocalStore(DeepStore):
 
     root: Path
 
+    def prepare(self) -> None:
+        """Make the folder. It is not made again later: one that is gone is most likely not mounted any more."""
+        self.root.mkdir(parents=True, exist_ok=True)
+
     def put(self, source: Path, table: str, segment: str, crc: int) -> str:
         """Move it in by a rename where `source` lies on the same file system, else by a copy that appears whole."""
         name = copy_name(source, segment, crc)
-        folder = self.root / table
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = self._made(self.root / table)
         target = folder / name
         _sync_tree(source)
         if target.is_dir():
@@ -40,7 +43,7 @@ class LocalStore(DeepStore):
     def put_file(self, source: Path, folder: str, name: str) -> str:
         """Copy a file in."""
         target = self._path(url_of(folder, name))
-        target.parent.mkdir(parents=True, exist_ok=True)
+        self._made(target.parent)
         fetch(str(source), target)
         return url_of(folder, name)
 
@@ -79,8 +82,7 @@ class LocalStore(DeepStore):
         if until_ms is None:
             _remove(path)
             return
-        aside = self.root / DELETED / path.parent.name
-        aside.mkdir(parents=True, exist_ok=True)
+        aside = self._made(self.root / DELETED / path.parent.name)
         target = aside / f"{path.name}{UNTIL}{until_ms}"
         if target.is_dir():
             shutil.rmtree(target)
@@ -102,6 +104,12 @@ class LocalStore(DeepStore):
 
     def _path(self, url: str) -> Path:
         return self.root / path_in_store(url)
+
+    def _made(self, folder: Path) -> Path:
+        if not self.root.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "the deep store's folder is gone, is it mounted?", str(self.root))
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
 
 
 def size_of(path: Path) -> int:
