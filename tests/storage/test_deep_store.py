@@ -1,7 +1,7 @@
 """What every deep store promises, on a folder, on S3 and on a file system that renames."""
 
-import time
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
