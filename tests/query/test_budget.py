@@ -20,7 +20,7 @@ from gamay.query.budget import Budget, ProcessBudget, ScanLimits, configured, ma
 from gamay.query.deadline import Deadline
 from gamay.query.execute import execute
 from gamay.query.held import held_bytes
-from gamay.query.matches import DocScan
+from gamay.query.matches import DocScan, most_rows
 from gamay.query.pool import WorkPool
 from gamay.query.reduce import reduce
 from gamay.query.response import BrokerResponse, ResultTable, encode, to_json
@@ -241,3 +241,13 @@ def test_a_scan_is_ended_within_its_segment(segments: Any, monkeypatch: pytest.M
     done = budget.stats()
     assert 3000 <= done.num_docs_scanned <= done.num_entries_scanned_in_filter <= 7000
     assert (done.total_docs, done.num_segments_queried) == (ROWS, 1)
+
+
+@pytest.mark.parametrize(("limit", "rows"), [(None, 1 << 20), (100_000_000, 48_828), (1_000, 1 << 14), (1 << 40, 1 << 20)])
+def test_blocks_are_smaller_for_queries_that_may_hold_little(limit: int | None, rows: int) -> None:
+    budget = None if limit is None else Budget(limit, ProcessBudget(1 << 40, 1 << 40))
+    before = guard.enter(Deadline.after_ms(1000, SYSTEM_CLOCK, budget))
+    try:
+        assert most_rows() == rows
+    finally:
+        guard.enter(before)

@@ -42,9 +42,10 @@ def pool() -> Any:
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a hundred rows be several blocks and be worth two threads."""
-    sizes = {"BLOCK_ROWS": 17, "AGGREGATED_BLOCK_ROWS": 24, "_FIRST_ROWS": 11, "_ROWS_PER_THREAD": 40}
+    sizes = {"BLOCK_ROWS": 17, "_FIRST_ROWS": 11, "_ROWS_PER_THREAD": 40}
     for name, rows in sizes.items():
         monkeypatch.setattr(segment_module, name, rows)
+    monkeypatch.setattr(segment_module, "most_rows", lambda: 24)
 
 
 # -- segments made of Python values

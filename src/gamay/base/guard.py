@@ -31,6 +31,11 @@ class Guard(Protocol):
         """Return what a part of the work tells its memory to; `what` names it to users: "keys of groups"."""
         ...
 
+    @property
+    def memory_limit(self) -> int | None:
+        """How many bytes the work may hold; None is no limit."""
+        ...
+
     def reserve(self, what: str, num_bytes: int) -> None:
         """Raise QueryError 245 when so many bytes more, which are needed for a moment, are more than there may be."""
         ...
@@ -56,6 +61,10 @@ class Nobody:
 
     def holder(self, what: str) -> "Nobody":
         return self
+
+    @property
+    def memory_limit(self) -> int | None:
+        return None
 
     def reserve(self, what: str, num_bytes: int) -> None:
         return
@@ -116,6 +125,11 @@ def matched(num_rows: int) -> None:
 def holder(what: str) -> Holder:
     """Return what a part of this thread's work tells its memory to."""
     return _local.guard.holder(what)
+
+
+def memory_limit() -> int | None:
+    """Return how many bytes this thread's work may hold; None is no limit."""
+    return _local.guard.memory_limit
 
 
 def reserve(what: str, num_bytes: int) -> None:

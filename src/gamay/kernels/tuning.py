@@ -28,6 +28,8 @@ LOOKUP_CELLS_MAX = 1 << 22
 AGGREGATED_BLOCK_ROWS = 1 << 20
 # Values of such a block, where columns are copied, or computed: 8 bytes each, in every thread.
 AGGREGATED_BLOCK_VALUES = 1 << 22
+# So many bytes of what a query may hold make room for a row of a block: what a block needs for a moment is not counted.
+BUDGET_PER_BLOCK_ROW = 1 << 11
 # Bytes of the texts of a block where they have no dictionary and are decompressed for it: they are to stay near. In rows,
 # from which and up to which: JSON documents of 190 bytes by a path take 182 ms in blocks of 2 ** 14, 159 in 2 ** 16, texts
 # of 50 bytes by a pattern 61 and 39; in blocks of 2 ** 18 they took more than twice as long as in 2 ** 14.

@@ -56,6 +56,11 @@ class Deadline:
         """Return what a part of the work tells its memory to."""
         return NOBODY if self.budget is None else BudgetHolder(self.budget, what)
 
+    @property
+    def memory_limit(self) -> int | None:
+        """How many bytes the query may hold; None is no limit."""
+        return None if self.budget is None else self.budget.limit
+
     def reserve(self, what: str, num_bytes: int) -> None:
         """Raise QueryError 245 when the query may not have so many bytes more for a moment."""
         if self.budget is not None:

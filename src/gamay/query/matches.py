@@ -16,13 +16,23 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from gamay.base import guard
 from gamay.kernels.masks import compress, masked_docs
-from gamay.kernels.tuning import SPARSE_MASK
+from gamay.kernels.tuning import AGGREGATED_BLOCK_ROWS, BUDGET_PER_BLOCK_ROW, SPARSE_MASK
 
 BLOCK_ROWS = 1 << 18
+_LIMITED_ROWS_MIN = 1 << 14
 
 DocIds: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+def most_rows() -> int:
+    """Return the rows of a block at most, where much is computed of each: fewer for a query that may hold little."""
+    limit = guard.memory_limit()
+    if limit is None:
+        return AGGREGATED_BLOCK_ROWS
+    return min(AGGREGATED_BLOCK_ROWS, max(_LIMITED_ROWS_MIN, limit // BUDGET_PER_BLOCK_ROW))
 
 
 @dataclass(slots=True, unsafe_hash=True)  # not frozen: small queries make several, and that would take five times as long

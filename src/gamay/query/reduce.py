@@ -45,6 +45,10 @@ class _Watched(Deadline):
     def holder(self, what: str) -> guard.Holder:
         return self._guard.holder(what)
 
+    @property
+    def memory_limit(self) -> int | None:
+        return self._guard.memory_limit
+
     def reserve(self, what: str, num_bytes: int) -> None:
         self._guard.reserve(what, num_bytes)
 

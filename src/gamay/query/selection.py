@@ -11,12 +11,12 @@ from gamay.functions.expression import Column as ColumnExpression
 from gamay.functions.expression import Expression, column_names
 from gamay.functions.ranking import in_order
 from gamay.functions.vector import EncodedVector, Scalar, Vector
-from gamay.kernels.tuning import AGGREGATED_BLOCK_ROWS, AGGREGATED_BLOCK_VALUES
+from gamay.kernels.tuning import AGGREGATED_BLOCK_VALUES
 from gamay.query.bind import BoundQuery, SortKey
 from gamay.query.columns import concat_encoded, concat_vectors, take_rows
 from gamay.query.deadline import Deadline
 from gamay.query.held import held_bytes
-from gamay.query.matches import BLOCK_ROWS, AllDocs, Block, DocIds, DocList, DocMask, Matches
+from gamay.query.matches import BLOCK_ROWS, AllDocs, Block, DocIds, DocList, DocMask, Matches, most_rows
 from gamay.query.order import Bound, CommonBound, Indices, SortArray, bound_of, candidates, sort_array, top_rows
 from gamay.query.read import as_vector, is_raw_text, raw_text_rows, read_values, segment_reader
 from gamay.query.spans import cut, span_of
@@ -87,7 +87,7 @@ def _full_block_rows(segment: Segment, order_by: Sequence[SortKey]) -> int:
     texts = [column for column in map(segment.column, names) if is_raw_text(column)]
     if texts:
         return raw_text_rows(lambda block: (read_values(column, block) for column in texts), segment.num_docs)
-    return min(AGGREGATED_BLOCK_ROWS, max(BLOCK_ROWS, AGGREGATED_BLOCK_VALUES // max(1, len(names))))
+    return min(most_rows(), max(BLOCK_ROWS, AGGREGATED_BLOCK_VALUES // max(1, len(names))))
 
 
 def _rising_blocks(matches: Matches, limit: int, full: int) -> Iterator[Block]:
@@ -124,7 +124,7 @@ def _rising_spans(matches: Matches, limit: int, full: int) -> Iterator[Block]:
         part, rest = cut(rest, rows)
         yield from part.blocks()
         rows *= 8
-    yield from rest.blocks(full, AGGREGATED_BLOCK_ROWS)
+    yield from rest.blocks(full, most_rows())
 
 
 def concat_rows(parts: Sequence[Rows]) -> Rows:

@@ -20,7 +20,7 @@ from gamay.functions.aggregate.coding import CODES_MAX
 from gamay.functions.aggregate.spi import Partial
 from gamay.functions.expression import Column, Expression, column_names
 from gamay.functions.vector import Operand, Vector
-from gamay.kernels.tuning import AGGREGATED_BLOCK_ROWS, AGGREGATED_BLOCK_VALUES
+from gamay.kernels.tuning import AGGREGATED_BLOCK_VALUES
 from gamay.query.groupby.direct import DirectGroups, plan_direct
 from gamay.query.groupby.explode import is_list
 from gamay.query.groupby.growing import GrowingGroups
@@ -28,7 +28,7 @@ from gamay.query.groupby.merge import merge_group_tables
 from gamay.query.groupby.nullable import nullable_partials, plain_calls
 from gamay.query.groupby.states import WIDE, Reader, States, plan_states
 from gamay.query.groupby.table import AggregateCall, GroupTable, select_groups
-from gamay.query.matches import BLOCK_ROWS, AllDocs, Block, DocMask, DocScan, Matches
+from gamay.query.matches import BLOCK_ROWS, AllDocs, Block, DocMask, DocScan, Matches, most_rows
 from gamay.query.pool import WorkPool
 from gamay.query.read import raw_text_rows
 from gamay.query.spans import cut, span_of
@@ -87,7 +87,7 @@ def aggregate_segment(
             held.hold(num_bytes)
             return num_bytes
 
-        for block in piece.blocks(rows, AGGREGATED_BLOCK_ROWS) if is_bounded else _paced(piece, rows, count_memory):
+        for block in piece.blocks(rows, most_rows()) if is_bounded else _paced(piece, rows, count_memory):
             options.check()
             if only_adds and isinstance(block, DocMask):
                 states.update_kept(block, reader(block.span))
@@ -136,7 +136,7 @@ def _grouped(
 
         def add_direct(piece: Matches) -> DirectGroups:
             groups = DirectGroups(direct)
-            for block in piece.blocks(rows, AGGREGATED_BLOCK_ROWS):
+            for block in piece.blocks(rows, most_rows()):
                 options.check()
                 groups.add(block, reader)
                 groups.count_memory()
@@ -198,8 +198,8 @@ def _block_rows(matches: Matches, expressions: Sequence[Expression], reader: Rea
     if texts:
         return raw_text_rows(lambda block: map(reader(block), texts), _rows_at_most(matches))
     if isinstance(matches, AllDocs) and all(isinstance(expression, Column) for expression in expressions):
-        return AGGREGATED_BLOCK_ROWS  # columns are used as they lie in the segment
-    return min(AGGREGATED_BLOCK_ROWS, max(BLOCK_ROWS, AGGREGATED_BLOCK_VALUES // max(1, len(names))))
+        return most_rows()  # columns are used as they lie in the segment
+    return min(most_rows(), max(BLOCK_ROWS, AGGREGATED_BLOCK_VALUES // max(1, len(names))))
 
 
 def _paced(matches: Matches, rows: int, count_memory: Callable[[], int]) -> Iterator[Block]:
@@ -207,14 +207,14 @@ def _paced(matches: Matches, rows: int, count_memory: Callable[[], int]) -> Iter
 
     count_memory: called after each block, returns the bytes that are held; what a block needs comes on top of them.
     """
-    rest, before, held = matches, 0, 0
-    looked_at = BLOCK_ROWS if span_of(matches) <= BLOCK_ROWS else _FIRST_ROWS
+    most, rest, before, held = most_rows(), matches, 0, 0
+    looked_at = min(most, BLOCK_ROWS if span_of(matches) <= BLOCK_ROWS else _FIRST_ROWS)
     while span_of(rest):
         part, rest = cut(rest, looked_at)
         for block in part.blocks(min(rows, looked_at), looked_at):
             yield block
             held = count_memory()
-        looked_at, before = AGGREGATED_BLOCK_ROWS if held - before <= looked_at else BLOCK_ROWS, held
+        looked_at, before = most if held - before <= looked_at else min(BLOCK_ROWS, most), held
 
 
 def _is_raw_text(operand: Operand) -> bool:
