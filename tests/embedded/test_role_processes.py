@@ -13,6 +13,7 @@ import httpx
 import orjson
 import pyarrow as pa
 import pytest
+from benchmarks.cluster.zookeeper import ZooKeeperProcess
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.ingest.stream.log.producer import Producer
@@ -324,6 +325,32 @@ def test_a_minion_joins_and_leaves(cluster: Cluster) -> None:
     assert name in controller.http.get("/liveinstances").json()["instances"]
     assert minion.kill(signal.SIGTERM) == 0
     assert name not in controller.http.get("/liveinstances").json()["instances"]
+
+
+def test_a_process_that_waits_for_zookeeper_is_alive_and_not_ready(
+    shared_zookeeper: ZooKeeperProcess, tmp_path: Path
+) -> None:
+    (tmp_path / "zookeeper").mkdir()
+    later = ZooKeeperProcess(tmp_path / "zookeeper")
+    controller = Process(tmp_path, "controller", later.hosts, "--data-dir", str(tmp_path / "deepstore")).start()
+
+    def health(path: str) -> tuple[int, str]:
+        try:
+            answer = controller.http.get(path)
+        except httpx.TransportError:
+            return 0, ""
+        return answer.status_code, answer.text
+
+    try:
+        until(lambda: health("/health/liveness") == (200, "OK"), _START_S, lambda: controller.log)
+        assert health("/health") == health("/tables") == (503, "Controller is not ready, status: STARTING")
+        later.start()
+        controller.wait_ready()
+        assert health("/health/liveness") == (200, "OK")
+        assert health("/tables")[0] == 200
+    finally:
+        controller.kill(signal.SIGTERM)
+        later.stop()
 
 
 def test_a_process_that_cannot_start_says_why(cluster: Cluster, tmp_path: Path) -> None:

@@ -37,7 +37,13 @@ class HttpServer:
         self._thread: threading.Thread | None = None
 
     def start(self, app: Any, protocol: Any = "auto") -> None:
-        """Begin to answer; `protocol` makes what serves a connection."""
+        """Begin to answer, in place of the application before, if there was one.
+
+        protocol: makes what serves a connection.
+        """
+        if self._thread is not None:
+            self.begin_stop()
+            self._thread.join(_STOP_S)  # meanwhile clients wait
         config = uvicorn.Config(
             app,
             http=protocol,
@@ -54,8 +60,9 @@ class HttpServer:
         self._server = uvicorn.Server(config)
         # From here on, clients that are quicker than the thread wait instead of being refused.
         self._socket.listen(config.backlog)
+        own = self._socket.dup()  # which it closes when it ends
         self._thread = threading.Thread(
-            target=self._server.run, kwargs={"sockets": [self._socket]}, name=f"http-{self._name}", daemon=True
+            target=self._server.run, kwargs={"sockets": [own]}, name=f"http-{self._name}", daemon=True
         )
         self._thread.start()
 

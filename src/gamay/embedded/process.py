@@ -48,6 +48,7 @@ from gamay.embedded.pandas_import import keep_arrow_from_importing_pandas
 from gamay.embedded.request_limits import Limited
 from gamay.embedded.server_role import ServerRole, consuming_resources
 from gamay.embedded.settings import RoleSettings
+from gamay.embedded.starting import starting
 from gamay.embedded.switching import switch_threads_often
 from gamay.embedded.warming import Warming
 from gamay.ingest.stream.spi import StreamContext
@@ -108,6 +109,8 @@ class RoleProcess(ABC):
         """Join the cluster, and return when the role is at work."""
         switch_threads_often()
         use_one_allocator()
+        for http in self._listeners:
+            http.start(starting(self.settings.role))
         self.store: ZooKeeperStore = connect(self.settings, self.clock, self._stopped.is_set)
         try:
             self.registry = Registry(self.store, self.settings.cluster)
