@@ -17,9 +17,12 @@ from gamay.cluster.registry import Registry
 from gamay.cluster.znrecord import ZNRecord, encode
 from gamay.embedded.membership import AUTO_JOIN, join, set_shutting_down, take_place
 from gamay.embedded.settings import RoleSettings, known_keys, load_settings, log_format_in
+from gamay.minion.on_spark import SparkBuilder
+from gamay.minion.spark_settings import SparkSettings
 from gamay.model.upsert_defaults import ServerDefaults
 
 ZK = {"zk": "zk:2181/gamay"}
+SPARK, STAGING = "gamay.minion.spark.master", "gamay.minion.spark.staging.uri"
 
 
 @pytest.fixture
@@ -63,6 +66,26 @@ def test_processes_that_pay_for_processor_time_may_sleep(tmp_path: Path) -> None
         load_settings(Role.BROKER, file, ZK)
 
 
+def test_a_minion_may_have_spark_build_segments(tmp_path: Path) -> None:
+    file = tmp_path / "minion.conf"
+    file.write_text("gamay.minion.spark.master=local[2]\ngamay.minion.spark.staging.uri=/nfs/staging/\n")
+    assert load_settings(Role.MINION, file, ZK).spark == SparkSettings("local[2]", "/nfs/staging")
+    assert load_settings(Role.MINION, None, ZK).spark is None
+    file.write_text("gamay.minion.spark.master=spark://s:7077\ngamay.minion.spark.staging.uri=s3://bucket/staging\n")
+    assert load_settings(Role.MINION, file, ZK).spark == SparkSettings("spark://s:7077", "s3://bucket/staging")
+    assert load_settings(Role.SERVER, file, {**ZK, "data_dir": Path("/d")}).spark is None
+
+
+def test_a_minion_refuses_spark_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = SparkBuilder(SparkSettings("local[2]", str(tmp_path)), "Minion_m_1")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(InvalidConfigError, match="Spark needs Java 17 or newer, and JAVA_HOME is"):
+        builder.check()
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(InvalidConfigError, match=r"'gamay\.minion\.spark\.master' needs PySpark: pip install"):
+        builder.check()
+
+
 def test_a_file_with_the_older_keys(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "server.conf"
     file.write_text(
@@ -93,6 +116,15 @@ def test_a_file_with_the_older_keys(tmp_path: Path, caplog: pytest.LogCaptureFix
         (Role.SERVER, "pinot.server.instance.max.segment.preload.threads=-1", "preload.threads' cannot be '-1'"),
         (Role.SERVER, "pinot.server.instance.upsert.default.enable.preload=maybe", "cannot be 'maybe'"),
         (Role.BROKER, "pinot.zk.server=zk\ncluster.tenant.isolation.enable=maybe", "cannot be 'maybe'"),
+        (
+            Role.MINION,
+            "pinot.zk.server=zk\ngamay.minion.spark.master=local[2]",
+            "needs 'gamay.minion.spark.staging.uri', too",
+        ),
+        (Role.MINION, "pinot.zk.server=zk\ngamay.minion.spark.staging.uri=/s", "needs 'gamay.minion.spark.master', too"),
+        (Role.MINION, f"pinot.zk.server=zk\n{SPARK}=mesos\n{STAGING}=/s", "master' cannot be 'mesos'"),
+        (Role.MINION, f"pinot.zk.server=zk\n{SPARK}=yarn\n{STAGING}=s/t", "cannot be 's/t': it is an absolute path"),
+        (Role.MINION, f"pinot.zk.server=zk\n{SPARK}=yarn\n{STAGING}=https://s", "that can be written to"),
     ],
 )
 def test_what_cannot_be(tmp_path: Path, role: Role, text: str, problem: str) -> None:

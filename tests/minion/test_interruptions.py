@@ -14,7 +14,7 @@ from gamay.cluster.records import Instance
 from gamay.cluster.tasks.queue import Leased, TaskQueues
 from gamay.cluster.tasks.records import Job, JobState, SubtaskState
 from gamay.cluster.zookeeper_store import ZooKeeperAddress, ZooKeeperStore
-from gamay.minion import compaction
+from gamay.minion import rebuild
 from gamay.minion.context import TaskContext
 from gamay.minion.progress import Progress
 from gamay.minion.worker import TaskWorker
@@ -58,10 +58,10 @@ def test_a_segment_that_is_replaced_meanwhile_is_left_alone(
     uploads: list[str] = []
     upload = TaskContext.upload
 
-    def upload_twice(task: TaskContext, folder: Any, custom: Any, **options: Any) -> None:
-        uploads.append(folder.name)
-        upload(task, folder, custom, **options)  # somebody else was quicker
-        upload(task, folder, custom, **options)
+    def upload_twice(task: TaskContext, built: Any, custom: Any, **options: Any) -> None:
+        uploads.append(built.archive)
+        upload(task, built, custom, **options)  # somebody else was quicker
+        upload(task, built, custom, **options)
 
     monkeypatch.setattr(TaskContext, "upload", upload_twice)
     (job,) = orders.schedule(TYPE)
@@ -76,7 +76,7 @@ def test_a_failing_task_says_why(
     make_orders: Callable[..., Any], eventually: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orders = prepared(make_orders, eventually)
-    monkeypatch.setattr(compaction, "write_kept", lambda *_: 1 / 0)
+    monkeypatch.setattr(rebuild, "write_kept", lambda *_: 1 / 0)
     orders.rest("POST", "/cluster/configs", json={f"{TYPE}.maxAttemptsPerTask": "2"})
     (job,) = orders.schedule(TYPE)
     eventually(lambda: orders.rest("GET", f"/tasks/task/{job}/state") == "FAILED")

@@ -76,6 +76,7 @@ class FakeController:
         self.segments = ["old_1"]
         self.documents = {}
         self.files = {}
+        self.before = None  # awaited before an answer
 
     async def upload(self, request):
         if self.failures > 0:
@@ -93,6 +94,8 @@ class FakeController:
     async def other(self, request):
         self.requests.append((request.method, request.url.path, dict(request.query_params), await request.body()))
         path = request.url.path
+        if self.before is not None:
+            await self.before()
         if path in self.files:
             return FileResponse(self.files[path])
         if path in self.documents:

@@ -81,6 +81,22 @@ def web(tmp_path):
     thread.join()
 
 
+def test_remove(tmp_path):
+    for root in (str(tmp_path / "a"), f"file://{tmp_path}/b", "memory://removed/c"):
+        source = tmp_path / "source"
+        source.write_bytes(b"x")
+        for name in ("one", "folder/two"):
+            files.put(source, f"{root}/{name}")
+        files.remove(f"{root}/one")
+        files.remove(f"{root}/one")  # it is gone already
+        with pytest.raises(NotFoundError):
+            files.fetch(f"{root}/one", tmp_path / "back")
+        files.fetch(f"{root}/folder/two", tmp_path / "back")
+        files.remove(root)
+        with pytest.raises(NotFoundError):
+            files.fetch(f"{root}/folder/two", tmp_path / "back")
+
+
 def test_fetch_by_http(tmp_path, web):
     files.fetch(f"{web}/x.tar.zst", tmp_path / "back")
     assert (tmp_path / "back").read_bytes() == b"abc" * 100_000

@@ -53,6 +53,7 @@ from gamay.embedded.switching import switch_threads_often
 from gamay.embedded.warming import Warming
 from gamay.ingest.stream.spi import StreamContext
 from gamay.minion.app import minion_app
+from gamay.minion.on_spark import SparkBuilder
 from gamay.minion.role import task_worker
 from gamay.query.queue import QueryQueue
 from gamay.server.app import ServerApp
@@ -404,12 +405,21 @@ class ServerProcess(RoleProcess):
 class MinionProcess(RoleProcess):
     """A minion: it does the tasks that controllers make."""
 
+    def __init__(self, settings: RoleSettings, clock: Clock = SYSTEM_CLOCK, ids: Ids = RANDOM_IDS) -> None:
+        super().__init__(settings, clock, ids)
+        self._spark = None
+        if settings.spark is not None:
+            self._spark = SparkBuilder(settings.spark, self.id, settings.storage, settings.tls)
+            self._spark.check()
+
     def _build(self) -> tuple[Any, ...]:
         folder = self.settings.data_dir
         self._own_folder = Path(tempfile.mkdtemp(prefix="gamay-minion-")) if folder is None else None
         scratch = (self._own_folder or folder or Path()).expanduser().absolute() / _WORK / self.id
         token = self.settings.auth_token
-        self._worker = task_worker(self.id, self.registry, scratch, self.clock, self.ids, token, self._tls_client)
+        self._worker = task_worker(
+            self.id, self.registry, scratch, self.clock, self.ids, token, self._tls_client, self._spark
+        )
         more = process_routes(self.registry, self.id, self.clock)
         return (minion_app(self._worker, lambda: self.ready, self._access(), more),)
 
@@ -427,6 +437,8 @@ class MinionProcess(RoleProcess):
 
     def _end(self) -> None:
         self._worker.stop()
+        if self._spark is not None:
+            self._spark.close()
         if self._own_folder is not None:
             shutil.rmtree(self._own_folder, ignore_errors=True)
 

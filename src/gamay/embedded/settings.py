@@ -20,6 +20,7 @@ from gamay.cluster.paths import CLUSTER_NAME
 from gamay.cluster.records import Instance, Role
 from gamay.embedded.listeners import read_listeners, with_options
 from gamay.embedded.request_limits import RequestLimits
+from gamay.minion.spark_settings import MASTER, STAGING_URI, SparkSettings
 from gamay.model.upsert_defaults import DEFAULT_KEYS, DEFAULTS, ServerDefaults
 from gamay.storage.files import local_path
 from gamay.storage.settings import StorageSettings, storage_settings
@@ -49,7 +50,8 @@ class RoleSettings:
     queries run before it says that it is ready. access: who may use the HTTP interface. auth_token: the `Authorization`
     header of what a server asks controllers, a controller servers and minions, and a minion both. key_defaults: what a
     server decides about tables with primary keys. awake_us: of brokers and servers, how long they stay awake at most for
-    what follows when a query went between them; None is the usual.
+    what follows when a query went between them; None is the usual. spark: where a minion has segments built; None: in
+    its own process.
     """
 
     role: Role
@@ -80,6 +82,7 @@ class RoleSettings:
     auth_token: str = field(default="", repr=False)
     key_defaults: ServerDefaults = DEFAULTS
     awake_us: int | None = None
+    spark: SparkSettings | None = None
     log_format: LogFormat = LogFormat.TEXT
 
     @property
@@ -198,6 +201,8 @@ _OF_ROLE: Mapping[Role, Mapping[str, tuple[str, Read]]] = {
         "pinot.minion.instance.id": ("instance_id", str),
         "pinot.minion.task.auth.token": ("auth_token", _token),
         "task.auth.token": ("auth_token", _token),
+        MASTER: ("spark_master", str),
+        STAGING_URI: ("spark_staging_uri", str),
     },
 }
 
@@ -227,6 +232,7 @@ def load_settings(role: Role, config_file: Path | None, given: Mapping[str, Any]
     found.setdefault("port", DEFAULT_PORTS[role])
     keys = {name.removeprefix(_KEYS): found.pop(name) for name in list(found) if name.startswith(_KEYS)}
     limits = {name.removeprefix(_LIMIT): found.pop(name) for name in list(found) if name.startswith(_LIMIT)}
+    found["spark"] = SparkSettings.of(found.pop("spark_master", None), found.pop("spark_staging_uri", None))
     settings = RoleSettings(role=role, **found, limits=RequestLimits(**limits), key_defaults=replace(DEFAULTS, **keys))
     if vip["host"] or vip["port"]:
         url = f"{vip['protocol'] or settings.scheme}://{vip['host'] or settings.host}:{vip['port'] or settings.port}"

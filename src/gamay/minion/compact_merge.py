@@ -6,8 +6,8 @@ Its name was decided when the task was made, so whoever does it again replaces w
 from pyroaring import BitMap
 
 from gamay.minion.context import TaskContext
+from gamay.minion.rebuild import Input, OtherCopyError
 from gamay.minion.valid_docs import valid_rows
-from gamay.segment.kept_rows import KeptRows, write_kept
 
 _KIND = "SNAPSHOT"
 
@@ -23,27 +23,19 @@ def merge(task: TaskContext) -> str:
     rows: dict[str, BitMap] = {}
     for name, crc in zip(names, crcs, strict=True):
         rows[name] = valid_rows(task, name, crc, _KIND, mode, ignore_crc=ignore_crc)
-    kept = []
-    for name, crc in zip(names, crcs, strict=True):
-        if not rows[name]:
-            continue
-        segment = task.fetch(name)
-        if segment.info.crc != crc and not ignore_crc:
-            return f"the stored segment {name} has CRC {segment.info.crc}, not {crc}: nothing is merged"
-        kept.append(KeptRows.of(segment, rows[name]))
-    if not kept:
+    known = dict(zip(names, crcs, strict=True))
+    inputs = [Input(name, docs.serialize(), None if ignore_crc else known[name]) for name, docs in rows.items() if docs]
+    if not inputs:
         return "no row of the segments counts: they are deleted when tasks are made next"
-    table_config, schema = task.table_config()
-    output, total = config["outputSegmentName"], sum(len(part.docs) for part in kept)
-    task.progress.step(f"building segment {output} of {total} rows of {len(kept)} segments")
-    folder = write_kept(kept, schema, table_config, output, task.folder / "out", int(config["creationTime"]))
-    for part in kept:
-        part.segment.close()
+    try:
+        built = task.rebuild(inputs, config["outputSegmentName"], int(config["creationTime"]))
+    except OtherCopyError as error:
+        return f"{error}, not {known[error.segment]}: nothing is merged"
     if changed := _changed(task, names, crcs):
         return changed
     task_type = task.leased.job.task_type
-    task.upload(folder, {f"{task_type}.mergedSegments": ",".join(names), f"{task_type}.time": str(task.clock.now_ms())})
-    return f"segment {output} has {total} rows of {len(names)} segments"
+    task.upload(built, {f"{task_type}.mergedSegments": ",".join(names), f"{task_type}.time": str(task.clock.now_ms())})
+    return f"segment {config['outputSegmentName']} has {built.rows} rows of {len(names)} segments"
 
 
 def _changed(task: TaskContext, names: list[str], crcs: list[int]) -> str | None:

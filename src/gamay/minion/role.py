@@ -7,6 +7,7 @@ from gamay.base.clock import Clock
 from gamay.base.ids import Ids
 from gamay.cluster.registry import Registry
 from gamay.cluster.tasks.queue import Leased, TaskQueues
+from gamay.minion.on_spark import SparkBuilder
 from gamay.minion.progress import Progress
 from gamay.minion.worker import TaskWorker
 from gamay.model.task_settings import TASK_TYPES
@@ -20,16 +21,25 @@ def task_worker(
     ids: Ids,
     auth_token: str = "",
     tls: ssl.SSLContext | None = None,
+    spark: SparkBuilder | None = None,
 ) -> TaskWorker:
-    """Return the worker of a minion. folder: scratch space. auth_token, tls: see `MinionAccess`."""
+    """Return the worker of a minion.
+
+    folder: scratch space. auth_token, tls: see `MinionAccess`. spark: builds segments; None: they are built in this process.
+    """
     queues = TaskQueues(registry.store, clock)
 
     def run(leased: Leased, progress: Progress, scratch: Path) -> str:
         from gamay.minion.context import MinionAccess, TaskContext
         from gamay.minion.executors import load_executor
+        from gamay.minion.rebuild import Rebuild, Rebuilt, rebuild
+
+        def build_here(work: Rebuild, folder: Path, progress: Progress) -> Rebuilt:
+            return rebuild(work, folder, progress.step, tls)
 
         access = MinionAccess(registry, auth_token, tls)
-        return load_executor(leased.job.task_type)(TaskContext(leased, progress, scratch, access, queues, clock))
+        builder = build_here if spark is None else spark.rebuild
+        return load_executor(leased.job.task_type)(TaskContext(leased, progress, scratch, access, queues, clock, builder))
 
     return TaskWorker(
         instance_id, registry.store, lambda: registry.get_instance(instance_id), run, TASK_TYPES, folder, clock, ids

@@ -1,5 +1,6 @@
 """Running one Python function for each of some tasks on executors, and telling how far they are."""
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -11,6 +12,7 @@ from gamay.spark.progress import Progress
 T = TypeVar("T")
 POLL_SECONDS = 0.2
 _RESULT = "result string"
+_GROUPS = itertools.count(1)
 
 
 def run_tasks(
@@ -35,14 +37,19 @@ def run_tasks(
 
 
 def collect(spark: Any, frame: Any, what: str, progress: Progress) -> list[Any]:
-    """Collect a DataFrame while telling how many tasks of its stages are done; a failure is raised as Spark raised it."""
+    """Collect a DataFrame while telling how many tasks of its stages are done; a failure is raised as Spark raised it.
+
+    What `progress` raises cancels the job, and is raised.
+    """
     context = getattr(spark, "sparkContext", None) if hasattr(spark, "_jsc") else None
     if context is None:
         return list(frame.collect())
     outcome: dict[str, Any] = {}
+    group = f"gamay-{next(_GROUPS)}"
 
     def work() -> None:
         try:
+            context.setJobGroup(group, what)  # of the jobs that this thread begins
             outcome["rows"] = frame.collect()
         except BaseException as error:  # noqa: BLE001 - carried to the caller's thread
             outcome["error"] = error
@@ -51,13 +58,17 @@ def collect(spark: Any, frame: Any, what: str, progress: Progress) -> list[Any]:
     worker.start()
     last = 1
     tracker = context.statusTracker()
-    while worker.is_alive():
-        worker.join(POLL_SECONDS)
-        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        total = sum(stage.numTasks for stage in stages if stage)
-        if total:
-            last = total
-            progress.update(what, sum(stage.numCompletedTasks for stage in stages if stage), total)
+    try:
+        while worker.is_alive():
+            worker.join(POLL_SECONDS)
+            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            total = sum(stage.numTasks for stage in stages if stage)
+            if total:
+                last = total
+                progress.update(what, sum(stage.numCompletedTasks for stage in stages if stage), total)
+    except BaseException:
+        context.cancelJobGroup(group)
+        raise
     if "error" in outcome:
         raise outcome["error"]
     progress.update(what, last, last)

@@ -31,7 +31,7 @@ def launch(settings: Mapping[str, str]) -> None:
 
     if SparkContext._gateway is not None:
         return
-    java = _java()
+    java = java_path()
     start: Any = java_gateway.launch_gateway  # it has no types
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     read_end, write_end = os.pipe()
@@ -56,7 +56,7 @@ def _failure(java: str, last: list[str]) -> str:
     return f"Spark cannot be started with {java}: {last[0] if last else 'it ended without a word'}"
 
 
-def _java() -> str:
+def java_path() -> str:
     """Return the path of the Java that Spark's scripts take; raises InvalidConfigError when there is none."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")

@@ -19,7 +19,7 @@ from gamay.spark.push import Destination, controller_client, list_archives, push
 from gamay.spark.report import BuildReport, JobReport, PushReport
 from gamay.spark.session import active_session, ignore_pandas_warning, local_session
 from gamay.spark.target import METADATA_SUFFIX, SegmentTarget
-from gamay.storage.files import local_path
+from gamay.storage.files import local_path, remove
 
 EXTRA_KEYS = ("rowsPerSegment", "partitionAndSort", "sortColumn")
 
@@ -162,16 +162,10 @@ def _is_consistent(table_config: TableConfig) -> bool:
 
 def _remove(archives: list[str]) -> None:
     for archive in archives:
+        remove(archive)
         path = local_path(archive)
-        if path is None:
-            import fsspec
-
-            fs, name = fsspec.core.url_to_fs(archive)
-            fs.rm(name)
-            continue
-        path.unlink()
-        metadata = path.with_name(path.name.partition(".tar")[0] + METADATA_SUFFIX)
-        metadata.unlink(missing_ok=True)
+        if path is not None:
+            remove(str(path.with_name(path.name.partition(".tar")[0] + METADATA_SUFFIX)))
 
 
 # -- schema and table config

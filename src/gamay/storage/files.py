@@ -137,6 +137,25 @@ def put(source: Path, uri: str, access: Access = _PLAIN) -> None:
         shutil.copyfileobj(data, target, _COPY_BYTES)
 
 
+def remove(uri: str, access: Access = _PLAIN) -> None:
+    """Remove a file, or a folder with all that is in it, where there is one (`file`, `s3`, … or a plain path).
+
+    Raises InvalidConfigError for a scheme that cannot be used here, and OSError for what may succeed when tried again.
+    """
+    local = local_path(uri)
+    if local is not None:
+        if local.is_dir():
+            shutil.rmtree(local)
+        else:
+            local.unlink(missing_ok=True)
+        return
+    fs, path = open_filesystem(uri, access.options)
+    with explained(f"cannot remove {uri}"):
+        fs.invalidate_cache()
+        if fs.exists(path):
+            fs.rm(path, recursive=True)
+
+
 def local_path(uri: str) -> Path | None:
     """Return the path that a `file:` URI (percent-encoded) or a plain path names; None for another scheme.
 

@@ -1,0 +1,137 @@
+"""Rebuilding segments in Spark executors: the minion asks for them, fetches the archives, and pushes them itself.
+
+It must be the minion that pushes: whether the subtask is still its own, and whether inputs have changed, counts at that
+moment. Archives go by a staging folder, of which each minion has a part. That is emptied whenever a rebuild begins while no
+other runs: processes that were killed, and executors that had not heard yet of a job's end, may have left files there.
+"""
+
+import importlib.util
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gamay.base.errors import GamayError, InvalidConfigError
+from gamay.base.tls import TlsSettings
+from gamay.minion.progress import Progress
+from gamay.minion.spark_settings import MASTER, SparkSettings
+from gamay.spark.gateway import java_path
+from gamay.storage.fetchers import Fetchers
+from gamay.storage.files import Access, remove
+from gamay.storage.filesystems import scheme_of
+from gamay.storage.settings import StorageSettings
+
+if TYPE_CHECKING:
+    from gamay.minion.rebuild import Rebuild, Rebuilt
+
+_log = logging.getLogger(__name__)
+
+
+class SparkBuilder:
+    """Has segments built in Spark executors; `rebuild` is a `gamay.minion.rebuild.Builder`.
+
+    minion: its id; each has a folder of its own in the staging folder. session: makes the SparkSession, at the first
+    rebuild; None is one on the settings' master.
+    """
+
+    def __init__(
+        self,
+        settings: SparkSettings,
+        minion: str,
+        storage: StorageSettings | None = None,
+        tls: TlsSettings | None = None,
+        session: Callable[[], Any] | None = None,
+    ) -> None:
+        self._settings = settings
+        self._folder = f"{settings.staging_uri}/{minion}"
+        self._minion = minion
+        self._storage = storage or StorageSettings()
+        self._tls = tls
+        self._make_session = session or self._new_session
+        self._lock = threading.Lock()
+        self._session: Any = None
+        self._rebuilds = 0
+
+    def check(self) -> None:
+        """Raise InvalidConfigError unless PySpark and Java are here; neither is started."""
+        if importlib.util.find_spec("pyspark") is None:
+            raise InvalidConfigError(f"'{MASTER}' needs PySpark: pip install 'gamay[spark]'")
+        java_path()
+
+    def rebuild(self, work: "Rebuild", folder: Path, progress: Progress) -> "Rebuilt":
+        """See `Builder`. folder: named uniquely among all attempts of this minion. Raises ExecutorError when Spark fails."""
+        from gamay.minion.rebuild import ARCHIVE_SUFFIX
+        from gamay.minion.staged import ExecutorError, StagedRebuild, read_outcome, rebuild_staged
+        from gamay.spark.execute import run_tasks
+
+        progress.step(f"having segment {work.output} built by Spark at {self._settings.master}")
+        uri = f"{self._folder}/{folder.name}{ARCHIVE_SUFFIX}"
+        staged = StagedRebuild(work, uri, self._storage, self._tls)
+        self._begin()
+        try:
+            try:
+                session = self._running()
+                texts = run_tasks(session, [staged], rebuild_staged, f"building {work.output}", _Watch(progress))
+            except GamayError:
+                raise
+            except Exception as error:
+                reason = (str(error).strip() or repr(error)).splitlines()[0]
+                raise ExecutorError(f"segment {work.output} could not be built, for Spark failed: {reason}") from error
+            built = read_outcome(texts[0], work.output)
+            progress.step(f"fetching segment {work.output} with {built.rows} of {built.rows_before} rows, CRC {built.crc}")
+            archive = folder / f"{work.output}{ARCHIVE_SUFFIX}"
+            Fetchers(self._storage).fetch(uri, archive)
+            return replace(built, archive=str(archive))
+        finally:
+            self._remove(uri)
+            with self._lock:
+                self._rebuilds -= 1
+
+    def close(self) -> None:
+        """End the session, if there is one, and remove what is left in the staging folder."""
+        with self._lock:
+            if self._session is not None:
+                self._session.stop()
+                self._session = None
+                self._remove(self._folder)
+
+    def _begin(self) -> None:
+        with self._lock:
+            if self._rebuilds == 0:
+                self._remove(self._folder)
+            self._rebuilds += 1
+
+    def _running(self) -> Any:
+        """Return the session; a new one when the last was ended by Spark."""
+        with self._lock:
+            if self._session is not None and self._session.sparkContext._jsc.sc().isStopped():
+                _log.warning("Spark at %s has ended the session of %s; another begins", self._settings.master, self._minion)
+                self._session.stop()
+                self._session = None
+            if self._session is None:
+                self._session = self._make_session()
+            return self._session
+
+    def _new_session(self) -> Any:
+        from gamay.spark.session import local_session
+
+        return local_session(f"gamay-{self._minion}", configs={"spark.master": self._settings.master})
+
+    def _remove(self, uri: str) -> None:
+        """Remove what is at a URI; that this fails is no reason to do a rebuild again."""
+        try:
+            remove(uri, Access(options=self._storage.options_of(scheme_of(uri))))
+        except (GamayError, OSError) as error:
+            _log.warning("%s stays in the staging folder: %s", uri, error)
+
+
+class _Watch:
+    """A `gamay.spark.progress.Progress` that ends the job once the subtask is not to go on."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def update(self, what: str, done: int, total: int) -> None:
+        self._progress.check()

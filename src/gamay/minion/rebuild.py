@@ -1,0 +1,117 @@
+"""Segments built anew of the rows that are kept: told by a record, in this process or in a Spark executor.
+
+It knows neither of tasks nor of Spark, and changes nothing that others see: whoever asked for the archive pushes it.
+"""
+
+import ssl
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+from pyroaring import BitMap
+
+from gamay.base.errors import ConflictError
+from gamay.client.controller import ControllerClient
+from gamay.minion.progress import Progress
+from gamay.model.stored import stored_schema, stored_table_config
+from gamay.segment.kept_rows import KeptRows, write_kept
+from gamay.segment.metadata import read_metadata
+from gamay.segment.reader import ImmutableSegment, open_segment
+from gamay.storage.archive import pack, unpack
+
+CONTROLLER_TIMEOUT_S = 60.0
+ARCHIVE_SUFFIX = ".tar.zst"
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A segment of the table. rows: those that are kept, a serialized `BitMap`. crc: of its stored copy; None: any."""
+
+    name: str
+    rows: bytes
+    crc: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuild:
+    """What is to be built, of what; small, and sent to executors.
+
+    table: typed. created_ms: the creation time of the output, None for that of the first input. schema_json,
+    table_config_json: the documents, as text. controller: the URL of the one that has the inputs.
+    auth_token: the `Authorization` header that it wants to see.
+    """
+
+    table: str
+    inputs: tuple[Input, ...]
+    output: str
+    created_ms: int | None
+    schema_json: str
+    table_config_json: str
+    controller: str
+    auth_token: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What was built. archive: its path. crc: of the segment. rows, rows_before: of it, and of all its inputs."""
+
+    archive: str
+    crc: int
+    rows: int
+    rows_before: int
+
+
+class OtherCopyError(ConflictError):
+    """The stored copy of an input is not the one whose rows are known. crc: that it has."""
+
+    def __init__(self, segment: str, crc: int) -> None:
+        super().__init__(f"the stored segment {segment} has CRC {crc}")
+        self.segment = segment
+        self.crc = crc
+
+
+Builder = Callable[[Rebuild, Path, Progress], Rebuilt]
+"""Has a segment built; its archive is a file in the folder. Raises as `rebuild`, and when the subtask is not to go on."""
+
+
+def rebuild(
+    work: Rebuild, folder: Path, step: Callable[[str], None] = lambda _: None, tls: ssl.SSLContext | None = None
+) -> Rebuilt:
+    """Fetch the inputs, build the segment of their kept rows, and pack it.
+
+    folder: for all that is written, the archive among it. step: told what is done next; what it raises ends the work.
+    tls: what the controller's certificate is checked against, None: what the system trusts.
+    Raises OtherCopyError, NotFoundError for an input that is gone, and as `write_kept` and `HttpService.request`.
+    """
+    schema, config = stored_schema(orjson.loads(work.schema_json)), stored_table_config(orjson.loads(work.table_config_json))
+    kept = []
+    with ExitStack() as opened:
+        for given in work.inputs:
+            step(f"downloading segment {given.name}")
+            segment = _fetch(work, given.name, folder, tls)
+            opened.callback(segment.close)
+            if given.crc not in (None, segment.info.crc):
+                raise OtherCopyError(given.name, segment.info.crc)
+            kept.append(KeptRows.of(segment, BitMap.deserialize(given.rows)))
+        rows, rows_before = sum(len(part.docs) for part in kept), sum(part.segment.num_docs for part in kept)
+        step(f"building segment {work.output} with {rows} of {rows_before} rows")
+        created_ms = kept[0].segment.info.creation_time_ms if work.created_ms is None else work.created_ms
+        built = write_kept(kept, schema, config, work.output, folder / "out", created_ms)
+    step(f"packing segment {work.output}")
+    archive = pack(built, folder / f"{work.output}{ARCHIVE_SUFFIX}")
+    return Rebuilt(str(archive), read_metadata(built).crc, rows, rows_before)
+
+
+def _fetch(work: Rebuild, name: str, folder: Path, tls: ssl.SSLContext | None) -> ImmutableSegment:
+    """Download a segment, compare its checksums, and open it."""
+    archive = folder / f"{name}.tar.gz"
+    token = work.auth_token or None
+    with ControllerClient(
+        work.controller, auth_token=token, timeout_s=CONTROLLER_TIMEOUT_S, verify=tls or True
+    ) as controller:
+        controller.download_segment(work.table, name, archive)
+    unpacked = unpack(archive, folder / "in" / name)
+    archive.unlink()
+    return open_segment(unpacked)

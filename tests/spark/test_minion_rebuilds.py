@@ -1,0 +1,167 @@
+"""Segments that a minion has rebuilt in Spark executors: the same archives as in its own process, nothing left behind."""
+
+import asyncio
+import json
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyroaring import BitMap
+
+from gamay.base.clock import SYSTEM_CLOCK
+from gamay.ingest.pipeline import Pipeline
+from gamay.minion import staged
+from gamay.minion.on_spark import SparkBuilder
+from gamay.minion.progress import Progress, TaskCancelledError
+from gamay.minion.rebuild import Input, OtherCopyError, Rebuild, rebuild
+from gamay.minion.spark_settings import SparkSettings
+from gamay.minion.staged import ExecutorError
+from gamay.segment.builder import SegmentBuilder
+from gamay.segment.reader import open_segment
+from gamay.storage.archive import pack, unpack
+
+pytestmark = pytest.mark.spark
+TABLE = "trips_OFFLINE"
+
+
+class Minion:
+    """A builder on the tests' session, and segments s0, s1 and s2 of 50 rows each at a controller."""
+
+    def __init__(self, spark: Any, schema: Any, config: Any, controller: Any, folder: Path) -> None:
+        self.controller, self.folder, self.staging = controller, folder, folder / "staging"
+        self.crcs = {}
+        for number in range(3):
+            builder = SegmentBuilder(schema, config, f"s{number}", folder)
+            days = pa.array([19_000 + number] * 50, pa.int32())
+            rows = {"city": [f"c{i % 7}" for i in range(50)], "fare": [i / 4 for i in range(50)], "day": days}
+            rows["tags"] = [[f"t{i % 3}", "u"] for i in range(50)]
+            for batch in pa.table(rows).to_batches():
+                builder.append(Pipeline(schema, config).apply(batch))
+            built = builder.build()
+            self.crcs[f"s{number}"] = open_segment(built).info.crc
+            controller.files[f"/segments/{TABLE}/s{number}"] = pack(built, folder / f"s{number}.tar.gz")
+        self._documents = [json.dumps(document.to_json()) for document in (schema, config)]
+        settings = SparkSettings("local[2]", str(self.staging))
+        self.builder = SparkBuilder(settings, "Minion_test_1", session=lambda: spark)
+
+    def work(self, names: list[str], output: str, created_ms: int | None = None) -> Rebuild:
+        kept = BitMap(range(0, 50, 3)).serialize()
+        inputs = tuple(Input(name, kept, self.crcs[name]) for name in names)
+        return Rebuild(TABLE, inputs, output, created_ms, *self._documents, self.controller.url)
+
+    def rebuild(self, work: Rebuild, progress: Progress | None = None) -> Any:
+        folder = self.folder / "attempt"
+        folder.mkdir(exist_ok=True)
+        return self.builder.rebuild(work, folder, progress or Progress("Task_X_1_0", SYSTEM_CLOCK, 60))
+
+    def left(self) -> list[Path]:
+        return [path for path in self.staging.rglob("*") if path.is_file()]
+
+
+def eventually(condition) -> None:
+    give_up = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def minion(spark, schema, table_config, controller, tmp_path):
+    return Minion(spark, schema, table_config(), controller, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("names", "output", "created_ms", "rows"),
+    [(["s1"], "s1", None, 17), (["s0", "s1", "s2"], "compacted__1", 1_700_000_000_000, 51)],
+    ids=["UpsertCompactionTask", "UpsertCompactMergeTask"],
+)
+def test_the_same_segment_as_in_the_minions_process(minion, tmp_path, names, output, created_ms, rows):
+    work = minion.work(names, output, created_ms)
+    (tmp_path / "here").mkdir()
+    here, there = rebuild(work, tmp_path / "here"), minion.rebuild(work)
+    assert (there.crc, there.rows, there.rows_before) == (here.crc, rows, 50 * len(names))
+    assert there == replace(here, archive=there.archive)
+    one, other = (open_segment(unpack(built.archive, tmp_path / name)) for built, name in ((here, "a"), (there, "b")))
+    assert (other.name, other.info.crc) == (output, there.crc)
+    assert other.info == one.info
+    for file in one.path.iterdir():
+        assert file.read_bytes() == (other.path / file.name).read_bytes()
+    assert Path(there.archive).read_bytes() == Path(here.archive).read_bytes()
+    assert minion.left() == []
+
+
+def test_failures_are_told_with_the_segment_and_leave_nothing(minion):
+    work = minion.work(["s0", "s1"], "merged")
+    minion.crcs["s1"] = 7
+    with pytest.raises(OtherCopyError, match=r"s1 has CRC \d+") as other:
+        minion.rebuild(minion.work(["s0", "s1"], "merged"))
+    assert other.value.segment == "s1"
+    archive = minion.controller.files.pop(f"/segments/{TABLE}/s1")
+    with pytest.raises(ExecutorError, match=r"segment merged could not be built in a Spark executor: .*s1"):
+        minion.rebuild(work)
+    minion.controller.files[f"/segments/{TABLE}/s1"] = archive
+    beyond = replace(work, inputs=(replace(work.inputs[0], rows=BitMap([50]).serialize()),))
+    with pytest.raises(ExecutorError, match="row 50 of segment 's0' is to be kept, which has 50 rows"):
+        minion.rebuild(beyond)
+    assert minion.left() == []
+    assert minion.rebuild(work).rows == 34
+
+
+def test_a_staging_folder_that_cannot_be_written(minion):
+    minion.staging.write_text("in the way")
+    with pytest.raises(ExecutorError, match=r"segment s0 could not be built in a Spark executor: .*staging"):
+        minion.rebuild(minion.work(["s0"], "s0"))
+
+
+def test_what_an_earlier_process_left_is_removed(minion):
+    old = minion.staging / "Minion_test_1" / "old.tar.zst"
+    another = minion.staging / "Minion_test_2" / "new.tar.zst"
+    for file in (old, another):
+        file.parent.mkdir(parents=True)
+        file.touch()
+    minion.rebuild(minion.work(["s0"], "s0"))
+    assert minion.left() == [another]
+
+
+def test_a_cancelled_subtask_ends_its_job_at_spark(minion, spark):
+    progress, asked, end = Progress("Task_X_1_0", SYSTEM_CLOCK, 60), threading.Event(), threading.Event()
+
+    async def hold():
+        asked.set()
+        while not end.is_set():
+            await asyncio.sleep(0.05)
+
+    minion.controller.before = hold
+    canceller = threading.Thread(target=lambda: (asked.wait(60), progress.cancel()))
+    canceller.start()
+    try:
+        with pytest.raises(TaskCancelledError):
+            minion.rebuild(minion.work(["s0"], "s0"), progress)
+        tracker = spark.sparkContext.statusTracker()
+        eventually(lambda: not tracker.getActiveStageIds())
+        minion.controller.before = None  # the executor that is held up does not hold up others
+        assert minion.rebuild(minion.work(["s0"], "s0")).rows == 17
+        assert minion.left() == []
+    finally:
+        end.set()
+        canceller.join()
+
+
+def test_spark_that_fails_is_said_so(minion):
+    def no_session():
+        raise RuntimeError("no master\nand a long story")
+
+    builder = SparkBuilder(SparkSettings("spark://nowhere:1", str(minion.staging)), "Minion_test_1", session=no_session)
+    with pytest.raises(ExecutorError, match=r"segment s0 could not be built, for Spark failed: no master$"):
+        builder.rebuild(minion.work(["s0"], "s0"), minion.folder / "attempt", Progress("Task_X_1_0", SYSTEM_CLOCK, 60))
+
+
+def test_outcomes_of_executors(minion, monkeypatch):
+    one = staged.StagedRebuild(minion.work(["s0"], "s0"), str(minion.staging / "a.tar.zst"))
+    monkeypatch.setattr(staged, "rebuild", lambda *_, **__: 1 / 0)
+    with pytest.raises(ExecutorError, match="segment s0 could not be built in a Spark executor: ZeroDivisionError"):
+        staged.read_outcome(staged.rebuild_staged(one), "s0")
