@@ -14,7 +14,7 @@ from pyroaring import BitMap
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.ingest.pipeline import Pipeline
-from gamay.minion import staged
+from gamay.minion import on_spark, staged
 from gamay.minion.on_spark import SparkBuilder
 from gamay.minion.progress import Progress, TaskCancelledError
 from gamay.minion.rebuild import Input, OtherCopyError, Rebuild, rebuild
@@ -158,6 +158,20 @@ def test_spark_that_fails_is_said_so(minion):
     builder = SparkBuilder(SparkSettings("spark://nowhere:1", str(minion.staging)), "Minion_test_1", session=no_session)
     with pytest.raises(ExecutorError, match=r"segment s0 could not be built, for Spark failed: no master$"):
         builder.rebuild(minion.work(["s0"], "s0"), minion.folder / "attempt", Progress("Task_X_1_0", SYSTEM_CLOCK, 60))
+
+
+def test_another_session_follows_one_that_has_ended(minion, spark, monkeypatch):
+    made, ended = [], []
+    monkeypatch.setattr(on_spark, "has_ended", lambda session: len(made) == 1)
+    monkeypatch.setattr(on_spark, "end_session", ended.append)
+    settings = SparkSettings("local[2]", str(minion.staging))
+    minion.builder = SparkBuilder(settings, "Minion_test_1", session=lambda: made.append(spark) or spark)
+    for _ in range(3):
+        assert minion.rebuild(minion.work(["s0"], "s0")).rows == 17
+    assert (len(made), ended) == (2, [spark])
+    minion.builder.close()
+    assert ended == [spark, spark]
+    assert list(minion.staging.iterdir()) == []
 
 
 def test_outcomes_of_executors(minion, monkeypatch):

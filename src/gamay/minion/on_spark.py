@@ -17,7 +17,7 @@ from gamay.base.errors import GamayError, InvalidConfigError
 from gamay.base.tls import TlsSettings
 from gamay.minion.progress import Progress
 from gamay.minion.spark_settings import MASTER, SparkSettings
-from gamay.spark.gateway import java_path
+from gamay.spark.gateway import end_session, has_ended, java_path
 from gamay.storage.fetchers import Fetchers
 from gamay.storage.files import Access, remove
 from gamay.storage.filesystems import scheme_of
@@ -93,7 +93,7 @@ class SparkBuilder:
         """End the session, if there is one, and remove what is left in the staging folder."""
         with self._lock:
             if self._session is not None:
-                self._session.stop()
+                end_session(self._session)
                 self._session = None
                 self._remove(self._folder)
 
@@ -104,11 +104,11 @@ class SparkBuilder:
             self._rebuilds += 1
 
     def _running(self) -> Any:
-        """Return the session; a new one when the last was ended by Spark."""
+        """Return the session; a new one when the last has ended."""
         with self._lock:
-            if self._session is not None and self._session.sparkContext._jsc.sc().isStopped():
-                _log.warning("Spark at %s has ended the session of %s; another begins", self._settings.master, self._minion)
-                self._session.stop()
+            if self._session is not None and has_ended(self._session):
+                _log.warning("the session of %s at %s has ended; another begins", self._minion, self._settings.master)
+                end_session(self._session)
                 self._session = None
             if self._session is None:
                 self._session = self._make_session()

@@ -48,6 +48,32 @@ def launch(settings: Mapping[str, str]) -> None:
     SparkContext._ensure_initialized(gateway=gateway)
 
 
+def has_ended(session: Any) -> bool:
+    """Return whether a SparkSession is of no use any more: Spark has ended it, or its Java process has died."""
+    return _java_has_died() or bool(session.sparkContext._jsc.sc().isStopped())
+
+
+def end_session(session: Any) -> None:
+    """End a SparkSession; one whose Java process has died is forgotten, so that the next one starts another."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    if not _java_has_died():
+        session.stop()
+        return
+    session.sparkContext._jsc = None  # which would be told to stop
+    session.sparkContext.stop()
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+    SparkContext._gateway = SparkContext._jvm = None
+
+
+def _java_has_died() -> bool:
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    return process is not None and process.poll() is not None
+
+
 def _failure(java: str, last: list[str]) -> str:
     said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     found = re.search(r'version "(?:1\.)?(\d+)', said)
