@@ -13,6 +13,7 @@ import pytest
 from pyroaring import BitMap
 
 from gamay.base.clock import SYSTEM_CLOCK
+from gamay.base.errors import NotFoundError
 from gamay.ingest.pipeline import Pipeline
 from gamay.minion import on_spark, staged
 from gamay.minion.on_spark import SparkBuilder
@@ -23,6 +24,9 @@ from gamay.minion.staged import ExecutorError
 from gamay.segment.builder import SegmentBuilder
 from gamay.segment.reader import open_segment
 from gamay.storage.archive import pack, unpack
+from gamay.storage.files import Access, fetch, put
+from gamay.storage.filesystems import open_filesystem
+from gamay.storage.settings import StorageSettings
 
 pytestmark = pytest.mark.spark
 TABLE = "trips_OFFLINE"
@@ -125,6 +129,20 @@ def test_what_an_earlier_process_left_is_removed(minion):
         file.touch()
     minion.rebuild(minion.work(["s0"], "s0"))
     assert minion.left() == [another]
+
+
+def test_archives_may_go_by_an_object_store(minion, spark, s3):
+    settings = SparkSettings("local[2]", f"s3://{s3.bucket}/staging")
+    storage = StorageSettings({"s3": s3.options})
+    minion.builder = SparkBuilder(settings, "Minion_test_1", storage, session=lambda: spark)
+    left = f"s3://{s3.bucket}/staging/Minion_test_1/left.tar.zst"
+    put(Path(__file__), left, Access(options=s3.options))
+    assert minion.rebuild(minion.work(["s0", "s2"], "merged")).rows == 34
+    with pytest.raises(NotFoundError):
+        fetch(left, minion.folder / "left", Access(options=s3.options))
+    fs, path = open_filesystem(settings.staging_uri, s3.options)
+    fs.invalidate_cache()
+    assert fs.find(path) == []
 
 
 def test_a_cancelled_subtask_ends_its_job_at_spark(minion, spark):
