@@ -184,7 +184,8 @@ def _least_loaded(instances: Sequence[str], replication: int, load: Counter[str]
 
 def _check_enough(instances: Sequence[str], replication: int) -> None:
     if len(instances) < replication:
+        found = ", ".join(instances) or "none"
         raise InvalidConfigError(
-            f"{replication} replicas need as many servers, but the table's tenant has {len(instances)}; "
+            f"{replication} replicas need as many servers, but the tenant (or the tier) that they belong to has {found}; "
             "lower 'segmentsConfig.replication' or tag more servers"
         )
