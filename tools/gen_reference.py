@@ -100,7 +100,7 @@ def _scalar_rows(module: str) -> Iterator[tuple[str, str, str]]:
     for key, function in registry._scalars.items():
         spellings.setdefault(id(function), []).append(registry._display_names[key])
     for ident, function in sorted(functions.items(), key=lambda item: item[1].name.lower()):
-        if _module_of(function) != module:
+        if _module_of(function) != module or any("(" in name for name in spellings[ident]):  # which no query can name
             continue
         body = _body(function.compute)
         others = [f"`{name}`" for name in spellings[ident] if name != function.name]

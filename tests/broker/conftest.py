@@ -65,6 +65,15 @@ class Hosted:
     def recheck(self, table: str) -> None:
         return
 
+    def store_as(self, layout: TableLayout) -> None:
+        self._layout = layout
+
+    def failures(self, table: str) -> dict[str, Any]:
+        return {}
+
+    def hidden_segments(self, table: str) -> frozenset[str]:
+        return frozenset()
+
 
 class SlowExecutor(QueryExecutor):
     """Executes when it may. released: not set holds queries up, until their deadlines; cancelled: those that were ended."""

@@ -31,6 +31,21 @@ pinot.server.admin.access.control.factory.class=BasicAuthAccessControlFactory
 pinot.server.admin.access.control.principals=admin
 pinot.server.admin.access.control.principals.admin.password=verysecret
 """
+STAFF = {
+    "schemaName": "staff",
+    "primaryKeyColumns": ["n"],
+    "dimensionFieldSpecs": [{"name": "n", "dataType": "LONG"}, {"name": "name", "dataType": "STRING"}],
+}
+STAFF_CONFIG = {
+    "tableName": "staff",
+    "tableType": "OFFLINE",
+    "isDimTable": True,
+    "segmentsConfig": {"replication": "1"},
+    "tenants": {},
+    "tableIndexConfig": {},
+    "metadata": {},
+    "ingestionConfig": {"batchIngestionConfig": {"segmentIngestionType": "REFRESH"}},
+}
 ADMIN = {"Authorization": basic_token("admin", "verysecret")}
 GUEST = {"Authorization": basic_token("guest", "secret")}
 CLERK = {"Authorization": basic_token("clerk", "paper")}
@@ -42,6 +57,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
     with gamay.connect(folder / "data") as db:
         db.create_table("trips", pa.table({"n": [1, 2, 3]}))
         db.create_table("pay", pa.table({"n": [4, 5]}))
+        db.create_table("staff", pa.table({"n": [1, 2], "name": ["Ada", "Bo"]}), schema=STAFF, config=STAFF_CONFIG)
     (folder / "access.properties").write_text(FILE)
     with EmbeddedCluster(
         folder / "data", 0, 0, 0, threads=1, warm_up=False, access=read_access(folder / "access.properties")
@@ -64,6 +80,11 @@ def test_queries_need_a_log_in_and_the_table(cluster: EmbeddedCluster) -> None:
     assert refused.status_code == 403
     assert refused.json() == {"code": 403, "error": "Permission denied.Reason: guest may not use table pay"}
     assert ask(cluster, "SELECT count(*) FROM pay_OFFLINE", GUEST).status_code == 403
+    looked_up = "SELECT n, lookUp('staff', 'name', 'n', n) FROM trips ORDER BY n"
+    assert ask(cluster, looked_up, ADMIN).json()["resultTable"]["rows"] == [[1, "Ada"], [2, "Bo"], [3, "null"]]
+    answer = ask(cluster, looked_up, GUEST)
+    assert answer.status_code == 403
+    assert "guest may not use table staff" in answer.text
     assert ask(cluster, "SELECT 1 + 1", GUEST).json()["resultTable"]["rows"] == [[2]]
     assert ask(cluster, "SELECT count(*) FROM pay", {"Authorization": "Basic zzz"}).status_code == 401
 

@@ -68,7 +68,7 @@ def test_sleep_takes_its_time_and_ends_at_the_deadline(db: Database) -> None:
         ("SELECT a FROM t WHERE TEXT_MATCH(tags, 'x')", "there is no text index"),
         ("SELECT a FROM t WHERE VECTOR_SIMILARITY(tags, ARRAY[1.0], 3)", "there is no vector index"),
         ("SELECT groovy('{}', 'arg0', a) FROM t", "scripts are not run"),
-        ("SELECT lookUp('d', 'c', 'k', a) FROM t", "no dimension tables"),
+        ("SELECT lookUp('t', 'c', 'k', a) FROM t", "is no dimension table"),
         ("SELECT tags[1] FROM t", "arrayElementAtInt"),
         ("SELECT TIMESERIESAGGREGATE(a) FROM t", "part of time-series queries"),
         ("SELECT avgReduce(a, 1) FROM t", "write AVG"),

@@ -15,6 +15,7 @@ from gamay.broker.gather import Gatherer, Result
 from gamay.broker.hybrid import halves
 from gamay.broker.limits import NO_LIMITS, QueryLimits, check_sizes, sizes_of
 from gamay.broker.literals import literal_row
+from gamay.broker.lookups import looked_up
 from gamay.broker.metrics import Phases, QueryCounters
 from gamay.broker.options import DEFAULT_TIMEOUT_MS, is_on, timeout_ms
 from gamay.broker.outcome import add_done, end_span, of_failure, processor_ns, tell
@@ -40,7 +41,7 @@ from gamay.query.reduce import reduce
 from gamay.query.response import BrokerResponse
 from gamay.query.trace import Trace
 from gamay.query.wire.result import Received
-from gamay.sql.answers import SUBQUERIES, with_answers
+from gamay.sql.answers import LOOKUPS, SUBQUERIES, with_answers
 from gamay.sql.parser import parse_query
 from gamay.sql.query import Query
 from gamay.sql.row_limits import RowLimits
@@ -399,6 +400,8 @@ class QueryRunner:
         )
 
         def answer(call: Call) -> Expression:
+            if call.name in LOOKUPS:
+                return looked_up(call, lambda table: self._usable_routes(pending, table))
             return answered(call, id_set) if call.name in SUBQUERIES else facts.answer(call)
 
         pending.query = with_answers(pending.query, answer)
@@ -420,8 +423,7 @@ class QueryRunner:
             principal=outer.principal,
         )
         inner.query, inner.deadline = query, outer.deadline
-        inner.routes = self._routes(query.table or "", outer.database or query.options.get("database"))
-        _check_may_use(inner.principal, inner.routes)
+        inner.routes = self._usable_routes(outer, query.table or "")
         if query.asks_broker:
             self._complete(inner)
         else:
@@ -432,6 +434,12 @@ class QueryRunner:
         if response.table is None:
             raise QueryError(ErrorCode.QUERY_VALIDATION, "dropResults leaves nothing to look values up in")
         return str(response.table.rows()[0][0])
+
+    def _usable_routes(self, pending: PendingQuery, table: str) -> Sequence[TableRoute]:
+        """Return the routes of another table than that of FROM. Raises QueryError, also when the sender may not use it."""
+        routes = self._routes(table, pending.database or pending.query.options.get("database"))
+        _check_may_use(pending.principal, routes)
+        return routes
 
     def _execute(self, pending: PendingQuery) -> BrokerResponse:
         deadline = pending.deadline

@@ -19,6 +19,10 @@ LiteralValue: TypeAlias = int | float | str | bool | bytes | Decimal | None
 FILTERED = "filter(where)"
 """The function that `agg(x) FILTER (WHERE condition)` is: `Call(FILTERED, (agg(x), condition))`. No query can name it."""
 
+LOOKUP = "lookup(dimension)"
+"""The function that lookUp is once the broker knows the table: of the typed name of the table, the column, its type,
+whether that is multi-value, and the key. No query can name it."""
+
 GROUPING = ("grouping", "groupingid")
 """The names of GROUPING(a, b, …), which tells for a row of the result which of its keys are rolled up."""
 

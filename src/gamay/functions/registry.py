@@ -285,6 +285,6 @@ def unknown_function(name: str) -> QueryError:
 
 
 def function_names() -> list[str]:
-    """Return the names of all functions as their authors spell them, sorted."""
+    """Return the names of all functions as their authors spell them, sorted; without those that no query can name."""
     _load_all()
-    return sorted(_display_names.values(), key=str.lower)
+    return sorted((name for name in _display_names.values() if "(" not in name), key=str.lower)

@@ -79,10 +79,13 @@ _IN_ORDER = (
 _RECOVERY = "rows of a segment that no server could store are consumed again, in order, in either mode; the setting is kept"
 _MEMORY = "rows that are consumed lie in files, not in a heap that could run full; the setting is kept"
 
+_PRELOAD = (
+    "columns of a dimension table are read when a query first asks for them, so nothing is preloaded; the setting is kept"
+)
+
 
 def _unused_sections(config: TableConfig) -> Iterator[str]:
     unused = {
-        "isDimTable": config.is_dim_table,
         "tunerConfigs": bool(config.tuners),
         "tableSamplers": bool(config.samplers),
         "query.disableGroovy": config.query.disable_groovy is False,
@@ -92,6 +95,8 @@ def _unused_sections(config: TableConfig) -> Iterator[str]:
     for key, is_set in unused.items():
         if is_set:
             yield f"{key}: {_KEPT}"
+    if config.dimension_table is not None and config.dimension_table.disable_preload:
+        yield f"dimensionTableConfig.disablePreload: {_PRELOAD}"
     yield from _unused_of_stream(config)
 
 

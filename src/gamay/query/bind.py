@@ -13,7 +13,18 @@ from typing import Any, TypeAlias
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import result_type
-from gamay.functions.expression import FILTERED, GROUPING, Call, Column, Expression, Literal, Star, column_names, walk
+from gamay.functions.expression import (
+    FILTERED,
+    GROUPING,
+    LOOKUP,
+    Call,
+    Column,
+    Expression,
+    Literal,
+    Star,
+    column_names,
+    walk,
+)
 from gamay.functions.registry import is_aggregate
 from gamay.functions.text import to_text
 from gamay.model.field_spec import FieldSpec
@@ -350,6 +361,11 @@ class _Binder:
                 return aggregate_column(self._aggregates.number(expression))
             if expression.name in GROUPING:
                 return self._grouping(expression)
+            if expression.name == LOOKUP:
+                raise _invalid(
+                    "Function 'lookUp': values are looked up for rows, not for groups; put the call into GROUP BY, too, as "
+                    "it stands here, which makes no other groups where its key is grouped by"
+                )
             return Call(expression.name, tuple(self._after_grouping(arg) for arg in expression.args))
         if isinstance(expression, Column):
             if self._sets and expression.name.startswith(NULL_FLAG_PREFIX):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import evaluate, result_type
-from gamay.functions.expression import Call, Column, Expression, Literal, column_names, walk
+from gamay.functions.expression import LOOKUP, Call, Column, Expression, Literal, column_names, walk
 from gamay.functions.registry import scalar_function
 from gamay.functions.vector import Operand, Scalar
 from gamay.model.types import DataType
@@ -47,7 +47,9 @@ def fold(expression: Expression) -> Expression:
     args = tuple(fold(arg) for arg in expression.args)
     folded = expression if args == expression.args else Call(expression.name, args)
     function = scalar_function(folded.name)
-    if function is None or not function.is_deterministic or not args or not all(isinstance(arg, Literal) for arg in args):
+    if function is None or not (function.is_deterministic and function.can_fold):
+        return folded
+    if not args or not all(isinstance(arg, Literal) for arg in args):
         return folded
     result_type(folded, _no_column_type)
     value = evaluate(folded, _no_column, 1)
@@ -147,9 +149,12 @@ class FilterBinder:
             )
         if not wanted:
             expression = Call("not", (expression,))
-        if len(columns) == 1 and not self._column_type(columns[0])[1] and _is_deterministic(expression):
+        # what is looked up is known to servers alone, also for a constant, and for NULL
+        looks_up = any(isinstance(part, Call) and part.name == LOOKUP for part in walk(expression))
+        is_known = _is_deterministic(expression) and not (looks_up and (self._null_handling or not columns))
+        if len(columns) == 1 and not self._column_type(columns[0])[1] and is_known:
             return self._match(columns[0], expression)
-        if columns or not _is_deterministic(expression):
+        if columns or not is_known:
             return Test(expression, columns)
         return EVERYTHING if _holds(evaluate(expression, _no_column, 1)) else NOTHING
 

@@ -1,6 +1,7 @@
 """The moment by which a query must be answered, and what else ends it: whoever works for the query asks between blocks."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, QueryError
@@ -8,23 +9,28 @@ from gamay.base.guard import NOBODY, Holder
 from gamay.kernels.jit import compiling_s
 from gamay.query.budget import Budget, BudgetHolder
 
+if TYPE_CHECKING:
+    from gamay.functions.dimension import DimensionTable
+
 
 class Deadline:
     """A point on a clock's monotonic scale; checked between blocks of work, from any thread.
 
     budget: the memory that the query may have; None is no limit. A deadline is the `gamay.base.guard.Guard` of its query.
+    dimensions: returns a dimension table as the query sees it, by typed name; None where there are none.
 
     Work is not cut short because this process compiled kernels meanwhile, which the first query of a kind may have to wait
     for and no query is to blame for.
     """
 
-    __slots__ = ("_compiled_s", "budget", "clock", "expires_s", "timeout_ms")
+    __slots__ = ("_compiled_s", "budget", "clock", "dimensions", "expires_s", "timeout_ms")
 
     def __init__(self, clock: Clock, expires_s: float, timeout_ms: float, budget: Budget | None = None) -> None:
         self.clock = clock
         self.expires_s = expires_s
         self.timeout_ms = timeout_ms
         self.budget = budget
+        self.dimensions: Callable[[str], DimensionTable] | None = None
         self._compiled_s = compiling_s()
 
     @classmethod
@@ -51,6 +57,14 @@ class Deadline:
                 raise self.budget.killed()
             if self.budget.needed:
                 raise self.budget.error(self.budget.needed)
+
+    def dimension_table(self, table: str) -> "DimensionTable":
+        """Return a dimension table, the same whenever the query asks for it. Raises QueryError."""
+        if self.dimensions is None:
+            raise QueryError(
+                ErrorCode.QUERY_VALIDATION, "Function 'lookUp': values are looked up for rows of a table; FROM is missing"
+            )
+        return self.dimensions(table)
 
     def holder(self, what: str) -> Holder:
         """Return what a part of the work tells its memory to."""

@@ -16,6 +16,7 @@ from gamay.query.reduce import Answer
 from gamay.segment.defaults import with_defaults
 from gamay.segment.spi import Segment
 from gamay.segment.visible import VisibleDocs, VisibleSegment
+from gamay.server.dimensions import DimensionTables, QueryDimensions
 from gamay.server.instance import ServerInstance
 from gamay.server.query_counts import TableCounts
 from gamay.server.table import Contents, TableData
@@ -40,6 +41,7 @@ class QueryExecutor:
     def __init__(self, instance: ServerInstance, threads: int) -> None:
         self._instance = instance
         self._pool = WorkPool(threads)
+        self._dimensions = DimensionTables(instance)
 
     def close(self) -> None:
         """End the threads, once their work is done."""
@@ -134,6 +136,8 @@ class QueryExecutor:
                 found.append(view)
             else:
                 missing.append(name)
+        if deadline.dimensions is None:  # of several servers in one process the first one's: they all have the whole tables
+            deadline.dimensions = QueryDimensions(self._dimensions)
         try:
             found = self._complete(table, query, found)
             if keys is not None:

@@ -5,7 +5,7 @@ import logging
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -174,6 +174,10 @@ class ServerInstance:
     def layout_of(self, table: str) -> TableLayout | None:
         """Return how a typed table is stored now, None when it is gone."""
         return self._loader.layout_of(table)
+
+    def hidden_segments(self, table: str) -> Collection[str]:
+        """Return the segments of a typed table that replacements hide at this moment."""
+        return self._registry.get_lineage(table).hidden_segments()
 
     def recheck(self, table: str) -> None:
         """Compare all checksums of a table soon: what is damaged is no longer served, and fetched again where possible."""

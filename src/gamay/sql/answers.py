@@ -1,4 +1,6 @@
-"""What the broker puts into a query before it is bound: answers of subqueries, and what a query asks about itself."""
+"""What the broker puts into a query before it is bound: answers of subqueries, the tables of lookUp, and what a query asks
+about itself.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -7,9 +9,9 @@ from gamay.functions.expression import Call, Expression, walk
 from gamay.sql.query import Query
 
 SUBQUERIES = ("insubquery", "inpartitionedsubquery")
-_ASKED = frozenset(
-    {*SUBQUERIES, "reqid", "cid", "brokerid", "queryengine", "starttime", "endtime", "stageid", "workerid", "sleep"}
-)
+LOOKUPS = ("lookup",)
+_ABOUT_QUERY = ("reqid", "cid", "brokerid", "queryengine", "starttime", "endtime", "stageid", "workerid", "sleep")
+_ASKED = frozenset({*SUBQUERIES, *LOOKUPS, *_ABOUT_QUERY})
 
 
 def asks_broker(expressions: Iterable[Expression]) -> bool:

@@ -25,6 +25,7 @@ _FAMILIES: tuple[str, ...] = (
     "distances",
     "clp",
     "diagnostics",
+    "lookup",
     "refused",
 )
 

@@ -13,8 +13,6 @@ _ADVICE = {
     "textMatch": "there is no text index; write x LIKE '%word%' or REGEXP_LIKE(x, 'pattern')",
     "vectorSimilarity": "there is no vector index; write ORDER BY cosineDistance(x, ARRAY[...]) LIMIT k",
     "vectorSimilarityRadius": "there is no vector index; write cosineDistance(x, ARRAY[...]) < r",
-    "lookUp": "there are no dimension tables to look values up in; write IN_SUBQUERY(x, 'SELECT IDSET(y) FROM t') = 1, "
-    "or join the data when it is ingested",
     "item": "only columns of type MAP have items, and there are none; write jsonExtractScalar(x, '$.key', 'STRING') for "
     "JSON, arrayElementAtInt(x, 1) and its kin for multi-value columns",
     "inSubquery": "a query inside a query is answered by the broker of that query; it has no meaning elsewhere",
