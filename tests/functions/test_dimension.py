@@ -76,16 +76,14 @@ def test_texts_whose_hashes_meet_are_told_apart(monkeypatch: pytest.MonkeyPatch)
     assert meeting.rows([column(["xy", "ab", "cd"], DataType.STRING)], 3).tolist() == [3, 2, 1]
 
 
-@pytest.mark.parametrize(
-    "types", [[DataType.INT], [DataType.STRING], [DataType.BIG_DECIMAL], [DataType.INT, DataType.STRING]]
-)
-def test_repeated_keys_may_be_errors(types: list[DataType]) -> None:
-    first, second = (tuple(POOLS[t][i] for t in types) for i in (0, 1))
-    assert table(types, [first, second], unique=True).rows([column([x], t) for x, t in zip(second, types)], 1).tolist() == [
-        1
-    ]
+@pytest.mark.parametrize("types", [["INT"], ["STRING"], ["BIG_DECIMAL"], ["INT", "STRING"]])
+def test_repeated_keys_may_be_errors(types: list[str]) -> None:
+    kinds = [DataType(name) for name in types]
+    first, second = (tuple(POOLS[kind][i] for kind in kinds) for i in (0, 1))
+    wanted = [column([value], kind) for value, kind in zip(second, kinds, strict=True)]
+    assert table(kinds, [first, second], unique=True).rows(wanted, 1).tolist() == [1]
     with pytest.raises(QueryError, match="more than one row of the primary key k0 = "):
-        table(types, [first, second, first], unique=True)
+        table(kinds, [first, second, first], unique=True)
 
 
 def test_columns_of_texts_are_encoded() -> None:
