@@ -91,6 +91,7 @@ class ConsumingTransitions:
         beyond = {name for name, consumer in consumers.items() if consumer.is_beyond}
         ideal = self._registry.get_ideal_state(table)
         states = ideal.segments_of(self._server) if ideal is not None and ideal.enabled else {}
+        self.manager.assign(table, [segment for segment, state in states.items() if state in (CONSUMING, ONLINE)])
         data = self._data_of(table)
         for segment in given_up:
             if states.get(segment) == CONSUMING:

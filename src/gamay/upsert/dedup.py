@@ -4,7 +4,7 @@ With metadataTTL a key is forgotten when its row lies further below the greatest
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -54,10 +54,10 @@ class PartitionDedup:
         """Bytes of the index."""
         return self._index.num_bytes
 
-    def unsealed(self, but: str) -> list[str]:
+    def unsealed(self, but: str) -> set[str]:
         """Return the segments, `but` not, that consume, or have consumed and not been replaced by their sealed copies."""
         with self._lock:
-            return sorted(self._consuming - {but})
+            return self._consuming - {but}
 
     def add(self, segment: Segment) -> None:
         """Take the keys of a segment, in the place of those of the one with its name."""
@@ -197,9 +197,12 @@ class TableDedup:
         """Remove expired keys."""
         self._partition(partition_id).remove_expired()
 
-    def must_wait(self, partition_id: int, name: str, phase_of: Callable[[str], Phase]) -> bool:
-        """Whether the segment before a consuming one is not sealed yet, which may turn out to have fewer rows."""
-        return must_wait(self.settings.parallel_policy, map(phase_of, self._partition(partition_id).unsealed(name)))
+    def must_wait(
+        self, partition_id: int, name: str, phase_of: Callable[[str], Phase], absent: Collection[str] = ()
+    ) -> bool:
+        """Whether one before a consuming segment is not sealed yet, which may turn out to have fewer rows, or not here."""
+        unsealed = self._partition(partition_id).unsealed(name)
+        return not unsealed >= set(absent) or must_wait(self.settings.parallel_policy, map(phase_of, unsealed))
 
     def consume(
         self, partition_id: int, name: str, created_ms: int, read: Callable[[], Segment], install: KeyedInstall

@@ -608,9 +608,9 @@ class PartitionUpsert:
                 self._pending = None
                 self._changed.notify_all()
 
-    def unsealed(self, but: str) -> list[str]:
+    def unsealed(self, but: str) -> set[str]:
         """Return the segments, `but` not, that consume, or have consumed and not been replaced by their sealed copies."""
-        return [name for name, tracked in self.segments().items() if tracked.is_consuming and name != but]
+        return {name for name, tracked in self.segments().items() if tracked.is_consuming and name != but}
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ Only one thread calls these for a partition, in the order of the stream. Between
 partition is called. Tables without upsertConfig and dedupConfig have no such object.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -108,8 +108,13 @@ class KeyedTable(Protocol):
         """Store what is to be stored of a partition, and forget what may be forgotten."""
         ...
 
-    def must_wait(self, partition_id: int, name: str, phase_of: Callable[[str], Phase]) -> bool:
-        """Whether a consuming segment must not begin yet, because of those before it that are not sealed yet."""
+    def must_wait(
+        self, partition_id: int, name: str, phase_of: Callable[[str], Phase], absent: Collection[str] = ()
+    ) -> bool:
+        """Whether a consuming segment must not begin yet, because of those before it that are not sealed yet.
+
+        absent: segments that are to be here and are neither loaded nor consumed, also such as are not sealed.
+        """
         ...
 
     def consume(

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -209,13 +209,19 @@ class TableUpsert:
         self.new_segments.note(name)
         return consuming
 
-    def must_wait(self, partition_id: int, name: str, phase_of: Callable[[str], Phase]) -> bool:
-        """Whether a consuming segment must not begin yet, because the one before it is not sealed yet.
+    def must_wait(
+        self, partition_id: int, name: str, phase_of: Callable[[str], Phase], absent: Collection[str] = ()
+    ) -> bool:
+        """Whether a consuming segment must not begin yet, because one before it is not sealed yet, or not here.
 
         So it is where rows depend on what they replace: all replicas then begin at the same state, and what is stored in
-        between is the state at the segment's first row.
+        between is the state at the segment's first row. Other replicas may have committed segments while this server was
+        away, or busy with others: whatever the policy, these must be here, too.
         """
-        return must_wait(self.settings.parallel_policy, map(phase_of, self._partition(partition_id).unsealed(name)))
+        unsealed = self._partition(partition_id).unsealed(name)
+        if self._takes_over and not unsealed >= set(absent):
+            return True
+        return must_wait(self.settings.parallel_policy, map(phase_of, unsealed))
 
     def commit(
         self, source: SegmentSource, install: Install, doc_map: "np.ndarray[tuple[int], np.dtype[np.int64]] | None" = None

@@ -12,6 +12,7 @@ from gamay.cluster.completion import Call, CompletionRequest, CompletionResponse
 from gamay.cluster.llc_name import LlcName
 from gamay.cluster.records import COMMITTING, IN_PROGRESS, ONLINE
 from gamay.server.consuming.consumer import SegmentConsumer
+from gamay.server.instance import ServerInstance
 from gamay.server.metrics import measure_server
 from gamay.upsert.key_index import NO_TEXT, KeyIndex, Keys, Rules
 from gamay.upsert.snapshots import SnapshotFolder
@@ -175,6 +176,39 @@ def test_rows_of_a_segment_that_nobody_stored_find_what_they_found_before(make_w
     world.start()
     eventually(lambda: world.ask("SET skipUpsert = true; SELECT COUNT(*) FROM t")[0] == [[25]])
     eventually(lambda: totals(world) == whole, 10)
+
+
+@pytest.mark.parametrize("kind", ["PARTIAL", "dedup"])
+def test_rows_that_depend_on_others_wait_for_segments_that_other_replicas_committed(
+    make_world: Any, eventually: Any, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """These come into the ideal state between the load at a start and the begin of the consumer behind them."""
+    given = sections(mode="PARTIAL", partialUpsertStrategies={"n": "INCREMENT"}, snapshot="ENABLE")
+    if kind == "dedup":
+        given = {"routing": given["routing"], "dedupConfig": {"dedupEnabled": True}}
+    world = make_world(10, ["s"], given)
+    world.start()
+    world.controller.create(0, "0", 0)
+    num_keys = 20
+    world.send(*(payload(i % num_keys, 1, 1_700_000_000_000 + i) for i in range(25)))
+    eventually(lambda: len(world.segments()) >= 3 and len(totals(world)) == num_keys)
+    world.stop()
+    world.send(*(payload(i % num_keys, 1, 1_700_000_000_000 + i) for i in range(25, 28)))
+    load = ServerInstance._reconcile
+
+    def too_early(server: ServerInstance, table: str, changed: set[str] | None) -> None:
+        if changed is not None:
+            load(server, table, changed)
+
+    monkeypatch.setattr(ServerInstance, "_reconcile", too_early)
+    world.start()
+    consumers = world.server.consumers
+    eventually(lambda: any(one.lacks_keys for one in consumers.consumers("t_REALTIME").values()))
+    assert totals(world) == []
+    world.server._on_ideal_state("/IDEALSTATES/t_REALTIME")
+    eventually(lambda: world.ask("SELECT COUNT(*), SUM(n) FROM t")[0] == [[num_keys, 28 if kind == "PARTIAL" else 20]])
+    eventually(lambda: all(one.status().lag == 0 for one in consumers.consumers("t_REALTIME").values()))
+    assert world.ask("SELECT COUNT(*), SUM(n) FROM t")[0] == [[num_keys, 28 if kind == "PARTIAL" else 20]]
 
 
 def test_repeated_rows_are_dropped(make_world: Any, eventually: Any) -> None:

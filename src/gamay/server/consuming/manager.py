@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gamay.base.errors import InvalidConfigError
-from gamay.cluster.llc_name import LlcName
+from gamay.cluster.llc_name import LlcName, partition_of
 from gamay.cluster.records import SegmentRecord
 from gamay.ingest.stream.config import stream_configs
 from gamay.segment.mutable.buffers import SpareBuffers
@@ -79,6 +79,7 @@ class ConsumerManager:
         self._tables: dict[str, _Table] = {}
         self._ahead: dict[tuple[str, int], ReadAhead] = {}
         self._spare: dict[tuple[str, int], SpareBuffers] = {}
+        self._assigned: dict[str, Collection[str]] = {}
         # rows that were not committed are consumed again, so what a crash left is of no use
         shutil.rmtree(resources.folder, ignore_errors=True)
 
@@ -86,6 +87,10 @@ class ConsumerManager:
         """Return the consumers of a typed table, by segment."""
         with self._lock:
             return dict(self._consumers.get(table, {}))
+
+    def assign(self, table: str, segments: Collection[str]) -> None:
+        """Take note of the segments of a typed table that are to be here, loaded or consumed."""
+        self._assigned[table] = segments
 
     def start(self, data: TableData, record: SegmentRecord, layout: TableLayout) -> None:
         """Begin to consume a segment. Raises GamayError and OSError when that is not possible."""
@@ -138,7 +143,7 @@ class ConsumerManager:
             before = self.consumers(data.name).get(segment)
             return Phase.DOWNLOADING if before is None else _PHASES.get(before.state, Phase.CONSUMING)
 
-        if keys.must_wait(partition, name, phase_of):
+        if keys.must_wait(partition, name, phase_of, self._absent_before(data, parsed)):
             return None
 
         def install(docs: SegmentDocs | None) -> None:
@@ -146,6 +151,19 @@ class ConsumerManager:
                 data.add_consuming(ConsumingSegment(name, consumer.view, consumer.freshness_ms, docs))
 
         return keys.consume(partition, name, record.creation_time_ms, consumer.view, install)
+
+    def _absent_before(self, data: TableData, name: LlcName) -> list[str]:
+        """Return the segments of a partition that are to be here before another begins, neither loaded nor consumed."""
+        assigned = self._assigned.get(data.name, ())
+        # Those that are loaded are asked for last: a consumer that has ended meanwhile has its segment there.
+        missing = set(assigned) - self.consumers(data.name).keys() - data.snapshot().keys()
+        found = []
+        for segment in missing:
+            other = LlcName.parse(segment)
+            is_after = other is not None and other.sequence >= name.sequence
+            if not is_after and partition_of(segment) in (None, name.partition):
+                found.append(segment)
+        return found
 
     def stop(self, data: TableData, segment: str) -> None:
         """Give up a segment: its rows are no longer seen, and consumed again by whoever hosts it next."""
@@ -197,6 +215,7 @@ class ConsumerManager:
         """Remove what is remembered of a table that is gone."""
         with self._lock:
             self._tables.pop(table, None)
+            self._assigned.pop(table, None)
             self._spare = {key: spare for key, spare in self._spare.items() if key[0] != table}
         shutil.rmtree(self._resources.kept / table, ignore_errors=True)
         shutil.rmtree(self._resources.folder / table, ignore_errors=True)
