@@ -12,6 +12,7 @@ from gamay.functions import dimension
 from gamay.functions.dimension import DimensionTable, KeyColumn
 from gamay.functions.scalar.convert import array_of
 from gamay.functions.vector import EncodedVector, Vector, sorted_distinct
+from gamay.kernels.places import fill_places
 from gamay.model.types import DataType
 
 POOLS: dict[DataType, list[Any]] = {
@@ -93,3 +94,14 @@ def test_columns_of_texts_are_encoded() -> None:
     assert isinstance(made, EncodedVector)
     assert made.dictionary.values.equals(entries)
     assert made.ids.tolist() == ids.tolist()
+
+
+@pytest.mark.parametrize(
+    "keys", [np.arange(1000.0).view(np.int64), np.arange(1000) << 40, np.arange(1000) * 86_400_000, np.arange(1000)]
+)
+def test_keys_spread_over_the_slots(keys: Any) -> None:
+    """Doubles that are whole numbers, days in milliseconds: what differs in few of its bits must not meet in a few slots."""
+    slots = np.full(4096, -1, np.int32)
+    assert fill_places(keys, slots) == -1
+    longest = max(len(run) for run in "".join("x" if slot >= 0 else " " for slot in slots).split())
+    assert longest < 64
