@@ -39,7 +39,7 @@ from gamay.ingest.stream.log.topic import TopicConfig, create_topic
 KEYS = 200
 PARTITIONS = 2
 CHECKED_EVERY = 10
-SETTLE_S = 120
+SETTLE_S = 300  # a committer that died holds its segment for 120 s
 SCHEMA: dict[str, Any] = {
     "schemaName": "totals",
     "dimensionFieldSpecs": [{"name": "k", "dataType": "STRING"}],
