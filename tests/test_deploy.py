@@ -19,10 +19,10 @@ from gamay.embedded.settings import DEFAULT_PORTS
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"
 MEASURING = (
-    "broker/metrics.py",
-    "controller/metrics.py",
+    *sorted(str(path.relative_to(ROOT / "src/gamay")) for path in (ROOT / "src/gamay").glob("*/*metrics.py")),
+    "broker/quota.py",
     "controller/periodic.py",
-    "server/metrics.py",
+    "controller/status_gauges.py",
     "server/query_counts.py",
 )
 # what prometheus_client measures of a process, and what Prometheus knows of a target

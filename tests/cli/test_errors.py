@@ -104,10 +104,10 @@ def test_without_java(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(InvalidConfigError, match=r"no java on the PATH.*openjdk-17"):
-        gateway._java()
+        gateway.java_path()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(InvalidConfigError, match="has no bin/java"):
-        gateway._java()
+        gateway.java_path()
 
 
 def test_a_job_type_that_does_not_exist(run, tmp_path):

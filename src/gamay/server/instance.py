@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -380,7 +381,14 @@ class ServerInstance:
             self._failures.pop((table, segment), None)
         self._swap(data, fresh, dropped)
         self._report(table)
-        if ideal is None and not data.snapshot() and not data.contents().consuming:
+        if ideal is None:
+            with nullcontext() if self._transitions is None else self._transitions.applying:
+                self._forget(table)
+
+    def _forget(self, table: str) -> None:
+        """Forget a table that is gone, while nobody begins to consume it: it may have been made anew meanwhile."""
+        contents = self._data_of(table).contents()
+        if self._registry.get_ideal_state(table) is None and not contents.loaded and not contents.consuming:
             self._tables.pop(table, None)
             self.upserts.forget(table)
 

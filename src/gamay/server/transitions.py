@@ -45,6 +45,8 @@ class ConsumingTransitions:
         self._failed = failed
         self._begun = begun
         self._wake = threading.Condition()
+        self.applying = threading.Lock()
+        """Held while consumers of a table begin and end; who forgets a table takes it."""
         self._tables: set[str] = set()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="server-consuming", daemon=True)
@@ -83,8 +85,11 @@ class ConsumingTransitions:
 
     def apply(self, table: str) -> None:
         """Bring the consumers of a typed table in line with its ideal state."""
-        if table_type_of(table) is not TableType.REALTIME:
-            return
+        if table_type_of(table) is TableType.REALTIME:
+            with self.applying:
+                self._apply(table)
+
+    def _apply(self, table: str) -> None:
         # Asked before the ideal state is read: who is to consume there nevertheless was OFFLINE in between, if only briefly.
         consumers = self.manager.consumers(table)
         given_up = {name for name, consumer in consumers.items() if consumer.gave_up}
