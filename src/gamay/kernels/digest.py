@@ -49,10 +49,57 @@ def compress_centroids(
 
 
 @kernel
+def _on_the_way(left: float, right: float, share: float) -> float:
+    """Return the value that lies the share of the way from left to right; infinite ones cannot be interpolated."""
+    if math.isfinite(right - left):
+        return left + (right - left) * share
+    return left if share < 0.5 else right
+
+
+@kernel
+def _between_centroids(
+    means: Array, weights: Array, first: int, last: int, low: float, high: float, total: float, wanted: float
+) -> Any:
+    """Return the value behind `wanted` of the `total` values of centroids first … last, as t-digest's MergingDigest does.
+
+    A centroid of one value is that value: what lies less than half a value from its middle is not interpolated. The smallest
+    and the largest value, low and high, are known, so the outer halves of the outermost centroids end there.
+    """
+    if first == last:
+        return means[first]
+    if wanted < 1.0:
+        return low
+    if wanted > total - 1.0:
+        return high
+    half = weights[first] / 2.0
+    if wanted < half:
+        return _on_the_way(low, means[first], (wanted - 1.0) / (half - 1.0))
+    outer = weights[last] / 2.0
+    if weights[last] > 1.0 and total - wanted <= outer:
+        return _on_the_way(high, means[last], (total - wanted - 1.0) / (outer - 1.0) if outer > 1.0 else 0.0)
+    passed = half
+    for i in range(first, last):
+        step = (weights[i] + weights[i + 1]) / 2.0
+        if passed + step > wanted:
+            from_left, from_right = wanted - passed, passed + step - wanted
+            if weights[i] == 1.0:
+                if from_left < 0.5:
+                    return means[i]
+                from_left -= 0.5
+            if weights[i + 1] == 1.0:
+                if from_right <= 0.5:
+                    return means[i + 1]
+                from_right -= 0.5
+            return _on_the_way(means[i], means[i + 1], from_left / (from_left + from_right))
+        passed += step
+    return high
+
+
+@kernel
 def digest_quantiles(
     starts: Array, means: Array, weights: Array, bounds: Array, p: float, exact_until: float, out: Array
 ) -> None:
-    """Write the p-th percentile of each group that has centroids, interpolated between their middles.
+    """Write the p-th percentile of each group that has centroids.
 
     starts: int64 [number of groups + 1]; bounds: float64 [number of groups, 2], smallest and largest value. A group of the
     weight `exact_until` or less has all its values: the result is the one at index floor(n * p / 100), the last for p = 100.
@@ -75,20 +122,4 @@ def digest_quantiles(
                     out[group] = means[i]
                     break
             continue
-        left = bounds[group, 0]
-        left_at = 0.0
-        passed = 0.0
-        result = bounds[group, 1]
-        for i in range(first, last + 2):
-            right = means[i] if i <= last else bounds[group, 1]
-            right_at = passed + weights[i] / 2 if i <= last else total
-            if wanted <= right_at:
-                share = (wanted - left_at) / (right_at - left_at) if right_at > left_at else 1.0
-                # Infinite neighbours cannot be interpolated.
-                result = left + (right - left) * share if math.isfinite(right - left) else (left if share < 0.5 else right)
-                break
-            left = right
-            left_at = right_at
-            if i <= last:
-                passed += weights[i]
-        out[group] = result
+        out[group] = _between_centroids(means, weights, first, last, bounds[group, 0], bounds[group, 1], total, wanted)

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gamay.kernels.jit import kernel
+from gamay.kernels.jit import inlined, kernel
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -23,21 +23,26 @@ def scatter_points(groups: Array, values: Array, places: Array, out: Array) -> N
         places[group] += 1
 
 
+@inlined
+def sort_run(values: Array, first: Any, last: Any) -> None:
+    """Sort values[first:last] by comparison."""
+    if last - first > _FEW:
+        values[first:last].sort()
+        return
+    for i in range(first + 1, last):
+        value = values[i]
+        j = i - 1
+        while j >= first and values[j] > value:
+            values[j + 1] = values[j]
+            j -= 1
+        values[j + 1] = value
+
+
 @kernel
 def sort_runs(starts: Array, values: Array) -> None:
     """Sort the values of each group."""
     for group in range(len(starts) - 1):
-        first, last = starts[group], starts[group + 1]
-        if last - first <= _FEW:
-            for i in range(first + 1, last):
-                value = values[i]
-                j = i - 1
-                while j >= first and values[j] > value:
-                    values[j + 1] = values[j]
-                    j -= 1
-                values[j + 1] = value
-        else:
-            values[first:last].sort()
+        sort_run(values, starts[group], starts[group + 1])
 
 
 @kernel

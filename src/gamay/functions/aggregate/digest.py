@@ -1,9 +1,10 @@
 """PERCENTILETDIGEST, PERCENTILERAWTDIGEST and PERCENTILESMARTTDIGEST: percentiles from t-digests, close at both ends.
 
-A third argument is the compression, 100 when not given. PERCENTILERAWTDIGEST is the digest itself, in hexadecimal, as
-t-digest's MergingDigest reads and writes it. PERCENTILESMARTTDIGEST is exact, as PERCENTILE, for groups of up to 100000
-values; its third argument is 'threshold=100000;compression=100', and a threshold of 0 or less means always. NaN is passed
-over. Empty: NaN, a digest without values, and -Infinity for PERCENTILESMARTTDIGEST.
+A third argument is the compression, 100 when not given; below 10 it is 10. PERCENTILERAWTDIGEST is the digest itself, in
+hexadecimal, as t-digest's MergingDigest reads and writes it. PERCENTILESMARTTDIGEST is exact, as PERCENTILE, for groups of
+up to 100000 values; its third argument is 'threshold=100000;compression=100', and a threshold of 0 or less means always.
+The others take BYTES, too, of serialised digests, which they merge. NaN is passed over. Empty: NaN, a digest without values,
+and -Infinity for PERCENTILESMARTTDIGEST.
 """
 
 import math
@@ -17,11 +18,13 @@ import pyarrow as pa
 
 from gamay.functions.aggregate.numeric import require_arguments, require_number
 from gamay.functions.aggregate.points import PointBuffer, SortedPoints, bring_together, groups_of, starts_of
+from gamay.functions.aggregate.serialized import parsed_rows
 from gamay.functions.aggregate.sorted_values import percentile_of
 from gamay.functions.aggregate.spi import GroupIds
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.sketch.parameters import Number, checked, text_parameters
+from gamay.functions.sketch.tdigest import TDigest, parse
 from gamay.functions.vector import Operand, Vector
 from gamay.kernels.digest import compress_centroids, digest_quantiles
 from gamay.kernels.points import sort_weighted_runs
@@ -29,8 +32,9 @@ from gamay.model.types import DataType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-_COMPRESSION = Number(100.0, 10, 10_000)
-_THRESHOLD = Number(100_000, -1, 1 << 31)
+_COMPRESSION = Number(100.0, 1, 10_000)
+_COMPRESSION_MIN = 10.0  # a smaller one is accepted, and counts as this
+_THRESHOLD = Number(100_000, -(1 << 31), (1 << 31) - 1)
 _PIECES = 4  # of a heavy point, for each unit of compression
 
 
@@ -88,7 +92,13 @@ class DigestState:
         self._digests = Digests(known.groups, known.means, known.weights, bounds)
 
     def update(self, groups: GroupIds | None, operand: Operand, num_rows: int) -> None:
-        """Add a batch of rows."""
+        """Add a batch of rows: of numbers, or of BYTES with serialised digests."""
+        if operand.type is DataType.BYTES:
+            every = np.arange(self._digests.num_groups, dtype=np.int32)
+            for of_rows, digests in parsed_rows("t-digest", parse, groups, operand, num_rows):
+                parts = [self._digests, _side_by_side(digests)]
+                self._digests = merge_digests(parts, [every, of_rows], len(every), self._shape)
+            return
         self._take(self._buffer.update(groups, operand, num_rows))
 
     def add(self, other: "DigestState") -> None:
@@ -108,6 +118,13 @@ class DigestState:
 
 def _doubles(values: Array) -> Array:
     return values.astype(np.float64, copy=False)
+
+
+def _side_by_side(digests: Sequence[TDigest]) -> Digests:
+    """Return digests as those of groups 0, 1, …"""
+    groups = np.repeat(np.arange(len(digests), dtype=np.int32), [len(digest.means) for digest in digests])
+    means, weights = (np.concatenate([getattr(digest, name) for digest in digests]) for name in ("means", "weights"))
+    return Digests(groups, means, weights, np.array([(digest.low, digest.high) for digest in digests]))
 
 
 def _of_points(points: SortedPoints, shape: DigestShape) -> Digests:
@@ -239,11 +256,13 @@ def serialize(starts: Array, digests: Digests, compression: float) -> list[bytes
 
 
 def _bind_digest(call: Call, arg_types: Sequence[ValueType]) -> DigestPercentile:
-    require_number(call, arg_types)
+    if [data_type for data_type, _ in arg_types] != [DataType.BYTES]:
+        require_number(call, arg_types)
     percentile = percentile_of(call)
     require_arguments(call, 2, 3)
     given = call.args[2] if len(call.args) > 2 else Literal(_COMPRESSION.default, DataType.DOUBLE)
-    compression = checked(call, "compression", given.value if isinstance(given, Literal) else None, _COMPRESSION)
+    given_value = given.value if isinstance(given, Literal) else None
+    compression = max(checked(call, "compression", given_value, _COMPRESSION), _COMPRESSION_MIN)
     return DigestPercentile(percentile, DigestShape(compression), math.nan, "raw" in call.name, f"digest {compression}")
 
 
@@ -253,7 +272,7 @@ def _bind_smart(call: Call, arg_types: Sequence[ValueType]) -> DigestPercentile:
     require_arguments(call, 2, 3)
     settings = text_parameters(call, 2, {"threshold": _THRESHOLD, "compression": _COMPRESSION})
     threshold = settings["threshold"]
-    shape = DigestShape(settings["compression"], threshold if threshold > 0 else math.inf)
+    shape = DigestShape(max(settings["compression"], _COMPRESSION_MIN), threshold if threshold > 0 else math.inf)
     return DigestPercentile(percentile, shape, -math.inf, False, f"digest {shape}")
 
 

@@ -13,6 +13,7 @@ from gamay.functions.aggregate.totals import flatten, unsigned
 from gamay.functions.vector import EncodedVector, Operand, Values
 from gamay.kernels.aggregation import count_groups, tally_coded
 from gamay.kernels.points import count_cells, list_cells, scatter_points, sort_runs
+from gamay.kernels.radix import sort_numbers
 from gamay.kernels.tuning import (
     DIGEST_BUFFER_ROWS,
     DIGEST_BUFFER_ROWS_PER_GROUP,
@@ -181,12 +182,14 @@ def sort_points(groups: Array, values: Array, num_groups: int) -> SortedPoints:
     """Return points of weight 1 in order. groups: int32 [n], not looked at where there is one only."""
     weights = np.ones(len(values))
     if num_groups == 1:
-        return SortedPoints(np.array([0, len(values)]), np.sort(values), weights)
+        ordered = values.copy()
+        sort_numbers(ordered)
+        return SortedPoints(np.array([0, len(values)]), ordered, weights)
     starts = starts_of(groups, num_groups)
     gathered = bring_together(groups, starts, values)
     if num_groups * SORTED_RUN_MIN > len(values):
         sort_runs(starts, gathered)
     else:
         for start, end in pairwise(starts.tolist()):
-            gathered[start:end].sort()
+            sort_numbers(gathered[start:end])
     return SortedPoints(starts, gathered, weights)
