@@ -46,6 +46,9 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
          [(["1, 4", "bob", "1", "bob", "30"],)]),
         (f"SELECT FUNNEL_COUNT(STEPS({STEPS}), CORRELATE_BY(who)) FROM shop", [([3, 3, 1],)]),
         (f"SET enableNullHandling = true; SELECT FUNNELCOUNT(STEPS({STEPS}), CORRELATEBY(who)) FROM shop", [([2, 2, 1],)]),
+        # who is unknown of two rows: that makes no event less
+        (f"SET enableNullHandling = true; SELECT funnelEventsFunctionEval(at, 2, 2, {STEPS.rpartition(',')[0]}, 2, who, at) "
+         "FROM shop WHERE at > 4", [(["1, 4", "null", "5", "null", "6"],)]),
         (f"SELECT FUNNELCOUNT(STEPS({STEPS}), CORRELATEBY(who, at)) FROM shop", [([3, 0, 0],)]),
         ("SELECT FUNNELCOUNT(STEPS(at > 0, at > 8), CORRELATEBY(who)), what FROM shop GROUP BY what ORDER BY what",
          [([1, 1], "buy"), ([4, 1], "cart"), ([3, 0], "view")]),

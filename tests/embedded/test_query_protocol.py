@@ -347,3 +347,11 @@ def test_a_connection_is_closed_once_it_was_idle_and_one_timer_is_enough() -> No
     assert loop.now_s == 108
     look()
     assert transport.closed
+
+
+@pytest.mark.parametrize("path", ["/query/sql/", "/query/"])
+def test_a_slash_at_the_end_changes_nothing(port: int, path: str) -> None:
+    posted = httpx.post(f"http://127.0.0.1:{port}{path}", json={"sql": QUERY})
+    fetched = httpx.get(f"http://127.0.0.1:{port}{path}", params={"sql": QUERY})
+    assert [answer.json()["resultTable"]["rows"] for answer in (posted, fetched)] == [[[2]], [[2]]]
+    assert httpx.get(f"http://127.0.0.1:{port}/health/").text == "OK"

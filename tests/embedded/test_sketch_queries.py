@@ -143,3 +143,27 @@ def test_id_sets_select_rows(db: Database) -> None:
     for condition in (f"inIdSet(user, '{ids}')", f"IN_ID_SET(user, '{ids}') = 1", f"NOT (inIdSet(user, '{ids}') = 0)"):
         assert one(db, f"SELECT COUNT(*) FROM visits WHERE {condition}") == expected
     assert one(db, f"SELECT COUNT(*) FROM visits WHERE NOT inIdSet(user, '{ids}')") == 3000 - expected
+
+
+def test_log2m_of_hyperloglog_can_be_a_setting_of_the_cluster(db: Database) -> None:
+    registry, routing = db._cluster.registry, db._cluster.runner.routing
+    setting = "default.hyperloglog.log2m"
+    asked = (
+        "SELECT DISTINCTCOUNTRAWHLL(user) FROM visits",
+        "SELECT day, DISTINCTCOUNTRAWHLL(user) FILTER (WHERE day > 0) AS h FROM visits GROUP BY day HAVING h <> ''",
+        "SELECT DISTINCTCOUNTHLLMV(tags), DISTINCTCOUNTRAWHLLMV(tags) FROM visits WHERE day = 1",
+        "SELECT DISTINCTCOUNTRAWHLL(user, 5) FROM visits",
+    )
+    try:
+        for log2m in (None, 11, 12, None):
+            if log2m is None:
+                registry.update_cluster_config({}, frozenset({setting}))
+            else:
+                registry.update_cluster_config({setting: str(log2m)})
+            assert routing.wait_until(lambda wanted=log2m: routing.log2m == wanted, 10)  # type: ignore[misc]
+            for _ in range(3):  # the later ones are answered in fewer steps
+                found = [int(db.sql(sql).rows()[0][-1][:8], 16) for sql in asked]
+                assert found == [log2m or 8, log2m or 8, log2m or 8, 5]
+        assert db.sql(asked[2]).columns == ("distinctcounthllmv(tags)", "distinctcountrawhllmv(tags)")
+    finally:
+        registry.update_cluster_config({}, frozenset({setting}))

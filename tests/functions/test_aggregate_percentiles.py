@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.aggregate.digest import Digests
 from gamay.functions.sketch.deferred import datasketches
 from gamay.functions.vector import EncodedVector, Operand, Vector
 from gamay.model.types import DataType
@@ -74,6 +75,52 @@ def test_smart_digests_are_exact_up_to_the_threshold(
         assert divided(aggregate, [doubles(values)], groups, 2, seed).values.tolist() == wanted
 
 
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.integers(-20, 20), min_size=1, max_size=60), st.sampled_from([0, 7.5, 10, 25, 50, 75, 90, 99, 100]))
+def test_digests_of_few_values_are_exact(bind_call: Any, whole: Any, values: list[int], p: float) -> None:
+    """A centroid of one value is that value, as in t-digest's MergingDigest: there is nothing to interpolate."""
+    aggregate = bind_call("percentiletdigest", [DataType.DOUBLE], p)
+    for operand in (doubles(values), encoded(values)):
+        assert whole(aggregate, [operand], None, 1).values.tolist() == [exact(values, p)]
+
+
+_TWO = ((2.0, 6.0), (10.0, 4.0))  # mean and weight; all between 0 and 20
+_THREE = ((2.0, 1.0), (10.0, 4.0), (20.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("centroids", "p", "wanted"),
+    [
+        (((4.0, 6.0),), 50, 4.0),
+        (_TWO, 0, 0.0),
+        (_TWO, 5, 0.0),  # the smallest is the first of all values
+        (_TWO, 20, 1.0),  # 2 of 6 are below: one at 0, half of the other two before the middle
+        (_TWO, 30, 2.0),
+        (_TWO, 50, 5.2),
+        (_TWO, 80, 10.0),
+        (_TWO, 85, 15.0),
+        (_TWO, 90, 20.0),
+        (_TWO, 100, 20.0),
+        (_THREE, 25, 4.0),  # the value 2 ends at 1, the middle of the next is at 3
+    ],
+)
+def test_heavier_centroids_are_interpolated(
+    bind_call: Any, centroids: tuple[tuple[float, float], ...], p: float, wanted: float
+) -> None:
+    means, weights = np.array(centroids).T
+    digests = Digests(np.zeros(len(means), np.int32), means.copy(), weights.copy(), np.array([[0.0, 20.0]]))
+    assert bind_call("percentiletdigest", [DataType.DOUBLE], p).finish(digests).values.tolist() == [pytest.approx(wanted)]
+
+
+def test_a_small_compression_is_raised_to_ten(bind_call: Any, whole: Any) -> None:
+    values = doubles(np.arange(1000.0))
+    few, ten = (whole(bind_call("percentilerawtdigest", [DataType.DOUBLE], 50, c), [values], None, 1) for c in (3, 10))
+    assert few.values == ten.values
+    name, more = "percentilesmarttdigest", "threshold=1;compression="
+    few, ten = (whole(bind_call(name, [DataType.DOUBLE], 33, f"{more}{c}"), [values], None, 1) for c in (3, 10))
+    assert few.values == ten.values
+
+
 def test_smart_digests_beyond_the_threshold(bind_call: Any, whole: Any, divided: Any) -> None:
     values = doubles(np.random.default_rng(2).normal(size=5000))
     smart = bind_call("percentilesmarttdigest", [DataType.DOUBLE], 37, "threshold=4999;compression=50")
@@ -119,6 +166,69 @@ def test_raw_sketches_can_be_read_and_merged(bind_call: Any, whole: Any, divided
     assert caught.value.code is ErrorCode.QUERY_EXECUTION
 
 
+def serialised(sketches: list[bytes]) -> list[Operand]:
+    """Return sketches as a column, plain and with a dictionary."""
+    entries = sorted(set(sketches))
+    plain, dictionary = (Vector(DataType.BYTES, pa.array(values, pa.binary())) for values in (sketches, entries))
+    return [plain, EncodedVector(np.array([entries.index(one) for one in sketches], np.uint8), dictionary)]
+
+
+@pytest.mark.parametrize(("name", "spread"), [("tdigest", 30), ("tdigest", 100_000), ("est", 30), ("est", 100_000)])
+def test_serialised_digests_are_merged(name: str, spread: int, bind_call: Any, whole: Any, divided: Any) -> None:
+    rng = np.random.default_rng(spread)
+    values, parts = rng.integers(-spread, spread, 4000).astype(np.float64), rng.integers(0, 7, 4000).astype(np.uint8)
+    raw = whole(bind_call(f"percentileraw{name}", [DataType.DOUBLE], 50), [doubles(values)], parts, 7).values.to_pylist()
+    twice = [bytes.fromhex(text) for text in (*raw, raw[0], "")]
+    everything = np.concatenate([values, values[parts == 0]])
+    for p in (0, 20, 50, 97, 100):
+        aggregate = bind_call(f"percentile{name}", [DataType.BYTES], p)
+        for operand in serialised(twice):
+            for result in (whole(aggregate, [operand], None, 1), divided(aggregate, [operand], None, 1, 3)):
+                found = result.values[0]
+                off = 0.06 if name == "est" else 0.02
+                assert np.mean(everything < found) - off <= p / 100 <= np.mean(everything <= found) + off
+    groups = np.array([*range(7), 0, 7], np.uint8)
+    grouped = whole(bind_call(f"percentile{name}", [DataType.BYTES], 100), [serialised(twice)[0]], groups, 9)
+    largest = [values[parts == part].max() for part in range(7)]
+    assert grouped.values[:7].tolist() == largest
+    nothing = -(2**63) if name == "est" else math.nan
+    np.testing.assert_array_equal(grouped.values[7:], [nothing] * 2)
+
+
+def test_digests_in_the_short_form_of_java(bind_call: Any, whole: Any) -> None:
+    data = struct.pack(">iddfhhh6f", 2, -1.0, 9.0, 50.0, 110, 250, 3, 1.0, -1.0, 2.0, 0.5, 1.0, 9.0)
+    for p, wanted in ((0, -1.0), (50, 0.5), (100, 9.0)):
+        aggregate = bind_call("percentiletdigest", [DataType.BYTES], p)
+        assert whole(aggregate, [serialised([data])[0]], None, 1).values.tolist() == [wanted]
+
+
+_T_DIGEST = struct.pack(">idddi2d", 1, 0.0, 1.0, 100.0, 1, 1.0, 0.5)
+_EST = struct.pack(">ddqqqiBBqd", 0.05, 0.0, 0, 3, 3, 1, 0, 0, 3 - 2**63, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("tdigest", b"\x00", "1 or 2"),
+        ("tdigest", _T_DIGEST[:20], "too short"),
+        ("tdigest", _T_DIGEST[:-1], "not as long"),
+        ("tdigest", _T_DIGEST[:32] + struct.pack(">2d", -1.0, 0.5), "no weight"),
+        ("tdigest", _T_DIGEST[:32] + struct.pack(">2d", 1.0, math.nan), "no mean"),
+        ("est", b"\x00", "too short"),
+        ("est", _EST + b"\x00", "not as long"),
+        ("est", _EST[:8] + struct.pack(">d", 0.5) + _EST[16:], "decay"),
+        ("est", _EST[:45] + b"\x41" + _EST[46:], "level"),
+        ("est", _EST[:-8] + struct.pack(">d", math.inf), "weight"),
+    ],
+)
+def test_bytes_that_are_no_digest_are_told(name: str, data: bytes, words: str, bind_call: Any, whole: Any) -> None:
+    aggregate = bind_call(f"percentile{name}", [DataType.BYTES], 50)
+    whole(aggregate, [serialised([_EST if name == "est" else _T_DIGEST])[0]], None, 1)
+    with pytest.raises(QueryError, match=words) as caught:
+        whole(aggregate, [serialised([data])[0]], None, 1)
+    assert caught.value.code is ErrorCode.QUERY_EXECUTION
+
+
 def test_no_rows_and_nan(bind_call: Any, whole: Any) -> None:
     for values in ([], [math.nan]):
         groups = np.zeros(len(values), np.uint8)
@@ -147,7 +257,7 @@ def test_raw_twins_are_raw(bind_call: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "data_type", "more", "words"),
     [
-        ("percentiletdigest", DataType.INT, (50, 5), "compression is a number from 10 to 10000"),
+        ("percentiletdigest", DataType.INT, (50, 0.5), "compression is a number from 1 to 10000"),
         ("percentiletdigest", DataType.INT, (50, 100, 1), "takes 2 to 3 arguments"),
         ("percentilerawtdigest", DataType.INT, (101,), "0 to 100"),
         ("percentilesmarttdigest", DataType.INT, (50, "compression=x"), "compression is a number"),

@@ -162,9 +162,7 @@ def test_width_bucket_at_its_edges() -> None:
         run("width_bucket(d, 0, 10, 0)", d=values)
 
 
-@pytest.mark.parametrize(
-    "text", ["9223372036854775807 + 1", "-9223372036854775807 * 2", "5 % 0", "intDiv(1, 0)", "positiveModulo(1, 0)"]
-)
+@pytest.mark.parametrize("text", ["9223372036854775807 + 1", "-9223372036854775807 * 2", "5 % 0", "positiveModulo(1, 0)"])
 def test_constants_without_a_result_are_errors_of_the_query(text: str) -> None:
     with pytest.raises(QueryError, match="has no value") as caught:
         parse_expression(text)

@@ -233,6 +233,13 @@ def test_a_local_time_in_a_gap_moves_forward() -> None:
     assert found[0] == found[1] == to_ms(datetime(2024, 3, 31, 1, 30, tzinfo=UTC))
 
 
+def test_an_hour_that_occurs_twice_is_printed_with_both_offsets() -> None:
+    twice = longs(1730611800000, 1730611800000 + 3_600_000)
+    assert run("toDateTime(t, 'HH:mm Z', 'America/New_York')", t=twice) == ["01:30 -0400", "01:30 -0500"]
+    assert run("toDateTime(t, 'HH:mm z', 'America/New_York')", t=twice) == ["01:30 EDT", "01:30 EST"]
+    assert run("toDateTime(t, 'HH:mm', 'America/New_York')", t=twice) == ["01:30", "01:30"]
+
+
 def test_text_that_does_not_fit_a_pattern() -> None:
     column = texts("2024-02-30", "2024-02-29")
     call = "fromDateTime(s, 'yyyy-MM-dd', 'UTC', {})"

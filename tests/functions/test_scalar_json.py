@@ -111,6 +111,8 @@ COLUMNS: dict[str, Operand] = {
     "keys": Vector(DataType.STRING, pa.array(["k", "l", "l", "k", "k"]), np.array([0, 2, 4, 5], np.int32)),
     "vals": Vector(DataType.INT, np.array([1, 2, 3, 4], np.int32), np.array([0, 2, 4, 4], np.int32)),
     "i": Vector(DataType.INT, np.arange(3, dtype=np.int32)),
+    # null but for the first row; what stands at the place of null is not to be looked into
+    "none": Vector(DataType.STRING, pa.array(['{"a": 1}', *['{"a": 9}'] * 2]), None, np.array([False, True, True])),
 }
 
 
@@ -156,6 +158,26 @@ def run(text: str) -> Any:
         ("jsonPathExists(j, '$.b[2]')", [True, False, False]),
         ("jsonPathArray(j, '$.b[*]')", [["1", "x", "null"], None, None]),
         ("jsonPathArrayDefaultEmpty(j, '$.b')", [["1", "x", "null"], [], []]),
+        ("jsonExtractScalar('{\"a\": [1, 2.5, \"x\", 4]}', '$.a.sum()', 'DOUBLE')", 7.5),
+        ("jsonExtractScalar('{\"a\": [3, 1, true]}', '$.a.min()', 'INT')", 1),
+        ("jsonExtractScalar('{\"a\": [3, 1]}', '$.a.max()', 'STRING')", "3.0"),
+        ("jsonExtractScalar('{\"a\": [1, 2, 3, 4]}', '$.a.avg()', 'DOUBLE')", 2.5),
+        ("jsonExtractScalar('{\"a\": [1, 2, 3, 4]}', '$.a.stddev()', 'DOUBLE')", math.sqrt(1.25)),
+        ("jsonExtractScalar('{\"a\": [\"x\"]}', '$.a.avg()', 'DOUBLE', -1)", -1.0),
+        ("jsonExtractScalar('{\"a\": [{\"b\": 5}, 7]}', '$.a.first().b', 'INT')", 5),
+        ("jsonExtractScalar('{\"a\": [{\"b\": 5}, 7]}', '$.a.last()', 'INT')", 7),
+        ("jsonExtractScalar('{\"a\": [[1, 2], [3]]}', '$.a[*].size()', 'INT_ARRAY')", [[2, 1]] * 3),
+        ("jsonExtractScalar('{\"a\": {\"b\": 1, \"c\": 2}}', '$.a.keys()', 'STRING_ARRAY')", [["b", "c"]] * 3),
+        ("jsonExtractScalar('{\"sum\": 1}', '$.sum', 'INT')", 1),
+        ("jsonPathString(none, '$.a', 'no')", ["1", "no", "no"]),
+        ("jsonPathLong(none, '$.a', 5)", [1, 5, 5]),
+        ("jsonPathDouble(none, '$.a', 0.5)", [1.0, 0.5, 0.5]),
+        ("jsonPathArrayDefaultEmpty(none, '$.a')", [["1"], [], []]),
+        ("jsonPathString(none, '$.a')", ["1", None, None]),
+        ("jsonPathLong(none, '$.a')", [1, None, None]),
+        ("jsonPathArray(none, '$.a')", [["1"], None, None]),
+        ("jsonPathLong(NULL, '$.a', 5)", 5),
+        ("jsonPathLong(none, '$.a', NULL)", None),
         ("jsonExtractKey(j, '$.*')", [["$['a']", "$['b']", "$['c']"], [], ["$['a']"]]),
         (
             "jsonExtractKey(j, '$..**')",

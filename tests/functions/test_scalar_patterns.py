@@ -137,11 +137,12 @@ def test_which_patterns_have_parts() -> None:
         ("abc|xyz", None),
         ("x(abc)y?", b"x"),
         ("(?i)abc", None),
-        ("[[:alpha:]]x", None),
+        ("[[:alpha:]]x", b"x"),
         ("a.*", b"a"),
         ("ab{2,3}cd", b"acd"),
         (r"\.html", b".html"),
-        (r"a\z", None),
+        (r"a\z", b"a"),
+        (r"\Qa.b\E$", b"a.b"),
     ],
 )
 def test_what_a_pattern_needs(pattern: str, needed: bytes | None) -> None:

@@ -165,7 +165,6 @@ ERRORS = [
     ("hexDecimalToLong(a)", "hexadecimal"),
     ("fromBase64(a)", "base64"),
     ("bytesToBigDecimal(toUtf8('a'))", "scale"),
-    ("decodeUrl(a)", "decode"),
 ]
 
 
@@ -303,6 +302,14 @@ URLS: list[tuple[str, str, Any]] = [
     ("urlDomain", "//cdn.example.com/x", "cdn.example.com"),
     ("urlPath", "/only/path", "/only/path"),
     ("urlPath", "http://a/日本", "/日本"),
+    ("urlPath", "http://a/[x]", None),
+    ("urlQueryString", "http://a/?x=[1]", "x=[1]"),
+    ("urlProtocol", "http://", None),
+    ("urlProtocol", "http://[::1", None),
+    ("urlPath", "http:///x", "/x"),
+    ("urlDomain", "http://256.1.1.1/", None),
+    ("urlDomain", "http://a:99999999999/", None),
+    ("urlPort", "http://a:99999999999/", -1),
     ("cutWWW", FULL, FULL.replace("www.", "")),
     ("cutWWW", "http://a/?u=http://www.b", "http://a/?u=http://www.b"),
     ("cutWWW", "http://www.www.a/www.b", "http://www.a/www.b"),
@@ -314,6 +321,8 @@ URLS: list[tuple[str, str, Any]] = [
     ("urlEncodeFormComponent", "a b+c/é", "a+b%2Bc%2F%C3%A9"),
     ("urlDecode", "a+b%20c", "a+b c"),
     ("urlDecodeFormComponent", "a+b%20c", "a b c"),
+    ("decodeUrl", "%ff+%C3%A9", "\ufffd é"),
+    ("urlDecode", "%ff+%C3%A9", "\ufffd+é"),
 ]  # fmt: skip
 
 

@@ -262,3 +262,19 @@ def test_created_sketches_merge_to_what_the_aggregate_counts(aggregate: str, cre
     sketches = evaluate(Call(creator, (X,)), lambda name: values, len(values))
     assert isinstance(sketches, Vector)
     assert result(make(aggregate, data_type=DataType.BYTES), sketches) == result(make(aggregate), values)
+
+
+def test_nominal_entries_are_rounded_up() -> None:
+    values = longs(np.arange(300))
+    for name in ("distinctcountrawthetasketch", "distinctcountrawcpcsketch"):
+        assert result(make(name, "nominalEntries=10"), values) == result(make(name, "nominalEntries=16"), values)
+        with pytest.raises(QueryError, match="nominalEntries"):
+            make(name, "nominalEntries=8")
+
+
+@pytest.mark.parametrize("name", ["distinctcountsmarthll", "distinctcountsmarthllplus", "distinctcountsmartull"])
+def test_without_a_threshold_smart_counts_stay_exact(name: str) -> None:
+    values = longs(np.arange(150_000))
+    assert result(make(name, "threshold=-1"), values) == result(make(name, "threshold=0"), values) == 150_000
+    assert result(make(name), values) != 150_000
+    assert result(make("distinctcountsmarthll", "dictThreshold=-1"), values) == result(make("distinctcountsmarthll"), values)

@@ -35,6 +35,10 @@ TWO = Literal(2, DataType.INT)
             Call("percentiletdigest", (A, Literal(95, DataType.INT), Literal(200, DataType.INT))),
             "percentiletdigest(a, 95.0, 200)",
         ),
+        (
+            Call("percentiletdigest", (A, Literal(95, DataType.INT), Literal(100, DataType.INT))),
+            "percentiletdigest(a, 95.0)",
+        ),
         (Call("covarpop", (A, A)), "covarpop(a,a)"),
     ],
 )

@@ -88,6 +88,8 @@ def test_columns_that_a_segment_does_not_have_read_as_their_default(trips: Any) 
         ("SELECT day FROM trips ORDER BY tags", ErrorCode.QUERY_VALIDATION, "multi-value"),
         ("SELECT day FROM trips WHERE kind = 'many'", ErrorCode.QUERY_VALIDATION, "'kind' of type INT"),
         ("SELECT day FROM trips WHERE kind + 1", ErrorCode.QUERY_VALIDATION, "condition"),
+        ("SELECT day FROM trips WHERE kind", ErrorCode.QUERY_VALIDATION, "'kind' is INT; compare it"),
+        ("SELECT day FROM trips WHERE day = 1 AND NOT city", ErrorCode.QUERY_VALIDATION, "'city' is STRING; compare it"),
         ("SELECT day FROM trips WHERE kind = NULL", ErrorCode.QUERY_VALIDATION, "NULL"),
         ("SELECT nosuchfunction(day) FROM trips", ErrorCode.QUERY_VALIDATION, "nosuchfunction"),
     ],

@@ -52,6 +52,41 @@ def test_selection_reads_no_more_segments_than_its_limit_needs(trips: Any) -> No
     assert trips.answer("SELECT day FROM trips LIMIT 0").stats.num_segments_processed == 1
 
 
+@pytest.mark.parametrize(
+    ("sql", "processed", "by_limit"),
+    [
+        # days 0 to 3, 3 to 6 and 7 to 9: the last of the first segment is one of the second, too
+        ("SELECT day, city FROM trips ORDER BY day LIMIT 5", 2, 1),
+        ("SELECT day FROM trips ORDER BY day DESC, city LIMIT 5", 1, 2),
+        ("SELECT day FROM trips ORDER BY day LIMIT 36", 2, 1),
+        ("SELECT day FROM trips ORDER BY day LIMIT 34 OFFSET 2", 2, 1),
+        ("SELECT day FROM trips ORDER BY day LIMIT 71", 3, 0),
+        ("SELECT day FROM trips ORDER BY kind, day LIMIT 5", 3, 0),
+        ("SELECT day FROM trips ORDER BY day + 1 LIMIT 5", 3, 0),
+        ("SELECT day FROM trips WHERE kind >= 0 AND city <> 'Rome' ORDER BY day LIMIT 5", 3, 0),
+        ("SELECT day FROM trips ORDER BY day LIMIT 0", 1, 2),
+    ],
+)
+def test_ordered_selection_reads_no_segment_behind_its_first_rows(
+    build_table: Any, sql: str, processed: int, by_limit: int
+) -> None:
+    table = build_table((35, 35, 30))
+    stats = table.answer(sql).stats
+    assert (stats.num_segments_processed, stats.num_segments_pruned_by_limit) == (processed, by_limit)
+    assert stats.num_segments_queried == processed + stats.num_segments_pruned_by_server
+    every = table.rows(sql.partition(" LIMIT ")[0] + " LIMIT 1000")
+    numbers = [int(word) for word in sql.partition(" LIMIT ")[2].split() if word.isdigit()]
+    limit, offset = (*numbers, 0)[:2]
+    assert table.rows(sql) == every[offset : offset + limit]
+
+
+def test_nulls_are_not_where_the_bounds_of_a_column_are(build_table: Any) -> None:
+    table = build_table((35, 35, 30))
+    sql = "SELECT city FROM trips ORDER BY city DESC LIMIT 8"  # each segment has some without a city
+    assert table.rows(f"SET enableNullHandling = true; {sql}") == [(None,)] * 8
+    assert table.rows(sql) == [("null",)] * 8
+
+
 def test_empty_segments_are_pruned(build_table: Any) -> None:
     table = build_table((0, 5, 0))
     assert table.rows("SELECT COUNT(*) FROM trips") == [(5,)]

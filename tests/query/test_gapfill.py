@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from gamay.model.datetime_format import DateTimeFormat
 from gamay.model.types import DataType
 from gamay.query.gapfill import fill_gaps
 from gamay.query.response import ResultTable
+from gamay.query.values import json_values
 from gamay.sql.query import Gapfill
 
 HOUR_MS = 3_600_000
@@ -74,6 +76,29 @@ def test_filled_rows_are_those_of_the_twin(
     gapfill = Gapfill(None, None, 0, (1,), (2,), fmt, 0, end, bucket, 1, (), limit, 0)
     wanted = twin([(*row, [7, 7]) for row in rows], 0, end, bucket, limit)
     assert fill_gaps(gapfill, table).rows() == wanted
+
+
+def test_made_rows_have_zeros_of_every_type() -> None:
+    listed = {
+        DataType.INT: np.array([7], np.int32),
+        DataType.DOUBLE: np.array([7.5]),
+        DataType.BOOLEAN: np.array([True]),
+        DataType.BIG_DECIMAL: np.array([Decimal("7.5")], object),
+        DataType.TIMESTAMP: np.array([7], np.int64),
+        DataType.STRING: pa.array(["x"]),
+        DataType.BYTES: pa.array([b"x"]),
+    }
+    columns = (
+        Vector(DataType.LONG, np.array([0], np.int64)),
+        Vector(DataType.STRING, pa.array(["a"])),
+        *(Vector(data_type, values) for data_type, values in listed.items()),
+    )
+    names = tuple(f"c{i}" for i in range(len(columns)))
+    table = ResultTable(names, tuple(column.type.value for column in columns), columns)
+    fmt = DateTimeFormat.parse("1:MILLISECONDS:EPOCH")
+    filled = fill_gaps(Gapfill(None, None, 0, (1,), (), fmt, 0, 2, 1, 1, (), None, 0), table)
+    made = [json_values(column)[1] for column in filled.columns]
+    assert made == [1, "a", 0, 0.0, False, "0", "1970-01-01 00:00:00.0", "", ""]
 
 
 # -- whole queries

@@ -407,7 +407,7 @@ def test_selected_groups_keep_their_partials(pool: WorkPool) -> None:
     order = [python(key_values(table)[0]).index(k) for k in ("c", "a")]
     chosen = select_groups(table, calls, np.array(order))
     assert python(key_values(chosen)[0]) == ["c", "a"]
-    assert result(calls, chosen.partials) == [[3.0, 7.0], [1, 2], [3.0, 5.0], [3.0, 3.5], [1, 2], [3.0, 2.0], [3.0, 7.0]]
+    assert result(calls, chosen.partials) == [[3.0, 7.0], [1, 2], [3.0, 5.0], [3.0, 5.0], [1, 2], [3.0, 2.0], [3.0, 7.0]]
 
 
 def test_check_is_called_for_each_block(pool: WorkPool) -> None:

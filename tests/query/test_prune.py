@@ -13,7 +13,7 @@ from gamay.model.schema import FieldSpec, Schema
 from gamay.model.types import DataType
 from gamay.query.bind import bind
 from gamay.query.predicate import And, Filter, In, Not, Or, Range
-from gamay.query.prune import ColumnRange, PruningTable, SegmentRecordStats
+from gamay.query.prune import PruningTable, SegmentRecordStats
 from gamay.segment.partition import partition_function
 from gamay.segment.spi import PartitionInfo
 from gamay.sql.parser import parse_query
@@ -26,6 +26,7 @@ SCHEMA = Schema(
         FieldSpec("s", DataType.STRING),
         FieldSpec("m", DataType.INT, single_value=False),
         FieldSpec("key", DataType.STRING),
+        FieldSpec("price", DataType.BIG_DECIMAL),
     ),
 )
 
@@ -37,7 +38,7 @@ def kept(table: PruningTable, where: str) -> list[int]:
 
 def record(index: int, **columns: tuple[Any, Any]) -> SegmentRecordStats:
     """Return a record with the bounds of some columns."""
-    return SegmentRecordStats(f"t_{index}", 10, {name: ColumnRange(*bounds) for name, bounds in columns.items()})
+    return SegmentRecordStats(f"t_{index}", 10, {name: (*bounds, None) for name, bounds in columns.items()})
 
 
 RECORDS = [
@@ -81,14 +82,37 @@ def test_bounds_prune(where: str, expected: list[int]) -> None:
 def test_partitions_prune_equality_and_in() -> None:
     function = partition_function("Murmur", 4, {})
     records = [
-        SegmentRecordStats(f"p{p}", 10, {"key": ColumnRange(None, None, PartitionInfo("Murmur", 4, (p,), {}))})
-        for p in range(4)
+        SegmentRecordStats(f"p{p}", 10, {"key": (None, None, PartitionInfo("Murmur", 4, (p,), {}))}) for p in range(4)
     ]
     table = PruningTable.build([*records, record(4, n=(0, 1))])
     for word in ("a", "b", "Zürich", ""):
         assert kept(table, f"key = '{word}'") == [function.partition_of(word), 4]
     assert kept(table, "key IN ('a', 'b')") == [*sorted({function.partition_of(w) for w in "ab"}), 4]
     assert kept(table, "key <> 'a'") == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "literals"),
+    [
+        ("price", "7", ["7", "7.0", "'7.00'", "7e0"]),
+        ("price", "-0.001", ["-0.001", "'-0.0010'", "-1e-3"]),
+        ("price", "1000", ["1000", "1000.0", "'1E+3'"]),
+        ("price", "0", ["-0.0", "0", "'0.00'"]),
+        ("d", "0.0", ["-0.0", "0", "0.0"]),
+        ("d", "1.0E10", ["1e10", "10000000000", "'10000000000.0'"]),
+        ("n", "5", ["5", "5.0", "'5'"]),
+    ],
+)
+def test_a_number_is_of_one_partition_however_it_is_written(column: str, text: str, literals: list[str]) -> None:
+    function = partition_function("Murmur", 101, {})
+    place = function.partition_of(text)
+    records = [
+        SegmentRecordStats(f"p{p}", 10, {column: (None, None, PartitionInfo("Murmur", 101, (p,), {}))}) for p in range(101)
+    ]
+    table = PruningTable.build(records)
+    for literal in literals:
+        assert kept(table, f"{column} = {literal}") == [place], literal
+        assert place in kept(table, f"{column} IN ({literal}, 88)"), literal
 
 
 VALUES = st.integers(-5, 5)

@@ -51,6 +51,14 @@ def test_sql_without_limit_gets_the_default(text: str) -> None:
     assert limit_of(f"{text} LIMIT 0") == 0
 
 
+def test_a_query_that_asks_for_the_multi_stage_engine_has_no_default() -> None:
+    assert limit_of("SET useMultistageEngine = true; SELECT a FROM t", STANDARD_LIMITS) == LIMIT_MAX
+    assert limit_of("SELECT a FROM t OPTION(useMultiStageEngine=TRUE)") == 50
+    assert limit_of("SET useMultistageEngine = true; SELECT a FROM t LIMIT 5") == 5
+    assert limit_of("SET useMultistageEngine = false; SELECT a FROM t") == 7
+    assert parse_query("SELECT a FROM t", {"useMultistageEngine": "true"}).limit == LIMIT_MAX
+
+
 @pytest.mark.parametrize(
     "clause", ["LIMIT 51", "LIMIT 3, 51", "LIMIT 2147483647 OFFSET 1", "OFFSET 1 ROWS FETCH NEXT 51 ROWS ONLY"]
 )

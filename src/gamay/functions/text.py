@@ -32,6 +32,7 @@ _WINDOW_FUNNELS = frozenset(
     }
 )
 _FIRST_STEP = 3
+_USUAL_COMPRESSION = 100
 _COMPARISONS = {
     "equals": "=",
     "notequals": "!=",
@@ -139,9 +140,15 @@ def _window_funnel(call: Call) -> str:
 
 
 def _percentile(call: Call) -> str:
-    """`percentile(x, 95.0)`: the parameters of percentiles follow a space, the percentile is a double."""
-    parts = [to_text(call.args[0])]
-    for i, arg in enumerate(call.args[1:]):
+    """`percentile(x, 95.0)`: the parameters of percentiles follow a space, the percentile is a double.
+
+    The compression of t-digests is shown where it is not the usual one.
+    """
+    args = call.args
+    if "tdigest" in call.name and len(args) > 2 and isinstance(args[2], Literal) and args[2].value == _USUAL_COMPRESSION:
+        args = args[:2]
+    parts = [to_text(args[0])]
+    for i, arg in enumerate(args[1:]):
         if isinstance(arg, Literal):
             number = i == 0 and isinstance(arg.value, int) and not isinstance(arg.value, bool)
             parts.append(literal_text(float(arg.value) if number and isinstance(arg.value, int) else arg.value))

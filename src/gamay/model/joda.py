@@ -5,6 +5,7 @@ Reading takes as many digits as the field can have, or exactly the run's length 
 
 | letter | field                              | letter | field                                       |
 | ------ | ---------------------------------- | ------ | ------------------------------------------- |
+| G      | AD or BC                           | C      | century, 20 of 2024                         |
 | y Y    | year; `yy` is 1970 to 2069         | H k    | hour of day 0-23, 1-24                      |
 | x      | year of the ISO week               | K h    | hour of half day 0-11, 1-12                 |
 | w e    | ISO week 1-53, its day 1-7 (Mon 1) | a      | AM or PM                                    |
@@ -62,8 +63,9 @@ _NUMBERS: Mapping[str, tuple[str, int, int, int]] = {
     "h": ("half_clock_hour", 2, 1, 12),
     "m": ("minute", 2, 0, 59),
     "s": ("second", 2, 0, 59),
+    "C": ("century", 2, 0, 99),
 }
-_LETTERS = frozenset(_NUMBERS) | frozenset("yYxMESazZ")
+_LETTERS = frozenset(_NUMBERS) | frozenset("GyYxMESazZ")
 
 _PRINT_NUMBER: Mapping[str, Callable[[datetime], int]] = {
     "d": lambda t: t.day,
@@ -261,6 +263,8 @@ def _field(token: Token, before_number: bool) -> _Field:
         return _Field(token, rf"\d{{1,{length}}}+", "milli", lambda digits: int(digits[:3].ljust(3, "0")))
     if letter == "a":
         return _Field(token, "AM|PM", "half", str.upper)
+    if letter == "G":
+        return _Field(token, "AD|BC", "era", str.upper)
     if letter == "Z" and length < 3:
         return _Field(token, r"Z|[+-]\d\d(?::?\d\d)?", "zone", parse_offset)
     return _Field(token, r"[+-]\d\d:?\d\d|[A-Z](?:[A-Z0-9_/]|[+-](?=[A-Z0-9]))*+", "zone", _zone)
@@ -304,6 +308,10 @@ def _to_millis(fields: Fields, zone: tzinfo) -> int:
         assert isinstance(value, int)
         return value
 
+    if "century" in fields:
+        fields = {**fields, "year": 100 * get("century", 0) + get("year", 0) % 100}
+    if fields.get("era") == "BC":
+        fields = {**fields, "year": 1 - get("year", 1970)}
     day = _day(fields, get)
     moment = datetime(
         day.year, day.month, day.day, _hour(fields, get), get("minute", 0), get("second", 0), get("milli", 0) * 1000
@@ -356,6 +364,9 @@ def _print(token: Token, local: datetime, more_years: int) -> str:
     letter, length = token.letter, token.length
     if not letter:
         return token.text
+    if letter in ("G", "C"):
+        year = local.year + more_years
+        return ("AD" if year > 0 else "BC") if letter == "G" else f"{abs(year) // 100:0{length}d}"
     if letter in ("y", "Y", "x"):
         year = _PRINT_NUMBER[letter](local) + more_years
         return f"{year % 100:02d}" if length == 2 else f"{'-' * (year < 0)}{abs(year):0{length}d}"

@@ -86,6 +86,7 @@ class FilterBinder:
         if isinstance(expression, Literal):
             return NOTHING if expression.value is None else _wanted(self._constant(expression), wanted)
         if isinstance(expression, Column):
+            self._check_flag(expression)
             return self._compare("equals" if wanted else "notequals", expression, _TRUE)
         if isinstance(expression, Call):
             return self._call(expression, wanted)
@@ -168,6 +169,13 @@ class FilterBinder:
         if _holds(evaluate(expression, lambda _: null, 1)):
             return disjunction([match, IsNull(column)])
         return conjunction([match, negation(IsNull(column))])
+
+    def _check_flag(self, column: Column) -> None:
+        """Raise QueryError for a column that stands alone and is no BOOLEAN: nobody said which values are true."""
+        data_type, _ = self._column_type(column.name)
+        if data_type is not DataType.BOOLEAN:
+            message = f"A filter must be a condition, but '{column.name}' is {data_type.value}; compare it with something"
+            raise QueryError(ErrorCode.QUERY_VALIDATION, message)
 
     def _compare(self, name: str, column: Column, literal: Literal) -> Filter:
         predicate = literal_predicate(name, column.name, self._column_type(column.name)[0], (literal,))

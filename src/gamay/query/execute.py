@@ -100,7 +100,7 @@ def _execute(
     kept = prune_segments(bound, views, stats)
     pruning_s = deadline.clock.monotonic_s() - begun_s
     if bound.query.explain:
-        return ServerResult(stats, plans=explain_segments(bound, kept))
+        return ServerResult(stats, plans=explain_segments(bound, kept, stats))
     stats.num_segments_processed = len(kept)
     if consuming:
         stats.num_consuming_segments_processed = sum(segment.name in consuming for segment in kept)

@@ -8,6 +8,7 @@ import numpy as np
 from gamay.functions.aggregate.coding import CODES_MAX
 from gamay.functions.expression import Column
 from gamay.functions.vector import EncodedVector
+from gamay.query.bind import BoundQuery
 from gamay.query.group_order import first_groups
 from gamay.query.groupby.merge import merge_group_tables
 from gamay.query.groupby.segment import GroupOptions, group_segment
@@ -17,6 +18,7 @@ from gamay.query.read import segment_reader
 from gamay.query.spans import cut, span_of
 from gamay.query.virtual import QuerySegment
 from gamay.query.work import Work
+from gamay.segment.spi import Dictionary
 from gamay.sql.option_values import number
 
 # a DISTINCT that stops early looks at so many rows first, and at so many times more in each further step
@@ -69,13 +71,18 @@ def _distinct(work: Work, segment: QuerySegment, limit: int | None) -> GroupTabl
     return table
 
 
-def _dictionary_values(work: Work, segment: QuerySegment, limit: int | None) -> GroupTable | None:
-    """Return the values of the only key from its dictionary; None when there are more keys, nulls or no dictionary."""
-    key = work.bound.rows[0]
-    if len(work.bound.rows) > 1 or not isinstance(key, Column):
+def answering_dictionary(bound: BoundQuery, segment: QuerySegment) -> Dictionary | None:
+    """Return the dictionary of the only key, which holds all distinct rows; None for more keys, nulls, or without one."""
+    key = bound.rows[0]
+    if len(bound.rows) > 1 or not isinstance(key, Column) or segment.null_flags(key.name) is not None:
         return None
-    dictionary = segment.column(key.name).dictionary
-    if dictionary is None or segment.null_flags(key.name) is not None:
+    return segment.column(key.name).dictionary
+
+
+def _dictionary_values(work: Work, segment: QuerySegment, limit: int | None) -> GroupTable | None:
+    """Return the values of the only key from its dictionary; None where that does not answer."""
+    dictionary = answering_dictionary(work.bound, segment)
+    if dictionary is None:
         return None
     size = len(dictionary) if limit is None else min(limit, len(dictionary))
     return GroupTable((EncodedVector(np.arange(size, dtype=np.int32), dictionary.values),), (), size)

@@ -4,22 +4,24 @@
 the reduce at the broker (id 1), the combine of the servers (id 2), and below it the plan of the segments (ids from 3).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from gamay.functions.expression import Call, Column, Expression, LiteralValue, walk
+from gamay.functions.expression import Call, Column, Expression, Literal, LiteralValue, walk
 from gamay.functions.text import literal_text, to_text
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
 from gamay.query.bind import BoundQuery, QueryKind, physical_columns
 from gamay.query.bind_aggregates import BoundAggregate, filter_column
 from gamay.query.constants import values_of
+from gamay.query.execute_distinct import answering_dictionary
 from gamay.query.execute_groups import known_partials
 from gamay.query.filter.apply import apply_filter
 from gamay.query.filter.resolve import Indexed, Resolver
 from gamay.query.filter.scan import EntryCounter
 from gamay.query.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Not, Or, Range, Test, conjunction
 from gamay.query.response import ResultTable
+from gamay.query.stats import QueryStats
 from gamay.query.virtual import QuerySegment
 from gamay.sql.option_values import flag
 
@@ -52,20 +54,35 @@ _INDEX_OPERATORS = {
     "range_index": "FILTER_RANGE_INDEX",
     "bitmap": "FILTER_BITMAP",
 }
+_MATCH_ALL = "FILTER_MATCH_ENTIRE_SEGMENT"
+_EMPTY = Operator("FILTER_EMPTY")
+# the kind of a comparison of an expression with a constant, and its sign
+_COMPARISONS = {
+    "equals": ("EQ", "="),
+    "notequals": ("NOT_EQ", "!="),
+    "lessthan": ("RANGE", "<"),
+    "lessthanorequal": ("RANGE", "<="),
+    "greaterthan": ("RANGE", ">"),
+    "greaterthanorequal": ("RANGE", ">="),
+}
+_LISTS = {"in": ("IN", "IN"), "notin": ("NOT_IN", "NOT IN")}
 _NAMED_PREDICATES = {"like": "REGEXP_LIKE", "regexplike": "REGEXP_LIKE", "jsonmatch": "JSON_MATCH"}
 
 
-def explain_segments(bound: BoundQuery, segments: Sequence[QuerySegment]) -> SegmentPlans:
-    """Return how the segments of a server that pruning has left would be read."""
+def explain_segments(bound: BoundQuery, segments: Sequence[QuerySegment], stats: QueryStats) -> SegmentPlans:
+    """Return how the segments of a server that pruning has left would be read; counts those whose filters are trivial."""
     counted: dict[Operator, int] = {}
     for segment in segments:
         plan = _plan(bound, segment)
         counted[plan] = counted.get(plan, 0) + 1
+    for plan, count in counted.items():
+        stats.explain_plan_num_empty_filter_segments += count * _holds(plan, _is_empty)
+        stats.explain_plan_num_match_all_filter_segments += count * _holds(plan, _is_match_all)
     return SegmentPlans(tuple(counted.items()))
 
 
 def explain_table(bound: BoundQuery, servers: Sequence[SegmentPlans]) -> ResultTable:
-    """Return the answer to EXPLAIN: the deepest plan, or all of them with the option `explainPlanVerbose`."""
+    """Return the answer to EXPLAIN: the most telling plan, or all of them with the option `explainPlanVerbose`."""
     if bound.query.table is None:
         return _table([("BROKER_EVALUATE", 0, -1)])
     verbose = flag(bound.query.options, "explainPlanVerbose")
@@ -77,7 +94,7 @@ def explain_table(bound: BoundQuery, servers: Sequence[SegmentPlans]) -> ResultT
     if not counted:
         return _table([*rows, ("ALL_SEGMENTS_PRUNED_ON_SERVER", 2, 1)])
     rows.append((_COMBINE[bound.kind], 2, 1))
-    shown = list(counted) if verbose else [max(counted, key=_depth)]
+    shown = list(counted) if verbose else [max(counted, key=_interest)]
     for plan in shown:
         rows.append((f"PLAN_START(numSegmentsForThisPlan:{counted[plan]})", -1, -1))
         rows.extend(_numbered(plan))
@@ -105,6 +122,23 @@ def _numbered(plan: Operator) -> Iterator[tuple[str, int, int]]:
             yield from visit(child, own)
 
     yield from visit(plan, 2)
+
+
+def _interest(plan: Operator) -> tuple[bool, int]:
+    """Return what plans are compared by: a filter that decides something is worth more than any depth."""
+    return not (_holds(plan, _is_empty) or _holds(plan, _is_match_all)), _depth(plan)
+
+
+def _holds(plan: Operator, test: Callable[[Operator], bool]) -> bool:
+    return test(plan) or any(_holds(child, test) for child in plan.children)
+
+
+def _is_empty(operator: Operator) -> bool:
+    return operator == _EMPTY
+
+
+def _is_match_all(operator: Operator) -> bool:
+    return operator.text.startswith(_MATCH_ALL)
 
 
 def _depth(plan: Operator) -> int:
@@ -137,9 +171,9 @@ def _reduce_text(bound: BoundQuery) -> str:
 def _plan(bound: BoundQuery, segment: QuerySegment) -> Operator:
     filter_ = _filter(bound.filter, segment)
     if segment.visible is not None:
-        filter_ = Operator("FILTER_AND", (filter_, Operator("FILTER_BITMAP(validDocIds)")))
-    if bound.kind is QueryKind.AGGREGATION and _is_known(bound, segment):
-        return Operator(f"AGGREGATE_NO_SCAN(aggregations:{_aggregations(bound)})")
+        filter_ = _and((filter_, Operator("FILTER_BITMAP(validDocIds)")), segment)
+    if (unread := _unread(bound, segment, filter_)) is not None:
+        return unread
     if not bound.filters:
         return Operator(_top(bound), (_projection(bound, bound.aggregates, filter_),))
     branches: dict[Column | None, list[BoundAggregate]] = {None: []} if bound.rows else {}
@@ -153,8 +187,18 @@ def _plan(bound: BoundQuery, segment: QuerySegment) -> Operator:
     return Operator(_top(bound), tuple(children))
 
 
-def _is_known(bound: BoundQuery, segment: QuerySegment) -> bool:
-    return known_partials(bound, segment, apply_filter(bound.filter, segment)) is not None
+def _unread(bound: BoundQuery, segment: QuerySegment, filter_: Operator) -> Operator | None:
+    """Return the plan of a segment none of whose rows is read; None where rows are."""
+    if bound.kind is QueryKind.AGGREGATION:
+        if known_partials(bound, segment, apply_filter(bound.filter, segment)) is None:
+            return None
+        counts_filtered = not bound.filters and not any(call.arguments for call in bound.aggregates)
+        if counts_filtered and not _is_match_all(filter_):
+            return Operator("FAST_FILTERED_COUNT", (filter_,))
+        return Operator("AGGREGATE_NO_SCAN")
+    if bound.kind is QueryKind.DISTINCT and _is_match_all(filter_) and answering_dictionary(bound, segment) is not None:
+        return Operator(f"DISTINCT_DICTIONARY(keyColumns:{to_text(bound.rows[0])})")
+    return None
 
 
 def _top(bound: BoundQuery) -> str:
@@ -167,7 +211,7 @@ def _top(bound: BoundQuery) -> str:
     if bound.kind is QueryKind.DISTINCT:
         return f"DISTINCT(keyColumns:{listed})"
     selected = ", ".join(dict.fromkeys(to_text(output) for output in bound.outputs))
-    name = "SELECT_ORDERBY" if bound.order_by else "SELECT"
+    name = "SELECT_EMPTY" if bound.limit == 0 else "SELECT_ORDERBY" if bound.order_by else "SELECT"
     return f"{name}(selectList:{selected})"
 
 
@@ -195,30 +239,52 @@ def _projection(bound: BoundQuery, aggregates: Sequence[BoundAggregate], filter_
 
 def _filter(filter_: Filter, segment: QuerySegment) -> Operator:
     if isinstance(filter_, And | Or):
-        name = "FILTER_AND" if isinstance(filter_, And) else "FILTER_OR"
-        return Operator(name, tuple(_filter(part, segment) for part in filter_.parts))
+        parts = tuple(_filter(part, segment) for part in filter_.parts)
+        return _and(parts, segment) if isinstance(filter_, And) else _or(parts, segment)
     if isinstance(filter_, Not):
         if isinstance(filter_.part, In | IsNull):
             return _leaf(filter_.part, segment, negated=True)
-        return Operator("FILTER_NOT", (_filter(filter_.part, segment),))
+        part = _filter(filter_.part, segment)
+        if _is_empty(part) or _is_match_all(part):
+            return _constant(segment, matches=_is_empty(part))
+        return Operator("FILTER_NOT", (part,))
     if isinstance(filter_, Constant):
-        return _match_all(segment) if filter_.matches else Operator("FILTER_EMPTY")
+        return _constant(segment, matches=filter_.matches)
     return _leaf(filter_, segment, negated=False)
 
 
-def _match_all(segment: QuerySegment) -> Operator:
-    return Operator(f"FILTER_MATCH_ENTIRE_SEGMENT(docs:{segment.num_docs})")
+def _and(parts: Sequence[Operator], segment: QuerySegment) -> Operator:
+    """Return what is left of a conjunction in a segment in which parts of it hold for all rows, or for none."""
+    if any(map(_is_empty, parts)):
+        return _EMPTY
+    left = tuple(part for part in parts if not _is_match_all(part))
+    return _joined("FILTER_AND", left) if left else _constant(segment, matches=True)
+
+
+def _or(parts: Sequence[Operator], segment: QuerySegment) -> Operator:
+    if any(map(_is_match_all, parts)):
+        return _constant(segment, matches=True)
+    left = tuple(part for part in parts if not _is_empty(part))
+    return _joined("FILTER_OR", left) if left else _EMPTY
+
+
+def _joined(name: str, parts: tuple[Operator, ...]) -> Operator:
+    return parts[0] if len(parts) == 1 else Operator(name, parts)
+
+
+def _constant(segment: QuerySegment, *, matches: bool) -> Operator:
+    return Operator(f"{_MATCH_ALL}(docs:{segment.num_docs})") if matches else _EMPTY
 
 
 def _leaf(leaf: Leaf, segment: QuerySegment, *, negated: bool) -> Operator:
     resolved = Resolver(segment, EntryCounter()).leaf(leaf, segment.num_docs)
+    if isinstance(resolved, Indexed) and resolved.index in ("empty", "match_all"):
+        return _constant(segment, matches=(resolved.index == "match_all") != negated)
     operator, predicate = _predicate(leaf, negated)
-    if isinstance(leaf, Test) or (operator == "EQ" and isinstance(leaf, Match)):
+    if isinstance(leaf, Test) or (isinstance(leaf, Match) and operator not in _NAMED_PREDICATES.values()):
         return Operator(f"FILTER_EXPRESSION(operator:{operator},predicate:{predicate})")
     if not isinstance(resolved, Indexed):
         return Operator(f"FILTER_FULL_SCAN(operator:{operator},predicate:{predicate})")
-    if resolved.index in ("empty", "match_all"):
-        return _match_all(segment) if (resolved.index == "match_all") != negated else Operator("FILTER_EMPTY")
     name = _INDEX_OPERATORS[resolved.index]
     return Operator(f"{name}(indexLookUp:{resolved.index},operator:{operator},predicate:{predicate})")
 
@@ -236,7 +302,22 @@ def _predicate(leaf: Leaf, negated: bool) -> tuple[str, str]:
         return ("IS_NOT_NULL", f"{leaf.column} IS NOT NULL") if negated else ("IS_NULL", f"{leaf.column} IS NULL")
     expression = leaf.expression
     named = _NAMED_PREDICATES.get(expression.name) if isinstance(expression, Call) and isinstance(leaf, Match) else None
-    return ("EQ", f"{to_text(expression)} = 'true'") if named is None else (named, to_text(expression))
+    return _compared(expression) if named is None else (named, to_text(expression))
+
+
+def _compared(expression: Expression) -> tuple[str, str]:
+    """Return the kind and the text of a condition on an expression."""
+    if isinstance(expression, Call) and all(isinstance(arg, Literal) for arg in expression.args[1:]):
+        shown = [to_text(arg) for arg in expression.args]
+        if expression.name in _COMPARISONS and len(shown) == 2:
+            operator, sign = _COMPARISONS[expression.name]
+            return operator, f"{shown[0]} {sign} {shown[1]}"
+        if expression.name in _LISTS and len(shown) > 1:
+            operator, words = _LISTS[expression.name]
+            return operator, f"{shown[0]} {words} ({','.join(shown[1:])})"
+        if expression.name == "between" and len(shown) == 3:
+            return "RANGE", f"{shown[0]} BETWEEN {shown[1]} AND {shown[2]}"
+    return "EQ", f"{to_text(expression)} = 'true'"
 
 
 def _quoted(value: LiteralValue) -> str:

@@ -7,6 +7,7 @@ made ones, their series in the order in which they first appear.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -150,7 +151,7 @@ def _default(column: Vector) -> Vector:
     return Vector(column.type, values_of(column.type, [_ZEROS.get(column.type, listed)]))
 
 
-_ZEROS: dict[DataType, Any] = {DataType.BOOLEAN: False, DataType.UUID: bytes(16)}
+_ZEROS: dict[DataType, Any] = {DataType.BOOLEAN: False, DataType.BIG_DECIMAL: Decimal(0), DataType.UUID: bytes(16)}
 
 
 def _window(gapfill: Gapfill, table: ResultTable) -> ResultTable:

@@ -17,7 +17,7 @@ from gamay.segment.value_text import value_text
 def partition_of(scheme: PartitionScheme, value: LiteralValue, data_type: DataType) -> int | None:
     """Return the partition of a value of a column's type; None when it cannot be told."""
     try:
-        return _function(scheme).partition_of(value_text(value, data_type))
+        return _function(scheme).partition_of(_text(value, data_type))
     except (GamayError, ValueError):
         return None
 
@@ -26,11 +26,16 @@ def partitions_of(scheme: PartitionScheme, values: Sequence[LiteralValue], data_
     """Return the partitions of several values; None is among them when one cannot be told."""
     if len(values) == 1:
         return {partition_of(scheme, values[0], data_type)}
-    texts = [value_text(value, data_type) for value in values]
+    texts = [_text(value, data_type) for value in values]
     try:
         return set(_function(scheme).partitions_of_texts(pa.array(texts, pa.string())).tolist())
     except (GamayError, ValueError):
         return {None}
+
+
+def _text(value: LiteralValue, data_type: DataType) -> str:
+    # no segment stores a negative zero, and here it equals the other one, also as a key of the cache
+    return value_text(value + 0.0 if isinstance(value, float) else value, data_type)
 
 
 @lru_cache(maxsize=256)

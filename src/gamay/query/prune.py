@@ -9,8 +9,9 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import chain
 from operator import and_, or_
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -27,12 +28,10 @@ Counts: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Fields: TypeAlias = Mapping[str, FieldSpec]
 
 
-class ColumnRange(NamedTuple):
-    """What a segment's record says of one column: true bounds in the type's Python form (None: unknown), and partitions."""
-
-    minimum: LiteralValue
-    maximum: LiteralValue
-    partition: PartitionInfo | None = None
+# What a segment's record says of one column: true bounds in the type's Python form (None: unknown), and partitions. There
+# are millions of them, so they are tuples.
+ColumnRange: TypeAlias = tuple[LiteralValue, LiteralValue, PartitionInfo | None]
+_UNKNOWN: ColumnRange = (None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +61,8 @@ class PruningTable:
     def build(cls, records: Sequence[SegmentRecordStats]) -> "PruningTable":
         """Return the table of these segments; `prune` answers in their order."""
         non_empty = np.array([record.num_docs != 0 for record in records], np.bool_)
-        names = dict.fromkeys(name for record in records for name in record.columns)
-        columns = {name: _ColumnTable([record.columns.get(name) for record in records]) for name in names}
+        names = dict.fromkeys(chain.from_iterable(record.columns for record in records))
+        columns = {name: _ColumnTable([record.columns.get(name, _UNKNOWN) for record in records]) for name in names}
         return cls(np.array([record.num_docs or 0 for record in records], np.int64), non_empty, columns)
 
     def prune(self, bound: BoundQuery) -> Mask:
@@ -132,25 +131,29 @@ class _ColumnTable:
     two of them lies half way.
     """
 
-    def __init__(self, ranges: Sequence[ColumnRange | None]) -> None:
-        bounds = [(one.minimum, one.maximum) if one is not None else (None, None) for one in ranges]
-        self._unknown = np.array([low is None or high is None for low, high in bounds], np.bool_)
+    def __init__(self, ranges: Sequence[ColumnRange]) -> None:
+        lows, highs, partitions = zip(*ranges, strict=True)
+        types = set(map(type, lows)).union(map(type, highs))
+        self._unknown = np.zeros(len(ranges), np.bool_)
+        if type(None) in types:
+            self._unknown[:] = [low is None or high is None for low, high in zip(lows, highs, strict=True)]
+            types.remove(type(None))
         self._is_known = not self._unknown.any()
-        values = [value for pair in bounds for value in pair if value is not None]
         self._line: list[Any] | None = None
-        dtype: type = np.float64
-        if not values or not all(isinstance(value, int | float) for value in values):
-            self._line = sorted(set(values))
-        elif all(isinstance(value, int) for value in values):
-            dtype = np.int64
-        self._lower = self._positions([low for low, _ in bounds], dtype)
-        self._upper = self._positions([high for _, high in bounds], dtype)
-        self._is_float = self._upper.dtype == np.float64 and self._line is None
-        self._partitions = _PartitionTable([None if one is None else one.partition for one in ranges])
+        if not types or not types <= {int, float, bool}:
+            self._line = sorted({value for value in (*lows, *highs) if value is not None})
+        dtype = np.int64 if self._line is None and float not in types else np.float64
+        self._lower, self._upper = self._positions(lows, dtype), self._positions(highs, dtype)
+        self._is_float = dtype is np.float64 and self._line is None
+        self._partitions = _PartitionTable(partitions)
 
     def _positions(self, values: Sequence[LiteralValue], dtype: type) -> "np.ndarray[Any, np.dtype[Any]]":
-        places = [0 if value is None else self._position(value) for value in values]
-        array: np.ndarray[Any, np.dtype[Any]] = np.array(places, dtype)
+        """Return where bounds lie; an unknown one at 0."""
+        if self._line is not None:
+            places = {value: place for place, value in enumerate(self._line)}
+            return np.array([0 if value is None else places[value] for value in values], dtype)
+        array: np.ndarray[Any, np.dtype[Any]]
+        array = np.array([0 if value is None else value for value in values] if self._unknown.any() else values, dtype)
         if dtype is np.float64:
             array[np.isnan(array)] = np.inf  # NaN lies above all numbers
         return array

@@ -146,9 +146,14 @@ def encode_rows(columns: Iterable[Vector]) -> bytes:
     return orjson.dumps(list(_rows(columns)), option=orjson.OPT_PASSTHROUGH_DATETIME)
 
 
+def data_schema(table: ResultTable | EncodedTable) -> dict[str, Any]:
+    """Return the names and types of the columns as they stand in the JSON document of a response."""
+    return {"columnNames": table.names, "columnDataTypes": table.types}
+
+
 def _result_table(table: ResultTable | EncodedTable) -> dict[str, Any]:
     return {
-        "dataSchema": {"columnNames": table.names, "columnDataTypes": table.types},
+        "dataSchema": data_schema(table),
         "rows": orjson.Fragment(table.text) if isinstance(table, EncodedTable) else list(_rows(table.columns)),
     }
 
@@ -234,25 +239,29 @@ def encode_short(response: BrokerResponse) -> bytes:
 def _encode_long(response: BrokerResponse, table: ResultTable) -> bytes:
     """Encode a number of rows at a time: Python objects of all values would take ten times the memory of the columns."""
     holder = guard.holder(_TEXT)
-    head = orjson.dumps({"columnNames": table.names, "columnDataTypes": table.types})
     rest = orjson.dumps(to_json(replace(response, table=None)) | {"numRowsResultSet": table.num_rows})
-    pieces = [b'{"resultTable":{"dataSchema":', head, b',"rows":[']
+    pieces = [b'{"resultTable":{"dataSchema":', orjson.dumps(data_schema(table)), b',"rows":[']
     size = 0
     num_values = sum(len(column.values) for column in table.columns)
-    step = max(1, table.num_rows * LONG_VALUES // num_values)
+    for text in row_blocks(table, max(1, table.num_rows * LONG_VALUES // num_values)):
+        if size:
+            pieces.append(b",")
+        pieces.append(text)
+        size += len(text)
+        holder.hold(size)
+    guard.reserve(_TEXT, size)  # the pieces, and all of them as one
+    return b"".join([*pieces, b"]},", rest[1:]])
+
+
+def row_blocks(table: ResultTable, step: int) -> Iterator[bytes]:
+    """Yield the rows as JSON, `step` of them at a time, separated by commas and without brackets around them."""
     for start in range(0, table.num_rows, step):
         guard.check()
         part = [_slice(column, start, start + step) for column in table.columns]
         values = sum(len(column.values) for column in part)
         if values > LONG_VALUES:
             guard.reserve(_TEXT, values * OBJECT_BYTES)
-        if start:
-            pieces.append(b",")
-        pieces.append(orjson.dumps(list(_rows(part)), option=orjson.OPT_PASSTHROUGH_DATETIME)[1:-1])
-        size += len(pieces[-1])
-        holder.hold(size)
-    guard.reserve(_TEXT, size)  # the pieces, and all of them as one
-    return b"".join([*pieces, b"]},", rest[1:]])
+        yield orjson.dumps(list(_rows(part)), option=orjson.OPT_PASSTHROUGH_DATETIME)[1:-1]
 
 
 def _slice(column: Vector, start: int, stop: int) -> Vector:

@@ -1,7 +1,9 @@
 """Pruning at the server: which segments can hold a matching row, by bounds, partitions and bloom filters."""
 
 from collections.abc import Sequence
+from typing import Any
 
+from gamay.functions.expression import Column as ColumnExpression
 from gamay.functions.expression import LiteralValue
 from gamay.model.types import DataType
 from gamay.query.bind import BoundQuery, QueryKind
@@ -95,13 +97,44 @@ def prune_segments(bound: BoundQuery, segments: Sequence[QuerySegment], stats: Q
 
 
 def _needed_by_limit(bound: BoundQuery, segments: Sequence[QuerySegment]) -> list[QuerySegment]:
-    """Return the first segments that hold enough rows; one is kept when LIMIT is 0, so that something was processed."""
+    """Return the segments that the first rows can be in; one is kept when LIMIT is 0, so that something was processed."""
     if bound.limit == 0:
         return list(segments[:1])
-    if bound.kind is not QueryKind.SELECTION or bound.filter != EVERYTHING:
+    if bound.filter != EVERYTHING:
         return list(segments)
+    if bound.kind is QueryKind.SELECTION_ORDER_BY:
+        return _needed_in_order(bound, segments)
     enough, rows = 0, 0
     while enough < len(segments) and rows < bound.limit_with_offset:
         rows += segments[enough].num_visible
         enough += 1
     return list(segments[:enough])
+
+
+def _needed_in_order(bound: BoundQuery, segments: Sequence[QuerySegment]) -> list[QuerySegment]:
+    """Leave out segments whose rows all come behind enough rows of others, by the bounds of the first sort key."""
+    key, wanted = bound.order_by[0], bound.limit_with_offset
+    if not isinstance(key.expression, ColumnExpression):
+        return list(segments)
+    spans: list[tuple[Any, Any, int]] = []
+    for place, segment in enumerate(segments):
+        if (bounds := _bounds(segment, key.expression.name)) is not None:
+            low, high = bounds
+            spans.append((high, low, place) if key.descending else (low, high, place))
+    spans.sort(key=lambda span: span[0], reverse=key.descending)
+    rows, last, beyond = 0, None, set[int]()
+    for first, end, place in spans:
+        if rows < wanted:
+            rows += segments[place].num_visible
+            last = end if last is None else min(last, end) if key.descending else max(last, end)
+        elif first < last if key.descending else first > last:
+            beyond.add(place)
+    return [segment for place, segment in enumerate(segments) if place not in beyond]
+
+
+def _bounds(segment: QuerySegment, name: str) -> tuple[Any, Any] | None:
+    """Return the least and the greatest value of a column; None where they do not tell how its rows are ordered."""
+    stats = segment.column(name).stats
+    low, high = stats.minimum, stats.maximum
+    is_known = low is not None and high is not None and low == low and high == high
+    return (low, high) if is_known and segment.null_flags(name) is None else None

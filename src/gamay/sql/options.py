@@ -9,10 +9,11 @@ import re
 from functools import lru_cache
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.sql.lexer import COMMENT, QUOTED, STRING
 from gamay.sql.option_values import option_name
 
 _TRAILING_OPTION = re.compile(r"\boption\s*\(([^()]*)\)\s*;?\s*\Z", re.IGNORECASE)
-_COMMENT_AT_END = re.compile(r"--[^\n]*\Z")
+_COMMENT_OR_QUOTED = re.compile(rf"(?P<comment>{COMMENT})|{STRING}|{QUOTED}")
 
 
 @lru_cache(maxsize=256)
@@ -44,9 +45,12 @@ def parse_query_options(text: str) -> dict[str, str]:
 
 
 def split_trailing_option(text: str) -> tuple[str, dict[str, str]]:
-    """Cut `OPTION(key=value, …)` off the end of a query; quotes around a value, which some clients write, are dropped."""
-    match = _TRAILING_OPTION.search(text) if "option" in text.lower() else None
-    if match is None or _in_comment(text[: match.start()]):
+    """Cut `OPTION(key=value, …)` off the end of a query; quotes around a value, which some clients write, are dropped.
+
+    Comments may stand behind it, and what stands in a comment is none.
+    """
+    match = _TRAILING_OPTION.search(_without_comments(text)) if "option" in text.lower() else None
+    if match is None:
         return text, {}
     return text[: match.start()], {name: _unquoted(value) for name, value in _parsed(match[1], ",")}
 
@@ -55,5 +59,8 @@ def _unquoted(value: str) -> str:
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] == "'" else value
 
 
-def _in_comment(before: str) -> bool:
-    return _COMMENT_AT_END.search(before) is not None or before.rfind("/*") > before.rfind("*/")
+def _without_comments(text: str) -> str:
+    """Return a text, as long as before, with blanks for its comments."""
+    if "--" not in text and "/*" not in text:
+        return text
+    return _COMMENT_OR_QUOTED.sub(lambda found: " " * len(found[0]) if found["comment"] else found[0], text)

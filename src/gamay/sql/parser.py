@@ -27,7 +27,7 @@ from gamay.sql.gapfill import parse_gapfill
 from gamay.sql.option_values import check_options
 from gamay.sql.options import split_trailing_option
 from gamay.sql.query import Query
-from gamay.sql.row_limits import STANDARD_LIMITS, RowLimits, with_limits
+from gamay.sql.row_limits import STANDARD_LIMITS, RowLimits, with_limits, without_default
 from gamay.sql.slots import Lifted, lift_literals, without_slots
 from gamay.sql.statement import parse_single_expression
 from gamay.sql.template import Template, check_number_range, compile_template
@@ -102,7 +102,7 @@ def parse_query(
     if template.fill_options is not None:
         merged |= template.fill_options(literals)
     check_options(merged)
-    return replace(query, options=merged)
+    return without_default(replace(query, options=merged), limits)
 
 
 def template_of(key: _Key) -> Template | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.model.cluster_settings import DEFAULT_QUERY_LIMIT, QUERY_LIMIT_OVERRIDE, QUERY_RESPONSE_LIMIT
+from gamay.sql.option_values import flag
 from gamay.sql.query import Query
 
 DEFAULT_LIMIT = 10
@@ -47,3 +48,10 @@ def with_limits(query: Query, limits: RowLimits) -> Query:
     """Return a query as it was written, with the LIMIT that it gets. Raises QueryError 700."""
     limit = limits.allowed(query.limit, "LIMIT") if query.has_limit else limits.absent
     return query if limit == query.limit else replace(query, limit=limit)
+
+
+def without_default(query: Query, limits: RowLimits) -> Query:
+    """Return a query with its options; one that asks for the multi-stage engine, which knows no default LIMIT, gets none."""
+    if query.has_limit or not flag(query.options, "useMultistageEngine"):
+        return query
+    return replace(query, limit=limits.most)

@@ -2,7 +2,8 @@
 
     DISTINCTCOUNTCPCSKETCH(x [, lgK = 12 | 'nominalEntries=4096;accumulatorThreshold=2'])
 
-Over BYTES, serialised sketches are merged. accumulatorThreshold has no effect. See `gamay.functions.sketch.cpc`.
+Over BYTES, serialised sketches are merged. nominalEntries is rounded up to a power of two. accumulatorThreshold has no
+effect. See `gamay.functions.sketch.cpc`.
 """
 
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Sketches: TypeAlias = "list[CpcSketch | None]"
 
 LG_K = Number(DEFAULT_LG_K, 4, 26)
-_PARAMETERS = {"nominalEntries": Number(4096, 16, 1 << 26), "accumulatorThreshold": Number(2, 1, (1 << 31) - 1)}
+_PARAMETERS = {"nominalEntries": Number(4096, 9, 1 << 26), "accumulatorThreshold": Number(2, 1, (1 << 31) - 1)}
 _COUPON_BITS = 32
 
 

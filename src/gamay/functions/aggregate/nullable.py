@@ -42,10 +42,13 @@ class NullSkipping:
     """An aggregate of the rows in which no argument is null.
 
     of_nothing_is_null: whether the result for no rows is null; else it is the aggregate's own: counts are 0.
+    required: how many of the arguments, from the first on, must not be null; None for all. The others show what is stored in
+    place of a null.
     """
 
     inner: Aggregate
     of_nothing_is_null: bool
+    required: int | None = None
 
     @property
     def result_type(self) -> DataType:
@@ -87,7 +90,7 @@ class NullSkipping:
         return NullableState(self.inner.grow(state.inner, num_groups), seen)
 
     def update(self, state: State, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
-        nulls = _null_rows(args, num_rows)
+        nulls = _null_rows(args[: self.required], num_rows)
         if isinstance(state, NullableTotals):
             if not _is_null_constant(args[0]):
                 state.update(groups, self._summed(args[0]), nulls, num_rows)

@@ -1,8 +1,9 @@
 """PERCENTILEEST and PERCENTILERAWEST: percentiles from quantile digests, off by a rank of 0.05 at most.
 
 Values are cut to whole numbers, and NaN is passed over. PERCENTILEEST is a LONG; PERCENTILERAWEST is the digest itself, in
-hexadecimal, as Pinot's QuantileDigest reads and writes it. As long as nothing had to be merged, the percentile is exact: the
-value at index floor(n * p / 100). Empty: -2^63, and a digest without values.
+hexadecimal, as Pinot's QuantileDigest reads and writes it. An argument of BYTES holds such digests, which are merged. As
+long as nothing had to be merged, the percentile is exact: the value at index floor(n * p / 100). Empty: -2^63, and a digest
+without values.
 """
 
 import struct
@@ -15,6 +16,7 @@ import pyarrow as pa
 
 from gamay.functions.aggregate.numeric import require_arguments, require_number
 from gamay.functions.aggregate.points import PointBuffer, SortedPoints, bring_together, groups_of, starts_of
+from gamay.functions.aggregate.serialized import parsed_rows
 from gamay.functions.aggregate.sorted_values import percentile_of
 from gamay.functions.aggregate.spi import GroupIds
 from gamay.functions.expression import Call
@@ -28,7 +30,10 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 MAX_ERROR = 0.05
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 _SIGN = 1 << 63
+_UNSIGNED_MAX = (1 << 64) - 1
 _TOP_LEVEL = 64
+_HEAD = struct.Struct(">ddqqqi")
+_NODE = np.dtype([("children", "u1"), ("level", "u1"), ("bits", ">i8"), ("weight", ">f8")])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,6 +92,15 @@ def _of_points(points: SortedPoints) -> QuantileDigests:
     return _compressed(starts, points.values, levels, points.weights, digests.bounds)
 
 
+def _side_by_side(digests: Sequence[QuantileDigests]) -> QuantileDigests:
+    """Return digests of a single group each as those of groups 0, 1, …"""
+    starts = np.concatenate([[0], np.cumsum([len(digest.uppers) for digest in digests])])
+    uppers, levels, weights, bounds = (
+        np.concatenate([getattr(digest, name) for digest in digests]) for name in ("uppers", "levels", "weights", "bounds")
+    )
+    return QuantileDigests(starts, uppers, levels, weights, bounds)
+
+
 def merge_digests(partials: Sequence[QuantileDigests], maps: Sequence[GroupIds], num_groups: int) -> QuantileDigests:
     """Merge: entry i of partials[k] goes to group maps[k][i]."""
     bounds = no_digests(num_groups).bounds
@@ -122,7 +136,12 @@ class QuantileState:
         self._digests = QuantileDigests(starts, known.uppers, known.levels, known.weights, digests.bounds)
 
     def update(self, groups: GroupIds | None, operand: Operand, num_rows: int) -> None:
-        """Add a batch of rows."""
+        """Add a batch of rows: of numbers, or of BYTES with serialised digests."""
+        if operand.type is DataType.BYTES:
+            every = np.arange(self._digests.num_groups, dtype=np.int32)
+            for of_rows, digests in parsed_rows("quantile digest", parse, groups, operand, num_rows):
+                self._digests = merge_digests([self._digests, _side_by_side(digests)], [every, of_rows], len(every))
+            return
         self._take(self._buffer.update(groups, operand, num_rows))
 
     def add(self, other: "QuantileState") -> None:
@@ -219,9 +238,34 @@ def serialize(digests: QuantileDigests) -> list[bytes]:
         nodes = slice(starts[group], starts[group + 1])
         columns = (column[nodes].tolist() for column in (digests.uppers, digests.levels, digests.weights))
         tree = _tree(list(zip(*columns, strict=True)))
-        head = struct.pack(">ddqqqi", MAX_ERROR, 0.0, 0, low, high, len(tree))
+        head = _HEAD.pack(MAX_ERROR, 0.0, 0, low, high, len(tree))
         serialized.append(head + b"".join(tree))
     return serialized
+
+
+def parse(data: bytes) -> QuantileDigests:
+    """Read the digest of one group; no bytes at all hold nothing. Raises ValueError for bytes that are no digest."""
+    if not data:
+        return no_digests(1)
+    if len(data) < _HEAD.size:
+        raise ValueError("it is too short")
+    _, decay, _, low, high, count = _HEAD.unpack_from(data)
+    if decay:
+        raise ValueError("its weights decay with time")
+    if count < 0 or len(data) != _HEAD.size + _NODE.itemsize * count:
+        raise ValueError("it is not as long as its header says")
+    nodes = np.frombuffer(data[_HEAD.size :], _NODE)
+    levels, weights = nodes["level"], nodes["weight"].astype(np.float64)
+    if not (np.isfinite(weights) & (weights >= 0) & (levels <= _TOP_LEVEL)).all():
+        raise ValueError("a node has an impossible weight or level")
+    ones = np.uint64(_UNSIGNED_MAX) >> np.minimum(_TOP_LEVEL - levels, _TOP_LEVEL - 1).astype(np.uint64)
+    bits = nodes["bits"].astype(np.int64).view(np.uint64) | np.where(levels > 0, ones, np.uint64(0))
+    uppers = (bits ^ np.uint64(_SIGN)).view(np.int64)
+    heavy = weights > 0  # the others only branch
+    if not heavy.any():
+        return no_digests(1)
+    starts = np.array([0, np.count_nonzero(heavy)])
+    return QuantileDigests(starts, uppers[heavy], levels[heavy], weights[heavy], np.array([(low, high)]))
 
 
 def _tree(nodes: Sequence[tuple[int, int, float]]) -> list[bytes]:
@@ -259,7 +303,8 @@ def _signed(bits: int) -> int:
 
 
 def _bind(call: Call, arg_types: Sequence[ValueType]) -> EstimatedPercentile:
-    require_number(call, arg_types)
+    if [data_type for data_type, _ in arg_types] != [DataType.BYTES]:
+        require_number(call, arg_types)
     percentile = percentile_of(call)
     require_arguments(call, 2, 2)
     return EstimatedPercentile(percentile, "raw" in call.name)

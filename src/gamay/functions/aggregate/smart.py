@@ -4,9 +4,9 @@
     DISTINCTCOUNTSMARTHLLPLUS(x [, 'threshold=100000;p=14;sp=0'])
     DISTINCTCOUNTSMARTULL(x [, 'threshold=100000;p=12'])
 
-A group with more distinct values than the threshold is counted by the sketch. The result depends only on the values, not
-on how they were divided among segments. dictThreshold has no effect: the entries of a dictionary are ticked off, which takes
-little memory however many they are.
+A group with more distinct values than the threshold is counted by the sketch; a threshold of 0 or less is none. The result
+depends only on the values, not on how they were divided among segments. dictThreshold has no effect: the entries of a
+dictionary are ticked off, which takes little memory however many they are.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +35,8 @@ from gamay.model.types import DataType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-_THRESHOLD = Number(100_000, 0, (1 << 31) - 1)
+_THRESHOLD_MAX = (1 << 31) - 1
+_THRESHOLD = Number(100_000, -(1 << 31), _THRESHOLD_MAX)
 _DEFAULT_LOG2M = 12
 
 
@@ -137,7 +138,8 @@ def _smart(known: dict[str, Number], kind: Callable[[Call, dict[str, int]], Regi
         data_type, _ = require_one_argument(call, arg_types)
         require_at_most(call, 2)
         given = {name: int(value) for name, value in text_parameters(call, 1, known).items()}
-        return SmartCount(kind(call, given), given["threshold"], data_type)
+        threshold = given["threshold"] if given["threshold"] > 0 else _THRESHOLD_MAX
+        return SmartCount(kind(call, given), threshold, data_type)
 
     return bind
 

@@ -6,8 +6,8 @@
     DISTINCTCOUNTTHETASKETCH(user, '', 'day = 1', 'day = 2', 'SET_INTERSECT($1, $2)')
 
 counts the users of both days. Filters are conditions as in WHERE; when the query is bound their texts become expressions.
-Over BYTES, serialised theta sketches are merged. accumulatorThreshold, which trades memory for time elsewhere, has no
-effect: whole batches are merged at once.
+Over BYTES, serialised theta sketches are merged. nominalEntries is rounded up to a power of two. accumulatorThreshold, which
+trades memory for time elsewhere, has no effect: whole batches are merged at once.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ from gamay.model.types import DataType
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _PARAMETERS = {
-    "nominalEntries": Number(4096, 16, 1 << 24),
+    "nominalEntries": Number(4096, 9, 1 << 24),
     "samplingProbability": Number(1.0, 1e-9, 1.0),
     "accumulatorThreshold": Number(2, 1, (1 << 31) - 1),
 }

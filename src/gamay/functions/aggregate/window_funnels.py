@@ -84,6 +84,11 @@ class WindowFunnel:
         """Which of the arguments are conditions; a row in which one is unknown may still take another step."""
         return range(1, 1 + self.options.num_steps)
 
+    @property
+    def required_arguments(self) -> int:
+        """How many arguments must not be null: not the fields, which only tell more of an event."""
+        return 1 + self.options.num_steps
+
     def allocate(self, num_groups: int) -> FunnelState:
         return FunnelState(num_groups, self.options.num_fields)
 

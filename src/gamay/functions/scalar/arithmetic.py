@@ -1,5 +1,6 @@
 """Arithmetic: DOUBLE on columns (BIG_DECIMAL if an argument is one), LONG among constants and after aggregation.
 
+`mod` of a BIG_DECIMAL is DOUBLE, too.
 `x / 0` is an infinity or NaN, except for BIG_DECIMAL, where it is an error; a LONG that does not fit 64 bits is an error.
 `log` is the natural logarithm.
 """
@@ -56,10 +57,6 @@ def _decimal_divide(left: Any, right: Any) -> Any:
     )
 
 
-def _decimal_mod(left: Any, right: Any) -> Any:
-    return left % right
-
-
 def _fold(name: str, double: Callable[[Any, Any], Any], decimal: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     on_doubles, on_decimals = _quiet(double), _on_decimals(decimal, name)
 
@@ -74,13 +71,19 @@ def _fold(name: str, double: Callable[[Any, Any], Any], decimal: Callable[[Any, 
 
 
 _EACH = each(None)  # of the result's type
+_names: tuple[str, ...]
 for _names, _double, _decimal, _variadic in (
     (("plus", "add"), np.add, np.add, True),
     (("minus", "sub"), np.subtract, np.subtract, False),
     (("times", "mult"), np.multiply, np.multiply, True),
-    (("mod",), np.fmod, _decimal_mod, False),
 ):
     scalar(*_names, params=(_EACH, _EACH), returns=arithmetic_type, variadic=_variadic)(_fold(_names[0], _double, _decimal))
+
+
+@scalar("mod", params=(each(DOUBLE), each(DOUBLE)), returns=DOUBLE)
+def mod(left: Any, right: Any) -> Any:
+    """The remainder of doubles, with the sign of the dividend."""
+    return _quiet(np.fmod)(left, right)
 
 
 @scalar("divide", "div", params=(_EACH, _EACH, _EACH), returns=arithmetic_type, optional=1)

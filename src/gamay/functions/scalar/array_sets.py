@@ -72,18 +72,32 @@ for _suffix, _type in _TYPES:
     )
 
 
-def _found_in(left: Vector, right: Vector) -> Any:
-    """Tell which elements of the left arrays are in the right array of the same row."""
+def _elements(left: Vector, right: Vector) -> tuple[Any, Any]:
+    """Return a number for each element of both, the same for equal elements of the same row: int64."""
     codes, entries = distinct(Vector(left.type, concat([left.values, right.values])))
     span = max(len(entries), 1)
     split = len(left.values)
-    return np.isin(rows_of(left) * span + codes[:split], rows_of(right) * span + codes[split:])
+    return rows_of(left) * span + codes[:split], rows_of(right) * span + codes[split:]
+
+
+def _found_in(left: Vector, right: Vector) -> Any:
+    """Tell which elements of the left arrays are in the right array of the same row."""
+    return np.isin(*_elements(left, right))
+
+
+def _repeats(elements: Any) -> Any:
+    """Return how many equal elements stand directly before each: int64."""
+    places = np.arange(len(elements))
+    is_first = np.append(True, elements[1:] != elements[:-1])[: len(elements)]
+    return places - np.maximum.accumulate(np.where(is_first, places, 0))
 
 
 @scalar("intersectIndices", params=(lists(INT), lists(INT)), returns=INT, multi_value=True)
 def intersect_indices(a: Vector, b: Vector) -> Vector:
-    """The elements of the first array that the second has, too; both ascend."""
-    return select_values(a, _found_in(a, b))
+    """The elements that both arrays have, each as often as the one that has it less often; both arrays ascend."""
+    left, right = _elements(a, b)
+    most = max(len(left), len(right), 1)
+    return select_values(a, np.isin(left * most + _repeats(left), right * most + _repeats(right)))
 
 
 def _overlap_type(call: Call, types: Sequence[ValueType]) -> ValueType:

@@ -144,11 +144,18 @@ def _with_constant(name: str, vector: Vector, constant: Scalar) -> Mask:
                 return np.full(len(vector.values), name == "notequals")
             return _COMPARE["lessthanorequal" if name.startswith("less") else "greaterthan"](vector.values, floor)
         return _COMPARE[name](vector.values, floor)
-    converted = convert(constant, vector.type)
+    converted = _same_type(constant, vector.type)
     value = converted.value if isinstance(converted, Scalar) else None
     if isinstance(vector.values, np.ndarray):
         return _COMPARE[name](vector.values, np.asarray(value, dtype=vector.values.dtype))
     return _COMPARE[name](vector.values, pa.scalar(value, vector.values.type))
+
+
+def _same_type(constant: Scalar, target: DataType) -> Operand:
+    """Return a constant in the type that it is compared with; of the numbers 1 alone is true."""
+    if target is BOOLEAN and isinstance(constant.value, int | float | Decimal):
+        return Scalar(constant.value == 1, BOOLEAN)
+    return convert(constant, target)
 
 
 def _exact_number(constant: Scalar, target: DataType) -> Any:
@@ -187,7 +194,7 @@ def is_in(vector: Vector, constants: Sequence[Scalar]) -> Mask:
         numbers = [_exact_number(constant, vector.type) for constant in constants]
         wanted = [int(n) for n in numbers if n == n and info.min <= n <= info.max and n == math.floor(n)]
         return np.isin(vector.values, np.array(wanted, dtype=vector.values.dtype))
-    values = [convert(constant, vector.type).value for constant in constants]  # type: ignore[union-attr]
+    values = [_same_type(constant, vector.type).value for constant in constants]  # type: ignore[union-attr]
     if isinstance(vector.values, np.ndarray) and vector.values.dtype != object:
         return np.isin(vector.values, np.array(values, dtype=vector.values.dtype), kind=None)
     if isinstance(vector.values, np.ndarray):

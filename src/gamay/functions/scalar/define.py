@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gamay.base import guard
 from gamay.base.errors import ErrorCode, QueryError
@@ -172,12 +173,14 @@ def scalar(
     multi_value: bool = False,
     is_deterministic: bool = True,
     repeats_lists: bool = False,
+    null_as: str | None = None,
 ) -> Callable[[Body], Body]:
     """Register the decorated body under `names`.
 
     optional: how many of the last parameters may be left out. variadic: the last parameter repeats. returns: the result
     type, or a rule from the call and its argument types. multi_value: the result is lists. repeats_lists: the body takes a
-    constant list as a Vector of one row.
+    constant list as a Vector of one row. null_as: what a null first argument is taken for where all arguments are given, the
+    last of which says what to return then; without it, null gives null.
     """
 
     def decorate(body: Body) -> Body:
@@ -189,6 +192,8 @@ def scalar(
 
         def compute(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
             result, lists_result = result_type(call, [type_of(arg) for arg in args])
+            if null_as is not None and len(args) == len(params):
+                args = [_filled(args[0], null_as), *args[1:]]
             if any(isinstance(arg, Scalar) and arg.value is None for arg in args):
                 return null_result(result, lists_result, num_rows)
             if lists_result:
@@ -203,6 +208,7 @@ def scalar(
             compute,
             is_deterministic,
             can_fold=not multi_value,
+            accepts_nulls=null_as is not None,
             repeats_lists=repeats_lists,
         )
         register_scalar(names, function)
@@ -253,6 +259,16 @@ def null_result(data_type: DataType, multi_value: bool, num_rows: int) -> Operan
     if not multi_value:
         return Scalar(None, data_type)
     return Vector(data_type, array_of([], data_type), np.zeros(num_rows + 1, np.int32), np.ones(num_rows, np.bool_))
+
+
+def _filled(operand: Operand, value: str) -> Operand:
+    """Return an operand as texts, with one in the place of nulls."""
+    if isinstance(operand, Scalar):
+        return Scalar(value, DataType.STRING) if operand.value is None else operand
+    if operand.nulls is None:
+        return operand
+    vector = to_vector(convert(operand, DataType.STRING), len(operand.nulls))
+    return Vector(DataType.STRING, pc.if_else(pa.array(vector.nulls), pa.scalar(value), vector.values))
 
 
 def _either(left: Any, right: Any) -> Any:

@@ -257,6 +257,10 @@ def checked_path(result: DataType, multi_value: bool = False) -> Callable[[Call,
     return rule
 
 
+_NO_DOCUMENT = ""
+"""A text in which no path leads anywhere."""
+
+
 def _register_path(name: str, to: DataType, absent: Any) -> None:
     def run(document: Any, path: str, default: Any = MISSING) -> Vector:
         steps = path_steps(path)
@@ -274,7 +278,8 @@ def _register_path(name: str, to: DataType, absent: Any) -> None:
 
         return of_distinct(name, Vector(STRING, document), find, to)
 
-    scalar(name, params=(each(STRING), const(STRING), const(to)), returns=checked_path(to), optional=1)(run)
+    params = (each(STRING), const(STRING), const(to))
+    scalar(name, params=params, returns=checked_path(to), optional=1, null_as=_NO_DOCUMENT)(run)
 
 
 _register_path("jsonPath", STRING, None)
@@ -290,7 +295,7 @@ def json_path_exists(document: Any, path: str) -> Vector:
     return of_distinct("jsonPathExists", Vector(STRING, document), exists, BOOLEAN)
 
 
-def _json_path_array(name: str, absent: list[str] | None) -> None:
+def _json_path_array(name: str, absent: list[str] | None, null_as: str | None) -> None:
     def run(document: Any, path: str) -> Vector:
         steps = path_steps(path)
 
@@ -303,11 +308,11 @@ def _json_path_array(name: str, absent: list[str] | None) -> None:
         return lists_of_distinct(name, Vector(STRING, document), find, STRING)
 
     rule = checked_path(STRING, multi_value=True)
-    scalar(name, params=(each(STRING), const(STRING)), returns=rule, multi_value=True)(run)
+    scalar(name, params=(each(STRING), const(STRING)), returns=rule, multi_value=True, null_as=null_as)(run)
 
 
-_json_path_array("jsonPathArray", None)
-_json_path_array("jsonPathArrayDefaultEmpty", [])
+_json_path_array("jsonPathArray", None, None)
+_json_path_array("jsonPathArrayDefaultEmpty", [], _NO_DOCUMENT)
 
 
 @by_value("isJson", params=(STRING,), returns=BOOLEAN)

@@ -6,11 +6,13 @@ key     a name                     keys    several names
 index   a position                 indexes several positions
 slice   (first, last), each or None
 all     None: every child          deep    None: the node and everything below it
-where   a test of a child          length  None: how many children or characters
+where   a test of a child          apply   the name of a function of the node, such as `length` or `sum`
 """
 
+import math
 import re
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -25,10 +27,22 @@ Test: TypeAlias = Callable[[Any], bool]
 MISSING = object()
 _BRANCHING = frozenset({"all", "deep", "keys", "indexes", "slice", "where"})
 
+_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "length": lambda node: len(node) if isinstance(node, list | dict | str) else MISSING,
+    "size": lambda node: len(node) if isinstance(node, list | dict | str) else MISSING,
+    "keys": lambda node: list(node) if isinstance(node, dict) else MISSING,
+    "first": lambda node: node[0] if isinstance(node, list) and node else MISSING,
+    "last": lambda node: node[-1] if isinstance(node, list) and node else MISSING,
+    "min": lambda node: _of_numbers(node, min),
+    "max": lambda node: _of_numbers(node, max),
+    "sum": lambda node: _of_numbers(node, sum),
+    "avg": lambda node: _of_numbers(node, _mean),
+    "stddev": lambda node: _of_numbers(node, _deviation),
+}
 _NAME = r"[^.\[\]()\s]+"
 _QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 _STEP = re.compile(
-    rf"(?P<deep>\.\.)|\.(?P<length>length\(\))|\.(?P<name>\*|{_NAME}(?:\s+{_NAME})*)"
+    rf"(?P<deep>\.\.)|\.(?P<function>{'|'.join(_FUNCTIONS)})\(\)|\.(?P<name>\*|{_NAME}(?:\s+{_NAME})*)"
     rf"|\[\s*(?:(?P<keys>(?:{_QUOTED})(?:\s*,\s*(?:{_QUOTED}))*)|(?P<all>\*)"
     r"|(?P<slice>(?:-?\d+)?\s*:\s*(?:-?\d+)?)|(?P<indexes>-?\d+(?:\s*,\s*-?\d+)*))\s*\]"
 )
@@ -72,8 +86,8 @@ def _no_path(path: str, rest: str) -> QueryError:
 
 
 def _step(match: "re.Match[str]") -> Step:
-    if match["length"] is not None:
-        return "length", None
+    if match["function"] is not None:
+        return "apply", match["function"]
     if match["all"] is not None or match["name"] == "*":
         return "all", None
     if match["name"] is not None:
@@ -203,6 +217,28 @@ def _constant(token: "re.Match[str]") -> Any:
     return orjson.loads(token["word"] if token["word"] is not None else token["number"])
 
 
+# -- functions of nodes
+
+
+def _of_numbers(node: Any, function: Callable[[list[float]], float]) -> Any:
+    """Return a function of the numbers of an array, a double; `MISSING` where there are none."""
+    elements = node if isinstance(node, list) else []
+    numbers = [
+        float(value) for value in elements if isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    ]
+    return float(function(numbers)) if numbers else MISSING
+
+
+def _mean(numbers: list[float]) -> float:
+    return sum(numbers) / len(numbers)
+
+
+def _deviation(numbers: list[float]) -> float:
+    """The standard deviation of a population."""
+    mean = _mean(numbers)
+    return math.sqrt(_mean([(number - mean) * (number - mean) for number in numbers]))
+
+
 # -- reading
 
 
@@ -232,7 +268,7 @@ def _definite(node: Any, steps: tuple[Step, ...]) -> Any:
             inside = isinstance(node, list) and -len(node) <= argument < len(node)
             node = node[argument] if inside else MISSING
         else:
-            node = len(node) if isinstance(node, list | dict | str) else MISSING
+            node = _FUNCTIONS[argument](node)
         if node is MISSING:
             return MISSING
     return node
@@ -253,9 +289,10 @@ def _selected(node: Any, step: Step) -> Iterator[tuple[Place, Any]]:
         for key, child in children(node):
             for place, value in _selected(child, step):
                 yield (key, *place), value
-    elif kind == "length":
-        if isinstance(node, list | dict | str):
-            yield (), len(node)
+    elif kind == "apply":
+        applied = _FUNCTIONS[argument](node)
+        if applied is not MISSING:
+            yield (), applied
     elif kind in ("key", "keys"):
         if isinstance(node, dict):
             yield from (((name,), node[name]) for name in ([argument] if kind == "key" else argument) if name in node)

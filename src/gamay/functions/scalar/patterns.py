@@ -24,6 +24,7 @@ from gamay.functions.scalar.comparison import check_lists, condition
 from gamay.functions.scalar.convert import by_distinct, convert, to_vector
 from gamay.functions.scalar.define import check_count, const, each, scalar, type_of, wrong
 from gamay.functions.scalar.distinct import distinct
+from gamay.functions.scalar.java_regex import java_regex
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, take, take_rows
 from gamay.kernels.texts import match_parts
 from gamay.model.types import DataType
@@ -36,77 +37,15 @@ _FEW = 16
 # texts for each one that contains what a pattern needs, from which it pays to take these out
 _RARE = 3
 
-_CLASSES = {
-    "Lower": "a-z",
-    "Upper": "A-Z",
-    "ASCII": r"\x00-\x7F",
-    "Alpha": "a-zA-Z",
-    "Digit": "0-9",
-    "Alnum": "a-zA-Z0-9",
-    "Punct": r"!-/:-@\[-`{-~",
-    "Graph": "!-~",
-    "Print": " -~",
-    "Blank": r" \t",
-    "Cntrl": r"\x00-\x1F\x7F",
-    "XDigit": "0-9a-fA-F",
-    "Space": r" \t\n\x0B\f\r",
-    "javaLowerCase": "a-z",
-    "javaUpperCase": "A-Z",
-}
-_SHORT = {"h": r" \t\xA0"}
-
 
 # -- syntax
-
-
-def _translate(pattern: str) -> str:
-    """Rewrite what Java writes differently from both RE2 and Python: quotes, POSIX classes, named groups."""
-    out: list[str] = []
-    position, in_class = 0, 0
-    while position < len(pattern):
-        char = pattern[position]
-        if char == "\\" and position + 1 < len(pattern):
-            part, position = _escape(pattern, position, in_class > 0)
-            out.append(part)
-            continue
-        if char == "[":
-            in_class += 1
-        elif char == "]" and in_class:
-            in_class -= 1
-        elif pattern.startswith("(?<", position) and not in_class and pattern[position + 3 : position + 4] not in ("=", "!"):
-            out.append("(?P<")
-            position += 3
-            continue
-        out.append(char)
-        position += 1
-    return "".join(out)
-
-
-def _escape(pattern: str, position: int, in_class: bool) -> tuple[str, int]:
-    """Translate the escape at a position; return it and the position after it."""
-    following = pattern[position + 1]
-    if following == "Q":
-        end = pattern.find("\\E", position + 2)
-        end = len(pattern) if end < 0 else end
-        return re.escape(pattern[position + 2 : end]), end + 2
-    named = re.compile(r"[pP]\{(?:Is)?(\w+)\}").match(pattern, position + 1)
-    if named and named[1] in _CLASSES:
-        members, negated = _CLASSES[named[1]], following == "P"
-        if in_class and not negated:
-            return members, named.end()
-        return f"[{'^' if negated else ''}{members}]", named.end()
-    if following in _SHORT:
-        return (_SHORT[following] if in_class else f"[{_SHORT[following]}]"), position + 2
-    if following == "R" and not in_class:
-        return r"(?:\r\n|[\n\x0B\f\r])", position + 2
-    return pattern[position : position + 2], position + 2
 
 
 @lru_cache(maxsize=512)
 def compiled(pattern: str, ignore_case: bool = False) -> re.Pattern[str]:
     """Return a Java pattern compiled for Python; raises QueryError where it is no pattern."""
     try:
-        return re.compile(_translate(pattern), re.ASCII | (re.IGNORECASE if ignore_case else 0))
+        return re.compile(java_regex(pattern), re.ASCII | (re.IGNORECASE if ignore_case else 0))
     except (re.error, OverflowError, RecursionError) as error:
         raise QueryError(ErrorCode.QUERY_VALIDATION, f"'{pattern}' is not a regular expression: {error}") from None
 
@@ -114,29 +53,25 @@ def compiled(pattern: str, ignore_case: bool = False) -> re.Pattern[str]:
 @lru_cache(maxsize=512)
 def _re2(pattern: str, ignore_case: bool) -> str | None:
     """Return the pattern for Arrow, or None where RE2 does not know it or reads it differently."""
-    translated = _translate(pattern)
     if re.search(r"[*+?}]\+", pattern) or not pattern.isascii():
         return None
     try:
+        translated = java_regex(pattern, for_re2=True)
         pc.match_substring_regex(pa.array([""]), translated, ignore_case=ignore_case)
-    except pa.ArrowInvalid:
+    except (re.error, pa.ArrowInvalid):
         return None
     return translated
 
 
 @lru_cache(maxsize=512)
 def needed_parts(pattern: str) -> "LikeParts | None":
-    """Return what every match of a pattern (of Python and RE2) contains as it is, one after the other; None without any.
+    """Return what every match of a Java pattern contains as it is, one after the other; None without any.
 
     To look for that is much cheaper than to match the pattern, and most texts lack it.
     """
-    if re.search(r"\[[^\]]*\[", pattern):
-        return None  # a class within a class is read in two ways
     try:
-        tree = _parser.parse(pattern, re.ASCII)
+        tree = _parser.parse(java_regex(pattern), re.ASCII)
     except re.error:
-        return None
-    if tree.state.flags & (re.IGNORECASE | re.VERBOSE):
         return None
     runs = [""]
     for operator, argument in tree:
@@ -151,7 +86,7 @@ def needed_parts(pattern: str) -> "LikeParts | None":
 def find(values: Values, pattern: str, ignore_case: bool = False) -> Any:
     """Tell which texts contain a match: bool [n]."""
     translated = _re2(pattern, ignore_case)
-    needed = None if ignore_case or translated is None else needed_parts(translated)
+    needed = None if ignore_case or translated is None else needed_parts(pattern)
     if translated is not None and needed is not None and len(values) > _FEW:
         found = needed.holds(values)
         rows = np.flatnonzero(found)

@@ -34,17 +34,17 @@ def _on_text(scale: int, rounding: str) -> Callable[[float], float]:
 
 
 def _to_scale(values: Any, scale: int, half_up: bool) -> Any:
-    """Round on decimal text without making it, where that gives the same.
+    """Round on decimal text without making it, where that gives the same; 0 has no sign then.
 
     A double that equals m / 10^(scale + 1) for a whole m below 10^15 has those digits as its text: m is rounded. Elsewhere
     the scaled number is far enough from a change of digit for its own error not to matter, or the text is made.
     """
     values = np.atleast_1d(values)
     if abs(scale) > _LARGEST_SCALE:
-        return values if scale > 0 else np.where(np.isfinite(values), np.copysign(0.0, values), values)
+        return values if scale > 0 else np.where(np.isfinite(values), 0.0, values)
     on_text = _on_text(scale, ROUND_HALF_UP if half_up else ROUND_DOWN)
     if not 0 <= scale <= 21:  # beyond, powers of ten are no doubles
-        return by_distinct(values, on_text, DOUBLE)
+        return by_distinct(values, on_text, DOUBLE) + 0.0
     finer, unit, sizes = 10.0 ** (scale + 1), 10.0**scale, np.abs(values)
     with np.errstate(all="ignore"):
         digits = np.rint(sizes * finer)
@@ -56,7 +56,7 @@ def _to_scale(values: Any, scale: int, half_up: bool) -> Any:
     doubtful = ~(has_digits | certain)
     if doubtful.any():
         result[doubtful] = by_distinct(values[doubtful], on_text, DOUBLE)
-    return result
+    return result + 0.0
 
 
 @scalar("roundDecimal", params=(each(DOUBLE), const(INT)), returns=DOUBLE, optional=1)
@@ -91,9 +91,8 @@ def _refuse_zero(name: str, divisor: Any) -> None:
 
 @scalar("intDiv", params=(each(DOUBLE), each(DOUBLE)), returns=LONG)
 def int_div(left: Any, right: Any) -> Any:
-    """The floor of the quotient."""
-    _refuse_zero("intDiv", right)
-    with np.errstate(invalid="ignore", over="ignore"):
+    """The floor of the quotient of doubles; an infinite one is the largest or smallest LONG, NaN (0 / 0) is 0."""
+    with np.errstate(all="ignore"):
         return saturate(np.floor(left / right), np.dtype(np.int64))
 
 

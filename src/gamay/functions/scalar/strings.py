@@ -28,12 +28,22 @@ MAX_CHARACTERS = 1 << 20
 
 @scalar("upper", params=(_TEXT,), returns=STRING)
 def upper(text: Any) -> Any:
-    return pc.utf8_upper(text)
+    """All characters in upper case; `ß` becomes two."""
+    return _cased(text, pc.ascii_upper, str.upper)
 
 
 @scalar("lower", params=(_TEXT,), returns=STRING)
 def lower(text: Any) -> Any:
-    return pc.utf8_lower(text)
+    """All characters in lower case; a sigma at the end of a word as such."""
+    return _cased(text, pc.ascii_lower, str.lower)
+
+
+def _cased(text: Any, ascii_case: Callable[[Any], Any], full_case: Callable[[str], str]) -> Any:
+    """Change the case of texts as Java does: by the full mapping of Unicode, which Arrow does not have."""
+    is_ascii = pc.string_is_ascii(text)
+    if pc.all(is_ascii, min_count=0).as_py():
+        return ascii_case(text)
+    return by_distinct(text, full_case, STRING)
 
 
 @scalar("reverse", params=(_TEXT,), returns=STRING)
@@ -141,8 +151,10 @@ def strpos(text: Any, find: str, occurrence: int = 1) -> Any:
 
 
 def _nth(text: str, find: str, occurrence: int) -> int:
+    if not find:
+        return 0 if occurrence > 0 else -1
     position = -1
-    for _ in range(min(occurrence, len(text) + 2)):
+    for _ in range(min(occurrence, len(text) + 1)):
         position = text.find(find, position + 1)
         if position < 0:
             return -1
@@ -157,8 +169,10 @@ def position(find: str, text: str) -> int:
 
 @by_value("strrpos", params=(STRING, STRING, INT), returns=INT, optional=1)
 def strrpos(text: str, find: str, start: int | None = None) -> int:
-    """Position of the last occurrence that begins at `start` or before."""
-    return text.rfind(find) if start is None else text.rfind(find, 0, start + len(find))
+    """Position of the last occurrence that begins at `start` or before; -1 if there is none."""
+    if start is None:
+        return text.rfind(find)
+    return -1 if start < 0 else text.rfind(find, 0, start + len(find))
 
 
 @scalar("startsWith", params=(_TEXT, const(STRING)), returns=BOOLEAN)
@@ -317,5 +331,6 @@ def substring_index(text: str, delimiter: str, count: int) -> str:
     """What lies left of the nth delimiter, or right of the nth from the end."""
     if count == 0 or not delimiter:
         return ""
-    parts = text.split(delimiter)
-    return delimiter.join(parts[:count] if count > 0 else parts[count:])
+    if count > 0:
+        return delimiter.join(text.split(delimiter)[:count])
+    return delimiter.join(text.rsplit(delimiter)[count:])  # found from the end, which matters where two overlap

@@ -27,6 +27,8 @@ STRING, INT = DataType.STRING, DataType.INT
 _SPLIT = re.compile(r"(?:([^:/?#]+):)?(//([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*", re.ASCII)
 _LEGAL = re.compile(r"(?:[A-Za-z0-9_.!~*'();:@&=+$,/?\[\]-]|%[0-9A-Fa-f]{2}|(?=[^\x00-\xA0])\S)*")
+_PORT_MAX, _OCTET_MAX = 2**31 - 1, 255
+_OF_NUMBERS = frozenset("0123456789.")
 _HOST_PORT = re.compile(
     r"(?:[^@\[\]]*@)?"
     r"(\[[0-9A-Fa-f:.]+(?:%25?\w+)?\]|\d{1,3}(?:\.\d{1,3}){3}|(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)*[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.?)"
@@ -58,13 +60,26 @@ def parse_url(text: str) -> Url | None:
         return None
     if not all(_LEGAL.fullmatch(part or "") for part in (authority, path, query, fragment)):
         return None
+    if "[" in path or "]" in path or (authority == "" and path == ""):
+        return None
     if scheme is None and authority is None and path.startswith(":"):
         return None
     if scheme is not None and authority is None and not path.startswith("/"):
         return Url(scheme, None, None, -1, None, None, fragment) if path else None  # mailto:someone
-    server = _HOST_PORT.fullmatch(authority or "")
-    host, port = (server[1], int(server[2] or -1)) if server else (None, -1)
+    host, port = _server(authority or "")
+    if host is None and "[" in (authority or ""):
+        return None
     return Url(scheme, authority or None, host, port, path, query, fragment)
+
+
+def _server(authority: str) -> tuple[str | None, int]:
+    """Return the host and the port (-1 without one) of an authority; (None, -1) where it is of another kind."""
+    match = _HOST_PORT.fullmatch(authority)
+    if match is None:
+        return None, -1
+    host, port = match[1], int(match[2] or -1)
+    octets = host.split(".") if _OF_NUMBERS.issuperset(host) else []
+    return (None, -1) if port > _PORT_MAX or any(int(octet) > _OCTET_MAX for octet in octets) else (host, port)
 
 
 def _part(*names: str, doc: str) -> Callable[[Callable[[Url], str | None]], None]:
@@ -131,7 +146,7 @@ def url_query_string_and_fragment(url: str) -> str | None:
 def url_port(url: str) -> int:
     """The port, -1 where none is written."""
     parsed = parse_url(url)
-    return -1 if parsed is None or parsed.port > 2**31 - 1 else parsed.port
+    return -1 if parsed is None else parsed.port
 
 
 # -- parameters
@@ -286,8 +301,8 @@ def encode_url(text: str) -> str:
 
 @by_value("decodeUrl", "urlDecodeFormComponent", params=(STRING,), returns=STRING)
 def decode_url(text: str) -> str:
-    """Decode form encoding; escapes that are no UTF-8 are an error."""
-    return unquote_plus(text, errors="strict")
+    """Decode form encoding; escapes that are no UTF-8 become U+FFFD."""
+    return unquote_plus(text)
 
 
 @by_value("urlEncode", params=(STRING,), returns=STRING)
@@ -298,5 +313,5 @@ def url_encode(text: str) -> str:
 
 @by_value("urlDecode", params=(STRING,), returns=STRING)
 def url_decode(text: str) -> str:
-    """Decode escapes; a plus stays. Escapes that are no UTF-8 are an error."""
-    return unquote(text, errors="strict")
+    """Decode escapes; a plus stays. Escapes that are no UTF-8 become U+FFFD."""
+    return unquote(text)
