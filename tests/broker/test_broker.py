@@ -247,10 +247,41 @@ def test_http(world: World) -> None:
     assert starting.get("/health").status_code == 503
 
 
+def test_what_is_not_offered_is_told(world: World) -> None:
+    for method, path in (
+        ("POST", "/query/compare"),
+        ("POST", "/query/timeseries"),
+        ("GET", "/timeseries/api/v1/query_range"),
+    ):
+        answer = world.http.request(method, path)
+        assert answer.status_code == 501
+        assert answer.json()["error"].startswith(f"{path} is not offered: there is ")
+
+
 def test_a_table_of_a_database(world: World) -> None:
     answer = world.http.post("/query/sql", json={"sql": "SELECT count(*) FROM t"}, headers={"database": "sales"}).json()
     assert "sales.t" in answer["exceptions"][0]["message"]
     assert world.ask("SELECT count(*) FROM t", database="default").json()["exceptions"] == []
+    for text in ("SELECT count(*) FROM default.t", "SET database='DEFAULT'; SELECT default.t.n FROM default.t LIMIT 1"):
+        assert world.ask(text).json()["exceptions"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "header", "conflict"),
+    [
+        ("SELECT count(*) FROM sales.t", "other", True),
+        ("SELECT count(*) FROM default.t", "sales", True),
+        ("SET database=other; SELECT count(*) FROM sales.t", None, True),
+        ("SET database=other; SELECT count(*) FROM t", "sales", True),
+        ("SET database=SALES; SELECT count(*) FROM Sales.t", "sales", False),
+        ("SELECT count(*) FROM sales.t", "default", False),
+    ],
+)
+def test_one_request_names_one_database(world: World, text: str, header: str | None, conflict: bool) -> None:
+    headers = {} if header is None else {"database": header}
+    failure = world.http.post("/query/sql", json={"sql": text}, headers=headers).json()["exceptions"][0]
+    assert failure["errorCode"] == (700 if conflict else 190)
+    assert failure["message"].startswith("QueryValidationError: Database conflict: ") == conflict
 
 
 def test_segments_that_vanish_one_after_the_other_are_not_told_as_lost(world: World) -> None:

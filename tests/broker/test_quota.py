@@ -17,10 +17,10 @@ class Table:
     queries_per_s: float | None = None
 
 
-def passes(quotas: Quotas, route: Table, now_s: float, options: Mapping[str, str] | None = None) -> bool:
+def passes(quotas: Quotas, *routes: Table, now_s: float, options: Mapping[str, str] | None = None) -> bool:
     """Tell whether a query is let in."""
     try:
-        quotas.admit(route, options or {}, now_s)
+        quotas.admit(routes, options or {}, now_s)
     except QueryError as error:
         return error.code is not ErrorCode.TOO_MANY_REQUESTS
     return True
@@ -29,9 +29,9 @@ def passes(quotas: Quotas, route: Table, now_s: float, options: Mapping[str, str
 def test_a_refusal_says_which_quota_is_used_up() -> None:
     quotas = Quotas()
     table = Table(queries_per_s=0.5)
-    quotas.admit(table, {}, 0.0)
-    with pytest.raises(QueryError, match=r"exceeds query quota for table 'trips': 0\.5 a second") as raised:
-        quotas.admit(table, {}, 1.0)
+    quotas.admit([table], {}, 0.0)
+    with pytest.raises(QueryError, match=r"exceeds query quota for table 'trips_OFFLINE': 0\.5 a second") as raised:
+        quotas.admit([table], {}, 1.0)
     assert raised.value.code is ErrorCode.TOO_MANY_REQUESTS
 
 
@@ -39,7 +39,7 @@ def test_what_is_used_of_a_quota_counts_what_was_refused() -> None:
     quotas = Quotas()
     table = Table(queries_per_s=4.0)
     came = [100.0 + i / 10 for i in range(8)] + [101.5, 101.9]
-    assert sum(passes(quotas, table, now) for now in came) < len(came)
+    assert sum(passes(quotas, table, now_s=now) for now in came) < len(came)
 
     def measured(now_s: float) -> dict[str, float]:
         return {one.name.removeprefix("pinot_broker_"): one.value for one in quotas.measure(now_s)}
@@ -95,33 +95,62 @@ def test_a_new_rate_holds_at_once_and_keeps_what_was_saved_up() -> None:
 def test_tables_are_counted_for_themselves() -> None:
     quotas = Quotas()
     quick, slow, free = Table("a_OFFLINE", 2.0), Table("b_OFFLINE", 0.5), Table("c_OFFLINE")
-    assert [passes(quotas, quick, 0.0) for _ in range(3)] == [True, True, False]
-    assert [passes(quotas, slow, time) for time in (0.0, 1.0, 2.0)] == [True, False, True]
-    assert all(passes(quotas, free, 0.0) for _ in range(1000))
+    assert [passes(quotas, quick, now_s=0.0) for _ in range(3)] == [True, True, False]
+    assert [passes(quotas, slow, now_s=time) for time in (0.0, 1.0, 2.0)] == [True, False, True]
+    assert all(passes(quotas, free, now_s=0.0) for _ in range(1000))
     quick.queries_per_s = 100.0
-    assert [passes(quotas, quick, 1.0) for _ in range(4)].count(True) >= 2
+    assert [passes(quotas, quick, now_s=1.0) for _ in range(4)].count(True) >= 2
+
+
+def test_each_half_of_a_hybrid_table_has_a_quota() -> None:
+    quotas = Quotas()
+    offline, realtime = Table("trips_OFFLINE", 4.0), Table("trips_REALTIME", 3.0)
+    assert [passes(quotas, offline, realtime, now_s=0.0) for _ in range(4)] == [True, True, True, False]
+    assert not passes(quotas, realtime, now_s=0.0)
+    assert not passes(quotas, offline, now_s=0.0)  # the query that the other half refused counts
+    realtime.queries_per_s = None
+    assert [passes(quotas, offline, realtime, now_s=5.0) for _ in range(5)] == [True] * 4 + [False]
+
+
+def test_a_query_of_a_hybrid_table_is_one_query_of_its_application_and_database() -> None:
+    halves = (Table("sales.a_OFFLINE"), Table("sales.a_REALTIME"))
+    for setting in ("databaseMaxQueriesPerSecond", "applicationMaxQueriesPerSecond"):
+        quotas = Quotas()
+        quotas.apply({setting: "2"})
+        options = {"applicationName": "board"}
+        assert [passes(quotas, *halves, now_s=0.0, options=options) for _ in range(3)] == [True, True, False]
+
+
+def test_a_query_without_a_table_is_one_of_its_application() -> None:
+    quotas = Quotas()
+    quotas.apply({"applicationMaxQueriesPerSecond": "1"})
+    assert [passes(quotas, now_s=0.0, options={"applicationName": "board"}) for _ in range(2)] == [True, False]
+    assert passes(quotas, now_s=0.0)
 
 
 def test_the_settings_limit_databases_and_applications() -> None:
     quotas = Quotas()
     quotas.apply({"databaseMaxQueriesPerSecond": "1", "applicationMaxQueriesPerSecond": "2"})
-    assert [passes(quotas, Table("sales.a_OFFLINE"), 0.0), passes(quotas, Table("sales.b_OFFLINE"), 0.0)] == [True, False]
-    assert passes(quotas, Table("a_OFFLINE"), 0.0)  # of the default database
+    assert [passes(quotas, Table("sales.a_OFFLINE"), now_s=0.0), passes(quotas, Table("sales.b_OFFLINE"), now_s=0.0)] == [
+        True,
+        False,
+    ]
+    assert passes(quotas, Table("a_OFFLINE"), now_s=0.0)  # of the default database
     quotas.apply({"applicationMaxQueriesPerSecond": "2"})
     board = {"applicationName": "board"}
-    assert [passes(quotas, Table(), 5.0, board) for _ in range(3)] == [True, True, False]
-    assert passes(quotas, Table(), 5.0, {"applicationName": "other"})
-    assert passes(quotas, Table(), 5.0)
+    assert [passes(quotas, Table(), now_s=5.0, options=board) for _ in range(3)] == [True, True, False]
+    assert passes(quotas, Table(), now_s=5.0, options={"applicationName": "other"})
+    assert passes(quotas, Table(), now_s=5.0)
     quotas.apply({"applicationMaxQueriesPerSecond": "nonsense"})
-    assert passes(quotas, Table(), 5.0, board)
+    assert passes(quotas, Table(), now_s=5.0, options=board)
 
 
 def test_a_broker_can_let_everything_pass() -> None:
     quotas = Quotas()
     table = Table(queries_per_s=1.0)
-    assert [passes(quotas, table, 0.0) for _ in range(2)] == [True, False]
+    assert [passes(quotas, table, now_s=0.0) for _ in range(2)] == [True, False]
     quotas.is_enabled = False
-    assert passes(quotas, table, 0.0)
+    assert passes(quotas, table, now_s=0.0)
 
 
 def test_rates_are_positive_numbers() -> None:

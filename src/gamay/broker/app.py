@@ -1,6 +1,6 @@
 """The broker's HTTP interface."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from starlette.routing import Route
 from gamay.base.errors import ErrorCode, InvalidConfigError, QueryError
 from gamay.base.metrics import CONTENT_TYPE, exposition
 from gamay.base.urls import url_parameters
+from gamay.broker.cursors import CursorRoutes, with_cursor
 from gamay.broker.legacy import begin_pql, pql_text, refused_pql
 from gamay.broker.metrics import measure_routes, measure_servers
 from gamay.broker.query_checks import fingerprint, syntax_report
@@ -24,7 +25,6 @@ from gamay.broker.query_endpoint import (
     HTTP_STATUS_HEADER,
     SHORT_TEXT_MAX,
     Answered,
-    AsgiApp,
     QueryAnswers,
     QueryEndpoint,
     shown_status,
@@ -34,7 +34,7 @@ from gamay.broker.route import TableRoute
 from gamay.broker.routing import describe
 from gamay.broker.runner import QueryRunner
 from gamay.cluster.access import ANYONE, EVERYBODY, AccessControl, Principal
-from gamay.cluster.guarded import PRINCIPAL, Guarded
+from gamay.cluster.guarded import PRINCIPAL, AsgiApp, Guarded, Receive, Send
 from gamay.cluster.help_page import help_routes
 from gamay.model.cluster_settings import ADAPTIVE_STATS
 from gamay.model.table_name import raw_table_name
@@ -42,11 +42,21 @@ from gamay.query.queue import QueryQueue
 
 _ASKS_BY_POST = frozenset({"/query", "/query/sql", "/query/sql/validateSyntax", "/query/sql/queryFingerprint"})
 
+# what brokers of Pinot have, and what is said instead
+_NO_TIME_SERIES = "there is no time-series engine: ask by SQL, with GROUP BY over DATETRUNC and GAPFILL"
+_NOT_OFFERED = {
+    "/query/compare": ("POST", "there is one engine, whose answers are compared with nothing"),
+    "/query/timeseries": ("POST", _NO_TIME_SERIES),
+    "/timeseries/api/v1/query_range": ("GET", _NO_TIME_SERIES),
+}
+
 # what paths take behind `?`, for /help
 _PARAMETERS = {
-    "/query/sql": ("sql", "trace", "queryOptions"),
+    "/query/sql": ("sql", "trace", "queryOptions", "getCursor", "numRows"),
     "/query": ("sql", "pql"),
     "/query/{query_id}": ("client",),
+    "/responseStore": ("expiredBefore",),
+    "/responseStore/{request_id}/results": ("offset", "numRows"),
     "/debug/routingTable/sql": ("query",),
     "/debug/routingTableWithOptionalSegments/sql": ("query",),
 }
@@ -78,7 +88,7 @@ class BrokerApp:
     def asgi(self) -> AsgiApp:
         """Return the application: the short way for queries, in front of everything else."""
         app = QueryEndpoint(self._answers, self._others())
-        return app if self._access.is_open else Guarded(app, self._access, _ASKS_BY_POST)
+        return _without_slash(app if self._access.is_open else Guarded(app, self._access, _ASKS_BY_POST))
 
     def _others(self) -> Starlette:
         routes = [
@@ -88,6 +98,8 @@ class BrokerApp:
             Route("/query/sql/queryFingerprint", self.query_fingerprint, methods=["POST"]),
             Route("/query/{query_id}", self.cancel, methods=["DELETE"]),
             Route("/queries", self.queries),
+            *CursorRoutes(self._runner.answers).routes(),
+            *(Route(path, self.not_offered, methods=[method]) for path, (method, _) in _NOT_OFFERED.items()),
             Route("/health", self.health),
             Route("/health/readiness", self.health),
             Route("/health/liveness", self.liveness),
@@ -118,6 +130,7 @@ class BrokerApp:
                 return _failure(400, f"Invalid JSON: {error}")
             if not isinstance(body, dict):
                 return _failure(400, 'Invalid JSON: the body must be an object like {"sql": "SELECT 1"}')
+            body = with_cursor(body, request.query_params)
         else:
             try:
                 body = url_parameters(request.scope["query_string"])
@@ -177,6 +190,11 @@ class BrokerApp:
         """List the running queries."""
         return JSONResponse(self._runner.running.snapshot())
 
+    async def not_offered(self, request: Request) -> Response:
+        """Refused: say why, and what to do instead."""
+        _, reason = _NOT_OFFERED[request.url.path]
+        return _failure(501, f"{request.url.path} is not offered: {reason}")
+
     async def liveness(self, _: Request) -> Response:
         """Say that the process answers."""
         return PlainTextResponse("OK")
@@ -231,12 +249,16 @@ class BrokerApp:
         return PlainTextResponse("Success")
 
     async def query_quota(self, request: Request) -> Response:
-        """Tell how many queries a second this broker lets pass for a table; 0 where there is no quota."""
+        """Tell how many queries a second this broker lets pass for a table; 0 where there is no quota.
+
+        Of both halves of a hybrid table that is the smaller number.
+        """
         table = request.path_params["table"]
         routes = self._runner.routing.find(table)
         if not routes:
             return _failure(404, f"Table {table} not found")
-        return PlainTextResponse(f"{routes[0].queries_per_s or 0.0}")
+        rates = [route.queries_per_s for route in routes if route.queries_per_s is not None]
+        return PlainTextResponse(f"{min(rates, default=0.0)}")
 
     async def database_quota(self, request: Request) -> Response:
         """Tell how many queries a second this broker lets pass for a database; 0 where there is no quota."""
@@ -315,3 +337,14 @@ async def _not_found(request: Request, _: Exception) -> Response:
 
 async def _not_allowed(request: Request, _: Exception) -> Response:
     return _failure(405, f"HTTP 405 Method Not Allowed: {request.method} {request.url.path}")
+
+
+def _without_slash(app: AsgiApp) -> AsgiApp:
+    """Serve paths that end in a slash as those without: clients do not follow a redirection when they post."""
+
+    async def serve(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"].endswith("/"):
+            scope = {**scope, "path": scope["path"].rstrip("/") or "/"}
+        await app(scope, receive, send)
+
+    return serve

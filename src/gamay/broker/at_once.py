@@ -73,6 +73,7 @@ class Prepared:
     tables_queried: list[str]
     timeout_s: float
     limits: RowLimits
+    log2m: int | None
     credit: int = _CREDIT
 
 
@@ -170,8 +171,8 @@ class AtOnce:
         if answers is None:
             return
         timeout_s = (route.config.query.timeout_ms or DEFAULT_TIMEOUT_MS) / 1000
-        tables, limits = [raw_table_name(route.table)], self._routing.row_limits
-        prepared = Prepared(bound, filter_, answers, ref(route), name, tables, timeout_s, limits)
+        tables, limits, log2m = [raw_table_name(route.table)], self._routing.row_limits, self._routing.log2m
+        prepared = Prepared(bound, filter_, answers, ref(route), name, tables, timeout_s, limits, log2m)
         known = self._known.get((key, pattern))
         if known is None or len(known.shapes) >= _LIMITS_MAX:
             if len(self._known) >= _TEMPLATES_MAX:
@@ -210,6 +211,7 @@ class AtOnce:
             len(routes) != 1
             or (route := routes[0]) is not prepared.route()
             or prepared.limits is not routing.row_limits
+            or prepared.log2m != routing.log2m
             or prepared.credit < 1
         ):
             known.shapes.pop(place, None)

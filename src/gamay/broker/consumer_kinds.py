@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from gamay.cluster.llc_name import LlcName
 from gamay.model.table_config import TableConfig
+from gamay.model.table_name import TableType
 
 _STREAM_LEVEL_ROUTING = "KafkaHighLevel"
 _TYPE_KEY = ".consumer.type"
@@ -17,6 +18,8 @@ def of_one_way(config: TableConfig, segments: Mapping[str, Mapping[str, str]]) -
     were uploaded always count.
     """
     found = dict(segments)
+    if config.table_type is TableType.OFFLINE:
+        return found
     names = {segment: name for segment in segments if (name := LlcName.parse(segment)) is not None}
     if not any(name.is_stream_level for name in names.values()):
         return found

@@ -1,30 +1,27 @@
 """The path that nearly every request takes: POST /query/sql with a JSON body, answered without a web framework around it.
 
-Whatever is out of the ordinary (another route or method, a body that is no query, a browser that needs CORS headers) is
-handed on, body and all, to the application behind.
+Whatever is out of the ordinary (another route or method, parameters, a body that is no query, a browser that needs CORS
+headers) is handed on, body and all, to the application behind.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from collections.abc import Coroutine, Mapping, MutableMapping
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import orjson
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.broker.options import request_options
+from gamay.broker.options import is_on, request_options
 from gamay.broker.pending import PendingQuery
 from gamay.broker.runner import QueryRunner
 from gamay.cluster.access import ANYONE, Principal
-from gamay.cluster.guarded import PRINCIPAL
+from gamay.cluster.guarded import PRINCIPAL, AsgiApp, Message, Receive, Send
 from gamay.query.queue import QueryQueue
 from gamay.query.response import BrokerResponse, encode, encode_short
+from gamay.sql.option_values import number
 
 T = TypeVar("T")
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-AsgiApp: TypeAlias = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 # first error code or -1, HTTP status for it, response JSON
 Answered: TypeAlias = tuple[int, int, bytes]
 
@@ -122,9 +119,18 @@ class QueryAnswers:
 
     def _finish(self, pending: PendingQuery) -> Answered:
         response = self._runner.finish(pending)
+        if response.table is not None and not response.exceptions and is_on(pending.query.options, "getCursor"):
+            return _told(*self._runner.render(pending, response, partial(self._first_page, pending)))
         if not response.is_long:
             return _encoded(response)
         return _told(*self._runner.render(pending, response, encode))
+
+    def _first_page(self, pending: PendingQuery, response: BrokerResponse) -> bytes:
+        """Return the first rows of an answer, and keep all of them for a cursor; an error as it is."""
+        if response.table is None:
+            return encode(response)
+        num_rows = number(pending.query.options, "cursorNumRows", 0)
+        return self._runner.answers.keep(response, response.table, num_rows, pending.principal)
 
 
 def _encoded(response: BrokerResponse) -> Answered:
@@ -166,7 +172,7 @@ class QueryEndpoint:
             more = message.get("more_body", False)
         raw = messages[0].get("body", b"") if len(messages) == 1 else b"".join(m.get("body", b"") for m in messages)
         body = query_of(raw)
-        if body is None or b"origin" in headers:
+        if body is None or b"origin" in headers or scope["query_string"]:
             await self._behind(scope, _replay(messages, receive), send)
             return
         database = headers.get(b"database")

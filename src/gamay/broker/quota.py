@@ -6,13 +6,13 @@ stretch of time no more pass than the quota allows, and one burst.
 """
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.base.metrics import Measured
 from gamay.cluster.quotas import APPLICATION_SETTING, DATABASE_SETTING, RATE_LIMIT_DISABLED
-from gamay.model.table_name import database_of, raw_table_name
+from gamay.model.table_name import database_of
 
 # so many applications have a bucket at the same time; those beyond begin with full ones
 _BUCKETS_MAX = 10_000
@@ -132,20 +132,28 @@ class Quotas:
         self.applications = Rates(settings, APPLICATION_SETTING)
         self.has_shared = bool(self.databases) or bool(self.applications)
 
-    def admit(self, route: Limited, options: Mapping[str, str], now_s: float) -> None:
-        """Let a query pass; raises QueryError 429 when a quota is used up: its application's, database's or table's."""
-        table_rate = route.queries_per_s
-        if (table_rate is None and not self.has_shared) or not self.is_enabled:
+    def admit(self, routes: Sequence[Limited], options: Mapping[str, str], now_s: float) -> None:
+        """Let a query pass; raises QueryError 429 when a quota is used up: its application's, database's or a table's.
+
+        routes: of the typed tables that it asks, each with a quota of its own: both halves of a hybrid table, none without
+        a table.
+        """
+        if not self.is_enabled:
             return
+        if self.has_shared:
+            self._admit_shared(routes, options, now_s)
+        for route in routes:
+            if (rate := route.queries_per_s) is not None:
+                self._take("table", route.table, rate, "quota.maxQueriesPerSecond", now_s)
+
+    def _admit_shared(self, routes: Sequence[Limited], options: Mapping[str, str], now_s: float) -> None:
         application = options.get("applicationName")
         if application is not None and (rate := self.applications.of(application)) is not None:
             self._take("application", application, rate, APPLICATION_SETTING, now_s)
-        if self.databases:
-            database = database_of(route.table)
+        if routes and self.databases:
+            database = database_of(routes[0].table)
             if (rate := self.databases.of(database)) is not None:
                 self._take("database", database, rate, DATABASE_SETTING, now_s)
-        if table_rate is not None:
-            self._take("table", raw_table_name(route.table), table_rate, "quota.maxQueriesPerSecond", now_s)
 
     def measure(self, now_s: float) -> Iterator[Measured]:
         """Yield how much of the quotas of tables, databases and applications is used. now_s: of the clock of `admit`."""

@@ -1,6 +1,6 @@
 """One table as the broker knows it at one moment, made from the cluster's records."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -152,7 +152,7 @@ class RouteBuilder:
     def _read_facts(self, table: str, wanted: Mapping[str, Mapping[str, str]], known: KnownFacts) -> None:
         for segment in known.keys() - wanted.keys():
             del known[segment]
-        unknown = [segment for segment in wanted if segment not in known]
+        unknown = sorted(segment for segment in wanted if segment not in known)  # as they lie in the store
         for start in range(0, len(unknown), _RECORDS_AT_ONCE):
             batch = unknown[start : start + _RECORDS_AT_ONCE]
             documents = self._registry.segment_documents(table, batch)
@@ -174,33 +174,35 @@ class RouteBuilder:
         online: dict[str, Candidates] = {}
         consuming: dict[str, Candidates] = {}
         nothing: Mapping[str, str] = {}
-        shared: dict[Candidates, Candidates] = {}  # one object for each replica set, however many segments it has
+        shared: dict[Hashable, tuple[Candidates, Candidates]] = {}  # thousands of segments lie on the same servers
         for segment, ideal in wanted.items():
             states = actual.get(segment, nothing)
-            able = [name for name in ideal if states.get(name) in _READY and ideal[name] in _READY and name not in excluded]
-            able.sort()
-            whole = tuple(name for name in able if states[name] == ONLINE)
+            placed = (*ideal.items(), None, *states.items())
+            found = shared.get(placed)
+            if found is None:
+                found = shared[placed] = _candidates(ideal, states, excluded)
+            whole, able = found
             if whole:
-                online[segment] = shared.setdefault(whole, whole)
+                online[segment] = whole
             elif able:
-                consuming[segment] = shared.setdefault(tuple(able), tuple(able))
+                consuming[segment] = able
         ready = one_consuming_each(online, consuming, _place_of)
         if selector is SelectorKind.STRICT_REPLICA_GROUP:
             assigned = {segment: frozenset(wanted[segment]) for segment in ready}
-            found = strict(ready, assigned, lambda segment: now_ms < known[segment].new_until_ms)
+            replicas = strict(ready, assigned, lambda segment: now_ms < known[segment].new_until_ms)
         else:
             segments = sorted(ready)
-            found = Replicas(segments, [ready[segment] for segment in segments])
+            replicas = Replicas(segments, [ready[segment] for segment in segments])
         # a consuming segment that has to wait for the one before it is not missing
-        found.unready += [
+        replicas.unready += [
             segment
             for segment, ideal in wanted.items()
             if segment not in ready and segment not in consuming and not _is_switched_off(ideal)
         ]
-        found.unready.sort()
+        replicas.unready.sort()
         for segment in ready:
             known[segment].was_served = True
-        return found
+        return replicas
 
     def _not_asked(self) -> "_Excluded":
         """Return the servers that are switched off, wholly or for queries, that shut down, or that are not alive."""
@@ -219,6 +221,12 @@ class RouteBuilder:
 
 
 _READY = frozenset({ONLINE, CONSUMING})
+
+
+def _candidates(ideal: Mapping[str, str], states: Mapping[str, str], excluded: "_Excluded") -> tuple[Candidates, Candidates]:
+    """Return the servers that have all of a segment, and those that can answer for it at all, ascending."""
+    able = sorted(name for name in ideal if states.get(name) in _READY and ideal[name] in _READY and name not in excluded)
+    return tuple(name for name in able if states[name] == ONLINE), tuple(able)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from gamay.cluster.quotas import quota_settings
 from gamay.cluster.records import Role
 from gamay.cluster.registry import Registry
 from gamay.cluster.store import StoreUnavailableError
-from gamay.model.cluster_settings import FIXED_REPLICA, NULL_HANDLING
+from gamay.model.cluster_settings import FIXED_REPLICA, HYPERLOGLOG_LOG2M, NULL_HANDLING
 from gamay.model.table_name import raw_table_name, table_type_of
 from gamay.sql.row_limits import STANDARD_LIMITS, RowLimits
 
@@ -55,12 +55,14 @@ class RoutingTables:
     """The routes of all tables; between `start` and `stop` they follow the records, on a thread of their own.
 
     default_options: the query options that the cluster's settings give to queries which do not say otherwise.
-    row_limits: what the settings say of LIMIT. fixed_replica: whether tables that do not say have a fixed replica.
+    row_limits: what the settings say of LIMIT. log2m: of HyperLogLog, None where they say nothing. fixed_replica: whether
+    tables that do not say have a fixed replica.
     """
 
     def __init__(self, registry: Registry, clock: Clock = SYSTEM_CLOCK) -> None:
         self.default_options: Mapping[str, str] = {}
         self.row_limits = STANDARD_LIMITS
+        self.log2m: int | None = None
         self.fixed_replica = False
         self._registry = registry
         self._clock = clock
@@ -126,6 +128,11 @@ class RoutingTables:
         if self._thread is not None:
             self._thread.join()
 
+    def address_of(self, instance_id: str) -> tuple[str, int]:
+        """Return the host and port of an instance, empty and 0 where its record is missing."""
+        found = self._registry.get_instance(instance_id)
+        return ("", 0) if found is None else (found.host, found.port)
+
     def find(self, name: str) -> list[TableRoute]:
         """Return the routes of the table that a query names, raw or typed, in any case; OFFLINE first."""
         return self._snapshot.find(name)
@@ -172,12 +179,14 @@ class RoutingTables:
         settings = self._registry.cluster_config() | quota_settings(self._registry)
         named = {option: setting.text(settings) for setting, option in _OPTION_SETTINGS.items() if setting.name in settings}
         limits = RowLimits.of(settings)
+        log2m = HYPERLOGLOG_LOG2M.whole(settings) if HYPERLOGLOG_LOG2M.name in settings else None
         with self._condition:
             self._settings = settings
             for follow in self._followers:
                 follow(settings)
             self.default_options = named
             self.fixed_replica = FIXED_REPLICA.flag(settings)
+            self.log2m = log2m
             self.row_limits = STANDARD_LIMITS if limits == STANDARD_LIMITS else limits
             self._condition.notify_all()
 

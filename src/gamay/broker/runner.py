@@ -8,8 +8,10 @@ from gamay.base import guard, spans
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, QueryError, nearest
 from gamay.base.metrics import Measured
+from gamay.broker.answer_store import AnswerStore
 from gamay.broker.at_once import AtOnce, Here, RoutedQuery
 from gamay.broker.connection import Connections
+from gamay.broker.database import database_of_request, full_table_name
 from gamay.broker.diagnostics import QueryFacts
 from gamay.broker.gather import Gatherer, Result
 from gamay.broker.hybrid import halves
@@ -45,6 +47,7 @@ from gamay.sql.answers import LOOKUPS, SUBQUERIES, with_answers
 from gamay.sql.parser import parse_query
 from gamay.sql.query import Query
 from gamay.sql.row_limits import RowLimits
+from gamay.sql.sketch_defaults import with_log2m
 from gamay.sql.subquery import answered, check_is_id_set
 
 ToBytes: TypeAlias = Callable[[BrokerResponse], bytes]
@@ -85,7 +88,8 @@ class QueryRunner:
         self.quotas = Quotas(broker_id)
         self._query_log = QueryLog(slow_ms)
         self.server_stats = ServerStats()
-        for follower in (self.limits, self.quotas, self._query_log, self.server_stats):
+        self.answers = AnswerStore(clock, lambda: routing.address_of(broker_id))
+        for follower in (self.limits, self.quotas, self._query_log, self.server_stats, self.answers):
             routing.follow_settings(follower.apply)
         self._gatherer = Gatherer(connections, clock, self.server_stats)
         self._clock = clock
@@ -175,6 +179,8 @@ class QueryRunner:
         try:
             defaults = self.routing.default_options
             query = parse(pending.sql, {**defaults, **options} if defaults else options, self.routing.row_limits)
+            if (log2m := self.routing.log2m) is not None:
+                query = with_log2m(query, log2m)
             compiled_s = self._clock.monotonic_s()
             pending.phases.compilation_s = compiled_s - begun_s
             self._plan(pending, query, database)
@@ -320,7 +326,8 @@ class QueryRunner:
 
     def _plan(self, pending: PendingQuery, query: Query, database: str | None) -> None:
         if query.table is not None:
-            pending.routes = self._routes(query.table, database or query.options.get("database"))
+            pending.database = database_of_request(database, query.options)
+            pending.routes = self._routes(query.table, pending.database)
             if pending.principal is not ANYONE:
                 begun_s = self._clock.monotonic_s()
                 _check_may_use(pending.principal, pending.routes)
@@ -329,9 +336,8 @@ class QueryRunner:
         limit_ms = timeout_ms(query.options, DEFAULT_TIMEOUT_MS if route is None else route.config.query.timeout_ms)
         budget = self.limits.budget(query.options, NO_LIMITS if route is None else route.limits)
         pending.deadline = CancellableDeadline(self._clock, pending.started_s + limit_ms / 1000, limit_ms, budget)
-        for one in pending.routes:
-            self.quotas.admit(one, query.options, pending.started_s)
-        pending.query, pending.database = query, database
+        self.quotas.admit(pending.routes, query.options, pending.started_s)
+        pending.query = query
         if not query.asks_broker:  # these are completed first, in `_answer`, which may take its time
             self._bind(pending)
 
@@ -437,7 +443,7 @@ class QueryRunner:
 
     def _usable_routes(self, pending: PendingQuery, table: str) -> Sequence[TableRoute]:
         """Return the routes of another table than that of FROM. Raises QueryError, also when the sender may not use it."""
-        routes = self._routes(table, pending.database or pending.query.options.get("database"))
+        routes = self._routes(table, pending.database)
         _check_may_use(pending.principal, routes)
         return routes
 
@@ -505,7 +511,7 @@ class QueryRunner:
 
     def _routes(self, name: str, database: str | None) -> Sequence[TableRoute]:
         """Return the routes of a table, OFFLINE first. Raises QueryError when there is none, or it is switched off."""
-        wanted = name if database in (None, "", "default") or "." in name else f"{database}.{name}"
+        wanted = full_table_name(name, database)
         routes = self.routing.find(wanted)
         if not routes:
             hint = nearest(wanted, self.routing.table_names())

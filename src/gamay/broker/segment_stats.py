@@ -1,7 +1,7 @@
 """From a segment's record to what routing and pruning need of it."""
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from gamay.cluster.column_stats import decode_bounds
 from gamay.cluster.znrecord import ZNRecord
@@ -29,11 +29,8 @@ def facts_of(name: str, document: ZNRecord, new_ms: int) -> SegmentFacts:
         since_ms = int(fields.get("segment.creation.time", -1))
     end_ms = int(fields.get("segment.end.time", -1))
     num_docs = int(fields.get("segment.total.docs", -1))
-    columns = {
-        # The cluster's Partitioning has the fields of the engine's PartitionInfo, which the cluster must not know.
-        column: ColumnRange(minimum, maximum, cast(Any, partition))
-        for column, (minimum, maximum, partition) in decode_bounds(fields.get("gamay.segment.columns", "")).items()
-    }
+    # The cluster's Partitioning has the fields of the engine's PartitionInfo, which the cluster must not know.
+    columns = cast(dict[str, ColumnRange], decode_bounds(fields.get("gamay.segment.columns", "")))
     # what a record does not tell is unknown and never prunes
     stats = SegmentRecordStats(name, num_docs if num_docs >= 0 else None, columns)
     return SegmentFacts(stats, end_ms, since_ms + new_ms)

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from gamay.model.exact_json import ExactValue, value_from_json, value_to_json
+from gamay.model.exact_json import ExactValue, reader_of, value_to_json
 from gamay.model.types import DataType
 
 TEXT_BYTES_MAX = 60_000
@@ -62,9 +62,11 @@ def decode_bounds(text: str) -> dict[str, tuple[ExactValue, ExactValue, Partitio
     bounds = {}
     for name, entry in orjson.loads(text).items():
         minimum, maximum, partition = entry[2], entry[3], entry[7]
-        data_type, is_plain = _TYPES[entry[0]]
-        if not is_plain:
-            minimum, maximum = value_from_json(minimum, data_type), value_from_json(maximum, data_type)
+        read = _READERS[entry[0]]
+        if read is not None and minimum is not None:
+            minimum = read(minimum)
+        if read is not None and maximum is not None:
+            maximum = read(maximum)
         bounds[name] = (minimum, maximum, None if partition is None else _partitioning(partition))
     return bounds
 
@@ -88,6 +90,4 @@ def _to_json(column: ColumnSummary) -> list[Any]:
     ]
 
 
-# by name: the type, and whether its values are in JSON what they are
-_PLAIN = {DataType.INT, DataType.LONG, DataType.BOOLEAN, DataType.TIMESTAMP, DataType.STRING, DataType.JSON}
-_TYPES = {data_type.value: (data_type, data_type in _PLAIN) for data_type in DataType}
+_READERS = {data_type.value: reader_of(data_type) for data_type in DataType}

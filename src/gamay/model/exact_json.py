@@ -1,5 +1,6 @@
 """Values of columns in JSON, exactly, for Gamay's own records: floats and decimals are texts, bytes hex; null is unknown."""
 
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, TypeAlias
 
@@ -21,11 +22,15 @@ def value_to_json(value: ExactValue, data_type: DataType) -> Any:
 
 def value_from_json(value: Any, data_type: DataType) -> ExactValue:
     """Inverse of `value_to_json`."""
-    if value is None:
-        return None
-    if data_type in (DataType.FLOAT, DataType.DOUBLE):
-        return float(value)
-    if data_type is DataType.BIG_DECIMAL:
-        return Decimal(value)
-    plain: ExactValue = bytes.fromhex(value) if data_type.is_binary else value
+    read = reader_of(data_type)
+    plain: ExactValue = value if value is None or read is None else read(value)
     return plain
+
+
+def reader_of(data_type: DataType) -> Callable[[str], ExactValue] | None:
+    """Return what makes a value of its JSON form, None where both are the same."""
+    if data_type in (DataType.FLOAT, DataType.DOUBLE):
+        return float
+    if data_type is DataType.BIG_DECIMAL:
+        return Decimal
+    return bytes.fromhex if data_type.is_binary else None
