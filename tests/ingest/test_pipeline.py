@@ -190,6 +190,39 @@ def test_a_column_that_is_an_object_stays_beside_its_parts(schema, table, tmp_pa
     assert [json.loads(row["students.scores"])["maths"] for row in rows] == [9, 8]
 
 
+def test_nested_values_do_not_depend_on_those_of_other_records(schema, table, tmp_path):
+    path = tmp_path / "rows.json"
+    records = [
+        {"k": 1, "a": {"b": 1}, "l": [{"x": 1}, {"y": [2]}]}, {"k": 2, "a": {"b": "x"}, "l": [{"x": "z"}, 5]},
+        {"k": 3, "a": {"b": 1.5}, "l": {"x": 7}}, {"k": 4, "a": 5}, {"k": 5, "a": {"b": 9007199254740993}},
+    ]  # fmt: skip
+    path.write_text("\n".join(map(json.dumps, records)))
+    columns = schema(k="INT", **{"a.b": "STRING", "l.x": "STRING", "l.y": "INT[]"})
+    pipeline = Pipeline(columns, table(complexTypeConfig={"fieldsToUnnest": ["l"]}))
+    rows = next(conformed_batches(open_reader(str(path), "json"), pipeline)).to_pylist()
+    assert [(row["k"], row["a.b"], row["l.x"], row["l.y"]) for row in rows] == [
+        (1, "1", "1", None), (1, "1", None, [2]), (2, "x", "z", None), (2, "x", None, None), (3, "1.5", "7", None),
+        (4, None, None, None), (5, "9007199254740993", None, None),
+    ]  # fmt: skip
+
+
+def test_a_renamed_prefix_meets_other_values_of_the_same_record_only(schema, table):
+    config = table(complexTypeConfig={"prefixesToRename": {"a.": ""}})
+    objects = pa.array(['{"b": 1}', None, '{"b": 3}'], pa.json_(pa.string()))
+    batch = pa.RecordBatch.from_arrays([objects, pa.array([None, 2, None])], ["a", "b"])
+    assert apply(schema(b="INT"), config, batch)[0] == [{"b": 1}, {"b": 2}, {"b": 3}]
+    both = pa.RecordBatch.from_arrays([objects, pa.array([None, None, 4])], ["a", "b"])
+    with pytest.raises(RecordError, match=r"renaming 'a\.b' to 'b'"):
+        apply(schema(b="INT"), config, both)
+
+
+def test_text_among_objects_of_a_text_column_has_no_quotes(schema, table, tmp_path):
+    path = tmp_path / "rows.json"
+    path.write_text('{"a": {"b": 1}}\n{"a": "x"}\n{"a": 5}\n{"a": null}\n')
+    rows = next(conformed_batches(open_reader(str(path), "json"), Pipeline(schema(a="STRING"), table()))).to_pylist()
+    assert [row["a"] for row in rows] == ['{"b":1}', "x", "5", None]
+
+
 def test_lists_in_text_become_rows(schema, table):
     enrichment = {
         "enricherType": "generateColumn",

@@ -324,6 +324,8 @@ def test_bad_config_names_what_is_right(name, n, config, message):
         (math.nan, DataType.DOUBLE, "NaN"),
         (-0.0, DataType.DOUBLE, "-0.0"),
         (Decimal("1E+3"), DataType.BIG_DECIMAL, "1000"),
+        (Decimal("-7.50"), DataType.BIG_DECIMAL, "-7.5"),
+        (Decimal("-0.00"), DataType.BIG_DECIMAL, "0"),
         (b"\xde\xad", DataType.BYTES, "dead"),
         (bytes(16), DataType.UUID, "00000000-0000-0000-0000-000000000000"),
         (True, DataType.BOOLEAN, "1"),

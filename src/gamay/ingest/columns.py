@@ -1,5 +1,7 @@
 """From decoded records (dicts) to columns, for formats that have no columnar decoder."""
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -13,8 +15,6 @@ def json_text(value: Any) -> str:
     try:
         return orjson.dumps(value, default=_json_default, option=orjson.OPT_NON_STR_KEYS).decode()
     except orjson.JSONEncodeError:  # an integer beyond 64 bits, or text with a lone surrogate
-        import json
-
         return json.dumps(value, default=_json_default, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -26,6 +26,22 @@ def _json_default(value: Any) -> Any:
     if isinstance(value, (set, frozenset, tuple)):
         return list(value)
     return str(value)
+
+
+def read_json(text: bytes) -> Any:
+    """Read JSON with every digit of its numbers; raises ValueError, in the words of orjson."""
+    read = orjson.loads(text)
+    return _EXACT.decode(text.decode()) if _LONG_NUMBER.search(text) else read
+
+
+def _fraction(text: str) -> Any:
+    number = float(text)
+    return number if len(text) < _EXACT_CHARS or Decimal(repr(number)) == Decimal(text) else Decimal(text)
+
+
+_EXACT_CHARS = 17  # a number of fewer is a double, or an integer of 64 bits, without a loss
+_LONG_NUMBER = re.compile(rb"[0-9.eE+-]{%d}" % _EXACT_CHARS)
+_EXACT = json.JSONDecoder(parse_float=_fraction)
 
 
 def records_to_batch(records: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
@@ -54,13 +70,35 @@ def values_to_array(values: list[Any]) -> pa.Array:
         return pa.array([None if v is None else v if isinstance(v, str) else _text(v) for v in values], pa.string())
 
 
+def values_as_written(values: list[Any]) -> pa.Array:
+    """Return values of one column so that each can be read again as it was, whatever the others are.
+
+    Texts, numbers and the like of one type are an array of that type; lists, objects and mixtures are JSON text.
+    """
+    kinds = {type(v) for v in values}
+    kinds.discard(type(None))
+    return _json_array(values) if len(kinds) > 1 or list in kinds else values_to_array(values)
+
+
+def joined_as_written(arrays: Sequence[pa.Array]) -> pa.Array:
+    """Return arrays of several types, each as from `values_as_written`, as one array of JSON text."""
+    texts = [
+        array.storage if isinstance(array, pa.ExtensionArray) else _json_texts(array.to_pylist(maps_as_pydicts="strict"))
+        for array in arrays
+    ]
+    return pa.ExtensionArray.from_storage(pa.json_(), pa.concat_arrays(texts))
+
+
 def _is_nested(value: Any) -> bool:
     return isinstance(value, list) and any(isinstance(item, (dict, list)) for item in value)
 
 
 def _json_array(values: list[Any]) -> pa.Array:
-    text = pa.array([None if v is None else json_text(v) for v in values], pa.string())
-    return pa.ExtensionArray.from_storage(pa.json_(), text)
+    return pa.ExtensionArray.from_storage(pa.json_(), _json_texts(values))
+
+
+def _json_texts(values: list[Any]) -> pa.Array:
+    return pa.array([None if v is None else json_text(v) for v in values], pa.string())
 
 
 def _text(value: Any) -> str:

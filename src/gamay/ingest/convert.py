@@ -24,6 +24,8 @@ def convert(array: pa.Array, field: FieldSpec, multi_value_delimiter: str | None
     """
     array_is_json = is_json_text(array.type)
     array = plain(array)
+    if array_is_json and field.data_type is not DataType.JSON:
+        array = convert_text.without_quotes(array)
     if not field.single_value:
         return _to_lists(array, field, multi_value_delimiter)
     if pa.types.is_list(array.type) and field.data_type is not DataType.JSON:

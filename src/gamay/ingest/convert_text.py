@@ -50,6 +50,14 @@ def _has_maps(kind: pa.DataType) -> bool:
     return pa.types.is_nested(kind) and any(_has_maps(kind.field(i).type) for i in range(kind.num_fields))
 
 
+def without_quotes(array: pa.Array) -> pa.Array:
+    """Return JSON text with what is a mere JSON string as its characters."""
+    quoted = pc.starts_with(array, '"').fill_null(False)
+    if not pc.any(quoted, min_count=0).as_py():
+        return array
+    return pc.replace_with_mask(array, quoted, pa.array(map(orjson.loads, array.filter(quoted).to_pylist()), pa.string()))
+
+
 def to_json_text(array: pa.Array, is_json: bool) -> pa.Array:
     """Return values as JSON text. Text must be JSON already, unless the reader says that it is (`is_json`)."""
     if not pa.types.is_string(array.type):

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 from gamay.base.errors import InvalidConfigError, QueryError
 from gamay.functions.arrow import arrow_type
 from gamay.functions.evaluate import evaluate, result_type
-from gamay.functions.expression import Expression, column_names
+from gamay.functions.expression import Call, Expression, column_names, walk
+from gamay.functions.registry import is_aggregate, must_get_scalar
 from gamay.functions.vector import Vector
 from gamay.ingest.arrays import Mask, compute_each
 from gamay.ingest.convert import convert
@@ -33,11 +34,16 @@ class Transform:
 
 
 def parse_transform(column: str, text: str, what: str) -> Transform:
-    """Parse the expression of a column; raises InvalidConfigError."""
+    """Parse the expression of a column; raises InvalidConfigError, also for functions that no row can be given to."""
     if text.lstrip().lower().startswith("groovy("):
         raise InvalidConfigError(f"{what}: Groovy scripts are not run; write the function in SQL, e.g. concat(a, '-', b)")
     try:
         expression = parse_expression(text)
+        for part in walk(expression):
+            if isinstance(part, Call) and is_aggregate(part.name):
+                raise InvalidConfigError(f"{what}: the aggregate {part.name} cannot stand here, for it is not of one row")
+            if isinstance(part, Call):
+                must_get_scalar(part.name)
     except QueryError as error:
         raise InvalidConfigError(f"{what}: {error}") from error
     if column in column_names(expression):

@@ -19,6 +19,7 @@ from gamay.model.parse import (
     EMPTY_MAP,
     FLAG,
     INTEGER,
+    REMARK,
     REQUIRED,
     TEXT,
     TEXT_MAP,
@@ -116,7 +117,7 @@ class FieldSpec:
             "format": (self.format and self.format.text, self.format is not None),
             "granularity": (self.granularity and self.granularity.text, self.granularity is not None),
             "sampleValue": (self.sample_value, self.sample_value is not None),
-            "description": (self.description, bool(self.description and self.description.strip())),
+            "description": (self.description, self.description is not None),
             "tags": (list(self.tags), bool(self.tags)),
             "fieldId": (self.field_id, self.field_id is not None),
             "aliases": (list(self.aliases), bool(self.aliases)),
@@ -161,7 +162,7 @@ class _SpecKeys:
     default_null_value: Any = key("defaultNullValue", VERBATIM)
     transform_function: str | None = key("transformFunction", TEXT)
     virtual_column_provider: str | None = key("virtualColumnProvider", TEXT)
-    description: str | None = key("description", TEXT)
+    description: str | None = key("description", REMARK)
     tags: tuple[str, ...] = key("tags", list_of(TEXT), ())
     field_id: int | None = key("fieldId", INTEGER)
     aliases: tuple[str, ...] = key("aliases", list_of(TEXT), ())

@@ -144,7 +144,7 @@ def _aggregations(subject: TableSubject) -> Iterator[str]:
         return
     if aggregations and every_metric:
         yield "ingestionConfig.aggregationConfigs and tableIndexConfig.aggregateMetrics exclude each other"
-    if config.upsert is not None or config.dedup is not None:
+    if config.has_keys:
         yield "metrics cannot be aggregated during ingestion with upsertConfig or dedupConfig"
     metrics = [f.name for f in schema.fields if f.role is FieldRole.METRIC]
     yield from rollup_problems(schema, config)

@@ -140,6 +140,11 @@ def _read_text(value: Any, at: At) -> str:
     raise at.bad(value, "a string")
 
 
+def _read_remark(value: Any, at: At) -> str | None:
+    text = _read_text(value, at)
+    return text if text.strip() else None
+
+
 def _read_flag(value: Any, at: At) -> bool:
     if isinstance(value, bool):
         return value
@@ -175,6 +180,7 @@ def _read_verbatim(value: Any, at: At) -> Any:
 
 
 TEXT: Shape[str] = Shape(_read_text, _same)
+REMARK: Shape[str | None] = Shape(_read_remark, _same)  # text that is none when it is blank, and not written then
 FLAG: Shape[bool] = Shape(_read_flag, _same)
 INTEGER: Shape[int] = Shape(_read_integer, _same)
 INTEGER_TEXT: Shape[int] = Shape(_read_integer, str)  # a number that the format writes as a string

@@ -11,6 +11,7 @@ from gamay.model.field_spec import FieldSpec, MaxLengthExceedStrategy, field_spe
 from gamay.model.parse import (
     COLUMNS,
     FLAG,
+    REMARK,
     REQUIRED,
     TEXT,
     At,
@@ -78,7 +79,7 @@ class Schema:
     def to_json(self) -> dict[str, Any]:
         """Return the schema in Pinot's form."""
         written: dict[str, Any] = {"schemaName": self.name}
-        if self.description and self.description.strip():
+        if self.description is not None:
             written["description"] = self.description
         if self.tags:
             written["tags"] = list(self.tags)
@@ -179,7 +180,7 @@ _TIME_FIELD: Shape[tuple[TimeFieldSpec, FieldSpec | None]] = Shape(
 @dataclass(frozen=True)
 class _SchemaKeys:
     name: str = key("schemaName", TEXT, REQUIRED)
-    description: str | None = key("description", TEXT)
+    description: str | None = key("description", REMARK)
     tags: tuple[str, ...] = key("tags", list_of(TEXT), ())
     column_nulls: bool = key("enableColumnBasedNullHandling", FLAG, False)
     dimensions: tuple[FieldSpec, ...] = key("dimensionFieldSpecs", list_of(field_spec_shape(FieldRole.DIMENSION)), ())

@@ -1,7 +1,7 @@
 """The text form of values that partition functions and bloom filters hash: as Java writes them.
 
 INT, LONG and TIMESTAMP decimal, BOOLEAN 0 or 1, FLOAT and DOUBLE as `Double.toString` (`1.0`, `1.0E10`), BIG_DECIMAL plain,
-BYTES lower-case hex, UUID in groups, STRING and JSON as they are.
+without zeros at its end, BYTES lower-case hex, UUID in groups, STRING and JSON as they are.
 """
 
 import math
@@ -30,10 +30,21 @@ def value_text(value: LiteralValue, data_type: DataType) -> str:
     if data_type in (DataType.FLOAT, DataType.DOUBLE):
         return _java_text(np.float32(value) if data_type is DataType.FLOAT else np.float64(value))
     if data_type is DataType.BIG_DECIMAL:
-        return format(Decimal(value) if not isinstance(value, bytes) else Decimal(value.decode()), "f")
+        return plain_form(value.decode() if isinstance(value, bytes) else value)
     if isinstance(value, bytes):
         return str(uuid.UUID(bytes=value)) if data_type is DataType.UUID else value.hex()
     return value if isinstance(value, str) else str(int(value))
+
+
+def plain_form(number: Decimal | int | float | str) -> str:
+    """Return the one plain form of a number: no zeros at the end of its fraction, and no negative zero.
+
+    >>> plain_form("-1.50"), plain_form("1E+3"), plain_form("-0.0")
+    ('-1.5', '1000', '0')
+    """
+    plain = format(Decimal(number), "f")
+    plain = plain.rstrip("0").rstrip(".") if "." in plain else plain
+    return "0" if plain == "-0" else plain
 
 
 def values_text(vector: Vector) -> pa.Array:

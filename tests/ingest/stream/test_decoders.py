@@ -274,7 +274,7 @@ def test_arrow_messages_hold_many_rows() -> None:
     decoded = decoder("arrow").decode(
         batch([first, None, b"junk", first[:-20], second, ipc(pa.table({"a": pa.array([], "int8")}))])
     )
-    assert decoded.rows.column("a").to_pylist() == [1, 2, 3, 1.5]
+    assert decoded.rows.column("a").to_pylist() == ["1", "2", "3", "1.5"]  # types that differ are JSON text
     assert decoded.rows.column("b").to_pylist() == ["x", None, "z", None]
     assert decoded.rows.column("c").to_pylist() == [None, None, None, "d"]
     assert decoded.message_of_row.tolist() == [0, 0, 0, 4]

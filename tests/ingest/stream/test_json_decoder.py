@@ -194,6 +194,61 @@ def test_so_do_usual_messages_among_odd_ones(objects: list[dict[str, Any]], data
     assert_same_alone_and_together([*objects[:at], data.draw(OBJECTS), *objects[at:]])
 
 
+NESTED_SCHEMA = Schema.from_json(
+    {
+        "schemaName": "t",
+        "dimensionFieldSpecs": [
+            {"name": "a", "dataType": "JSON"},
+            {"name": "s", "dataType": "STRING"},
+            {"name": "i", "dataType": "INT"},
+            {"name": "o.s", "dataType": "STRING"},
+            {"name": "o.l", "dataType": "LONG"},
+            {"name": "o.d", "dataType": "DOUBLE"},
+            {"name": "o.big", "dataType": "BIG_DECIMAL"},
+            {"name": "o.ss", "dataType": "STRING", "singleValueField": False},
+            {"name": "o.o.s", "dataType": "STRING"},
+            {"name": "n.s", "dataType": "STRING"},
+            {"name": "n.j", "dataType": "STRING"},
+            {"name": "renamed", "dataType": "STRING"},
+        ],
+    }
+).value
+NESTED_TABLE = TableConfig.from_json(
+    TABLE.to_json()
+    | {
+        "ingestionConfig": {
+            "complexTypeConfig": {"fieldsToUnnest": ["n", "n.m"], "prefixesToRename": {"o.re": "re"}},
+            "continueOnError": True,
+        }
+    }
+).value
+PARTS = st.dictionaries(st.sampled_from(["s", "l", "d", "big", "ss", "o", "renamed"]), VALUES, max_size=4)
+ELEMENTS = st.one_of(SCALARS, st.dictionaries(st.sampled_from(["s", "j", "m"]), VALUES, max_size=3))
+NESTED = st.fixed_dictionaries(
+    {}, optional={"a": VALUES, "s": VALUES, "i": SCALARS, "o": st.one_of(VALUES, PARTS), "n": st.lists(ELEMENTS, max_size=3)}
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(NESTED, min_size=2, max_size=5))
+def test_nested_messages_have_the_same_values_alone_and_among_others(objects: list[dict[str, Any]]) -> None:
+    def rows(messages: list[bytes | None]) -> list[dict[str, Any]]:
+        decoded = decoder(input_fields(NESTED_SCHEMA, NESTED_TABLE)).decode(batch(messages))
+        assert not decoded.undecodable
+        return Pipeline(NESTED_SCHEMA, NESTED_TABLE).apply(decoded.rows).to_pylist()
+
+    messages: list[bytes | None] = [json.dumps(o).encode() for o in objects]
+    assert rows(messages) == [row for message in messages for row in rows([message])]
+
+
+def test_long_fractions_stay_numbers_where_doubles_hold_them() -> None:
+    (row,) = decoder().decode(lines({"j": {"x": 0.30000000000000004}})).rows.to_pylist()
+    assert row["j"] == '{"x":0.30000000000000004}'
+    message = b'{"j": {"x": 0.1234567890123456789012}, "big": 0.1234567890123456789012}'
+    (row,) = conformed(decoder().decode(batch([message])))
+    assert (row["j"], row["big"]) == ('{"x":"0.1234567890123456789012"}', "0.1234567890123456789012")
+
+
 # -- what goes beside
 
 

@@ -100,9 +100,7 @@ def test_times_may_be_plain_milliseconds() -> None:
         ({FLUSH + "threshold.time": "0"}, "must be greater than 0"),
         ({FLUSH + "threshold.time": "6 hours"}, "is not a period"),
         ({FLUSH + "threshold.rowz": "5"}, "Did you mean 'realtime.segment.flush.threshold.rows'?"),
-        ({FLUSH + "threshold.variance.fraction": "0.5"}, "less than 0.5"),
         ({"stream.foo.consumer.type": "sideways"}, "consumer type"),
-        ({"stream.foo.fetch.timeout.millis": "soon"}, "stream.foo.fetch.timeout.millis"),
         ({"stream.bar.topic.name": "x"}, "another stream type"),
         ({"stream.foo.consumer.prop.auto.offset.reset": "earliest"}, "Write 'smallest'"),
         ({"realtime.segment.offsetAutoReset.enable": "true"}, "offsetThreshold"),
@@ -111,6 +109,19 @@ def test_times_may_be_plain_milliseconds() -> None:
 def test_what_is_wrong_is_refused_with_its_key(keys: dict[str, str], words: str) -> None:
     with pytest.raises(InvalidConfigError, match=words.replace("?", r"\?").replace(".", r"\.")):
         parse(**keys)
+
+
+def test_defaults_take_the_place_of_some_wrong_values_with_a_warning() -> None:
+    wrong = {f"stream.foo.{name}.timeout.millis": "soon" for name in ("fetch", "connection", "idle")}
+    config = parse(**wrong, **{FLUSH + "threshold.variance.fraction": "0.5", FLUSH + "threshold.time": "2h"})
+    assert (config.fetch_timeout_ms, config.connection_timeout_ms, config.idle_timeout_ms) == (5_000, 30_000, 180_000)
+    assert (config.flush.variance_fraction, config.flush.time_ms) == (0.0, 7_200_000)
+    assert len(config.warnings) == 4
+    assert (
+        "streamConfigs: stream.foo.fetch.timeout.millis: 'soon' is not a whole number; 5000 is taken instead"
+        in config.warnings
+    )
+    assert parse().warnings == ()
 
 
 def test_all_problems_are_told_at_once() -> None:

@@ -79,6 +79,7 @@ class StreamConfig:
     decoder_properties: the keys below `decoder.prop.`, without that prefix; so `consumer_properties` below `consumer.prop.`
     (except `auto.offset.reset`). properties: the other keys below `stream.<type>.`, without it, which the plug-in judges.
     client_properties: keys without a prefix that are not of Gamay's: settings of the stream's client library.
+    warnings: sentences about values that are passed over, as Pinot does; their defaults hold.
     rate limits: messages a second, None for no limit. idle_timeout_ms: None for never.
     """
 
@@ -107,6 +108,7 @@ class StreamConfig:
     consumer_properties: Mapping[str, str] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
     client_properties: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, keys: Mapping[str, str], where: str = "streamConfigs") -> "StreamConfig":
@@ -159,19 +161,35 @@ class _Reader:
         self.keys = dict(keys)
         self.where = where
         self.problems: list[str] = []
+        self.warnings: list[str] = []
 
     def says(self, key: str, problem: str) -> None:
-        self.problems.append(f"{self.where}: {key}: {problem}")
+        sentence = f"{self.where}: {key}: {problem}"
+        if sentence not in self.problems:  # thresholds are read for both kinds of consumers
+            self.problems.append(sentence)
 
     def read(self, key: str, convert: Callable[[str], T], default: T) -> T:
+        value, problem = self._converted(key, convert, default)
+        if problem:
+            self.says(key, problem)
+        return value
+
+    def read_or_warn(self, key: str, convert: Callable[[str], T], default: T) -> T:
+        """Read a value in whose place Pinot takes the default where it is wrong: no reason to refuse a table."""
+        value, problem = self._converted(key, convert, default)
+        sentence = f"{self.where}: {key}: {problem}; {default} is taken instead"
+        if problem and sentence not in self.warnings:
+            self.warnings.append(sentence)
+        return value
+
+    def _converted(self, key: str, convert: Callable[[str], T], default: T) -> tuple[T, str]:
         text = self.keys.get(key)
         if text is None or not text.strip():
-            return default
+            return default, ""
         try:
-            return convert(text.strip())
+            return convert(text.strip()), ""
         except (InvalidConfigError, ValueError) as error:
-            self.says(key, str(error))
-            return default
+            return default, str(error)
 
     def first(self, *names: str) -> str:
         """Return the first of the keys that is given, else the last."""
@@ -190,7 +208,7 @@ def _read(cls: type[StreamConfig], reader: _Reader) -> StreamConfig:
     low, high = reader.read(prefix + "consumer.type", _consumer_types, (True, False))
     typed, general = _split(reader, prefix)
     decoder_properties = _below(typed, _DECODER_PROP)
-    idle = reader.read(prefix + "idle.timeout.millis", int, 180_000)
+    idle = reader.read_or_warn(prefix + "idle.timeout.millis", _integer, 180_000)
     rates = [reader.read(f"{of}.consumption.rate.limit", _number, -1.0) for of in ("topic", "partition")]
     return cls(
         stream_type=stream_type,
@@ -201,8 +219,8 @@ def _read(cls: type[StreamConfig], reader: _Reader) -> StreamConfig:
         is_low_level=low,
         is_high_level=high,
         offset_criteria=reader.read(prefix + "consumer.prop.auto.offset.reset", OffsetCriteria.parse, LARGEST),
-        fetch_timeout_ms=reader.read(prefix + "fetch.timeout.millis", _positive, 5_000),
-        connection_timeout_ms=reader.read(prefix + "connection.timeout.millis", _positive, 30_000),
+        fetch_timeout_ms=reader.read_or_warn(prefix + "fetch.timeout.millis", _positive, 5_000),
+        connection_timeout_ms=reader.read_or_warn(prefix + "connection.timeout.millis", _positive, 30_000),
         idle_timeout_ms=None if idle < 0 else idle,
         metadata_populate=reader.read(prefix + "metadata.populate", _flag, False),
         topic_rate_limit=rates[0] if rates[0] > 0 else None,
@@ -218,6 +236,7 @@ def _read(cls: type[StreamConfig], reader: _Reader) -> StreamConfig:
         consumer_properties=_below(typed, _CONSUMER_PROP),
         properties={k: v for k, v in typed.items() if not k.startswith((_DECODER_PROP, _CONSUMER_PROP))},
         client_properties=general,
+        warnings=tuple(reader.warnings),
     )
 
 
@@ -254,11 +273,10 @@ def _thresholds(reader: _Reader, rows_key: str, time_key: str) -> FlushThreshold
     if size_key == _DESIRED_SIZE and rows > 0:
         decides, size = decides[:2], -1
     given = [key for key, value in decides if value > 0]
-    problem = f"at most one of these may be set: {', '.join(given)}"
-    if len(given) > 1 and f"{reader.where}: {given[0]}: {problem}" not in reader.problems:
-        reader.says(given[0], problem)
+    if len(given) > 1:
+        reader.says(given[0], f"at most one of these may be set: {', '.join(given)}")
     by_size = rows <= 0 and segment_rows <= 0 and (rows == 0 or size > 0)
-    variance = reader.read(_VARIANCE, _variance, 0.0)
+    variance = reader.read_or_warn(_VARIANCE, _variance, 0.0)
     initial = reader.read(_INITIAL_ROWS, _integer, DEFAULT_AUTOTUNE_ROWS)
     return FlushThresholds(
         rows=rows if rows > 0 else DEFAULT_FLUSH_ROWS if segment_rows <= 0 and not by_size else None,

@@ -21,6 +21,7 @@ from gamay.segment.mutable.running import greatest, least
 from gamay.segment.spi import Ids
 from gamay.segment.stats import value_bounds
 from gamay.segment.storage_form import Stored, binary_array, binary_buffers, fixed_dtype, from_python, to_values
+from gamay.segment.value_text import plain_form
 
 _TEXT_BYTES_MAX = 2**31 - 1
 # A table has at least so many slots for each entry, or probing gets long.
@@ -344,13 +345,6 @@ class DecimalDictionary:
         self._forms.remove()
         self._numbers.remove()
         self._number_of_form.remove()
-
-
-def plain_form(text: str) -> str:
-    """Return the one plain form of a number: no zeros at the end of its fraction, and no negative zero."""
-    plain = format(Decimal(text), "f")
-    plain = plain.rstrip("0").rstrip(".") if "." in plain else plain
-    return "0" if plain == "-0" else plain
 
 
 def _rank(form: Any) -> tuple[int, bytes]:

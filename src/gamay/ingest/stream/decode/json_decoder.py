@@ -4,9 +4,7 @@ Arrow's parser takes a whole batch where the wanted fields are flat; the rest is
 """
 
 import json
-import re
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.base.errors import InvalidConfigError
+from gamay.ingest.columns import read_json
 from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.decode.json_columns import JsonColumns
 from gamay.ingest.stream.decode.properties import REGISTRY_PROPERTIES, check_properties
@@ -45,7 +44,7 @@ class JsonDecoder:
             raise InvalidConfigError(f"{key}: '{form}' is not supported; messages must be JSON text (TEXT)")
         self._fields = fields
         self._columns = JsonColumns(fields)
-        self._loads = _exact_loads if DataType.BIG_DECIMAL in fields.types.values() or fields.names is None else _loads
+        self._loads = read_json if DataType.BIG_DECIMAL in fields.types.values() or fields.names is None else _loads
         self._batches_off = 0  # how many batches to decode message by message before Arrow is tried again
 
     def decode(self, messages: MessageBatch) -> DecodedBatch:
@@ -113,22 +112,6 @@ class JsonDecoder:
 
 
 _loads: Callable[[bytes], Any] = orjson.loads
-
-
-def _exact_loads(payload: bytes) -> Any:
-    """Read JSON with every digit of fractions."""
-    read = orjson.loads(payload)  # what it refuses is refused in the same words everywhere
-    return _EXACT.decode(payload.decode()) if _LONG_NUMBER.search(payload) else read
-
-
-def _number(text: str) -> Any:
-    number = float(text)
-    return number if len(text) < _EXACT_CHARS else Decimal(text)
-
-
-_EXACT_CHARS = 17  # a number of fewer is a double, or an integer of 64 bits, without a loss
-_LONG_NUMBER = re.compile(rb"[0-9.eE+-]{%d}" % _EXACT_CHARS)
-_EXACT = json.JSONDecoder(parse_float=_number)
 
 
 def _odd(payloads: pa.BinaryArray) -> npt.NDArray[np.bool_]:

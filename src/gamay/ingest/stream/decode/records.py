@@ -15,7 +15,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gamay.ingest.columns import json_text, values_to_array
+from gamay.ingest.columns import joined_as_written, json_text, values_as_written, values_to_array
 from gamay.ingest.convert_text import to_text
 from gamay.ingest.stream.spi import DecodedBatch, InputFields, Int64s, MessageBatch, Undecodable
 from gamay.model.types import DataType
@@ -37,10 +37,16 @@ def records_to_rows(records: Sequence[Mapping[str, Any]], fields: InputFields) -
 
 
 def _column(values: list[Any], name: str, fields: InputFields) -> pa.Array:
-    target = fields.types.get(name)
+    if fields.names is None:  # nested input, which `gamay.ingest.nested` makes flat value by value
+        return values_as_written(values)
+    return typed_column(values, fields.types.get(name), multi_value=name in fields.multi_value)
+
+
+def typed_column(values: list[Any], target: DataType | None, *, multi_value: bool) -> pa.Array:
+    """Return values as a column whose conversion to `target` depends on each value alone; None: to no known type."""
     if target is None:
         return values_to_array(values)
-    return _lists(values, target) if name in fields.multi_value else _singles(values, target)
+    return _lists(values, target) if multi_value else _singles(values, target)
 
 
 def _lists(values: list[Any], target: DataType) -> pa.Array:
@@ -153,7 +159,7 @@ def not_a(what: str, error: BaseException) -> str:
 def joined(parts: Sequence[DecodedBatch], starts: Sequence[int], fields: InputFields) -> DecodedBatch:
     """Return the rows of consecutive parts of a batch; `starts`: the first message of each part."""
     names = dict.fromkeys(name for part in parts for name in part.rows.schema.names)
-    columns = [_concatenated([_named(part.rows, name) for part in parts], fields.types.get(name)) for name in names]
+    columns = [_concatenated([_named(part.rows, name) for part in parts], name, fields) for name in names]
     places = [part.message_of_row + start for part, start in zip(parts, starts, strict=True)]
     bad = [Undecodable(b.message + s, b.reason) for p, s in zip(parts, starts, strict=True) for b in p.undecodable]
     message_of_row: Int64s = np.concatenate(places) if places else np.empty(0, np.int64)
@@ -183,10 +189,10 @@ def _named(rows: pa.RecordBatch, name: str) -> pa.Array:
     return rows.column(at) if at >= 0 else pa.nulls(rows.num_rows)
 
 
-def _concatenated(arrays: list[pa.Array], target: DataType | None) -> pa.Array:
+def _concatenated(arrays: list[pa.Array], name: str, fields: InputFields) -> pa.Array:
     kinds = {array.type for array in arrays if not pa.types.is_null(array.type)}
     if len(kinds) > 1:
-        return _in_one_type(arrays, kinds, target)
+        return joined_as_written(arrays) if fields.names is None else _in_one_type(arrays, kinds, fields.types.get(name))
     if not kinds:
         return pa.nulls(sum(map(len, arrays)))
     (kind,) = kinds
