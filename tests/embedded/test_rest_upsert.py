@@ -1,9 +1,19 @@
 """REST: configs of tables with primary keys, when they are stored and changed."""
 
+import base64
+import threading
+import time
+from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import orjson
+import pyarrow as pa
+from pyroaring import BitMap
+
+from gamay.base.clock import SYSTEM_CLOCK
+from gamay.ingest.stream.log.producer import Producer
 from gamay.ingest.stream.log.topic import TopicConfig, create_topic
 
 SCHEMA: dict[str, Any] = {
@@ -21,12 +31,26 @@ TABLE: dict[str, Any] = {
     "tableIndexConfig": {
         "segmentPartitionConfig": {"columnPartitionMap": {"id": {"functionName": "Murmur", "numPartitions": 4}}}
     },
+    "routing": {"instanceSelectorType": "strictReplicaGroup"},
     "upsertConfig": {"mode": "FULL", "hashFunction": "MURMUR3"},
 }  # fmt: skip
 
 
 def upserting(**changes: Any) -> dict[str, Any]:
     return {**deepcopy(TABLE), "upsertConfig": {**TABLE["upsertConfig"], **changes}}
+
+
+def realtime(topic: str, upsert: dict[str, Any], rows: int = 1000) -> dict[str, Any]:
+    stream = {
+        "streamType": "log", "stream.log.topic.name": topic, "stream.log.decoder.class.name": "JSONMessageDecoder",
+        "stream.log.consumer.prop.auto.offset.reset": "smallest",
+        "realtime.segment.flush.threshold.segment.rows": str(rows),
+    }  # fmt: skip
+    return {
+        "tableName": "orders", "tableType": "REALTIME", "segmentsConfig": TABLE["segmentsConfig"], "tenants": {},
+        "tableIndexConfig": {"nullHandlingEnabled": True}, "routing": {"instanceSelectorType": "strictReplicaGroup"},
+        "ingestionConfig": {"streamIngestionConfig": {"streamConfigMaps": [stream]}}, "upsertConfig": upsert,
+    }  # fmt: skip
 
 
 def refused(*keys: str) -> str:
@@ -93,10 +117,49 @@ def test_halves_of_a_hybrid_table_agree(trips: Any, tmp_path: Path) -> None:
     assert api.post("/schemas", json=SCHEMA).status_code == 200
     create_topic(tmp_path / "data" / "streams", "orders", TopicConfig(1))
     assert api.post("/tables", json=upserting()).status_code == 200
-    stream = {"streamType": "log", "stream.log.topic.name": "orders", "stream.log.decoder.class.name": "JSONMessageDecoder"}
-    half = {
-        "tableName": "orders", "tableType": "REALTIME", "segmentsConfig": TABLE["segmentsConfig"], "tenants": {},
-        "tableIndexConfig": {"nullHandlingEnabled": True}, "routing": {"instanceSelectorType": "strictReplicaGroup"},
-        "ingestionConfig": {"streamIngestionConfig": {"streamConfigMaps": [stream]}}, "upsertConfig": {"mode": "PARTIAL"},
-    }  # fmt: skip
+    half = realtime("orders", {"mode": "PARTIAL"})
     assert "a table with both types supports FULL only" in said(api.post("/tables", json=half))
+
+
+def eventually(condition: Callable[[], object]) -> None:
+    give_up = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < give_up
+        threading.Event().wait(0.02)
+
+
+def test_servers_tell_which_rows_count_and_how_many_keys_they_hold(trips: Any, tmp_path: Path) -> None:
+    api, server = trips.controller, trips.server
+    topic = create_topic(tmp_path / "data" / "streams", "orders", TopicConfig(1))
+    assert api.post("/schemas", json=SCHEMA).status_code == 200
+    table = realtime("orders", {"mode": "FULL", "deleteRecordColumn": "gone"}, rows=3)
+    assert api.post("/tables", json=table).status_code == 200
+    keys = ["a", "b", "c", "a", "b", "d", "e"]  # b is deleted, and the last row is not committed
+    rows = [{"id": key, "gone": i == 4, "total": i, "at": i} for i, key in enumerate(keys)]
+    Producer(topic, SYSTEM_CLOCK).send(pa.array([orjson.dumps(row) for row in rows], pa.binary()), partition=0)
+
+    def counts(**params: Any) -> list[list[Any]]:
+        found = api.get("/tables/orders/validDocIdsMetadata", params=params).json()
+        fields = ("totalValidDocs", "totalInvalidDocs", "totalDocs", "validDocIdsType", "serverStatus")
+        return [[entry[field] for field in fields] for entry in found]
+
+    kind = "IN_MEMORY"
+    eventually(lambda: counts(validDocIdsType=kind) == [[1, 2, 3, kind, "GOOD"], [3, 0, 3, kind, "GOOD"]])
+    assert counts(validDocIdsType=f"{kind}_WITH_DELETE", serverRequestBatchSize=1)[1][:3] == [2, 1, 3]
+    names = server.get("/tables/orders_REALTIME/segments").json()["segments"]
+    assert len(counts(validDocIdsType=kind, segmentNames=names[1])) == 1
+    assert len(counts(validDocIdsType=kind, segmentNames=[f"{names[1]}, {names[0]}", "nope"])) == 2
+    assert "'ALL' is not among SNAPSHOT" in said(api.get("/tables/orders/validDocIdsMetadata?validDocIdsType=ALL"))
+    assert "REALTIME tables only" in said(api.get("/tables/trips/validDocIdsMetadata"), 501)
+    assert "REALTIME tables only" in said(api.get("/tables/orders/validDocIdsMetadata?type=OFFLINE"), 501)
+    assert "not found" in said(api.get("/tables/nope/validDocIdsMetadata"), 404)
+
+    bitmap = server.get(f"/segments/orders_REALTIME/{names[0]}/validDocIdsBitmap?validDocIdsType={kind}").json()["bitmap"]
+    assert list(BitMap.deserialize(base64.b64decode(bitmap))) == [2]
+    for body in ("{", "[1]", '{"segments": "x"}', '{"segments": [1]}'):
+        said(server.post("/tables/orders_REALTIME/validDocIdsMetadata", content=body))
+    held = server.get("/instance/primaryKeyCount").json()
+    assert (held["numPrimaryKeys"], held["upsertAndDedupTables"]) == (5, ["orders_REALTIME"])
+    assert held["lastUpdatedTimeInEpochMs"] > 0
+    told = server.get("/tables/orders_REALTIME/metadata").json()["upsertPartitionToServerPrimaryKeyCountMap"]
+    assert told == {"0": {held["instanceId"]: 5}}

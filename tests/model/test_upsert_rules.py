@@ -16,6 +16,7 @@ from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.upsert_changes import deprecated_keys, forbidden_changes, migrated
 from gamay.model.validation import validate_table_config
+from gamay.model.without_effect import without_effect
 from gamay.sql.columns import columns_of, volatile_functions
 
 SCHEMA: dict[str, Any] = {
@@ -50,7 +51,7 @@ GOOD: dict[str, Any] = {
     "ingestionConfig": {"streamIngestionConfig": {"streamConfigMaps": [STREAM]}},
 }
 OFFLINE = {
-    "tableType": "OFFLINE", "routing": {}, "ingestionConfig": {}, "tableIndexConfig.segmentPartitionConfig": PARTITIONED,
+    "tableType": "OFFLINE", "ingestionConfig": {}, "tableIndexConfig.segmentPartitionConfig": PARTITIONED,
 }  # fmt: skip
 RULES = orjson.loads(Path(__file__).with_name("upsert_rules.json").read_bytes())
 
@@ -100,7 +101,20 @@ def test_more_that_is_accepted() -> None:
     assert check("upsertConfig", OFFLINE, {}) == ""
     assert check("upsertConfig", {"routing.instanceSelectorType": "multiStageReplicaGroup"}, {}) == ""
     assert check("upsertConfig", {"upsertConfig.comparisonColumns": []}, {}) == ""
+    assert check("upsertConfig", {"upsertConfig.comparisonColumns": ["day"]}, {}) == ""
+    assert check("upsertConfig", {"segmentsConfig.timeColumnName": "day"}, {}) == ""
+    assert check("upsertConfig", {"upsertConfig.preload": "ENABLE", "upsertConfig.snapshot": "DISABLE"}, {}) == ""
+    cold = {
+        "name": "cold", "segmentSelectorType": "time", "segmentAge": "1d", "storageType": "pinot_server",
+        "serverTag": "cold_REALTIME",
+    }  # fmt: skip
+    for dedup in ({"dedupConfig.metadataTTL": 86_399_999}, {"dedupConfig.dedupTimeColumn": "version"}):
+        assert check("dedupConfig", {**dedup, "tierConfigs": [cold]}, {}) == ""
     assert check("upsertConfig", {"upsertConfig.mode": "NONE", "routing": {}}, {"primaryKeyColumns": None}) == ""
+    rolled_up = {"tableIndexConfig": {"aggregateMetrics": True, "noDictionaryColumns": ["fare"]}}
+    plain = {"primaryKeyColumns": None, "dimensionFieldSpecs": SCHEMA["dimensionFieldSpecs"][:6]}  # single values only
+    for section, off in (("upsertConfig", {"mode": "NONE"}), ("dedupConfig", {"dedupEnabled": False})):
+        assert check(section, {**rolled_up, section: off, "routing": {}}, plain) == ""
     for column in ("gone", "city", "version", "fare"):
         assert check("upsertConfig", {"upsertConfig.deleteRecordColumn": column}, {}) == ""
     by_schema = {"upsertConfig.mode": "PARTIAL", "tableIndexConfig.nullHandlingEnabled": False}
@@ -178,6 +192,14 @@ def test_older_keys_become_todays(older: dict[str, Any], newer: dict[str, Any], 
     assert not (older.keys() - newer.keys()) & stored.keys()
     notices = deprecated_keys(given)
     assert [notice in sentence for sentence in notices] == [True]
+
+
+def test_what_has_no_effect_is_named() -> None:
+    unused = {"upsertConfig.preload": "ENABLE", "upsertConfig.snapshot": "DISABLE"}
+    assert [text.partition(":")[0] for text in without_effect(config(unused))] == ["upsertConfig.preload"]
+    assert without_effect(config({"upsertConfig.preload": "ENABLE"})) == []
+    preloads = config({"dedupConfig.preload": "ENABLE"}, "dedupConfig")
+    assert [text.partition(":")[0] for text in without_effect(preloads)] == ["dedupConfig.preload"]
 
 
 def test_halves_of_a_hybrid_table() -> None:

@@ -10,10 +10,12 @@ import gamay
 from gamay.base.errors import InvalidConfigError
 from gamay.embedded.database import Database
 from gamay.model.schema import Schema
+from gamay.server.key_counts import instance_keys, upsert_keys
 from gamay.upsert.docs import SegmentDocs
 from gamay.upsert.partition import Install
 from gamay.upsert.spi import SegmentSource
 from gamay.upsert.table import TableUpsert
+from gamay.upsert.views import ViewOptions, Views
 
 SCHEMA = Schema.from_json(
     {
@@ -38,6 +40,7 @@ def config(**upsert: Any) -> dict[str, Any]:
         "tableType": "OFFLINE",
         "segmentsConfig": {"timeColumnName": "at", "replication": "1"},
         "tenants": {},
+        "routing": {"instanceSelectorType": "strictReplicaGroup"},
         "tableIndexConfig": {
             "segmentPartitionConfig": {"columnPartitionMap": {"id": {"functionName": "Murmur", "numPartitions": 1}}}
         },
@@ -88,6 +91,16 @@ def test_latest_rows_count_before_and_after_a_restart(tmp_path: Path, mode: str)
         assert state(db) == [*expected, ("c", "again", 7)]
 
 
+def test_keys_of_partitions_are_counted(tmp_path: Path) -> None:
+    with gamay.connect(tmp_path / "data") as db:
+        db.create_table("orders", rows(("a", "new", False, 1, 1), ("b", "new", False, 2, 1)), schema=SCHEMA, config=config())
+        server = db._cluster.server
+        assert upsert_keys(server, "orders_OFFLINE") == {"0": 2}
+        assert upsert_keys(server, "nope_OFFLINE") == {}
+        held = {"instanceId": server.id, "numPrimaryKeys": 2, "upsertAndDedupTables": ["orders_OFFLINE"]}
+        assert instance_keys(server, 7) == {**held, "lastUpdatedTimeInEpochMs": 7}
+
+
 def test_snapshots_are_in_the_deep_store_while_the_table_is(tmp_path: Path) -> None:
     with gamay.connect(tmp_path / "data") as db:
         db.create_table("orders", rows(("a", "new", False, 1, 1)), schema=SCHEMA, config=config())
@@ -119,6 +132,22 @@ def test_what_chose_the_rows_may_not_change(tmp_path: Path) -> None:
         )
         tables.replace("orders_OFFLINE", changed, force=True)
         tables.replace("orders_OFFLINE", {**changed, "upsertConfig": {**changed["upsertConfig"], "snapshot": "DISABLE"}})
+
+
+def test_a_negative_freshness_leaves_it_to_the_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted: list[int | None] = []
+    read = Views.read
+
+    def watched(views: Views, contents: Any, docs_in: Any, options: ViewOptions) -> Any:
+        wanted.append(options.freshness_ms)
+        return read(views, contents, docs_in, options)
+
+    monkeypatch.setattr(Views, "read", watched)
+    with gamay.connect(tmp_path) as db:
+        db.create_table("orders", rows(("a", "new", False, 1, 10)), schema=SCHEMA, config=config(consistencyMode="SNAPSHOT"))
+        for options in ("", "SET upsertViewFreshnessMs = -1; ", "SET upsertViewFreshnessMs = 0; "):
+            assert state(db, options) == [("a", "new", 1)]
+    assert wanted == [None, None, 0]
 
 
 class Watched(TableUpsert):

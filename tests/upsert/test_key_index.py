@@ -16,7 +16,7 @@ from gamay.kernels import key_table
 from gamay.kernels.key_table import ABSENT, DELETED_BIT, LATE, NEW, REPLACED
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
-from gamay.upsert import key_index
+from gamay.upsert import comparing, key_index
 from gamay.upsert.estimate import estimate
 from gamay.upsert.key_index import NO_TEXT, KeyIndex, Keys, Rules
 from gamay.upsert.keys import KeyEncoder
@@ -268,3 +268,16 @@ def test_estimate_is_what_keys_take(function: str, columns: str, most: int) -> N
     assert found is not None
     assert found.entry_bytes + found.key_bytes < most
     assert estimate(schema, TableConfig.from_json({**document, "upsertConfig": None}).value, 1, 1) is None
+
+
+@pytest.mark.parametrize("oldest", [ABSENT, ABSENT + 1, -1])
+def test_keys_expire_however_far_below_they_lie(oldest: int) -> None:
+    watermark = 2**62
+    index = KeyIndex(1)
+    values = np.array([[oldest], [watermark - 10], [watermark - 11], [watermark]])
+    index.put(hashed(range(4), 1), values, np.full(4, -1, np.int8), np.zeros(4, np.uint8), WINS, Rules(0))
+    rules = Rules(-1, ttl=10.0)
+    expired = comparing.beyond(values[:, 0], watermark, 10.0, is_float=False)
+    assert expired.tolist() == [True, False, True, False]
+    assert sorted(index.remove_expired(rules)) == [0, 2]
+    assert len(index) == 2

@@ -260,8 +260,9 @@ def is_expired(comparison: Any, watermark: Any, ttl: Any, bits: Array) -> bool:
         bits[1] = watermark ^ np.int64(0x7FFFFFFFFFFFFFFF) if watermark < 0 else watermark
         values = bits.view(np.float64)
         return bool(values[0] < values[1] - ttl)
-    difference = watermark - comparison
-    return bool(difference < 0 or difference > ttl)  # a difference beyond 63 bits wraps
+    if comparison < 0 and watermark >= 0:  # the difference may need more than 63 bits, and what overflows is undefined
+        return bool(np.float64(watermark) - np.float64(comparison) > ttl)
+    return bool(watermark - comparison > ttl)
 
 
 @inlined

@@ -41,7 +41,7 @@ def choose_values(strategy: int, sources: Array, valid: Array, order: Array, cho
 
 @kernel
 def add_values(sources: Array, valid: Array, values: Array, low: Any, high: Any) -> int:
-    """Add to values[i] that of the row it replaces; valid and values (int64 or float64) are changed for rows of the batch.
+    """Add to values[i] that of the row it replaces; valid and values (int64 or a float type) change for rows of the batch.
 
     Whole numbers stay between `low` and `high`; returns how many had to be kept there.
     """
@@ -55,15 +55,15 @@ def add_values(sources: Array, valid: Array, values: Array, low: Any, high: Any)
             valid[i] = True
             continue
         old, new = values[source], values[i]
-        total = old + new
-        # beyond 64 bits a sum wraps: it then has not the sign of its parts
-        if new > 0 and (total > high or total < old):
-            total = high
+        # asked before adding: what overflows is undefined for the compiler
+        if new > 0 and old > high - new:
+            values[i] = high
             bounded += 1
-        elif new < 0 and (total < low or total > old):
-            total = low
+        elif new < 0 and old < low - new:
+            values[i] = low
             bounded += 1
-        values[i] = total
+        else:
+            values[i] = old + new
     return bounded
 
 

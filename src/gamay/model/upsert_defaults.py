@@ -12,7 +12,7 @@ class ServerDefaults:
     snapshot, preload: for configs that say DEFAULT. preload_threads: how many partitions are loaded side by side; 0: one by
     one, and segments with a snapshot not before the others. manager, dedup_manager: the class that keeps the keys of a table
     that names none, as `module.Class`; empty: Gamay's own. allow_during_commit, allow_dedup_during_commit: no partition of a
-    PARTIAL or dedup table waits for a commit.
+    PARTIAL or dedup table waits for a commit. dedup_ignores_tiers: for configs whose ignoreNonDefaultTiers says DEFAULT.
     """
 
     snapshot: bool = True
@@ -22,6 +22,7 @@ class ServerDefaults:
     dedup_manager: str = ""
     allow_during_commit: bool = False
     allow_dedup_during_commit: bool = False
+    dedup_ignores_tiers: bool = False
 
 
 DEFAULTS = ServerDefaults()
@@ -47,6 +48,7 @@ DEFAULT_KEYS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     f"{_UPSERT}.metadata.manager.class": ("manager", str),
     f"{_UPSERT}.allow.partial.upsert.consumption.during.commit": ("allow_during_commit", _flag),
     f"{_DEDUP}.metadata.manager.class": ("dedup_manager", str),
+    f"{_DEDUP}.ignore.non.default.tiers": ("dedup_ignores_tiers", _flag),
     f"{_DEDUP}.allow.dedup.consumption.during.commit": ("allow_dedup_during_commit", _flag),
 }
 """The keys of a server's properties file: field and reader, which raises ValueError."""

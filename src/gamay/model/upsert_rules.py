@@ -1,13 +1,16 @@
 """What `upsertConfig` and `dedupConfig` must fulfil; each rule yields a sentence for every breach."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from gamay.base.errors import GamayError
-from gamay.model.ingestion import DedupConfig, UpsertConfig
+from gamay.base.errors import GamayError, InvalidConfigError
+from gamay.model.datetime_format import DateTimeKind
+from gamay.model.ingestion import UpsertConfig
 from gamay.model.rules import TableRule, TableSubject, duplicates, known_columns, missing_column
 from gamay.model.schema import FieldSpec
 from gamay.model.table_name import TableType
+from gamay.model.table_sections import TierConfig
 from gamay.model.types import DataType, FieldRole
+from gamay.model.units import TimeUnit, parse_period
 from gamay.model.upsert_changes import partition_columns
 
 TTL_REMOVAL, AT_COMMITS, GENERATIONS = "ttlRemoval", "COMMIT", "GENERATIONS"
@@ -19,16 +22,6 @@ _SUMMED = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataTyp
 _STRATEGIES = ("OVERWRITE", "IGNORE", "INCREMENT", "APPEND", "UNION", "MAX", "MIN", "FORCE_OVERWRITE")
 
 
-def _upsert(subject: TableSubject) -> UpsertConfig | None:
-    config = subject.config.upsert
-    return None if config is None or config.mode == "NONE" else config
-
-
-def _dedup(subject: TableSubject) -> DedupConfig | None:
-    config = subject.config.dedup
-    return None if config is None or not config.dedup_enabled else config
-
-
 def comparison_columns(subject: TableSubject) -> tuple[str, ...]:
     """Return the columns that decide which row is the latest: those named, else the time column."""
     upsert, time = subject.config.upsert, subject.config.time_column
@@ -37,7 +30,7 @@ def comparison_columns(subject: TableSubject) -> tuple[str, ...]:
 
 
 def _tables_with_keys(subject: TableSubject) -> Iterator[str]:
-    upsert, dedup = _upsert(subject), _dedup(subject)
+    upsert, dedup = subject.config.active_upsert, subject.config.active_dedup
     if upsert is None and dedup is None:
         return
     config, schema = subject.config, subject.schema
@@ -52,7 +45,7 @@ def _tables_with_keys(subject: TableSubject) -> Iterator[str]:
             yield f"the primary-key column '{spec.name}' is multi-value; primary keys must be single-value"
     yield from problems
     selector = config.routing.instance_selector_type
-    if config.table_type is TableType.REALTIME and selector not in _STRICT:
+    if selector not in _STRICT:
         yield (
             f"{section} needs routing.instanceSelectorType strictReplicaGroup or multiStageReplicaGroup, not "
             f"'{selector or 'balanced'}': all segments of a partition must be asked on one server"
@@ -72,7 +65,7 @@ def _tables_with_keys(subject: TableSubject) -> Iterator[str]:
 
 
 def _offline(subject: TableSubject) -> Iterator[str]:
-    upsert, config = _upsert(subject), subject.config
+    upsert, config = subject.config.active_upsert, subject.config
     if upsert is None or config.table_type is not TableType.OFFLINE:
         return
     if upsert.mode != "FULL":
@@ -88,7 +81,7 @@ def _offline(subject: TableSubject) -> Iterator[str]:
 
 
 def _comparison(subject: TableSubject) -> Iterator[str]:
-    upsert = _upsert(subject)
+    upsert = subject.config.active_upsert
     if upsert is None:
         return
     names = comparison_columns(subject)
@@ -98,12 +91,14 @@ def _comparison(subject: TableSubject) -> Iterator[str]:
         yield f"upsertConfig.comparisonColumns names '{name}' more than once"
     problems: list[str] = []
     for spec in known_columns(subject.schema, upsert.comparison_columns, "upsertConfig.comparisonColumns", problems):
-        if not spec.single_value or spec.data_type not in _COMPARED:
+        if not spec.single_value or (spec.data_type not in _COMPARED and not is_time_text(spec)):
             kind = spec.data_type.value if spec.single_value else "multi-value"
             yield (
                 f"the comparison column '{spec.name}' is {kind}; it must be a single INT, LONG, FLOAT, DOUBLE, BOOLEAN or "
-                "TIMESTAMP: convert others by a transform"
+                "TIMESTAMP, or a date-time column: convert others by a transform"
             )
+        elif is_time_text(spec) and len(names) > 1:
+            yield f"the comparison column '{spec.name}' is text; of several comparison columns each must be a number"
     yield from problems
     if upsert.metadata_ttl < 0 or upsert.deleted_keys_ttl < 0:
         yield "upsertConfig.metadataTTL and deletedKeysTTL must not be negative"
@@ -117,12 +112,17 @@ def _comparison(subject: TableSubject) -> Iterator[str]:
             yield f"upsertConfig.{key} needs a numeric comparison column; '{names[0]}' is none"
 
 
+def is_time_text(spec: FieldSpec) -> bool:
+    """Whether a column holds times as text by a pattern, which order as times do."""
+    return spec.data_type is DataType.STRING and spec.format is not None
+
+
 def _type_of(subject: TableSubject, name: str) -> DataType | None:
     return subject.schema.field(name).data_type if name in subject.schema else None
 
 
 def _columns(subject: TableSubject) -> Iterator[str]:
-    upsert = _upsert(subject)
+    upsert = subject.config.active_upsert
     if upsert is None:
         return
     if upsert.delete_record_column is not None:
@@ -151,7 +151,7 @@ def _is_flag(spec: FieldSpec) -> bool:
 
 
 def _modes(subject: TableSubject) -> Iterator[str]:
-    upsert = _upsert(subject)
+    upsert = subject.config.active_upsert
     if upsert is None:
         return
     if upsert.consistency_mode != "NONE":
@@ -163,8 +163,6 @@ def _modes(subject: TableSubject) -> Iterator[str]:
         yield "upsertConfig.upsertViewRefreshIntervalMs and newSegmentTrackingTimeMs must not be negative"
     if upsert.metadata_ttl > 0 and upsert.snapshot == "DISABLE":
         yield "upsertConfig.metadataTTL needs snapshots: set snapshot to ENABLE"
-    if upsert.preload == "ENABLE" and upsert.snapshot == "DISABLE":
-        yield "upsertConfig.preload needs snapshots: set snapshot to ENABLE"
     if upsert.deleted_keys_ttl > 0 and upsert.delete_record_column is None:
         yield "upsertConfig.deletedKeysTTL needs a deleteRecordColumn"
     if upsert.enable_deleted_keys_compaction_consistency:
@@ -184,7 +182,7 @@ def _modes(subject: TableSubject) -> Iterator[str]:
 
 
 def _partial(subject: TableSubject) -> Iterator[str]:
-    upsert = _upsert(subject)
+    upsert = subject.config.active_upsert
     if upsert is None or upsert.mode != "PARTIAL":
         if upsert is not None and upsert.post_partial_upsert_transforms:
             yield "upsertConfig.postPartialUpsertTransformConfigs is for mode PARTIAL only"
@@ -255,7 +253,7 @@ def _transforms(subject: TableSubject, upsert: UpsertConfig, fixed: set[str]) ->
 
 
 def _dedup_time(subject: TableSubject) -> Iterator[str]:
-    dedup = _dedup(subject)
+    dedup = subject.config.active_dedup
     if dedup is None:
         return
     name = dedup.dedup_time_column or subject.config.time_column
@@ -270,6 +268,38 @@ def _dedup_time(subject: TableSubject) -> Iterator[str]:
         yield f"dedupConfig.metadataTTL needs a numeric dedupTimeColumn or time column; '{name}' is none"
 
 
+def _dedup_tiers(subject: TableSubject) -> Iterator[str]:
+    """Segments leave for tiers by their age; those that have left must not be needed to know a key again."""
+    dedup, tiers, time = subject.config.active_dedup, subject.config.tiers, subject.config.time_column
+    if dedup is None or dedup.metadata_ttl <= 0 or not tiers:
+        return
+    if dedup.dedup_time_column not in (None, time):
+        yield (
+            f"dedupConfig.dedupTimeColumn is '{dedup.dedup_time_column}'; with metadataTTL and tierConfigs it must be the "
+            f"time column, '{time}'"
+        )
+    for tier in tiers:
+        if tier.segment_selector_type != "time":
+            yield f"dedupConfig.metadataTTL needs tiers that select segments by time; '{tier.name}' selects fixed ones"
+    form = subject.schema.field(time).format if time is not None and time in subject.schema else None
+    ages = list(_ages(tiers))
+    if form is not None and form.kind is not DateTimeKind.SIMPLE_DATE_FORMAT and ages:
+        ttl_ms = dedup.metadata_ttl * form.size * form.unit.value / TimeUnit.MILLISECONDS.value
+        if ttl_ms >= min(ages):
+            yield (
+                f"dedupConfig.metadataTTL is {ttl_ms:.0f} ms; it must be below the smallest segmentAge of tierConfigs, "
+                f"{min(ages)} ms"
+            )
+
+
+def _ages(tiers: Sequence[TierConfig]) -> Iterator[int]:
+    for tier in tiers:
+        try:
+            yield parse_period(tier.segment_age or "")
+        except InvalidConfigError:
+            continue  # the rule of tiers reports it
+
+
 UPSERT_RULES: tuple[TableRule, ...] = (
     _tables_with_keys,
     _offline,
@@ -278,4 +308,5 @@ UPSERT_RULES: tuple[TableRule, ...] = (
     _modes,
     _partial,
     _dedup_time,
+    _dedup_tiers,
 )

@@ -73,7 +73,7 @@ class UpsertTables:
         return upsert_of(found)
 
     def _new(self, table: str, layout: TableLayout) -> KeyedTable | None:
-        if layout.config.upsert is None and layout.config.dedup is None:
+        if not layout.config.has_keys:
             return None
         from gamay.server.keyed_tables import keyed_table  # a process without such tables has no use for it
         from gamay.upsert.table import Host
@@ -132,7 +132,7 @@ class UpsertTables:
             record = records.get(name)
             created_ms = 0 if record is None else record.push_time_ms if is_offline else record.creation_time_ms
             complete = with_defaults(loaded.segment, layout.schema, layout.config)
-            source = SegmentSource(complete, loaded.crc, created_ms)
+            source = SegmentSource(complete, loaded.crc, created_ms, "" if record is None else record.tier)
             try:
                 partitions.setdefault(keys.partition_id(complete), []).append((source, loaded))
             except GamayError as error:

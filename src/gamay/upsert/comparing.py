@@ -1,10 +1,13 @@
 """Comparison values as int64 that order as the values do.
 
 Whole numbers, times and BOOLEAN stay as they are; of FLOAT and DOUBLE the bits are turned so that -0.0 comes before 0.0 and
-NaN last. A value that is absent is ABSENT, below all others.
+NaN last; times that are written by a pattern become milliseconds. A value that is absent is ABSENT, below all others, and so
+is a text that is no time.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -87,7 +90,7 @@ class ComparisonColumns:
             filled = (
                 pc.fill_null(array, arrow_scalar(spec.default_null_value, spec.data_type)) if array.null_count else array
             )
-            values[:, k] = np.where(given[:, k], ordered(from_arrow(filled, spec.data_type)), ABSENT)
+            values[:, k] = np.where(given[:, k], _numbers(from_arrow(filled, spec.data_type), spec), ABSENT)
         if len(self.fields) == 1:
             return Comparisons(values, np.full(num_rows, -1, np.int8), np.zeros(num_rows, np.bool_))
         return Comparisons(values, np.argmax(given, axis=1).astype(np.int8), given.sum(axis=1) != 1)
@@ -105,7 +108,7 @@ class ComparisonColumns:
         for k, spec in enumerate(self.fields):
             column = segment.column(spec.name)
             vector = column.values_at(docs) if rows is None else column.values(rows.start, rows.stop)
-            out[:, k] = ordered(vector.values)
+            out[:, k] = _numbers(vector.values, spec)
             if len(self.fields) > 1 and column.null_docs:
                 flags = np.zeros(segment.num_docs, np.bool_)
                 flags[np.asarray(column.null_docs.to_array())] = True
@@ -127,6 +130,27 @@ class ComparisonColumns:
                 kind = arrow_type(spec.data_type)
                 columns[spec.name] = _array(filled, kind, nulls)
         return pa.RecordBatch.from_arrays(list(columns.values()), schema=batch.schema)
+
+
+def _numbers(stored: Any, spec: FieldSpec) -> Array:
+    """Return int64 that order as the values of a comparison column do."""
+    if spec.data_type.is_fixed_width:
+        return ordered(stored)
+    coded = stored.view(pa.string()).dictionary_encode()
+    times = np.fromiter(_times(coded.dictionary.to_pylist(), spec), np.int64, len(coded.dictionary))
+    found: Array = times[coded.indices.to_numpy()]
+    return found
+
+
+def _times(texts: Sequence[str], spec: FieldSpec) -> Iterator[int]:
+    """Yield the milliseconds of texts, read as if no clock were ever changed: their order is that of the texts."""
+    assert spec.format is not None
+    form = replace(spec.format, time_zone=UTC)
+    for text in texts:
+        try:
+            yield form.to_millis(text)
+        except ValueError:
+            yield ABSENT
 
 
 def _array(values: Array, kind: pa.DataType, nulls: Array) -> pa.Array:

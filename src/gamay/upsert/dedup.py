@@ -181,8 +181,12 @@ class TableDedup:
         return partition_of(segment.name) or 0
 
     def load(self, source: SegmentSource, install: KeyedInstall) -> None:
-        """Take the keys of a segment and let queries see it."""
-        self._partition(self.partition_id(source.segment)).add(source.segment)
+        """Take the keys of a segment, unless tiers are ignored and it is on one, and let queries see it."""
+        partition = self._partition(self.partition_id(source.segment))
+        if source.tier and self.settings.ignores_tiers:
+            partition.remove(source.segment.name)
+        else:
+            partition.add(source.segment)
         install(None)
 
     def expect(self, sources: Sequence[SegmentSource]) -> None:

@@ -127,7 +127,8 @@ class Merger:
         valid = pc.is_valid(values).to_numpy(zero_copy_only=False).copy()
         numbers = from_arrow(_filled(values, spec), spec.data_type)
         is_float = numbers.dtype.kind == "f"
-        wide = numbers.astype(np.float64 if is_float else np.int64)
+        # a FLOAT is rounded at every row: where a batch ends must not matter
+        wide = numbers.astype(numbers.dtype if is_float else np.int64)
         limits = None if is_float else np.iinfo(numbers.dtype)
         low, high = (-np.inf, np.inf) if limits is None else (int(limits.min), int(limits.max))
         self.num_bounded += int(kernels.add_values(sources, valid, wide, low, high))

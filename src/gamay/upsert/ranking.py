@@ -8,7 +8,7 @@ name of an uploaded realtime segment; if all is equal, the row that is there sta
 import re
 from dataclasses import dataclass
 
-_CONSUMED = re.compile(r"[^_](?:.*[^_])?__(\d+)__(\d+)__\d{8}T\d{4}Z")
+_CONSUMED = re.compile(r"(?:(?!__).)+__(\d+)__(\d+)__\d{8}T\d{4}Z")
 _UPLOADED = re.compile(r".+?__.+?__\d+__\d{8}T\d{4}Z__.+")
 
 

@@ -6,7 +6,7 @@ from gamay.model.ingestion import DedupConfig, UpsertConfig
 from gamay.model.schema import FieldSpec, Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.upsert_defaults import DEFAULTS, ServerDefaults
-from gamay.model.upsert_rules import GENERATIONS, TTL_REMOVAL
+from gamay.model.upsert_rules import GENERATIONS, TTL_REMOVAL, is_time_text
 from gamay.upsert.comparing import ComparisonColumns
 from gamay.upsert.keys import KeyEncoder
 from gamay.upsert.parallel import policy_of
@@ -42,7 +42,7 @@ class UpsertSettings:
     def signature(self) -> str:
         """What stored keys and comparison values depend on."""
         names = [
-            [f"{spec.name} {spec.data_type.value} {spec.default_null_value!r}" for spec in fields]
+            [f"{spec.name} {spec.data_type.value} {spec.default_null_value!r}{_text_format(spec)}" for spec in fields]
             for fields in (self.encoder.fields, self.comparison.fields)
         ]
         return f"{self.encoder.function} {names}"
@@ -63,8 +63,8 @@ class UpsertSettings:
     @classmethod
     def of(cls, table_config: TableConfig, schema: Schema, defaults: ServerDefaults = DEFAULTS) -> "UpsertSettings | None":
         """Return the settings of a table, None when its rows do not replace each other."""
-        config = table_config.upsert
-        if config is None or config.mode == "NONE":
+        config = table_config.active_upsert
+        if config is None:
             return None
         names = config.comparison_columns or tuple(filter(None, [table_config.time_column]))
         snapshot = _enabled(config.snapshot, defaults.snapshot)
@@ -100,20 +100,23 @@ class UpsertSettings:
 
 @dataclass(frozen=True)
 class DedupSettings:
-    """`dedupConfig`, resolved. time: the column that the TTL is counted by; None without TTL."""
+    """`dedupConfig`, resolved. time: the column that the TTL is counted by; None without TTL. ignores_tiers: whether keys of
+    segments that were moved to a tier do not matter.
+    """
 
     config: DedupConfig
     encoder: KeyEncoder
     time: ComparisonColumns | None
     ttl: float
+    ignores_tiers: bool
     parallel_policy: str
     manager: str
 
     @classmethod
     def of(cls, table_config: TableConfig, schema: Schema, defaults: ServerDefaults = DEFAULTS) -> "DedupSettings | None":
         """Return the settings of a table, None when its rows are not looked up."""
-        config = table_config.dedup
-        if config is None or not config.dedup_enabled:
+        config = table_config.active_dedup
+        if config is None:
             return None
         name = config.dedup_time_column or table_config.time_column
         time = None if config.metadata_ttl <= 0 or name is None else ComparisonColumns((schema.field(name),))
@@ -123,9 +126,15 @@ class DedupSettings:
             KeyEncoder.of(schema, config.hash_function),
             time,
             float(config.metadata_ttl),
+            _enabled(config.ignore_non_default_tiers, defaults.dedup_ignores_tiers),
             policy_of(table_config, depends=True, allowed=allowed),
             config.metadata_manager_class or defaults.dedup_manager,
         )
+
+
+def _text_format(spec: FieldSpec) -> str:
+    """Return how times are written in a column of text."""
+    return f" {spec.format.text}" if is_time_text(spec) and spec.format is not None else ""
 
 
 def _enabled(choice: str, default: bool) -> bool:

@@ -27,12 +27,13 @@ KeyedInstall: TypeAlias = "Callable[[SegmentDocs | None], None]"
 @dataclass(frozen=True, slots=True)
 class SegmentSource:
     """A segment that does not change, as the server has loaded it. created_ms: in the cluster's record; for OFFLINE tables
-    the time of its push.
+    the time of its push. tier: that it was moved to, empty for none.
     """
 
     segment: Segment
     crc: int
     created_ms: int
+    tier: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +82,21 @@ class ConsumingKeys(Protocol):
         ...
 
 
+class KeyedPartition(Protocol):
+    """The primary keys of one partition of a table on one server."""
+
+    @property
+    def num_keys(self) -> int:
+        """How many primary keys are held."""
+        ...
+
+
 class KeyedTable(Protocol):
     """The primary keys of a table on one server, as every segment that comes or goes passes through them."""
+
+    def partitions(self) -> Mapping[int, KeyedPartition]:
+        """Return the partitions that have a segment here, by id."""
+        ...
 
     def has_snapshot(self, source: SegmentSource) -> bool:
         """Whether the rows of a segment that count are known from disk, so that it is loaded first."""

@@ -1,11 +1,17 @@
-"""REST: planning tables with primary keys."""
+"""REST: planning tables with primary keys, and which of their rows count."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
 
-from gamay.base.errors import InvalidConfigError
+from gamay.base.errors import InvalidConfigError, nearest
+from gamay.controller.api.not_offered import NotOfferedError
 from gamay.controller.api.services import Services, body_docs, json_body
+from gamay.controller.primary_keys import valid_doc_counts
+from gamay.controller.tables import parse_table_type
+from gamay.model.table_name import TableType, table_type_of
+from gamay.model.task_settings import VALID_DOC_KINDS
 
 _EXAMPLE = {"schema": {"schemaName": "orders"}, "tableConfig": {"tableName": "orders", "upsertConfig": {"mode": "FULL"}}}
 _BYTES_MAX = 2**20
@@ -15,6 +21,12 @@ KeySize = Annotated[
     float, Query(alias="primaryKeySize", ge=0, le=_BYTES_MAX, description="Mean bytes of a key that is not hashed")
 ]
 Partitions = Annotated[int, Query(alias="numPartitions", ge=1, description="Over how many partitions keys are spread")]
+TypeParam = Annotated[str | None, Query(alias="type", description="REALTIME")]
+SegmentNames = Annotated[list[str], Query(alias="segmentNames", default_factory=list, description="By commas, or repeated")]
+Kind = Annotated[str, Query(alias="validDocIdsType", description=", ".join(VALID_DOC_KINDS))]
+Batch = Annotated[
+    int, Query(alias="serverRequestBatchSize", ge=1, description="Segments that a server is asked about at a time")
+]
 
 
 def upsert_router(services: Services) -> APIRouter:
@@ -49,5 +61,22 @@ def upsert_router(services: Services) -> APIRouter:
             "numPartitions": partitions,
             "totalSpacePerPartition(bytes)": found.total_bytes / partitions,
         }
+
+    @router.get("/tables/{table}/validDocIdsMetadata", tags=["Table"], summary="Count the rows of segments that count")
+    def valid_docs(
+        table: str, names: SegmentNames, table_type: TypeParam = None, kind: Kind = "SNAPSHOT", batch: Batch = 500
+    ) -> list[Mapping[str, Any]]:
+        if kind.upper() not in VALID_DOC_KINDS:
+            raise InvalidConfigError(
+                f"validDocIdsType: '{kind}' is not among {', '.join(VALID_DOC_KINDS)}.{nearest(kind, VALID_DOC_KINDS)}"
+            )
+        only_realtime = f"Which rows count is told for REALTIME tables only, not for the OFFLINE table {table}"
+        if parse_table_type(table_type) is TableType.OFFLINE:
+            raise NotOfferedError(only_realtime)
+        typed = services.tables.resolve(table, table_type)[-1]  # of a hybrid table the REALTIME half
+        if table_type_of(typed) is TableType.OFFLINE:
+            raise NotOfferedError(only_realtime)
+        wanted = {name.strip() for part in names for name in part.split(",") if name.strip()}
+        return valid_doc_counts(services.context, typed, wanted, kind.upper(), batch)
 
     return router
