@@ -4,6 +4,7 @@ A line is a comment (`#`), empty, a command, or output (indented). Commands:
 
     replicas A B [pauseless] [single]   begin: these servers consume t__0__0 from offset 0; `single` commits in one call
     A consumed 100 [REASON]             and so: start, extend [SECONDS], upload, end, commit, stopped, cannot-build ROWS
+    A is dead, A is alive               what the cluster knows of a server, true or not
     wait 3.4s                           let time pass
     crash                               the lead controller dies; another one leads, with nothing in its memory
     crash after N                       it dies in the next command, behind its N-th change of the records
@@ -26,6 +27,7 @@ from tests.simulation.scheduler import Killed, Process, Scheduler, SimClock
 from tests.simulation.store import SimStore, Tree
 
 from gamay.base.rng import new_rng
+from gamay.cluster import paths
 from gamay.cluster.completion import Call, CompletionRequest, CompletionResponse, Status
 from gamay.cluster.instance_partitions import default_partitions
 from gamay.cluster.llc_name import LlcName
@@ -133,6 +135,12 @@ class ScriptRunner:
             case ["stream", "begins", offset]:
                 self._stream.begin = int(offset)
                 return []
+            case [server, "is", "dead"]:
+                SimStore(self._tree).delete(paths.live_instance(f"Server_{server}_1"))
+                return []
+            case [server, "is", "alive"]:
+                SimStore(self._tree).create(paths.live_instance(f"Server_{server}_1"), b"")
+                return []
             case [server, verb, *rest]:
                 return [self._ask(f"Server_{server}_1", verb, rest)]
         raise ValueError(f"unknown command: {' '.join(words)}")
@@ -142,6 +150,8 @@ class ScriptRunner:
         self._config = table_config(profile)
         self._split = split
         self._servers = [f"Server_{server}_1" for server in servers]
+        for server in self._servers:
+            SimStore(self._tree).create(paths.live_instance(server), b"")
         self._restart()
         lifecycle = SegmentLifecycle(self._context)
         records, ideal = lifecycle.first_segments(self._config, self._streams())

@@ -52,6 +52,7 @@ from gamay.server.consuming.machine import (
 TABLE = "t_REALTIME"
 VALIDATION_MS = 300_000
 TIMEOUT_MS = 10_000
+SESSION_MS = 30_000
 
 
 def table_config(profile: Profile) -> TableConfig:
@@ -233,6 +234,7 @@ class Simulation:
         self._create_table()
         self.controllers = [self._new_controller(i) for i in range(profile.controllers)]
         for server in self.servers:
+            server.announce()
             server.notice()
         scheduler.after(VALIDATION_MS * self.rng.random(), self._validate)
         if profile.kill_every_ms:
@@ -256,6 +258,8 @@ class Simulation:
 
     def _on_write(self, path: str, value: bytes | None) -> None:
         self.checker.on_write(path, value)
+        if path.startswith(paths.LIVE_INSTANCES):
+            return
         if not path.startswith(paths.INSTANCES) or value is not None:
             for server in self.servers:
                 server.notice()
@@ -312,8 +316,10 @@ class Simulation:
             if index == self.lead:
                 self.lead = self.rng.randrange(len(self.controllers))
                 self.scheduler.after(self.rng.random() * 1_000, partial(self._take_over, self.lead))
-        else:
+        elif self.rng.random() < 0.8:
             self.servers[index - len(self.controllers)].restart()
+        else:
+            self.servers[index - len(self.controllers)].lose_session()
         self.scheduler.after(self.profile.kill_every_ms * 2 * self.rng.random(), self._kill_something)
 
     def _take_over(self, index: int) -> None:
@@ -488,7 +494,23 @@ class SimServer:
         self.consumers.clear()
         self.loaded.clear()
         self.down_until = self.sim.scheduler.now_ms + int(self.sim.rng.random() * 60_000)
+        self.sim.scheduler.after(self.sim.rng.random() * SESSION_MS, self._expire)
         self.notice()
+
+    def lose_session(self) -> None:
+        """Be thought dead for a while, and work on."""
+        self.sim.registry.store.delete(paths.live_instance(self.id))
+        self.sim.scheduler.after(self.sim.rng.random() * SESSION_MS, self.announce)
+
+    def announce(self) -> None:
+        """Tell the cluster that this server is alive, if it is."""
+        store = self.sim.registry.store
+        if self.sim.scheduler.now_ms >= self.down_until and store.get(paths.live_instance(self.id)) is None:
+            store.create(paths.live_instance(self.id), b"")
+
+    def _expire(self) -> None:
+        if self.sim.scheduler.now_ms < self.down_until:
+            self.sim.registry.store.delete(paths.live_instance(self.id))
 
     def notice(self) -> None:
         """Something may have changed: look at it soon."""
@@ -503,6 +525,7 @@ class SimServer:
         if self.sim.scheduler.now_ms < self.down_until:
             self.notice()
         elif self.sim.checker.ideal is not None:
+            self.announce()
             self._follow(self.sim.checker.ideal)
             self._read_messages()
 

@@ -13,11 +13,12 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from gamay.base.errors import GamayError, NotFoundError
+from gamay.base.errors import GamayError, InvalidConfigError, NotFoundError
 from gamay.base.metrics import CONTENT_TYPE, exposition
 from gamay.cluster.access import EVERYBODY, AccessControl
 from gamay.cluster.guarded import AsgiApp, Guarded
 from gamay.cluster.help_page import help_routes
+from gamay.model.parse import load_json
 from gamay.server.describe import describe_segment
 from gamay.server.details import detail_routes
 from gamay.server.instance import ServerInstance
@@ -193,8 +194,7 @@ class ServerApp:
         """Tell how many rows of the `segments` in the body, or of all, count."""
         table, kind = request.path_params["table"], request.query_params.get("validDocIdsType", "SNAPSHOT")
         body = await request.body()
-        segments = (await request.json()).get("segments", []) if body.strip() else []
-        return await _answered(lambda: valid_doc_counts(self._instance, table, segments, kind))
+        return await _answered(lambda: valid_doc_counts(self._instance, table, _named_in(body), kind))
 
     async def size(self, request: Request) -> Response:
         """Tell how many bytes a table's loaded segments have on disk."""
@@ -212,6 +212,15 @@ class ServerApp:
                 "metadataVersion": "v1",
             }
         )
+
+
+def _named_in(body: bytes) -> list[str]:
+    """Return the `segments` that a request names, none without a body. Raises InvalidConfigError."""
+    document = load_json(body, "body") if body.strip() else {}
+    names = document.get("segments") or [] if isinstance(document, dict) else None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InvalidConfigError('the body must be {"segments": [names of segments]}')
+    return names
 
 
 async def _answered(ask: Callable[[], Any]) -> Response:

@@ -13,6 +13,10 @@ _INDEXES = {
     "inverted": "inverted-index",
     "nulls": "null-value-vector-reader",
     "range": "range-index",
+    "json": "json-index",
+    "h3": "h3-index",
+    "fst": "fst-index",
+    "text": "text-index",
 }
 
 
@@ -46,7 +50,7 @@ def describe_segment(loaded: LoadedSegment, columns: Sequence[str] = ()) -> dict
 
 
 def index_flags(column: Any) -> dict[str, str]:
-    """Return which indexes a column has, as YES or NO under Pinot's names."""
+    """Return which indexes a column has, as YES or NO under Pinot's names, those that are never built among them."""
     parts = set(column.index_sizes())
     return {name: "YES" if part in parts else "NO" for part, name in _INDEXES.items()}
 

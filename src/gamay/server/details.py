@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from gamay.server.describe import column_details, describe_segment, index_flags
 from gamay.server.instance import ServerInstance
+from gamay.server.key_counts import instance_keys, upsert_keys
 from gamay.server.table import LoadedSegment
 
 _MISSING_SHOWN = 10
@@ -46,6 +47,11 @@ def detail_routes(instance: ServerInstance) -> list[Route]:
         """List the segments that are not stored as the table config asks for."""
         return [{"segmentName": name, "stale": True, "reason": _STALE} for name in instance.stale_segments(table)]
 
+    def metadata(table: str, loaded: Mapping[str, LoadedSegment], request: Request) -> dict[str, Any]:
+        """Add up sizes, rows and keys; for the columns asked for (`*`: all), bytes and cardinalities over the segments."""
+        keys = {partition: {instance.id: count} for partition, count in upsert_keys(instance, table).items()}
+        return {**_metadata(table, loaded, request), "upsertPartitionToServerPrimaryKeyCountMap": keys}
+
     async def pools(_: Request) -> Response:
         """Tell the pool of the instance by tag."""
         return JSONResponse(dict(instance.pools()))
@@ -56,15 +62,20 @@ def detail_routes(instance: ServerInstance) -> list[Route]:
         shown = {"instanceId": instance.id, "path": str(folder)}
         return JSONResponse({**shown, "totalSpaceBytes": total, "usedSpaceBytes": used})
 
+    async def primary_keys(_: Request) -> Response:
+        """Tell how many primary keys the tables have whose rows replace each other, or that drop repeated ones."""
+        return JSONResponse(await run_in_threadpool(instance_keys, instance, instance.clock.now_ms()))
+
     return [
         Route("/tables/{table}/segments/metadata", of_table(_segments)),
         Route("/tables/{table}/segments/needReload", of_table(need_reload)),
         Route("/tables/{table}/segments/isStale", of_table(stale)),
         Route("/tables/{table}/allSegmentsLoaded", of_table(all_loaded)),
-        Route("/tables/{table}/metadata", of_table(_metadata)),
+        Route("/tables/{table}/metadata", of_table(metadata)),
         Route("/tables/{table}/indexes", of_table(_indexes)),
         Route("/instance/pools", pools),
         Route("/instance/diskUtilization", disk),
+        Route("/instance/primaryKeyCount", primary_keys),
     ]
 
 
@@ -87,7 +98,6 @@ def _indexes(_: str, loaded: Mapping[str, LoadedSegment], __: Request) -> dict[s
 
 
 def _metadata(table: str, loaded: Mapping[str, LoadedSegment], request: Request) -> dict[str, Any]:
-    """Add up sizes and rows; of the columns asked for (`*`: all), sums of bytes and of cardinalities over the segments."""
     columns = request.query_params.getlist("columns")
     details: dict[str, list[dict[str, Any]]] = {}
     for one in loaded.values():
@@ -107,7 +117,6 @@ def _metadata(table: str, loaded: Mapping[str, LoadedSegment], request: Request)
             if not found[0]["singleValue"]
         },
         "columnIndexSizeMap": {name: _added(d["indexSizeMap"] for d in found) for name, found in details.items()},
-        "upsertPartitionToServerPrimaryKeyCountMap": {},
     }
 
 

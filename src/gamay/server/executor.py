@@ -169,11 +169,11 @@ def _visible(
     options = query.query.options or {}
     if flag(options, "skipUpsert"):
         return data.contents(), _every_row
-    freshness = "upsertViewFreshnessMs"
+    freshness_ms = number(options, "upsertViewFreshnessMs", -1)
     wanted = ViewOptions(
         with_deleted=flag(options, "skipUpsertDelete"),
         skip_view=flag(options, "skipUpsertView"),
-        freshness_ms=number(options, freshness, 0) if freshness in options else None,
+        freshness_ms=None if freshness_ms < 0 else freshness_ms,
     )
     contents, visible_of = keys.views.read(data.contents, Contents.all_docs, wanted)
     return contents, lambda docs: None if docs is None else visible_of(docs)

@@ -106,6 +106,11 @@ class ServerInstance:
     # what others ask
 
     @property
+    def clock(self) -> Clock:
+        """What tells the time here."""
+        return self._clock
+
+    @property
     def ready(self) -> bool:
         """Whether everything that was assigned at the start has been loaded, or has failed to load."""
         return self._ready and not self._stopping

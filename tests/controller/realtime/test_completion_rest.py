@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -173,3 +174,30 @@ def test_a_segment_without_a_copy_gets_one(realtime) -> None:
     realtime.servers.archives["Server_b_1", segment] = realtime.archive(segment, 5)
     realtime.role.realtime.validate(TABLE)
     assert realtime.records()[segment].download_url != ""
+
+
+def test_an_operator_brings_a_segment_to_the_deep_store(realtime) -> None:
+    realtime.topic(1)
+    config = realtime.config()
+    config["segmentsConfig"]["peerSegmentDownloadScheme"] = "http"
+    assert realtime.http.post("/tables", json=config).status_code == 200
+    segment = realtime.consuming()
+    metadata = realtime.build(segment, 5) / "metadata.json"
+    realtime.ask("segmentConsumed", segment, 5, reason="rowLimit")
+    realtime.ask("segmentCommitStart", segment, 5)
+    realtime.send("segmentCommitEndWithMetadata", segment, 5, metadata, location=f"peer:///{segment}")
+
+    def store(**params: str) -> dict[str, Any]:
+        answer = realtime.http.post("/segments/t_REALTIME/uploadFromServerToDeepstore", params=params)
+        assert answer.status_code == 200, answer.text
+        document: dict[str, Any] = answer.json()
+        return document
+
+    assert (store()["stored"], store()["failed"]) == ([], [segment])  # no server answers
+    realtime.servers.archives["Server_a_1", segment] = realtime.archive(segment, 5)
+    assert store(segmentNames=segment)["stored"] == [segment]
+    assert len(realtime.copies()) == 1
+    assert store() == {"status": "Stored 0 segments of table: t_REALTIME", "stored": [], "failed": []}
+    assert store(forceMode="true")["stored"] == [segment]
+    missing = realtime.http.post("/segments/t/uploadFromServerToDeepstore", params={"segmentNames": "t__9"})
+    assert missing.status_code == 404

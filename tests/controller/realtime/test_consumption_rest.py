@@ -213,3 +213,31 @@ def test_a_topic_that_fills_in_old_rows_never_jumps(realtime, monkeypatch: pytes
     realtime.commit(realtime.consuming(), 100, 10)
     record = realtime.records()[realtime.consuming()]
     assert (record.start_offset, record.lost_offsets) == ("100", "")
+
+
+def test_a_partition_is_cut_back_to_an_earlier_sequence(table) -> None:
+    names = []
+    for offset in (10, 20, 30):
+        names.append(table.consuming(0))
+        table.commit(names[-1], offset, 10)
+    path, asked = "/deleteSegmentsFromSequenceNum/t_REALTIME", {"segments": names[1]}
+    refused = table.http.delete(path, params=asked)
+    assert (refused.status_code, "must be paused" in refused.text) == (409, True)
+    table.http.post("/tables/t/pauseConsumption")
+    assert table.http.delete(path, params=asked).status_code == 409  # the last one is not committed yet
+    last = table.consuming(0)
+    table.commit(last, 40, 10)
+    shown = table.http.delete(path, params=asked | {"dryRun": "true"}).json()
+    assert shown["partitionToSegments"] == {"0": [names[1], names[2], last]}
+    assert last in table.records()
+    assert table.http.delete(path, params=asked).json()["partitionToSegments"] == shown["partitionToSegments"]
+    assert [name for name in table.ideal().states if name.startswith("t__0__")] == [names[0]]
+    table.clock.advance(60)
+    table.http.post("/tables/t/resumeConsumption")
+    again = table.records()[table.consuming(0)]
+    assert (again.name.split("__")[2], again.start_offset) == ("1", "10")
+    assert table.http.delete(path, params={"segments": names[1]}).status_code == 404
+    assert table.http.delete(path, params={"segments": "pushed"}).status_code == 400
+    assert table.http.delete(path).status_code == 400
+    assert table.http.delete(path, params={"segments": again.name, "force": "true"}).status_code == 200
+    assert again.name not in table.ideal().states

@@ -1,10 +1,12 @@
 import pytest
+from tests.controller.realtime.conftest import SCHEMA
 
 from gamay.base.errors import ConflictError
 from gamay.cluster.records import Instance
 from gamay.controller.segments import PushOptions
 from gamay.controller.verify import verify_folder
 from gamay.ingest.stream.log.topic import TopicConfig, create_topic
+from gamay.storage.archive import pack
 
 TABLE = "t_REALTIME"
 
@@ -67,6 +69,36 @@ def test_a_stream_that_cannot_be_read_makes_no_table(realtime, keys: dict[str, s
     assert realtime.registry.resources_with_state() == []
 
 
+@pytest.mark.parametrize(
+    ("ingestion", "message"),
+    [
+        ({"transformConfigs": [{"columnName": "s", "transformFunction": "uper(x)"}]}, "Unknown function 'uper'"),
+        ({"transformConfigs": [{"columnName": "s", "transformFunction": "concat(max(x), 'm')"}]}, "the aggregate max"),
+        ({"filterConfig": {"filterFunction": "strcomp(s, 'x') = 0"}}, "Unknown function 'strcomp'"),
+        ({"schemaConformingTransformerConfig": {}}, "schemaConformingTransformerConfig is not supported"),
+        (
+            {"enrichmentConfigs": [{"enricherType": "generateColumn", "properties": {"fieldToFunctionMap": {"s": "f(x)"}}}]},
+            "Unknown function 'f'",
+        ),
+    ],
+)
+def test_rows_that_could_not_be_made_make_no_table(realtime, ingestion: dict[str, object], message: str) -> None:
+    realtime.topic()
+    config = realtime.config()
+    config["ingestionConfig"] |= ingestion
+    for path in ("/tables", "/tables/validate"):
+        answer = realtime.http.post(path, json=config)
+        assert (answer.status_code, message in answer.json()["error"]) == (400, True), answer.text
+
+
+def test_a_table_is_created_with_defaults_for_timeouts_that_are_none(realtime) -> None:
+    realtime.topic()
+    config = realtime.config(**{"stream.log.fetch.timeout.millis": "soon"})
+    assert realtime.http.post("/tables", json=config).json()["warnings"] == [
+        "streamConfigMaps[0]: stream.log.fetch.timeout.millis: 'soon' is not a whole number; 5000 is taken instead"
+    ]
+
+
 def test_too_few_servers_make_no_table(realtime) -> None:
     realtime.topic()
     answer = realtime.http.post("/tables", json=realtime.config(replication=3), params={"validationTypesToSkip": "TENANT"})
@@ -101,6 +133,19 @@ def test_new_segments_go_to_servers_that_were_tagged_meanwhile(realtime) -> None
     assert first in ("Server_a_1", "Server_b_1")
 
 
+def test_a_partition_with_primary_keys_stays_where_it_is_whatever_the_tags_say(realtime) -> None:
+    realtime.topic(1)
+    realtime.role.schemas.add({**SCHEMA, "primaryKeyColumns": ["s"]})
+    keyed = {"upsertConfig": {"mode": "FULL"}, "routing": {"instanceSelectorType": "strictReplicaGroup"}}
+    assert realtime.http.post("/tables", json={**realtime.config(replication=1), **keyed}).status_code == 200
+    (first,) = realtime.ideal().states[realtime.consuming()]
+    for name in "ab":
+        realtime.registry.put_instance(Instance(f"Server_{name}_1", name, 1, ()))
+    realtime.registry.create_instance(Instance("Server_c_1", "c", 1, ("DefaultTenant_REALTIME",)))
+    realtime.commit(realtime.consuming(), 10, 10)
+    assert list(realtime.ideal().states[realtime.consuming()]) == [first]
+
+
 def test_a_pushed_segment_does_not_replace_one_that_is_consumed_and_keeps_the_offsets_of_a_complete_one(table) -> None:
     consumed = table.consuming()
     folder = table.build(consumed, 5)
@@ -125,3 +170,22 @@ def test_topics_that_appear_are_consumed_from_their_beginning(realtime) -> None:
     realtime.http.get("/periodictask/run", params={"taskname": "RealtimeSegmentValidationManager"})
     partitions = sorted(int(name.split("__")[1]) for name in realtime.ideal().states)
     assert partitions == [0, 10_000, 10_001]
+
+
+def test_the_row_limit_is_tuned_by_the_rows_that_were_consumed(realtime) -> None:
+    """A compaction at the commit leaves rows out, of which the next segment will have as many."""
+    realtime.topic(1)
+    flush = "realtime.segment.flush."
+    realtime.create(**{flush + "threshold.segment.size": "150K", flush + "autotune.initialRows": "50000"})
+    segment = realtime.consuming()
+    folder = realtime.build(segment, 30)
+    archive = pack(folder, folder.with_suffix(".tar.gz"))
+    assert realtime.ask("segmentConsumed", segment, 60_000, reason="rowLimit")["status"] == "COMMIT"
+    realtime.ask("segmentCommitStart", segment, 60_000)
+    location = realtime.send("segmentUpload", segment, 60_000, archive)["segmentLocation"]
+    realtime.send(
+        "segmentCommitEndWithMetadata", segment, 60_000, folder / "metadata.json", location=location, rowCount=60_000,
+        segmentSizeBytes=100,
+    )  # fmt: skip
+    # 100 bytes of 30 rows are 200,000 of all, so 150 KB are 46,080 rows
+    assert realtime.records()[realtime.consuming()].flush_threshold_rows in (46_079, 46_080)

@@ -4,11 +4,12 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from gamay.base.errors import InvalidConfigError
+from gamay.base.errors import ConflictError, InvalidConfigError
 from gamay.cluster.llc_name import LlcName
 from gamay.cluster.records import COMMITTING, DONE
-from gamay.controller.api.services import Services
+from gamay.controller.api.services import Services, status
 from gamay.controller.realtime.consumption import Batches
+from gamay.controller.realtime.cut_back import segments_from
 from gamay.model.table_name import TableType
 
 Comment = Annotated[str | None, Query(description="Shown in the pause status")]
@@ -67,6 +68,7 @@ def consumption_router(services: Services) -> APIRouter:
 
     _add_force_commit(router, services)
     _add_records(router, services)
+    _add_repairs(router, services)
     return router
 
 
@@ -87,7 +89,7 @@ def _add_force_commit(router: APIRouter, services: Services) -> None:
         job_id = consumption.force_commit(
             _typed(services, table),
             None if partitions is None else _numbers("partitions", partitions),
-            None if segments is None else [name.strip() for name in segments.split(",") if name.strip()],
+            None if segments is None else _names(segments),
             Batches(batch_size, interval, timeout),
         )
         return {"forceCommitStatus": "SUCCESS", "jobMetaZKWriteStatus": "SUCCESS", "forceCommitJobId": job_id}
@@ -120,6 +122,47 @@ def _add_records(router: APIRouter, services: Services) -> None:
                      "foundTimeMs": record.creation_time_ms}
                 )  # fmt: skip
         return {"lostOffsets": gaps}
+
+
+def _add_repairs(router: APIRouter, services: Services) -> None:
+    @router.delete("/deleteSegmentsFromSequenceNum/{table}", summary="Delete the segments of partitions from a sequence on")
+    def cut_back(
+        table: str,
+        segments: Annotated[str, Query(description="By commas; the first one to go of each partition")],
+        dry_run: Annotated[bool, Query(alias="dryRun", description="Only tell which segments would go")] = False,
+        force: Annotated[bool, Query(description="Also while the table is not paused")] = False,
+    ) -> dict[str, Any]:
+        typed = _typed(services, table)
+        found = segments_from(services.segments.names(typed), _names(segments))
+        names = [name for group in found.values() for name in group]
+        told = {"partitionToSegments": {str(partition): group for partition, group in found.items()}}
+        if dry_run:
+            return {**status(f"Would delete {len(names)} segments from table: {typed}"), **told}
+        paused = services.realtime.consumption.status(typed)
+        if not force and not (paused["pauseFlag"] and set(names).isdisjoint(paused["consumingSegments"])):
+            raise ConflictError(
+                f"Table {typed} must be paused, and its segments be committed, before some are deleted; force=true deletes "
+                "them nevertheless"
+            )
+        services.segments.delete(typed, names)
+        return {**status(f"Deleted {len(names)} segments from table: {typed}"), **told}
+
+    @router.post(
+        "/segments/{table}/uploadFromServerToDeepstore", summary="Bring segments without a copy in the deep store there"
+    )
+    def store_copies(
+        table: str,
+        names: Annotated[str | None, Query(alias="segmentNames", description="By commas; all without them")] = None,
+        force: Annotated[bool, Query(alias="forceMode", description="Also those that have a copy")] = False,
+    ) -> dict[str, Any]:
+        typed = _typed(services, table)
+        chosen = None if names is None else _names(names)
+        stored, left = services.realtime.store_copies(typed, chosen, force=force)
+        return {**status(f"Stored {len(stored)} segments of table: {typed}"), "stored": stored, "failed": left}
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _typed(services: Services, table: str) -> str:

@@ -1,24 +1,19 @@
 """REST: how the consumption of a stream goes, gathered from all servers that consume it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from gamay.base.errors import NotFoundError
-from gamay.cluster.records import CONSUMING, Assignment, SegmentRecord
+from gamay.cluster.llc_name import LlcName
+from gamay.cluster.records import Assignment, SegmentRecord
+from gamay.cluster.views import SegmentStatus, segment_status
 from gamay.controller.api.services import Services
+from gamay.controller.realtime.consuming_info import ask_servers, consuming_info
+from gamay.controller.realtime.ideal_steps import latest_segments
 from gamay.model.table_name import TableType
 
 Limit = Annotated[int, Query(ge=0, le=10_000, description="How many entries to show, the last ones")]
-
-# Pinot's controller names these four otherwise than its servers do.
-_RENAMED = {
-    "currentOffsets": "currentOffsetsMap",
-    "latestUpstreamOffsets": "latestUpstreamOffsetMap",
-    "recordsLag": "recordsLagMap",
-    "availabilityLagMs": "availabilityLagMsMap",
-}
 
 
 def realtime_status_router(services: Services) -> APIRouter:
@@ -29,24 +24,18 @@ def realtime_status_router(services: Services) -> APIRouter:
     @router.get("/tables/{table}/consumingSegmentsInfo", summary="Show how far the consuming segments of a table are")
     def consuming_segments(table: str) -> dict[str, Any]:
         typed = services.tables.resolve_one(table, TableType.REALTIME.value)
-        ideal = registry.must_get_ideal_state(typed)
-        consuming = {name: states for name, states in sorted(ideal.states.items()) if CONSUMING in states.values()}
-        answers, silent = _ask_all(_servers(ideal), lambda server: servers.consuming_segments(server, typed))
-        found: dict[str, list[dict[str, Any]]] = {name: [] for name in consuming}
-        for server, segments in answers.items():
-            for info in segments:
-                found.setdefault(info["segmentName"], []).append(_renamed(server, info))
+        found = consuming_info(services.context, typed)
         return {
-            "serversFailingToRespond": len(silent),
+            "serversFailingToRespond": len(found.silent),
             "serversUnparsableRespond": 0,
-            "_segmentToConsumingInfoMap": found,
+            "_segmentToConsumingInfoMap": found.segments,
         }
 
     @router.get("/tables/{table}/realtimeStatus", summary="Show all that is known of the consumption of a table")
     def realtime_status(table: str) -> dict[str, Any]:
         typed = services.tables.resolve_one(table, TableType.REALTIME.value)
         ideal = registry.must_get_ideal_state(typed)
-        answers, silent = _ask_all(_servers(ideal), lambda server: servers.consumption(server, typed))
+        answers, silent = ask_servers(ideal, lambda server: servers.consumption(server, typed))
         segments = [_segment(record, ideal, answers) for record in registry.segments(typed) if not record.complete]
         return {
             "tableName": typed,
@@ -60,35 +49,44 @@ def realtime_status_router(services: Services) -> APIRouter:
     def dead_letters(table: str, limit: Limit = 100) -> dict[str, Any]:
         typed = services.tables.resolve_one(table, TableType.REALTIME.value)
         ideal = registry.must_get_ideal_state(typed)
-        answers, silent = _ask_all(_servers(ideal), lambda server: servers.dead_letters(server, typed, limit))
+        answers, silent = ask_servers(ideal, lambda server: servers.dead_letters(server, typed, limit))
         # replicas find the same messages
         entries = {(e["partition"], e["offset"]): e for found in answers.values() for e in found}
         ordered = sorted(entries.values(), key=lambda e: (e["timestampMs"], e["partition"], e["offset"]))
         return {"tableName": typed, "deadLetters": ordered[-limit:] if limit else [], "serversFailingToRespond": silent}
 
+    _partition_routes(router, services)
     return router
 
 
-def _servers(ideal: Assignment) -> list[str]:
-    return sorted({server for states in ideal.states.values() for server in states})
+def _partition_routes(router: APIRouter, services: Services) -> None:
+    registry = services.context.registry
+
+    @router.get("/tables/{table}/badLLCSegmentsPerPartition", summary="List the segments that are not where they should be")
+    def bad_segments(table: str) -> dict[str, list[str]]:
+        typed = services.tables.resolve_one(table, TableType.REALTIME.value)
+        ideal, view = registry.must_get_ideal_state(typed), registry.get_external_view(typed)
+        actual = {} if view is None else view.states
+        names = [name for segment in ideal.states if (name := LlcName.parse(segment)) is not None]
+        found: dict[str, list[str]] = {}
+        for name in sorted(names):
+            segment = str(name)
+            if segment_status(ideal.states[segment], actual.get(segment)) is not SegmentStatus.GOOD:
+                found.setdefault(str(name.partition), []).append(segment)
+        return found
+
+    @router.get("/tables/{table}/consumerWatermarks", summary="Tell where each partition of the stream would go on")
+    def watermarks(table: str) -> dict[str, Any]:
+        typed = services.tables.resolve_one(table, TableType.REALTIME.value)
+        latest = latest_segments(registry.must_get_ideal_state(typed))
+        records = registry.get_segments(typed, [str(name) for name in latest.values()])
+        return {"watermarks": [_watermark(LlcName.must_parse(name), record) for name, record in sorted(records.items())]}
 
 
-def _ask_all(servers: list[str], ask: Callable[[str], Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the answers by server, and the servers that do not answer."""
-    answers: dict[str, Any] = {}
-    silent: list[str] = []
-    for server in servers:
-        try:
-            answers[server] = ask(server)
-        except NotFoundError:
-            silent.append(server)
-    return answers, silent
-
-
-def _renamed(server: str, info: Mapping[str, Any]) -> dict[str, Any]:
-    offsets = {_RENAMED[name]: value for name, value in info["partitionOffsetInfo"].items()}
-    rest = {name: value for name, value in info.items() if name not in ("segmentName", "partitionOffsetInfo")}
-    return {"serverName": server, **rest, "partitionOffsetInfo": offsets}
+def _watermark(name: LlcName, record: SegmentRecord) -> dict[str, Any]:
+    if record.end_offset:
+        return {"partitionGroupId": name.partition, "sequenceNumber": name.sequence + 1, "startOffset": record.end_offset}
+    return {"partitionGroupId": name.partition, "sequenceNumber": name.sequence, "startOffset": record.start_offset}
 
 
 def _segment(record: SegmentRecord, ideal: Assignment, answers: Mapping[str, Any]) -> dict[str, Any]:

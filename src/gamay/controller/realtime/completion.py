@@ -13,6 +13,7 @@ The states and times are those of the reference; the departures, all in favour o
 * A message that arrives twice or late gets an answer but does not overthrow a commit that is under way.
 * A replica that already is at the winning offset when the winner is chosen holds; it has nothing to catch up with.
 * The report of a replica that stopped consuming no longer counts, and a winner that stops is replaced at once.
+* A winner that died is replaced as soon as the cluster knows, whatever was left of its time.
 """
 
 from collections.abc import Callable, Set
@@ -38,6 +39,10 @@ class State(Enum):
     COMMITTING = "COMMITTING"  # the controller writes the records
     COMMITTED = "COMMITTED"
     ABORTED = "ABORTED"  # the machine is to be forgotten; the next question builds a new one
+
+
+# while it is all up to the winner
+_BEFORE_COMMIT = frozenset({State.COMMITTER_DECIDED, State.COMMITTER_NOTIFIED, State.COMMITTER_UPLOADING})
 
 
 class EffectKind(Enum):
@@ -118,6 +123,11 @@ class SegmentCompletion:
         return self.state in (State.COMMITTED, State.ABORTED)
 
     @property
+    def awaited(self) -> str | None:
+        """The winner while the others wait for what it does."""
+        return self.winner if self.state in _BEFORE_COMMIT else None
+
+    @property
     def winning_reason(self) -> str:
         """Why the winner stopped consuming: value of StopReason, empty when it did not say."""
         return self._reasons.get(self.winner or "", "")
@@ -160,10 +170,14 @@ class SegmentCompletion:
         """A replica gave up for good; it no longer takes part."""
         self._stopped.add(request.instance)
         self._reports.pop(request.instance, None)
-        before_commit = (State.COMMITTER_DECIDED, State.COMMITTER_NOTIFIED, State.COMMITTER_UPLOADING)
-        if request.instance == self.winner and self.state in before_commit:
+        if request.instance == self.awaited:
             self.state = State.ABORTED
         return Outcome(CompletionResponse(Status.PROCESSED), EffectKind.MARK_OFFLINE)
+
+    def died(self, instance: str) -> None:
+        """A server is gone: nobody waits for it. Should it live after all, it is answered like any other replica."""
+        if instance == self.awaited:
+            self.state = State.ABORTED
 
     def extend_build_time(self, request: CompletionRequest, now_ms: int) -> Outcome:
         """The winner needs more time."""

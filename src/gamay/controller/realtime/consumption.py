@@ -224,7 +224,7 @@ class ConsumptionManager:
         return config
 
     def _check(self, table: str) -> None:
-        upsert = self._check_enabled(table).upsert
+        upsert = self._check_enabled(table).active_upsert
         depends = upsert is not None and (
             upsert.mode == "PARTIAL" or upsert.drop_out_of_order_record or upsert.out_of_order_record_column is not None
         )

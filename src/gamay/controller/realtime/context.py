@@ -59,17 +59,17 @@ class RealtimeContext:
             return lambda offset: streams.order(partition, offset)
 
     def servers_of(self, config: TableConfig, ideal: Assignment, partition: int) -> tuple[str, ...]:
-        """Return the servers for a new segment of a partition, as the instance partitions are now.
+        """Return the servers for a new segment of a partition, as the instance partitions are now; of a table with primary
+        keys, those that have the partition.
 
         Raises InvalidConfigError when there are too few.
         """
-        partitions = self.placement(config)
-        if config.upsert is not None or config.dedup is not None:
-            # Rows of one primary key must meet on one server; only a rebalance moves a partition.
+        if config.has_keys:
+            # Rows of one primary key must meet on one server, also after tags have changed: only a rebalance moves them.
             present = present_servers(ideal, partition)
-            if present and set(present) <= set(partitions.instances):
+            if present:
                 return present
-        return place_consuming(partition % PARTITIONS_PER_TOPIC, partitions, config.replication)
+        return place_consuming(partition % PARTITIONS_PER_TOPIC, self.placement(config), config.replication)
 
 
 def realtime_context(controller: ControllerContext, registry: Registry) -> RealtimeContext:

@@ -5,10 +5,10 @@ the deep store and committed nevertheless (peer download).
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from gamay.base.errors import GamayError
+from gamay.base.errors import GamayError, NotFoundError
 from gamay.cluster.llc_name import LlcName
 from gamay.cluster.records import COMMITTING, DONE, ONLINE, SegmentRecord
 from gamay.controller.realtime.context import RealtimeContext
@@ -30,13 +30,37 @@ class DeepCopyRepair:
     def repair(self, table: str, guard_ms: int) -> tuple[list[str], list[str]]:
         """Return the segments that got a copy and those that still have none. guard_ms: leave those alone that ended
         less long ago. Raises NotFoundError when the table is gone."""
+        return self._repair(table, None, lambda record, age_ms: _lacks_copy(record) and age_ms >= guard_ms)
+
+    def store(
+        self, table: str, guard_ms: int, chosen: Collection[str] | None, *, force: bool
+    ) -> tuple[list[str], list[str]]:
+        """Return, as `repair`, what came of an operator's wish. guard_ms: of those that are not committed yet.
+
+        chosen: only these. force: also those that have a copy. Raises NotFoundError for a segment that is not there.
+        """
+
+        def is_due(record: SegmentRecord, age_ms: int) -> bool:
+            if record.status == COMMITTING:  # its server is about to bring it
+                return age_ms >= guard_ms
+            return _lacks_copy(record) or (force and record.status == DONE)
+
+        return self._repair(table, chosen, is_due)
+
+    def _repair(
+        self, table: str, chosen: Collection[str] | None, is_due: Callable[[SegmentRecord, int], bool]
+    ) -> tuple[list[str], list[str]]:
         registry, now_ms = self.context.registry, self.context.clock.now_ms()
         ideal = registry.must_get_ideal_state(table)
         mended: list[str] = []
         left: list[str] = []
         names = sorted(name for name in ideal.states if LlcName.parse(name) is not None)
+        if chosen is not None:
+            if missing := sorted(set(chosen) - set(names)):
+                raise NotFoundError(f"Segment {', '.join(missing)} not found in table {table}")
+            names = sorted(chosen)
         for segment, record in registry.get_segments(table, names).items():
-            if not _lacks_copy(record) or now_ms - record.end_decided_ms < guard_ms:
+            if not is_due(record, now_ms - record.end_decided_ms):
                 continue
             servers = sorted(server for server, state in ideal.states[segment].items() if state == ONLINE)
             done = any(self._copy(table, record, server) for server in servers)

@@ -344,10 +344,13 @@ class SegmentLifecycle:
         return changed[0]
 
     def _learn(self, table: str, record: SegmentRecord, committed: Committed, now_ms: int) -> None:
+        size = committed.size_bytes
+        if committed.rows > record.total_docs > 0:  # rows were left out at the commit; those consumed are limited
+            size = size * committed.rows // record.total_docs
         self.context.tuner(table, LlcName.must_parse(record.name).topic_index).committed(
             CommittedSize(
                 rows=committed.rows,
-                size_bytes=committed.size_bytes,
+                size_bytes=size,
                 elapsed_ms=now_ms - record.creation_time_ms,
                 limit=record.flush_threshold_rows,
                 forced=committed.reason == StopReason.FORCE_COMMIT.value,

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -116,6 +116,15 @@ class RealtimeManager:
         self._copies.repair(table, self._context.completion_time_max_ms())
         self._lead_consumption.enforce(table)
         self._remove_stale_uploads(table)
+
+    def store_copies(
+        self, table: str, segments: Collection[str] | None, *, force: bool = False
+    ) -> tuple[list[str], list[str]]:
+        """Bring segments of a typed table from servers to the deep store, those without a copy unless some are named; any
+        controller may do that. Result and errors are those of `DeepCopyRepair.store`.
+        """
+        guard_ms = self._context.completion_time_max_ms()
+        return DeepCopyRepair(self._context, self._fetch).store(table, guard_ms, segments, force=force)
 
     # completion
 

@@ -36,8 +36,11 @@ _EVENTS: dict[Call, Event] = {
 
 @dataclass
 class _Entry:
+    """winner_lived: whether the cluster knew the winner as alive when it was told to commit: then it can be known to die."""
+
     machine: SegmentCompletion
     lock: threading.Lock = field(default_factory=threading.Lock)
+    winner_lived: bool = False
 
 
 class CompletionManager:
@@ -111,10 +114,12 @@ class CompletionManager:
         if call is Call.BUILD_FAILURE:
             return self._build_failed(table, request)
         config = self._context.config_of(table)
-        entry = self._entry(table, request.segment, config)
+        entry = self._living_entry(table, request, config)
         with entry.lock:
             outcome = _EVENTS[call](entry.machine, request, self._now_ms())
             self._drop_if_finished(table, request.segment, entry)
+        if outcome.response.status is Status.COMMIT:
+            entry.winner_lived = self._is_alive(request.instance)
         if outcome.effect is EffectKind.DECIDE_END:
             decided = False
             try:  # not under the lock: the other replicas go on being answered
@@ -221,6 +226,18 @@ class CompletionManager:
                 self._entries[table, segment] = entry
             return entry
 
+    def _living_entry(self, table: str, request: CompletionRequest, config: TableConfig) -> _Entry:
+        """Return the segment's machine, a new one if the old waits for a server that died while another one asks."""
+        entry = self._entry(table, request.segment, config)
+        winner = entry.machine.awaited
+        if winner is None or winner == request.instance or not entry.winner_lived or self._is_alive(winner):
+            return entry
+        _log.warning("%s, which was to commit %s, is not alive; another replica will", winner, request.segment)
+        with entry.lock:
+            entry.machine.died(winner)
+            self._drop_if_finished(table, request.segment, entry)
+        return self._entry(table, request.segment, config)
+
     def _new_machine(self, table: str, segment: str, config: TableConfig) -> SegmentCompletion:
         registry = self._context.registry
         record, ideal = registry.get_segment(table, segment), registry.must_get_ideal_state(table)
@@ -263,6 +280,9 @@ class CompletionManager:
             with self._lock:
                 if self._entries.get((table, segment)) is entry:
                     del self._entries[table, segment]
+
+    def _is_alive(self, instance: str) -> bool:
+        return instance in self._context.registry.live_instance_ids()
 
     def _now_ms(self) -> int:
         return int(self._context.clock.monotonic_s() * 1000)

@@ -110,7 +110,7 @@ def check_streams(config: TableConfig, opener: StreamOpener) -> None:
 def _check_stream_level(config: TableConfig, topic: StreamConfig) -> None:
     """Rows of a stream-level consumer come in no certain order, and from all partitions."""
     key = topic.property_key("consumer.type")
-    if config.upsert is not None or config.dedup is not None:
+    if config.has_keys:
         raise InvalidConfigError(
             f"{key}: tables with upsert or dedup need lowlevel, for rows of a key must be in one partition"
         )

@@ -151,7 +151,7 @@ class SegmentConsumer:
         self._counts = PartitionCounts() if counts is None else counts
         self.segment = record.name
         self._open_keys = open_keys
-        upsert = layout.config.upsert
+        upsert = layout.config.active_upsert
         self._compacts = upsert is not None and upsert.enable_commit_time_compaction
         self._keys: ConsumingKeys | None = None
         self.table = table

@@ -1,0 +1,58 @@
+"""REST: what the controller tells of tables that consume a stream, and of hybrid ones."""
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+
+def test_what_is_told_of_a_table_that_consumes(make_realtime: Callable[..., Any], eventually: Callable[..., None]) -> None:
+    table = make_realtime(partitions=2, segment_rows=5)
+    table.produce(12, 0)
+    table.produce(3, 1)
+    eventually(lambda: table.all_there() and list(table.segments().values()).count("ONLINE") == 2)
+    consuming = [name for name, state in table.segments().items() if state == "CONSUMING"]
+    completed = [name for name, state in table.segments().items() if state == "ONLINE"]
+    eventually(lambda: table.rest("GET", "/tables/t/badLLCSegmentsPerPartition") == {})
+
+    assert table.rest("GET", "/tables/t/status", params={"type": "REALTIME"}) == {
+        "ingestionStatus": {"ingestionState": "HEALTHY", "errorMessage": ""}
+    }
+    assert table.rest("GET", "/tables/t/consumerWatermarks") == {
+        "watermarks": [
+            {"partitionGroupId": 0, "sequenceNumber": 2, "startOffset": "10"},
+            {"partitionGroupId": 1, "sequenceNumber": 0, "startOffset": "0"},
+        ]
+    }
+    assert list(table.rest("GET", "/segments/t/metadata")) == completed
+    shown = table.rest("GET", f"/segments/t/{consuming[0]}/metadata", params={"columns": "*"})
+    assert (shown["segment.realtime.status"], "columns" in shown) == ("IN_PROGRESS", False)
+    assert table.rest("GET", "/segments/t_REALTIME/needReload")["needReload"] is False
+    assert [told["staleSegmentList"] for told in table.rest("GET", "/segments/t_REALTIME/isStale").values()] == [[]]
+    (debug,) = table.rest("GET", "/debug/tables/t")
+    states = {info["segmentName"]: next(iter(info["serverState"].values())) for info in debug["segmentDebugInfos"]}
+    assert states[consuming[0]]["consumerInfo"]["consumerState"] == "CONSUMING"
+    assert states[completed[0]]["consumerInfo"] is None
+    assert table.rest("GET", "/tables/t/validDocIdsMetadata") == []  # in this table every row counts
+    url = table.cluster.controller_url
+    assert httpx.get(f"{url}/segments/t/{consuming[0]}").status_code == 404
+    assert httpx.get(f"{url}/tables/t/validDocIdsMetadata", params={"validDocIdsType": "SOME"}).status_code == 400
+
+    offline = {**table.table, "tableType": "OFFLINE", "ingestionConfig": {}}
+    table.rest("POST", "/tables", json=offline)
+    assert "t_REALTIME" in table.rest("POST", "/segments/t/reload")["status"]  # the other half has none
+    twice = httpx.post(f"{url}/periodictask/run", params={"taskname": "RetentionManager", "tableName": "t"})
+    assert (twice.status_code, twice.json()["error"].startswith("More than one table matches")) == (500, True)
+
+
+def test_ingestion_is_not_healthy_when_a_segment_is_not_consumed(
+    make_realtime: Callable[..., Any], eventually: Callable[..., None]
+) -> None:
+    table = make_realtime(partitions=1, segment_rows=100)
+    table.produce(3)
+    eventually(table.all_there)
+    (segment,) = table.segments()
+    core = table.cluster.core
+    core.server.consumers.stop(core.server.table("t_REALTIME"), segment)
+    told = table.rest("GET", "/tables/t/status", params={"type": "REALTIME"})["ingestionStatus"]
+    assert (told["ingestionState"], segment in told["errorMessage"]) == ("UNHEALTHY", True)
