@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError
 from gamay.cluster import paths
-from gamay.cluster.assignment import servers_tagged
 from gamay.cluster.column_stats import (
     TEXT_BYTES_MAX,
     ColumnSummary,
@@ -14,6 +13,7 @@ from gamay.cluster.column_stats import (
     decode_bounds,
     encode_columns,
 )
+from gamay.cluster.instance_partitions import tagged_instances
 from gamay.cluster.invariants import InvariantError, name_problem
 from gamay.cluster.partition_record import InstancePartitions
 from gamay.cluster.placement import Strategy, place_new
@@ -28,7 +28,7 @@ from gamay.cluster.records import (
 )
 from gamay.cluster.registry import Registry, announce
 from gamay.cluster.store import MAX_VALUE_BYTES, MetadataStore
-from gamay.cluster.views import SegmentStatus, fold, segment_status, servers_of
+from gamay.cluster.views import SegmentStatus, broker_states, fold, segment_status, servers_of
 from gamay.cluster.znrecord import CorruptRecordError, ZNRecord, decode, encode
 from gamay.model.types import DataType
 
@@ -238,7 +238,7 @@ def test_tagged_servers() -> None:
         Instance("Server_c_1", "c", 1, ("x",), enabled=False),
         Instance("Broker_a_1", "a", 1, ("x",)),
     ]
-    assert servers_tagged(instances, "x") == ["Server_a_1", "Server_b_1"]
+    assert tagged_instances(instances, "x") == ["Server_a_1", "Server_b_1", "Server_c_1"]
 
 
 def test_views() -> None:
@@ -251,3 +251,20 @@ def test_views() -> None:
     assert servers_of("a", ideal, view, excluded=["s2"]) == ["s1"]
     assert servers_of("b", ideal, view) == []
     assert servers_of("c", ideal, None) == []
+
+
+def test_tables_are_answered_for_by_the_brokers_of_their_tenant() -> None:
+    instances = [
+        Instance("Broker_a_1", "a", 1, ("x_BROKER",)),
+        Instance("Broker_b_1", "b", 1, ("x_BROKER", "y_BROKER"), enabled=False),
+        Instance("Broker_c_1", "c", 1, ("x_BROKER",)),
+        Instance("Server_a_1", "a", 1, ("x_BROKER",)),
+    ]
+    states = broker_states(
+        {"t_OFFLINE": "x", "u_OFFLINE": "y", "v_OFFLINE": "z"}, instances, {"Broker_a_1", "Broker_b_1", "Server_a_1"}
+    )
+    assert states == {
+        "t_OFFLINE": {"Broker_a_1": "ONLINE", "Broker_b_1": "OFFLINE"},
+        "u_OFFLINE": {"Broker_b_1": "OFFLINE"},
+        "v_OFFLINE": {},
+    }

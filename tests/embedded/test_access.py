@@ -108,6 +108,22 @@ def test_pql_and_get_are_no_way_around(cluster: EmbeddedCluster) -> None:
     assert httpx.get(f"{cluster.broker_url}/health").status_code == 200
 
 
+def test_answers_kept_for_a_cursor_are_for_those_who_asked(cluster: EmbeddedCluster) -> None:
+    url = f"{cluster.broker_url}/responseStore"
+    of_admin, of_guest = (
+        ask(cluster, "SET getCursor = true; SELECT n FROM trips", who).json()["requestId"] for who in (ADMIN, GUEST)
+    )
+    for who, request_id, status in (
+        (ADMIN, of_admin, 200),
+        (ADMIN, of_guest, 200),
+        (GUEST, of_guest, 200),
+        (GUEST, of_admin, 404),
+        ({}, of_guest, 401),
+    ):
+        assert httpx.get(f"{url}/{request_id}/results?offset=0", headers=who).status_code == status
+    assert [one["requestId"] for one in httpx.get(url, headers=GUEST).json()] == [of_guest]
+
+
 def test_the_controller_tells_reading_from_changing(cluster: EmbeddedCluster) -> None:
     url = cluster.controller_url
     assert httpx.get(f"{url}/tables").status_code == 401

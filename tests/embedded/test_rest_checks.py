@@ -247,6 +247,7 @@ def test_memory_of_primary_keys_is_estimated(trips: Any) -> None:
     table = {
         "tableName": "orders", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {},
         "upsertConfig": {"mode": "FULL", "comparisonColumns": ["at"], "hashFunction": "MURMUR3"},
+        "routing": {"instanceSelectorType": "strictReplicaGroup"},
         "tableIndexConfig": {
             "segmentPartitionConfig": {"columnPartitionMap": {"id": {"functionName": "Murmur", "numPartitions": 4}}}
         },

@@ -16,6 +16,7 @@ import pytest
 from benchmarks.cluster.zookeeper import ZooKeeperProcess
 
 from gamay.base.clock import SYSTEM_CLOCK
+from gamay.client.directory import ZooKeeperDirectory
 from gamay.ingest.stream.log.producer import Producer
 from gamay.ingest.stream.log.topic import TopicConfig, create_topic
 
@@ -314,6 +315,24 @@ def test_streams_are_consumed_while_processes_die(cluster: Cluster) -> None:
     produce(10)
     until(all_counted, 90, lambda: _ask(broker))
     producer.close()
+
+
+def test_clients_find_brokers_in_zookeeper(cluster: Cluster) -> None:
+    broker, controller = cluster.add("broker"), cluster.controller()
+    for process in cluster.processes:
+        process.wait_ready()
+    server = {"host": "s", "port": 8098, "type": "SERVER", "tags": ["DefaultTenant_OFFLINE"]}
+    assert controller.http.post("/instances", json=server).status_code == 200
+    assert controller.http.post("/schemas", json=SCHEMA).status_code == 200
+    assert controller.http.post("/tables", json={**TABLE, "segmentsConfig": {"replication": "1"}}).status_code == 200
+    until(lambda: controller.http.get("/brokers/tables/trips").json())
+    found = ZooKeeperDirectory(f"{cluster.zk}/Test")
+    try:
+        until(lambda: found.list_brokers().all == (f"http://localhost:{broker.port}",), 30, lambda: found.list_brokers())
+        broker.kill()
+        until(lambda: found.list_brokers().all == (), 60, lambda: found.list_brokers())
+    finally:
+        found.close()
 
 
 def test_a_minion_joins_and_leaves(cluster: Cluster) -> None:

@@ -68,7 +68,6 @@ EVERY_TABLE_KEY: dict[str, Any] = {
     "segmentsConfig": {
         "timeColumnName": "day",
         "timeType": "DAYS",
-        "schemaName": "rides",
         "replication": "3",
         "replicasPerPartition": "2",
         "retentionTimeUnit": "DAYS",

@@ -181,7 +181,7 @@ def test_older_forms() -> None:
     config = read(
         minimal(
             segmentsConfig={
-                "replication": 3, "pushFrequency": "daily", "segmentPushType": "append", "schemaName": "rides",
+                "replication": 3, "pushFrequency": "daily", "segmentPushType": "append",
                 "timeType": "DAYS",
                 "segmentAssignmentStrategy": "BalanceNumSegmentAssignmentStrategy", "retentionTimeValue": 700,
             },

@@ -14,6 +14,7 @@ from gamay.model.table_config import TableConfig
 from gamay.model.types import DataType, FieldRole
 from gamay.model.upsert_changes import deprecated_keys, forbidden_changes, migrated
 from gamay.model.validation import validate_table_config
+from gamay.model.without_effect import without_effect
 
 SCHEMA = Schema(
     "rides",
@@ -121,7 +122,6 @@ PARTITION = INDEX + "segmentPartitionConfig.columnPartitionMap."
         ({"tableName": "a__b"}, "'__'"),
         ({"tableName": "a.b.c"}, "one dot"),
         ({"tableName": "other"}, "the schema is named 'rides'"),
-        ({SEGMENTS + "schemaName": "other"}, "segmentsConfig.schemaName is 'other'"),
         ({SEGMENTS + "timeColumnName": "t"}, "names the column 't', which the schema does not have"),
         ({SEGMENTS + "timeColumnName": "fare"}, "a METRIC column; it must be a date-time column (ts, days)"),
         ({"tableType": "REALTIME", SEGMENTS + "timeColumnName": None}, "a REALTIME table needs one"),
@@ -382,6 +382,22 @@ def test_rows_of_a_stream_come_out_the_same_at_every_replica() -> None:
     assert "calls now" in checked(volatile, sound)
 
 
+def test_settings_of_ingestion_without_effect_are_named() -> None:
+    def told(**ingestion: Any) -> list[str]:
+        document = {
+            "tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {},
+            "tableIndexConfig": {}, "ingestionConfig": ingestion,
+        }  # fmt: skip
+        return [sentence.partition(":")[0] for sentence in without_effect(TableConfig.from_json(document).value)]
+
+    unused = {
+        "retryOnSegmentBuildPrecheckFailure": True, "maxConsecutiveRecordFetchFailuresAllowed": 3,
+        "ingestionExceptionLogRateLimitPerMin": 0,
+    }  # fmt: skip
+    assert told(**unused) == [f"ingestionConfig.{key}" for key in unused]
+    assert told(continueOnError=True, ingestionExceptionLogRateLimitPerMin=5) == []
+
+
 def test_ingestion_aggregates() -> None:
     fields = (
         FieldSpec("city", DataType.STRING),
@@ -431,7 +447,6 @@ REALTIME = {
         ({"comparisonColumns": ["ts", "fare"], "metadataTTL": 5}, "metadataTTL does not work with several"),
         ({"comparisonColumns": ["ts", "ts"]}, "names 'ts' more than once"),
         ({"metadataTTL": 5, "snapshot": "DISABLE"}, "metadataTTL needs snapshots"),
-        ({"preload": "ENABLE", "snapshot": "DISABLE"}, "preload needs snapshots"),
         ({"metadataTTL": 5, "metadataManagerConfigs": {"ttlRemoval": "NEVER"}}, "must be 'COMMIT' or 'GENERATIONS'"),
         ({"deletedKeysTTL": 5}, "deletedKeysTTL needs a deleteRecordColumn"),
         ({"deleteRecordColumn": "tags"}, "must be a single BOOLEAN, STRING or number"),
@@ -514,3 +529,32 @@ def test_keys_that_chose_rows_may_not_change() -> None:
     assert forbidden_changes(config(), TableConfig.from_json(other_time).value) == ["timeColumnName"]
     none = TableConfig.from_json({**GOOD, **REALTIME}).value
     assert forbidden_changes(none, config()) == forbidden_changes(config(), none) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "groups", "reasons"),
+    [
+        ("CONSUMING", {"replicaGroupBased": True, "numReplicaGroups": 1}, []),
+        ("CONSUMING", {"replicaGroupBased": True, "numReplicaGroups": 1, "numInstancesPerPartition": 1}, []),
+        ("COMPLETED", {"replicaGroupBased": True, "numReplicaGroups": 1}, ["is for CONSUMING of REALTIME tables only"]),
+        ("CONSUMING", {}, ["needs replicaGroupBased: true"]),
+        (
+            "CONSUMING",
+            {"replicaGroupBased": True, "numPartitions": 4, "numInstancesPerPartition": 2},
+            ["leave numPartitions out", "leave numInstancesPerPartition out"],
+        ),
+    ],
+)
+def test_implicit_partitions_are_those_of_a_stream(kind: str, groups: dict[str, Any], reasons: list[str]) -> None:
+    assignment = {
+        "tagPoolConfig": {"tag": "DefaultTenant_REALTIME"},
+        "replicaGroupPartitionConfig": groups,
+        "partitionSelector": "IMPLICIT_REALTIME_TABLE_PARTITION_SELECTOR",
+    }
+    document = {**TableConfig.offline("rides").to_json(), "tableName": "rides", "tableType": "REALTIME"}
+    config = TableConfig.from_json({**document, "instanceAssignmentConfigMap": {kind: assignment}}).value
+    with pytest.raises(InvalidConfigError) as caught:  # it has no stream, either
+        validate_table_config(config, SCHEMA)
+    found = [problem for problem in str(caught.value).splitlines() if "IMPLICIT" in problem]
+    assert [reason for reason in reasons if not any(reason in problem for problem in found)] == []
+    assert len(found) == len(reasons)

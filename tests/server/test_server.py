@@ -297,3 +297,19 @@ def test_a_rebuilt_segment_holds_the_same_rows(tmp_path: Path) -> None:
         assert (a.offsets is None) == (b.offsets is None)
         if a.offsets is not None and b.offsets is not None:
             assert a.offsets.tolist() == b.offsets.tolist()
+
+
+def test_a_table_that_is_made_while_the_server_thinks_it_gone_is_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, read = [], Registry.get_ideal_state
+
+    def late(registry: Registry, table: str) -> Assignment | None:
+        asked.append(table)
+        return None if table == "new_OFFLINE" and asked.count(table) == 1 else read(registry, table)
+
+    world.server.start()
+    monkeypatch.setattr(Registry, "get_ideal_state", late)
+    world.registry.create_ideal_state(Assignment.new_table("new_OFFLINE", 1))
+    world.add("later")  # is looked at by the same thread, afterwards
+    eventually(lambda: "later" in world.rows())
+    assert asked.count("new_OFFLINE") > 1
+    assert world.server.table("new_OFFLINE") is not None

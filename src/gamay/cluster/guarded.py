@@ -23,8 +23,11 @@ _OPEN_PATHS = frozenset({"/", "/help", "/api", "/swagger.json", "/auth/info", "/
 _OPEN_FOLDERS = ("/health", "/pinot-controller/admin", "/static-offline-docs")
 # the part behind these is a table, with or without its type, or a schema, which is named like its table, but for these paths
 _TABLE_AFTER = frozenset(
-    {"tables", "table", "segments", "tableConfigs", "timeBoundary", "routingTable", "queryQuota", "routing", "schemas"}
-)
+    {
+        "tables", "table", "segments", "tableConfigs", "timeBoundary", "routingTable", "queryQuota", "routing", "schemas",
+        "deleteSegmentsFromSequenceNum",
+    }
+)  # fmt: skip
 _OF_NO_TABLE = (
     "/tables/validate",
     "/tables/livebrokers",

@@ -24,6 +24,7 @@ from gamay.cluster.records import (
 
 _ILLEGAL_IN_NAMES = re.compile(r'[\\/:*?"<>|\x00]')
 _CONTROL = re.compile(r"[\x00-\x1f]")
+_PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199}")  # nearly all names, of which there are many to check
 NAME_BYTES_MAX = 200
 
 Record = TypeVar("Record", SegmentRecord, Assignment, Instance, Lineage)
@@ -39,6 +40,8 @@ def name_problem(name: str) -> str | None:
 
     Names become file names and store paths, so both rule out what either cannot hold.
     """
+    if _PLAIN.fullmatch(name):
+        return None
     if not name or name in (".", ".."):
         return f"'{name}' is not a name"
     if illegal := sorted(set(_ILLEGAL_IN_NAMES.findall(name))):
@@ -90,7 +93,8 @@ def assigned_states_are_known(record: Assignment) -> str | None:
     for segment, states in record.states.items():
         if not states:
             return f"segment '{segment}' is assigned to no instance"
-        if unknown := set(states.values()) - SEGMENT_STATES:
+        if not SEGMENT_STATES.issuperset(states.values()):
+            unknown = set(states.values()) - SEGMENT_STATES
             return f"segment '{segment}' has the unknown states {sorted(unknown)}"
     return None
 

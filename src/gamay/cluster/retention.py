@@ -16,7 +16,7 @@ _ABANDONED_MS = 5 * 86_400_000
 
 def retention_ms(config: TableConfig) -> int | None:
     """Return how long a table's rows are kept; None is for ever, as for tables that are replaced as a whole."""
-    if config.table_type is TableType.OFFLINE and (config.segments.segment_push_type or "APPEND") != "APPEND":
+    if config.replaces_all:
         return None
     unit, value = config.segments.retention_time_unit, config.segments.retention_time_value
     if not unit or not value:

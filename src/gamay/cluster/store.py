@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from gamay.base.errors import ConflictError, GamayError, InvalidConfigError
 
 MAX_VALUE_BYTES = 100_000
-_UPDATE_ATTEMPTS_MAX = 50
+_UPDATE_ATTEMPTS_MAX = 500  # a thread among many on a busy machine may lose dozens of races
 _MALFORMED = re.compile(r"/\.{0,2}(?:/|\Z)|\0")  # an empty part, '.' or '..'
 
 Watcher = Callable[[str], None]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import orjson
 
 from gamay.base.errors import InvalidConfigError
+from gamay.cluster.llc_name import PARTITIONS_PER_TOPIC, LlcName
 from gamay.cluster.llc_name import partition_of as named_partition
 from gamay.cluster.partition_record import InstancePartitions
 from gamay.cluster.placement import Placement, Strategy, place_all, place_all_consuming
@@ -37,7 +38,7 @@ class TablePlan:
     @property
     def is_strict(self) -> bool:
         """Whether all segments of a partition must stay together, because they know of each other's rows."""
-        return self.config.upsert is not None or self.config.dedup is not None
+        return self.config.has_keys
 
     def partition_of(self, segment: str) -> int:
         """Return the partition of a segment. Raises InvalidConfigError when a strict table's segment tells none."""
@@ -51,6 +52,18 @@ class TablePlan:
                 "tables with upsert or dedup need one"
             )
         return zlib.crc32(segment.encode()) if found is None else found
+
+    def place_of(self, segment: str) -> int:
+        """Return the number that decides where a segment lies: of a stream's, the partition within its topic, as where it
+        was consumed.
+
+        Raises as `partition_of`.
+        """
+        name = LlcName.parse(segment)
+        if name is not None:
+            return name.partition % PARTITIONS_PER_TOPIC
+        partition = self.partition_of(segment)
+        return partition if named_partition(segment) is None else partition % PARTITIONS_PER_TOPIC
 
     def strategy(self, kind: str) -> Strategy:
         """Return how segments are spread over the instance partitions of a kind."""
@@ -132,15 +145,15 @@ def _place_completed(plan: TablePlan, segments: Placement) -> Placement:
 def _place_consuming(plan: TablePlan, segments: Placement) -> Placement:
     if not segments:
         return {}
-    return place_all_consuming(segments, plan.partitions[CONSUMING_KIND], plan.config.replication, plan.partition_of)
+    return place_all_consuming(segments, plan.partitions[CONSUMING_KIND], plan.config.replication, plan.place_of)
 
 
 def _place(plan: TablePlan, kind: str, segments: Placement) -> Placement:
     if plan.is_strict:  # they stay together, as they were consumed
-        return place_all_consuming(segments, plan.partitions[kind], plan.config.replication, plan.partition_of)
+        return place_all_consuming(segments, plan.partitions[kind], plan.config.replication, plan.place_of)
     ordered = {segment: segments[segment] for segment in sorted(segments)}
     seed = plan.config.typed_name
-    return place_all(ordered, plan.strategy(kind), plan.partitions[kind], plan.config.replication, plan.partition_of, seed)
+    return place_all(ordered, plan.strategy(kind), plan.partitions[kind], plan.config.replication, plan.place_of, seed)
 
 
 def _online(placement: Placement) -> dict[str, Mapping[str, str]]:

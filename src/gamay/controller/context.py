@@ -56,6 +56,10 @@ class Servers(Protocol):
         """Return how many rows of segments count, in the shape of a server's `validDocIdsMetadata`; kind: as there."""
         ...
 
+    def upsert_keys(self, instance: str, table: str) -> Mapping[str, int]:
+        """Return how many primary keys the server holds of each partition of a table with upsertConfig, by partition."""
+        ...
+
     def disk_usage(self, instance: str) -> tuple[int, int]:
         """Return the bytes of the disk on which the server's segments are, and how many of them are in use."""
         ...

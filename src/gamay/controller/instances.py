@@ -1,7 +1,7 @@
 """Instances and tenants: add, change, switch on and off, tag, drop.
 
 A tenant is a name in the tags of instances: `<tenant>_BROKER`, `<tenant>_OFFLINE`, `<tenant>_REALTIME`. An instance that
-belongs to none carries `broker_untagged` or `server_untagged`.
+belongs to none carries `broker_untagged`, `server_untagged` or `minion_untagged`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,8 +26,10 @@ _KEYS = (
     "queryMailboxPort",
     "queriesDisabled",
 )
+# of engines that Gamay does not have: the records of instances keep them for whoever reads them
+KEPT_PORTS = {"queryServerPort": "queryServicePort", "queryMailboxPort": "queryMailboxPort"}
 _STATES = ("enable", "disable", "drain", "queries_disable", "queries_enable")
-_UNTAGGED = {Role.BROKER: "broker_untagged", Role.SERVER: "server_untagged"}
+_UNTAGGED = {Role.BROKER: "broker_untagged", Role.SERVER: "server_untagged", Role.MINION: "minion_untagged"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,9 @@ class InstanceManager:
         before, after = self.get(name), _parse(document)
         if after.role is not before.role:
             raise InvalidConfigError(f"type: instance {name} is a {before.role.value}, it cannot become another")
+        extra = {**before.extra, **after.extra}
         self.context.registry.put_instance(
-            replace(after, id=before.id, enabled=before.enabled, extra=before.extra, shutting_down=before.shutting_down)
+            replace(after, id=before.id, enabled=before.enabled, extra=extra, shutting_down=before.shutting_down)
         )
 
     def set_tags(self, name: str, tags: Sequence[str]) -> None:
@@ -236,6 +239,7 @@ def _parse(document: Mapping[str, Any]) -> Instance:
         grpc_port=_port(document, "grpcPort"),
         queries_disabled=document.get("queriesDisabled") is True,
         pools={str(tag): str(pool) for tag, pool in (document.get("pools") or {}).items()},
+        extra={key: str(port) for key, name in KEPT_PORTS.items() if (port := _port(document, name)) != -1},
     )
 
 

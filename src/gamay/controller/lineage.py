@@ -87,6 +87,16 @@ class ReplaceManager:
         done = replace(entry, segments_to=wanted, state=LineageState.COMPLETED, timestamp_ms=self.context.clock.now_ms())
         self._switch(table, entry, done)
 
+    def clean_up(self, table: str, entry_id: str) -> None:
+        """Delete the segments that an ended replacement has replaced, instead of leaving that to retention.
+
+        Raises ReplaceError.
+        """
+        present = set(self.segments.names(table))
+        replaced = [name for name in self._entry(table, entry_id).segments_from if name in present]
+        tables = self.segments.tables
+        self.segments.delete_unchecked(table, replaced, tables.kept_until(tables.document(table), None))
+
     def revert(self, table: str, entry_id: str, *, force: bool = False) -> None:
         """Show the old segments again and hide the new ones. Raises ReplaceError.
 

@@ -6,15 +6,11 @@ from gamay.base.errors import GamayError
 from gamay.base.metrics import Measured
 from gamay.cluster.election import leader_of
 from gamay.cluster.records import CONSUMING, ERROR, OFFLINE, ONLINE, Assignment, Role
-from gamay.cluster.registry import Registry
 from gamay.controller.context import ControllerContext
 from gamay.controller.job_metrics import measure_rebalances
-from gamay.controller.storage_quota import stored_bytes
 from gamay.controller.stream_metrics import measure_consumption, measure_pauseless, newest_two
 from gamay.controller.tables import TableManager
-from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType
-from gamay.model.units import parse_data_size
 
 _READY = (ONLINE, CONSUMING)
 
@@ -41,20 +37,7 @@ def measure_controller(context: ControllerContext, tables: TableManager) -> Iter
             records = registry.get_segments(table, newest_two(ideal))
             yield from measure_consumption(table, ideal, records, context.clock.now_ms())
             yield from measure_pauseless(config, ideal, registry.get_external_view(table))
-        yield from _measure_quota(registry, config)
     yield from measure_rebalances(registry)
-
-
-def _measure_quota(registry: Registry, config: TableConfig) -> Iterator[Measured]:
-    """Yield how much of `quota.storage` a table uses; nothing for tables without."""
-    if config.quota.storage is None:
-        return
-    labels, quota = {"table": config.typed_name}, parse_data_size(config.quota.storage)
-    text = "Bytes that all replicas of the table may have"
-    yield Measured("pinot_controller_tableQuota", quota * config.replication, text, labels)
-    text = "What one replica has, in percent of quota.storage"
-    used = 100 * stored_bytes(registry, config.typed_name) / quota if quota else 0
-    yield Measured("pinot_controller_tableStorageQuotaUtilization", used, text, labels)
 
 
 def measure_table(table: str, replication: int, ideal: Assignment, view: Assignment | None) -> Iterator[Measured]:

@@ -1,38 +1,57 @@
 """What the controller does from time to time."""
 
 import logging
+import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gamay.base.clock import Clock
-from gamay.base.errors import InvalidConfigError, NotFoundError, nearest
+from gamay.base.errors import GamayError, InvalidConfigError, NotFoundError, nearest
 from gamay.base.metrics import Kind, Measure, Measured
+from gamay.model.cluster_settings import ClusterSetting
+from gamay.model.units import parse_period
 
 _log = logging.getLogger(__name__)
+_LOOK_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class PeriodicTask:
-    """One kind of work. run: does it once; interval_s: from the end of one run to the start of the next.
+    """One kind of work. run: does it once; interval: from the end of one run to the start of the next, in seconds, or the
+    cluster's setting that says it, as a period (0 or less: never).
 
     run_for: does it once for one typed table; None where it is not done by table. measure: what the last run found, for
     `/metrics`.
     """
 
     name: str
-    interval_s: float
+    interval: float | ClusterSetting
     run: Callable[[], object]
     run_for: Callable[[str], object] | None = None
     measure: Measure | None = None
 
+    def interval_s(self, settings: Mapping[str, str]) -> float:
+        """Return the interval by the cluster's settings; infinite where the task never runs by itself."""
+        if not isinstance(self.interval, ClusterSetting):
+            return self.interval
+        period_ms = parse_period(self.interval.text(settings))
+        return period_ms / 1000 if period_ms > 0 else math.inf
+
 
 class PeriodicTasks:
-    """Runs every task at its interval between `start` and `stop`, one at a time, and on demand."""
+    """Runs every task at its interval between `start` and `stop`, one at a time, and on demand.
 
-    def __init__(self, tasks: Sequence[PeriodicTask], clock: Clock) -> None:
+    settings: those of the cluster, looked at every minute.
+    """
+
+    def __init__(
+        self, tasks: Sequence[PeriodicTask], clock: Clock, settings: Callable[[], Mapping[str, str]] = dict
+    ) -> None:
         self._tasks = {task.name: task for task in tasks}
         self._clock = clock
+        self._settings = settings
+        self._known: Mapping[str, str] = {}
         self._running = threading.Lock()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -80,14 +99,24 @@ class PeriodicTasks:
             self._thread.join()
 
     def _loop(self) -> None:
-        due = {name: self._clock.monotonic_s() + task.interval_s for name, task in self._tasks.items()}
-        while due:
-            name = min(due, key=lambda task: due[task])
-            if self._stopped.wait(max(0.0, due[name] - self._clock.monotonic_s())):
-                return
+        ended_s = dict.fromkeys(self._tasks, self._clock.monotonic_s())
+        while self._tasks and not self._stopped.is_set():
+            due_s = {name: ended_s[name] + interval_s for name, interval_s in self._intervals().items()}
+            name = min(due_s, key=lambda task: due_s[task])
+            wait_s = due_s[name] - self._clock.monotonic_s()
+            if wait_s > 0:
+                self._stopped.wait(min(wait_s, _LOOK_S))
+                continue
             try:
                 self.run(name)
             except Exception:  # noqa: BLE001 - it is tried again in the next interval, and the other tasks go on
                 self._errors[name] += 1
                 _log.exception("periodic task %s failed", name)
-            due[name] = self._clock.monotonic_s() + self._tasks[name].interval_s
+            ended_s[name] = self._clock.monotonic_s()
+
+    def _intervals(self) -> dict[str, float]:
+        try:
+            self._known = self._settings()
+        except GamayError as error:
+            _log.warning("the cluster's settings cannot be read, periodic tasks go on as before: %s", error)
+        return {name: task.interval_s(self._known) for name, task in self._tasks.items()}

@@ -123,15 +123,15 @@ class PlacementManager:
             new = [name for name in new if name not in beside]
         strategy = plan.strategy(kind)
         if strategy is Strategy.BALANCED:
-            partitions = self._enabled(partitions)
-        placed = place_new(new, strategy, partitions, config.replication, ideal.states, plan.partition_of)
+            partitions = self._enabled(partitions, config.replication)
+        placed = place_new(new, strategy, partitions, config.replication, ideal.states, plan.place_of)
         return {segment: dict.fromkeys(sorted(at), ONLINE) for segment, at in {**beside, **placed}.items()}
 
-    def _enabled(self, partitions: InstancePartitions) -> InstancePartitions:
-        """Leave out servers that are switched off: a new segment there would be seen by nobody."""
+    def _enabled(self, partitions: InstancePartitions, replication: int) -> InstancePartitions:
+        """Leave out servers that are switched off, as long as the others can hold all replicas."""
         off = {i.id for i in self.context.registry.instances() if not i.enabled}
         kept = tuple(instance for instance in partitions.groups[0][0] if instance not in off)
-        return InstancePartitions(partitions.name, ((kept,),))
+        return partitions if len(kept) < replication else InstancePartitions(partitions.name, ((kept,),))
 
     def _num_stream_partitions(self, config: TableConfig) -> int:
         ideal = self.context.registry.get_ideal_state(config.typed_name)

@@ -1,6 +1,6 @@
 """Telling servers to load segments again, and telling users how far they are."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,10 @@ from gamay.cluster.znrecord import ZNRecord, decode, encode
 from gamay.controller.context import ControllerContext
 
 _JOBS = f"/{paths.CLUSTER_NAME}/PROPERTYSTORE/CONTROLLER_JOBS/RELOAD_SEGMENT"
+
+
+class NothingToReloadError(NotFoundError):
+    """No server has a segment that is to be loaded again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +41,18 @@ class ReloadManager:
     context: ControllerContext
 
     def submit(
-        self, table: str, segments: Sequence[str] = (), *, force_download: bool = False, target: str = ""
+        self,
+        table: str,
+        segments: Sequence[str] = (),
+        *,
+        force_download: bool = False,
+        target: str = "",
+        only: Mapping[str, Collection[str]] | None = None,
     ) -> ReloadJob:
         """Tell the servers of a typed table to load segments again, all of them when none is named.
 
-        Raises NotFoundError when a segment, or any server to tell, does not exist.
+        target: the only server to be told; empty: all. only: by server, the only segments; None: all.
+        Raises NotFoundError when a segment does not exist, NothingToReloadError when there is no server to tell.
         """
         ideal = self.context.registry.must_get_ideal_state(table)
         if missing := [name for name in segments if name not in ideal.states]:
@@ -49,14 +60,14 @@ class ReloadManager:
         servers: dict[str, list[str]] = {}
         for name in segments or sorted(ideal.states):
             for server, state in ideal.states[name].items():
-                if state == ONLINE and target in ("", server):
+                if state == ONLINE and target in ("", server) and (only is None or name in only.get(server, ())):
                     servers.setdefault(server, []).append(name)
         if not servers:
-            raise NotFoundError(f"Failed to find any server to send the reload of table {table} to")
+            raise NothingToReloadError(f"Failed to find any server to send the reload of table {table} to")
         job = ReloadJob(self.context.ids.new(), table, self.context.clock.now_ms(), servers)
         self._store(job)
         for server, names in servers.items():
-            self._send(server, job, names if segments else [], force_download)
+            self._send(server, job, names if segments or only is not None else [], force_download)
         return job
 
     def jobs(self, table: str) -> dict[str, dict[str, str]]:

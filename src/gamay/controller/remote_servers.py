@@ -74,6 +74,10 @@ class RemoteServers:
         )  # fmt: skip
         return found
 
+    def upsert_keys(self, instance: str, table: str) -> Mapping[str, int]:
+        found = self._ask(instance, f"/tables/{quote(table)}/metadata")["upsertPartitionToServerPrimaryKeyCountMap"]
+        return {partition: counts[instance] for partition, counts in found.items()}
+
     def disk_usage(self, instance: str) -> tuple[int, int]:
         found = self._ask(instance, "/instance/diskUtilization")
         return found["totalSpaceBytes"], found["usedSpaceBytes"]

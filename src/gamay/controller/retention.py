@@ -47,7 +47,7 @@ class RetentionManager:
             by_creation = RETENTION_BY_CREATION_TIME.flag(settings)
             old = expired(config, records, ideal.states, lineage, now_ms, by_creation_time=by_creation)
         replaced_ms = _period_ms(config.segments.replaced_segments_retention_period)
-        if config.segments.segment_push_type != "REFRESH":
+        if not config.replaces_all:
             replaced_ms = 0
         entry_ms = _period_ms(config.segments.lineage_entry_cleanup_retention_period)
         remains, entries = stale_lineage(lineage, ideal.states, now_ms, replaced_ms, entry_ms)

@@ -83,7 +83,7 @@ class SchemaManager:
         if before.primary_key_columns == after.primary_key_columns:
             return
         for table, config in self._tables_of(after.name, but):
-            if config.upsert is not None or config.dedup is not None:
+            if config.has_keys:
                 raise InvalidConfigError(
                     f"Failed to update table '{table}': Cannot modify [primaryKeyColumns] as it may lead to data "
                     "inconsistencies. Please create a new table instead."

@@ -1,13 +1,15 @@
-"""What only servers can tell of tables, found out from time to time on the lead controller: sizes on disk, and lags."""
+"""What takes too long to find out for each scrape, found out from time to time on the lead controller: sizes, and lags."""
 
 from collections.abc import Iterator
 
-from gamay.base.errors import GamayError, NotFoundError
+from gamay.base.errors import NotFoundError
 from gamay.base.metrics import Measured
 from gamay.cluster.znrecord import encode
 from gamay.controller.context import ControllerContext, TableConfigs
 from gamay.controller.sizes import UNKNOWN, table_size
+from gamay.controller.storage_quota import stored_bytes
 from gamay.model.table_name import TableType, table_type_of
+from gamay.model.units import parse_data_size
 
 _UNKNOWN_LAG = "UNKNOWN"
 
@@ -26,9 +28,10 @@ class StatusGauges:
         for table in self._tables.names():
             try:
                 found += self._of_table(table)
+                found += self._quota(table)
                 if table_type_of(table) is TableType.REALTIME:
                     found += self._lags(table)
-            except GamayError:
+            except NotFoundError:
                 continue  # the table was deleted meanwhile
         self._found = found
 
@@ -45,6 +48,18 @@ class StatusGauges:
         if on_servers != UNKNOWN:
             text = "Bytes of the table's segments on its servers' disks, all replicas"
             yield Measured("pinot_controller_tableTotalSizeOnServer", on_servers, text, labels)
+
+    def _quota(self, table: str) -> Iterator[Measured]:
+        """Yield how much of `quota.storage` a table uses; nothing for tables without."""
+        config = self._tables.get(table)
+        if config.quota.storage is None:
+            return
+        labels, quota = {"table": table}, parse_data_size(config.quota.storage)
+        text = "Bytes that all replicas of the table may have"
+        yield Measured("pinot_controller_tableQuota", quota * config.replication, text, labels)
+        text = "What one replica has, in percent of quota.storage"
+        used = 100 * stored_bytes(self._context.registry, table) / quota if quota else 0
+        yield Measured("pinot_controller_tableStorageQuotaUtilization", used, text, labels)
 
     def _lags(self, table: str) -> Iterator[Measured]:
         """Yield how far each partition is behind, of the replica that is furthest."""

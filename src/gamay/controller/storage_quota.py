@@ -22,17 +22,17 @@ def excess(registry: Registry, config: TableConfig, coming: Mapping[str, int] | 
     """
     if config.quota.storage is None:
         return None
-    sizes = {record.name: record.size_bytes for record in registry.segments(config.typed_name)} | dict(coming or {})
-    used = sum(max(0, size) for size in sizes.values())
+    used = stored_bytes(registry, config.typed_name, coming)
     if used <= parse_data_size(config.quota.storage):
         return None
     stores = "stores" if coming is None else "would store"
     return f"table {config.typed_name} {stores} {used:,} bytes, and its quota.storage is {config.quota.storage}"
 
 
-def stored_bytes(registry: Registry, table: str) -> int:
-    """Return the bytes that one replica of a typed table has, as its records say."""
-    return sum(max(0, record.size_bytes) for record in registry.segments(table))
+def stored_bytes(registry: Registry, table: str, coming: Mapping[str, int] | None = None) -> int:
+    """Return the bytes that one replica of a typed table has, as its records say, or would have with those `coming`."""
+    sizes = {record.name: record.size_bytes for record in registry.segments(table)} | dict(coming or {})
+    return sum(max(0, size) for size in sizes.values())
 
 
 def check_room(registry: Registry, config: TableConfig, coming: Mapping[str, int]) -> None:

@@ -7,14 +7,13 @@ from typing import Any
 from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.controller.context import ControllerContext
 from gamay.controller.schemas import SchemaManager
-from gamay.controller.tables import TableManager, refuse_changes
+from gamay.controller.tables import TableManager, passed_over, refuse_changes
 from gamay.model.parse import Parsed
 from gamay.model.schema import Schema, check_backward_compatible
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType, table_type_of, typed_table_name
 from gamay.model.tuning import tuned
 from gamay.model.upsert_changes import forbidden_changes
-from gamay.model.without_effect import without_effect
 
 _KEYS = frozenset({"tableName", "schema", "offline", "realtime"})
 _SLOTS = {"offline": TableType.OFFLINE, "realtime": TableType.REALTIME}
@@ -32,7 +31,7 @@ class TableDocument:
     def warnings(self) -> list[str]:
         """Return what the table configs say without effect."""
         return [
-            f"{slot}: {w}" for slot, t in _SLOTS.items() if t in self.configs for w in without_effect(self.configs[t].value)
+            f"{slot}: {w}" for slot, t in _SLOTS.items() if t in self.configs for w in passed_over(self.configs[t].value)
         ]
 
     def to_json(self) -> dict[str, Any]:

@@ -6,21 +6,23 @@ that a crash in between leaves remains that `gamay.controller.repair` removes, n
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from gamay.base.errors import ConflictError, GamayError, InvalidConfigError, NotFoundError, nearest
 from gamay.cluster import paths
-from gamay.cluster.assignment import servers_tagged
+from gamay.cluster.instance_partitions import tagged_instances
 from gamay.cluster.invariants import name_problem
-from gamay.cluster.records import Assignment, SegmentRecord
+from gamay.cluster.records import Assignment, Role, SegmentRecord
 from gamay.cluster.tasks.queue import TaskQueues
 from gamay.controller.context import ControllerContext
 from gamay.controller.realtime.context import realtime_context
 from gamay.controller.realtime.lifecycle import SegmentLifecycle
 from gamay.controller.realtime.streams import check_streams, stream_opener
 from gamay.controller.schemas import SchemaManager
+from gamay.controller.table_guards import guarded
+from gamay.ingest.stream.config import stream_configs
 from gamay.ingest.stream.spi import PermanentStreamError, TransientStreamError
 from gamay.model.cluster_settings import DELETED_SEGMENTS_RETENTION, MD5_DISABLED
 from gamay.model.hybrid_rules import hybrid_problems
@@ -126,7 +128,7 @@ class TableManager:
                     f"{nearest(config.raw_name, self.schemas.names())}"
                 )
             schema = Schema.from_json(schema_document).value
-        config = migrated(config, schema)
+        config = guarded(migrated(config, schema), self.context.registry.cluster_config())
         parsed = replace(parsed, value=config)
         if "ALL" not in skipped:
             stored = self.context.registry.get_table_config(config.typed_name)
@@ -135,6 +137,7 @@ class TableManager:
                 stored=None if stored is None else TableConfig.from_json(stored).value, with_tasks="TASK" not in skipped,
                 with_keys="UPSERT" not in skipped,
             )  # fmt: skip
+            _check_ingestion(schema, config)
             if "UPSERT" not in skipped:
                 self._check_hash_function(config)
             if config.table_type is TableType.REALTIME:
@@ -287,8 +290,14 @@ class TableManager:
             raise_problems(f"the table config of '{config.typed_name}'", list(hybrid_problems(*halves)))
 
     def _check_tenant(self, config: TableConfig) -> None:
-        tag = server_tag(config)
-        servers = servers_tagged(self.context.registry.instances(), tag)
+        instances, tag = self.context.registry.instances(), server_tag(config)
+        broker_tag, brokers = f"{config.tenants.broker}_BROKER", [i for i in instances if i.role is Role.BROKER]
+        if brokers and not any(broker_tag in broker.tags for broker in brokers):  # none has joined yet, or needs to
+            raise InvalidConfigError(
+                f"Failed to find instances with tag: {broker_tag} for table: {config.typed_name}: tenants.broker is "
+                f"'{config.tenants.broker}', which no broker belongs to"
+            )
+        servers = tagged_instances(instances, tag)
         if len(servers) < config.replication:
             raise InvalidConfigError(
                 f"segmentsConfig.replication: {config.replication} replicas need as many servers tagged '{tag}', "
@@ -322,9 +331,27 @@ def refuse_changes(table: str, changed: Sequence[str]) -> None:
 
 def notices(config: TableConfig, document: Mapping[str, Any]) -> list[str]:
     """Return what whoever stores a config is told: what has no effect, and the deprecated keys of the document given."""
-    return [*without_effect(config), *deprecated_keys(TableConfig.from_json(document).value)]
+    return [*passed_over(config), *deprecated_keys(TableConfig.from_json(document).value)]
+
+
+def passed_over(config: TableConfig) -> list[str]:
+    """Return a sentence for each part of a config that has no effect, and for each value in whose place another is taken."""
+    found = without_effect(config)
+    with suppress(InvalidConfigError):  # stored without validation
+        found += [sentence for topic in stream_configs(config) for sentence in topic.warnings]
+    return found
+
+
+def _check_ingestion(schema: Schema, config: TableConfig) -> None:
+    """Raise InvalidConfigError for what rows could not be brought through, such as functions that there are not."""
+    from gamay.ingest.pipeline import Pipeline  # which opening a database does not need
+    from gamay.ingest.post_merge import post_merge_transform
+
+    Pipeline(schema, config)
+    if config.upsert is not None:
+        post_merge_transform(schema, config.upsert.post_partial_upsert_transforms)
 
 
 def _log_warnings(config: TableConfig) -> None:
-    for sentence in without_effect(config):
+    for sentence in passed_over(config):
         _log.warning("table %s: %s", config.typed_name, sentence)

@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -46,11 +46,13 @@ class TenantRebalanceManager:
         include: Collection[str] = (),
         exclude: Collection[str] = (),
         parallel: int = 1,
+        may_run_beside: Callable[[str], bool] = lambda table: True,
         verbose: bool = False,
     ) -> dict[str, Any]:
         """Work out the rebalance of every table of a tenant and, unless it is a dry run, begin with `parallel` of them.
 
-        include, exclude: typed names; none included means all. Raises NotFoundError for a tenant without tables.
+        include, exclude: typed names; none included means all. may_run_beside: whether a table may be rebalanced beside
+        others; those that may not follow one by one. Raises NotFoundError for a tenant without tables.
         """
         own = [t for t in self._tables.names() if server_tag(self._tables.get(t)).rpartition("_")[0] == tenant]
         chosen = [table for table in own if (not include or table in include) and table not in exclude]
@@ -66,7 +68,7 @@ class TenantRebalanceManager:
             with self._lock:
                 self._jobs[job.id] = job
             threading.Thread(
-                target=self._run, args=(job, options, max(1, parallel)), name=f"rebalance-{tenant}", daemon=True
+                target=self._run, args=(job, options, parallel, may_run_beside), name=f"rebalance-{tenant}", daemon=True
             ).start()
         shown = {table: result.to_json() for table, result in results.items()}
         return {
@@ -109,10 +111,13 @@ class TenantRebalanceManager:
         """Return the jobs of a tenant, by id."""
         return {job_id: self.status(job_id) for job_id, job in list(self._jobs.items()) if job.tenant == tenant}
 
-    def _run(self, job: _TenantJob, options: RebalanceOptions, parallel: int) -> None:
+    def _run(self, job: _TenantJob, options: RebalanceOptions, parallel: int, may_run_beside: Callable[[str], bool]) -> None:
         waiting = [table for table, status in job.tables.items() if status == "IN_QUEUE"]
-        with ThreadPoolExecutor(parallel, thread_name_prefix=f"rebalance-{job.tenant}") as pool:
-            list(pool.map(lambda table: self._run_one(job, table, options), waiting))
+        with ThreadPoolExecutor(max(1, parallel), thread_name_prefix=f"rebalance-{job.tenant}") as pool:
+            list(pool.map(lambda table: self._run_one(job, table, options), filter(may_run_beside, waiting)))
+        for table in waiting:
+            if not may_run_beside(table):
+                self._run_one(job, table, options)
 
     def _run_one(self, job: _TenantJob, table: str, options: RebalanceOptions) -> None:
         if job.stopped.is_set():

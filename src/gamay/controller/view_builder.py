@@ -1,4 +1,7 @@
-"""Folding the servers' current states into external views whenever one of them changes."""
+"""Folding the servers' current states into external views whenever one of them changes.
+
+The external view of `brokerResource` says which brokers answer for which tables, for clients that look into the store.
+"""
 
 import logging
 import threading
@@ -7,7 +10,7 @@ from collections.abc import Callable, Iterable
 from gamay.cluster import paths
 from gamay.cluster.registry import Registry
 from gamay.cluster.store import FencedError, StoreUnavailableError
-from gamay.cluster.views import fold
+from gamay.cluster.views import broker_states, fold
 
 _log = logging.getLogger(__name__)
 
@@ -31,8 +34,10 @@ class ViewBuilder:
             self._registry.store.watch(paths.INSTANCES, self._on_change),
             self._registry.store.watch(paths.LIVE_INSTANCES, self._on_change),
             self._registry.store.watch(paths.IDEAL_STATES, self._on_change),
+            self._registry.store.watch(paths.TABLE_CONFIGS, self._on_broker_change),
+            self._registry.store.watch(paths.PARTICIPANT_CONFIGS, self._on_broker_change),
         ]
-        self._rebuild_each(self._registry.resources_with_state())
+        self._rebuild_each([paths.BROKER_RESOURCE, *self._registry.resources_with_state()])
         self._thread = threading.Thread(target=self._run, name="view-builder", daemon=True)
         self._thread.start()
 
@@ -58,6 +63,11 @@ class ViewBuilder:
                 self._pending.add(resource)
             self._changed.notify_all()
 
+    def _on_broker_change(self, _: str) -> None:
+        with self._changed:
+            self._pending.add(paths.BROKER_RESOURCE)
+            self._changed.notify_all()
+
     def _run(self) -> None:
         while True:
             with self._changed:
@@ -68,7 +78,7 @@ class ViewBuilder:
                 everything, self._everything = self._everything, False
             try:
                 if everything:
-                    pending |= set(self._registry.resources_with_state())
+                    pending |= {paths.BROKER_RESOURCE, *self._registry.resources_with_state()}
             except StoreUnavailableError as error:
                 _stand_still(error)
             if not self._rebuild_each(pending):
@@ -90,6 +100,11 @@ class ViewBuilder:
         return True
 
     def _rebuild(self, resource: str) -> None:
+        if resource == paths.BROKER_RESOURCE:
+            registry = self._registry
+            alive = frozenset(registry.live_instance_ids())
+            registry.put_broker_view(broker_states(registry.broker_tenants(), registry.instances(), alive))
+            return
         if self._registry.get_ideal_state(resource) is None:
             self._registry.delete_external_view(resource)
             return

@@ -28,6 +28,13 @@ from gamay.controller.tables import TableManager
 from gamay.controller.uploads import UploadManager
 from gamay.controller.view_builder import ViewBuilder
 from gamay.ingest.stream.spi import StreamContext
+from gamay.model.cluster_settings import (
+    REBALANCE_CHECK_FREQUENCY,
+    RELOCATION_FREQUENCY,
+    RETENTION_FREQUENCY,
+    STATUS_FREQUENCY,
+    VALIDATION_FREQUENCY,
+)
 from gamay.storage.deep_store import DeepStore
 from gamay.storage.fetchers import Fetchers
 
@@ -38,13 +45,6 @@ if TYPE_CHECKING:
     from gamay.controller.tasks.scheduling import TaskScheduler
 
 Sleep: TypeAlias = Callable[[float], object]
-
-# between runs of what the lead controller does from time to time
-_RETENTION_S = 6 * 3600
-_RELOCATION_S = 3600
-_REBALANCE_CHECK_S = 300
-_STATUS_S = 300
-_VALIDATION_S = 300
 
 
 class ControllerRole:
@@ -154,14 +154,14 @@ class ControllerRole:
         gauges = StatusGauges(self.context, self.tables)
         own = [
             PeriodicTask(
-                "RealtimeSegmentValidationManager", _VALIDATION_S, self.realtime.validate_all, self.realtime.validate
+                "RealtimeSegmentValidationManager", VALIDATION_FREQUENCY, self.realtime.validate_all, self.realtime.validate
             ),
-            PeriodicTask("RetentionManager", _RETENTION_S, retention.run, retention.apply),
-            PeriodicTask("SegmentRelocator", _RELOCATION_S, relocator.run, relocator.move),
-            PeriodicTask("SegmentStatusChecker", _STATUS_S, gauges.run, measure=gauges.measure),
-            PeriodicTask("RebalanceChecker", _REBALANCE_CHECK_S, self.rebalances.check),
+            PeriodicTask("RetentionManager", RETENTION_FREQUENCY, retention.run, retention.apply),
+            PeriodicTask("SegmentRelocator", RELOCATION_FREQUENCY, relocator.run, relocator.move),
+            PeriodicTask("SegmentStatusChecker", STATUS_FREQUENCY, gauges.run, measure=gauges.measure),
+            PeriodicTask("RebalanceChecker", REBALANCE_CHECK_FREQUENCY, self.rebalances.check),
         ]
-        return PeriodicTasks([*own, *more], self.context.clock)
+        return PeriodicTasks([*own, *more], self.context.clock, self.context.registry.cluster_config)
 
     def services(
         self, periodic: PeriodicTasks, is_ready: Callable[[], bool], sleep: Callable[[float], object]

@@ -26,6 +26,7 @@ from gamay.ingest.stream.spi import StreamContext
 from gamay.model.task_settings import DEFAULT_TAG
 from gamay.server.describe import describe_segment
 from gamay.server.instance import ServerInstance
+from gamay.server.key_counts import upsert_keys
 from gamay.server.sources import SegmentSources
 from gamay.server.valid_docs import valid_doc_counts
 from gamay.storage.local_store import LocalStore
@@ -275,6 +276,9 @@ class _LocalServers:
 
     def valid_doc_counts(self, instance: str, table: str, segments: Sequence[str], kind: str) -> Sequence[Mapping[str, Any]]:
         return valid_doc_counts(self._check(instance), table, segments, kind)
+
+    def upsert_keys(self, instance: str, table: str) -> Mapping[str, int]:
+        return upsert_keys(self._check(instance), table)
 
     def disk_usage(self, instance: str) -> tuple[int, int]:
         _, total, used = self._check(instance).disk_usage()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gamay.base.errors import InvalidConfigError
-from gamay.model.units import parse_period
+from gamay.model.units import parse_data_size, parse_period
 
 _DIGITS_MAX = 19
 
@@ -54,6 +54,14 @@ def _is_period(text: str) -> bool:
     return True
 
 
+def _is_data_size(text: str) -> bool:
+    try:
+        parse_data_size(text)
+    except InvalidConfigError:
+        return False
+    return True
+
+
 def _is_flag(text: str) -> bool:
     return text.strip().lower() in ("true", "false")
 
@@ -86,12 +94,82 @@ NULL_HANDLING = ClusterSetting(
     "`enableNullHandling` of queries that do not say",
     _is_flag,
 )
+HYPERLOGLOG_LOG2M = ClusterSetting(
+    "default.hyperloglog.log2m",
+    "a whole number from 2 to 16",
+    "8",
+    "`log2m` of DISTINCTCOUNTHLL and DISTINCTCOUNTRAWHLL where the query does not say: 2^log2m registers",
+    lambda text: _is_whole(text) and 2 <= int(text) <= 16,
+)
+CURSOR_PAGE_ROWS = ClusterSetting(
+    "pinot.broker.cursor.fetch.rows",
+    "a whole number greater than 0",
+    "10000",
+    "rows of a page of an answer that is read by a cursor, where the client does not say",
+    _is_positive,
+)
+CURSOR_EXPIRATION = ClusterSetting(
+    "pinot.broker.cursor.response.store.expiration",
+    "a period such as 1h",
+    "1h",
+    "how long an answer is kept that is read by a cursor",
+    _is_period,
+)
+TABLE_MIN_REPLICAS = ClusterSetting(
+    "table.minReplicas",
+    "a whole number greater than 0",
+    "1",
+    "fewest replicas of a table: a table config that says fewer, or none, is stored with so many",
+    _is_positive,
+)
+DIMENSION_TABLE_SIZE = ClusterSetting(
+    "controller.dimTable.maxSize",
+    "a size such as 200M",
+    "200M",
+    "the largest `quota.storage` of a dimension table, and that of those that say none",
+    _is_data_size,
+)
 DELETED_SEGMENTS_RETENTION = ClusterSetting(
     "controller.deleted.segments.retentionInDays",
     "a whole number",
     "7",
     "how long copies of deleted segments are kept; 0 or less: not at all",
     _is_whole,
+)
+RETENTION_FREQUENCY = ClusterSetting(
+    "controller.retention.frequencyPeriod",
+    "a period such as 6h, or -1s for never",
+    "6h",
+    "how often segments are deleted that are too old",
+    _is_period,
+)
+VALIDATION_FREQUENCY = ClusterSetting(
+    "controller.realtime.segment.validation.frequencyPeriod",
+    "a period such as 5m, or -1s for never",
+    "5m",
+    "how often the consumption of streams is repaired",
+    _is_period,
+)
+RELOCATION_FREQUENCY = ClusterSetting(
+    "controller.segment.relocator.frequencyPeriod",
+    "a period such as 1h, or -1s for never",
+    "1h",
+    "how often segments move to their tiers, and completed ones to their servers",
+    _is_period,
+)
+STATUS_FREQUENCY = ClusterSetting(
+    "controller.statuschecker.frequencyPeriod",
+    "a period such as 5m, or -1s for never",
+    "5m",
+    "how often servers are asked for what `/metrics` tells of tables",
+    _is_period,
+)
+REBALANCE_CHECK_FREQUENCY = ClusterSetting(
+    "controller.rebalance.checker.frequencyPeriod",
+    "a period such as 5m, or -1s for never",
+    "5m",
+    "how often rebalances are begun again whose controller has died",
+    _is_period,
 )
 RETENTION_BY_CREATION_TIME = ClusterSetting(
     "controller.retentionManager.enableCreationTimeFallback",
@@ -286,7 +364,17 @@ CLUSTER_SETTINGS = (
     QUERY_RESPONSE_LIMIT,
     QUERY_LIMIT_OVERRIDE,
     NULL_HANDLING,
+    HYPERLOGLOG_LOG2M,
+    CURSOR_PAGE_ROWS,
+    CURSOR_EXPIRATION,
+    TABLE_MIN_REPLICAS,
+    DIMENSION_TABLE_SIZE,
     DELETED_SEGMENTS_RETENTION,
+    RETENTION_FREQUENCY,
+    VALIDATION_FREQUENCY,
+    RELOCATION_FREQUENCY,
+    STATUS_FREQUENCY,
+    REBALANCE_CHECK_FREQUENCY,
     RETENTION_BY_CREATION_TIME,
     HYBRID_RETENTION,
     MD5_DISABLED,

@@ -20,9 +20,14 @@ _TIMESTAMP_COLUMN = re.compile(r"\$(.+)\$([A-Z]+)")
 
 
 def _star_trees(subject: TableSubject) -> Iterator[str]:
-    config = subject.config
-    if config.indexing.star_tree_configs and config.upsert is not None and config.upsert.mode != "NONE":
-        yield "starTreeIndexConfigs and upsertConfig exclude each other: a star-tree cannot forget replaced rows"
+    config, indexing = subject.config, subject.config.indexing
+    if config.active_upsert is not None:
+        for key, given in (
+            ("starTreeIndexConfigs", bool(indexing.star_tree_configs)),
+            ("enableDefaultStarTree", indexing.enable_default_star_tree),
+        ):
+            if given:
+                yield f"{key} and upsertConfig exclude each other: a star-tree cannot forget replaced rows"
     for position, tree in enumerate(config.indexing.star_tree_configs):
         where = f"starTreeIndexConfigs[{position}]"
         yield from _dimensions(subject, tree, where)

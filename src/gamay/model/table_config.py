@@ -141,6 +141,21 @@ class TableConfig:
         return write_section(self)
 
     @property
+    def active_upsert(self) -> UpsertConfig | None:
+        """`upsertConfig`, None where its mode is NONE."""
+        return None if self.upsert is None or self.upsert.mode == "NONE" else self.upsert
+
+    @property
+    def active_dedup(self) -> DedupConfig | None:
+        """`dedupConfig`, None where it is switched off."""
+        return None if self.dedup is None or not self.dedup.dedup_enabled else self.dedup
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether rows are told apart by their primary keys: they replace each other, or repeated ones are dropped."""
+        return self.active_upsert is not None or self.active_dedup is not None
+
+    @property
     def raw_name(self) -> str:
         """The table's name without its type."""
         return raw_table_name(self.typed_name)
@@ -160,6 +175,15 @@ class TableConfig:
         """How many replicas each segment has; of a REALTIME table the older `replicasPerPartition` wins."""
         older = self.segments.replicas_per_partition if self.table_type is TableType.REALTIME else None
         return older or self.segments.replication or 1
+
+    @property
+    def replaces_all(self) -> bool:
+        """Whether a push replaces all rows (REFRESH), rather than adding some (APPEND); `batchIngestionConfig` says it, or
+        the older `segmentPushType`.
+        """
+        batch = self.ingestion.batch
+        kind = self.segments.segment_push_type if batch is None else batch.segment_ingestion_type
+        return self.table_type is TableType.OFFLINE and kind == "REFRESH"
 
     def null_handling(self, schema: Schema, column: str) -> bool:
         """Whether the column remembers which of its values were null."""

@@ -6,24 +6,21 @@ from collections.abc import Iterator
 from gamay.base.errors import nearest
 from gamay.model.rules import TableRule, TableSubject, complaint, duplicates, missing_column
 from gamay.model.table_name import TableType, name_problems
-from gamay.model.table_sections import TierConfig
+from gamay.model.table_sections import ReplicaGroupPartitionConfig, TierConfig
 from gamay.model.types import FieldRole
 from gamay.model.units import TimeUnit, parse_data_size, parse_period
 
+_IMPLICIT = "IMPLICIT_REALTIME_TABLE_PARTITION_SELECTOR"
 _INSTANCE_KINDS = ("OFFLINE", "CONSUMING", "COMPLETED")
 
 
 def _names(subject: TableSubject) -> Iterator[str]:
     config, schema = subject.config, subject.schema
     yield from name_problems(config.raw_name)
+    if config.table_type is TableType.REALTIME and config.raw_name.endswith("_"):
+        yield f"the table name '{config.raw_name}' ends with '_', which runs into the '__' behind it in segment names"
     if schema.name != config.raw_name:
         yield f"the schema is named '{schema.name}'; the schema of table '{config.raw_name}' must have the table's name"
-    older = config.segments.schema_name
-    if older is not None and older != config.raw_name:
-        yield (
-            f"segmentsConfig.schemaName is '{older}'; the schema is found by the table's name '{config.raw_name}', "
-            "so leave the key out or rename one of them"
-        )
 
 
 def _time_column(subject: TableSubject) -> Iterator[str]:
@@ -189,6 +186,8 @@ def _assignment(subject: TableSubject) -> Iterator[str]:
                 f"instancePartitionsMap and instanceAssignmentConfigMap of {kind}: "
                 + ("MIRROR_SERVER_SET_PARTITION_SELECTOR needs both" if mirrored else "give only one of them")
             )
+        if assignment.partition_selector == _IMPLICIT:
+            yield from _implicit_partitions(config.table_type, kind, assignment.replica_group_partition)
     strategy = config.segments.replica_group_strategy
     if strategy is None:
         return
@@ -199,6 +198,19 @@ def _assignment(subject: TableSubject) -> Iterator[str]:
     if strategy.partition_column is not None:
         where = "segmentsConfig.replicaGroupStrategyConfig.partitionColumn"
         yield from filter(None, [missing_column(subject.schema, strategy.partition_column, where)])
+
+
+def _implicit_partitions(table_type: TableType, kind: str, wanted: ReplicaGroupPartitionConfig) -> Iterator[str]:
+    """Partitions that are those of the stream: there must be one, and nothing else may say how many there are."""
+    where = f"instanceAssignmentConfigMap.{kind}: {_IMPLICIT}"
+    if table_type is not TableType.REALTIME or kind != "CONSUMING":
+        yield f"{where} is for CONSUMING of REALTIME tables only"
+    if not wanted.replica_group_based:
+        yield f"{where} needs replicaGroupBased: true"
+    if wanted.num_partitions != 0:
+        yield f"{where} takes the partitions of the stream; leave numPartitions out"
+    if wanted.num_instances_per_partition not in (0, 1):
+        yield f"{where} has one instance for a partition; leave numInstancesPerPartition out"
 
 
 def _encryption(subject: TableSubject) -> Iterator[str]:

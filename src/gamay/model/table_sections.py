@@ -40,7 +40,6 @@ class SegmentsConfig:
 
     time_column_name: str | None = key("timeColumnName", TEXT)
     time_type: str | None = key("timeType", TEXT)
-    schema_name: str | None = key("schemaName", TEXT)
     replication: int | None = key("replication", INTEGER_TEXT)
     replicas_per_partition: int | None = key("replicasPerPartition", INTEGER_TEXT)
     retention_time_unit: str | None = key("retentionTimeUnit", TEXT)

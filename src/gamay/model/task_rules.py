@@ -27,7 +27,7 @@ def _common(subject: TableSubject) -> Iterator[str]:
 def _upsert_tasks(subject: TableSubject) -> Iterator[str]:
     config = subject.config
     tasks = config.task.task_types if config.task else {}
-    upsert = None if config.upsert is None or config.upsert.mode == "NONE" else config.upsert
+    upsert = config.active_upsert
     for task_type in (UPSERT_COMPACTION, UPSERT_COMPACT_MERGE):
         if task_type not in tasks:
             continue

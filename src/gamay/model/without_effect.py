@@ -5,6 +5,7 @@ Such keys are accepted, because configs are shared with clusters that do act on 
 
 from collections.abc import Iterator
 
+from gamay.model.ingestion import IngestionConfig
 from gamay.model.table_config import TableConfig
 from gamay.model.task_settings import TASK_TYPES, unknown_task_keys
 
@@ -72,12 +73,17 @@ def _unbuilt(where: str, what: str) -> str:
     return f"{where}: this version builds no {what}; the setting is kept, and queries do without it"
 
 
+_LOG_RATE_DEFAULT = IngestionConfig().ingestion_exception_log_rate_limit_per_min
 _KEPT = "this version does not act on it; the setting is kept"
 _IN_ORDER = (
     "parallelSegmentConsumptionPolicy says what a segment waits for, where rows depend on those before; the setting is kept"
 )
 _RECOVERY = "rows of a segment that no server could store are consumed again, in order, in either mode; the setting is kept"
 _MEMORY = "rows that are consumed lie in files, not in a heap that could run full; the setting is kept"
+
+_BUILDS = "a segment that cannot be built stops its partition, whose error says why; the setting is kept"
+_READERS = "continueOnError says whether records that cannot be read fail a job or are left out; the setting is kept"
+_LOGGED = "bad records are counted and listed, and few of them logged; the setting is kept"
 
 _PRELOAD = (
     "columns of a dimension table are read when a query first asks for them, so nothing is preloaded; the setting is kept"
@@ -97,7 +103,26 @@ def _unused_sections(config: TableConfig) -> Iterator[str]:
             yield f"{key}: {_KEPT}"
     if config.dimension_table is not None and config.dimension_table.disable_preload:
         yield f"dimensionTableConfig.disablePreload: {_PRELOAD}"
+    yield from _unused_of_keys(config)
+    yield from _unused_of_ingestion(config.ingestion)
     yield from _unused_of_stream(config)
+
+
+def _unused_of_ingestion(ingestion: IngestionConfig) -> Iterator[str]:
+    if ingestion.retry_on_segment_build_precheck_failure:
+        yield f"ingestionConfig.retryOnSegmentBuildPrecheckFailure: {_BUILDS}"
+    if ingestion.max_consecutive_record_fetch_failures_allowed > 0:
+        yield f"ingestionConfig.maxConsecutiveRecordFetchFailuresAllowed: {_READERS}"
+    if ingestion.ingestion_exception_log_rate_limit_per_min != _LOG_RATE_DEFAULT:
+        yield f"ingestionConfig.ingestionExceptionLogRateLimitPerMin: {_LOGGED}"
+
+
+def _unused_of_keys(config: TableConfig) -> Iterator[str]:
+    upsert, dedup = config.active_upsert, config.active_dedup
+    if upsert is not None and upsert.preload == "ENABLE" and upsert.snapshot == "DISABLE":
+        yield "upsertConfig.preload: without snapshots there is nothing to load first; the setting is kept"
+    if dedup is not None and dedup.preload != "DEFAULT":
+        yield "dedupConfig.preload: the keys of all segments are there before rows are consumed; the setting is kept"
 
 
 def _unused_of_stream(config: TableConfig) -> Iterator[str]:

@@ -8,16 +8,18 @@ from starlette.responses import PlainTextResponse, Response
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.base.process_info import VERSION
+from gamay.cluster import paths
 from gamay.cluster.election import leader_of
 from gamay.cluster.records import Instance, Role
 from gamay.cluster.registry import Registry
 from gamay.controller.api.services import Services, json_body, status
 from gamay.controller.api.tenants import tenants_of
 from gamay.controller.cluster_status import cluster_status
+from gamay.controller.instances import KEPT_PORTS
 from gamay.model.cluster_settings import check_settings
 from gamay.model.table_name import raw_table_name
 
-_LEAD = "leadControllerResource_0"
+_LEAD_PARTITIONS = 24
 _COMPONENTS = (
     "gamay",
     "pinot-controller",
@@ -81,11 +83,13 @@ def cluster_router(services: Services) -> APIRouter:
 
     @router.get("/leader/tables", summary="Tell which controller leads which tables")
     def leaders() -> dict[str, Any]:
-        return _leaders(registry, sorted({raw_table_name(table) for table in services.tables.names()}))
+        tables = sorted({raw_table_name(table) for table in services.tables.names()})
+        return _leaders(registry, services.context.instance_id, range(_LEAD_PARTITIONS), tables)
 
     @router.get("/leader/tables/{table}", summary="Tell which controller leads a table")
     def leader(table: str) -> dict[str, Any]:
-        return _leaders(registry, [raw_table_name(services.tables.resolve(table)[0])])
+        raw = raw_table_name(services.tables.resolve(table)[0])
+        return _leaders(registry, services.context.instance_id, [_lead_partition(raw)], [raw])
 
     return router
 
@@ -128,8 +132,7 @@ def instance_router(services: Services) -> APIRouter:
             "pools": dict(found.pools) or None,
             "grpcPort": found.grpc_port,
             "adminPort": found.admin_port,
-            "queryServicePort": -1,
-            "queryMailboxPort": -1,
+            **{name: int(found.extra.get(key, "-1")) for key, name in KEPT_PORTS.items()},
             "queriesDisabled": found.queries_disabled,
             "shutdownInProgress": found.shutting_down,
             "systemResourceInfo": None,
@@ -200,11 +203,27 @@ def live_broker_router(services: Services) -> APIRouter:
     return router
 
 
-def _leaders(registry: Registry, tables: list[str]) -> dict[str, Any]:
-    """Show who leads, as clients know it; one controller leads all tables."""
-    leader = leader_of(registry.store)
-    entry = {"leadControllerId": leader, "tableNames": tables}
-    return {"leadControllerResourceEnabled": leader is not None, "leadControllerEntryMap": {_LEAD: entry} if leader else {}}
+def _leaders(registry: Registry, instance_id: str, partitions: Iterable[int], tables: Iterable[str]) -> dict[str, Any]:
+    """Show who leads, as clients know it: by the partition of each table's name, though one controller leads them all.
+
+    instance_id: of this controller.
+    """
+    elects = registry.store.get(paths.EPOCH) is not None
+    leader = leader_of(registry.store) if elects else instance_id  # one that is alone is not elected
+    names: dict[int, list[str]] = {partition: [] for partition in partitions}
+    for table in tables:
+        names[_lead_partition(table)].append(table)
+    entries = {
+        f"leadControllerResource_{partition}": {"leadControllerId": leader, "tableNames": own}
+        for partition, own in names.items()
+    }
+    return {"leadControllerResourceEnabled": leader is not None, "leadControllerEntryMap": entries if leader else {}}
+
+
+def _lead_partition(table: str) -> int:
+    from gamay.segment.partition import partition_function  # with it come kernels, which controllers seldom need
+
+    return partition_function("Murmur", _LEAD_PARTITIONS).partition_of(table)
 
 
 def _minion(instance: Instance, live: bool, running: int) -> dict[str, Any]:

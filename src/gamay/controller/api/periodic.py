@@ -4,7 +4,14 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
+from gamay.base.errors import GamayError
 from gamay.controller.api.services import Services
+
+
+class AmbiguousTableError(GamayError):
+    """A name of two tables; Pinot's clients expect status 500."""
+
+    http_status = 500
 
 
 def periodic_router(services: Services) -> APIRouter:
@@ -22,7 +29,14 @@ def periodic_router(services: Services) -> APIRouter:
         table: Annotated[str | None, Query(alias="tableName")] = None,
         table_type: Annotated[str | None, Query(alias="type", description="OFFLINE or REALTIME")] = None,
     ) -> dict[str, Any]:
-        services.periodic.run(name, None if table is None else services.tables.resolve_one(table, table_type))
+        services.periodic.run(name, None if table is None else _typed(services, table, table_type))
         return {"taskId": f"api-{services.context.ids.new()}", "isSuccessful": True}
 
     return router
+
+
+def _typed(services: Services, table: str, table_type: str | None) -> str:
+    found = services.tables.resolve(table, table_type)
+    if len(found) > 1:
+        raise AmbiguousTableError(f"More than one table matches: {', '.join(found)}. Say which with the 'type' parameter")
+    return found[0]

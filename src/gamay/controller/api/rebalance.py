@@ -10,7 +10,9 @@ from gamay.controller.rebalance_options import RebalanceOptions
 
 RequiredType = Annotated[str, Query(alias="type", description="OFFLINE or REALTIME")]
 Tables = Annotated[str, Query(description="Typed names, by commas")]
-_TENANT_PARAMETERS = ("degreeOfParallelism", "includeTables", "excludeTables", "verboseResult")
+_TENANT_PARAMETERS = (
+    "degreeOfParallelism", "includeTables", "excludeTables", "parallelWhitelist", "parallelBlacklist", "verboseResult"
+)  # fmt: skip
 _OPTIONS_HELP = "Options beside type: " + ", ".join(RebalanceOptions().to_json())
 
 
@@ -59,12 +61,14 @@ def rebalance_router(services: Services) -> APIRouter:
         parallel: Annotated[int, Query(alias="degreeOfParallelism", ge=1)] = 1,
         include: Annotated[str, Query(alias="includeTables", description="Typed names, by commas")] = "",
         exclude: Annotated[str, Query(alias="excludeTables", description="Typed names, by commas")] = "",
+        beside: Annotated[str, Query(alias="parallelWhitelist", description="Those that may run beside others")] = "",
+        alone: Annotated[str, Query(alias="parallelBlacklist", description="Those that may not")] = "",
         verbose: Annotated[bool, Query(alias="verboseResult")] = False,
     ) -> dict[str, Any]:
         given = {key: value for key, value in request.query_params.items() if key not in _TENANT_PARAMETERS}
-        included, excluded = _names(include), _names(exclude)
+        included, excluded, beside_others, by_themselves = map(_names, (include, exclude, beside, alone))
         known = set(tables.names())
-        if missing := [table for table in (*included, *excluded) if table not in known]:
+        if missing := [t for t in (*included, *excluded, *beside_others, *by_themselves) if t not in known]:
             raise NotFoundError(f"Table {', '.join(missing)} not found")
         return services.tenant_rebalances.rebalance(
             name,
@@ -72,6 +76,7 @@ def rebalance_router(services: Services) -> APIRouter:
             include=included,
             exclude=excluded,
             parallel=parallel,
+            may_run_beside=lambda t: (not beside_others or t in beside_others) and t not in by_themselves,
             verbose=verbose,
         )
 

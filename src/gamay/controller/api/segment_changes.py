@@ -1,5 +1,7 @@
 """REST: deleting, reloading and replacing segments."""
 
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any
 
 import orjson
@@ -17,10 +19,13 @@ from gamay.controller.api.segments import (
     select_segments,
 )
 from gamay.controller.api.services import Services, json_body, names_body, optional_json_body, status
+from gamay.controller.reload import NothingToReloadError
+from gamay.model.parse import load_json
 
 _NAMES_SHOWN = 5
 _REPLACE_TIMEOUT_S = 600
 
+ByInstance = Annotated[str, Query(alias="instanceToSegmentsMap", description='JSON, {"Server_a_8098": ["segment"]}')]
 RequiredType = Annotated[str, Query(alias="type", description="OFFLINE or REALTIME")]
 
 
@@ -109,15 +114,17 @@ def _reload_routes(router: APIRouter, services: Services) -> None:
         start: StartTime = "",
         end: EndTime = "",
         exclude_overlapping: ExcludeOverlapping = False,
+        by_instance: ByInstance = "",
     ) -> dict[str, Any]:
-        jobs = {}
+        jobs, only = {}, _by_instance(by_instance)
         for typed in tables.resolve(table, table_type):
             chosen = select_segments(services, typed, start, end, exclude_overlapping, False) if start or end else []
             if (start or end) and not chosen:
                 continue
-            jobs[typed] = services.reloads.submit(typed, chosen, force_download=force, target=target)
+            with suppress(NothingToReloadError):  # the other half may have segments
+                jobs[typed] = services.reloads.submit(typed, chosen, force_download=force, target=target, only=only)
         if not jobs:
-            raise NotFoundError(f"No segment of table {table} lies between '{start}' and '{end}'")
+            raise NotFoundError(f"Failed to find any segment of table {table} to reload")
         told = {
             typed: {
                 "numMessagesSent": str(job.num_messages),
@@ -149,9 +156,12 @@ def _replace_routes(router: APIRouter, services: Services) -> None:
         table_type: RequiredType,
         entry: Annotated[str, Query(alias="segmentLineageEntryId")],
         body: Annotated[dict[str, Any], Depends(optional_json_body)],
+        clean_up: Annotated[bool, Query(alias="cleanup", description="Delete at once what is replaced")] = False,
     ) -> Response:
         typed = tables.resolve_one(table, table_type)
         replacements.end(typed, entry, _text_list(body, "segmentsTo"), _REPLACE_TIMEOUT_S, services.sleep)
+        if clean_up:
+            replacements.clean_up(typed, entry)
         return Response(status_code=200)
 
     @router.post("/segments/{table}/revertReplaceSegments", summary="Show the old segments again")
@@ -163,6 +173,16 @@ def _replace_routes(router: APIRouter, services: Services) -> None:
     ) -> Response:
         replacements.revert(tables.resolve_one(table, table_type), entry, force=force)
         return Response(status_code=200)
+
+
+def _by_instance(text: str) -> Mapping[str, list[str]] | None:
+    """Return the segments to reload by instance, None where a request says none. Raises InvalidConfigError."""
+    if not text:
+        return None
+    given = load_json(text, "instanceToSegmentsMap")
+    if not isinstance(given, dict) or not all(isinstance(names, list) for names in given.values()):
+        raise InvalidConfigError('instanceToSegmentsMap must look like {"Server_a_8098": ["segment"]}')
+    return given
 
 
 def _deleted(table: str, names: list[str]) -> str:

@@ -96,9 +96,7 @@ def _jobs(services: Services, table: str, kinds: Collection[str]) -> dict[str, A
 
 
 def _stale(services: Services, table: str) -> dict[str, list[str] | None]:
-    """Return the stale segments by server; None for one that does not answer. Raises for a REALTIME table."""
-    if not table.endswith("_OFFLINE"):
-        raise InvalidConfigError(f"Segments are compared with the config for OFFLINE tables only, not for {table}")
+    """Return the stale segments by server; None for one that does not answer."""
     ideal = services.context.registry.must_get_ideal_state(table)
     found: dict[str, list[str] | None] = {}
     for server in sorted({server for states in ideal.states.values() for server in states}):

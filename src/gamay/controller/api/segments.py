@@ -87,9 +87,10 @@ def _detail_routes(router: APIRouter, services: Services) -> None:
     ) -> dict[str, Any]:
         typed = tables.resolve(table, table_type)[0]
         ideal = services.context.registry.must_get_ideal_state(typed)
-        return {
+        told = {
             name: _details(services, typed, name, columns) for name in sorted(ideal.states) if not names or name in names
         }
+        return {name: details for name, details in told.items() if details is not None}
 
     @router.get("/segments/{table}/{segment}/metadata", summary="Show the record of a segment, and its columns")
     def metadata(table: str, segment: str, columns: Columns) -> dict[str, Any]:
@@ -97,8 +98,8 @@ def _detail_routes(router: APIRouter, services: Services) -> None:
             record = services.context.registry.get_segment(typed, segment)
             if record is not None:
                 shown: dict[str, Any] = dict(public_record(services, typed, record))
-                if columns:
-                    details = _details(services, typed, segment, columns)
+                details = _details(services, typed, segment, columns) if columns else None
+                if details is not None:
                     shown |= {"indexes": details["indexes"], "columns": details["columns"]}
                 return shown
         raise NotFoundError(f"Failed to find segment: {segment} in table: {table}")
@@ -107,7 +108,7 @@ def _detail_routes(router: APIRouter, services: Services) -> None:
     def download(table: str, segment: str) -> Response:
         for typed in tables.resolve(table):
             record = services.context.registry.get_segment(typed, segment)
-            if record is not None:
+            if record is not None and record.download_url:
                 return _download(services, record)
         raise NotFoundError(f"Segment {segment} or table {table} not found")
 
@@ -156,14 +157,15 @@ def _servers(services: Services, table: str, verbose: bool) -> dict[str, Any]:
     }
 
 
-def _details(services: Services, table: str, segment: str, columns: list[str]) -> dict[str, Any]:
+def _details(services: Services, table: str, segment: str, columns: list[str]) -> dict[str, Any] | None:
+    """Return what a server knows of a segment; None where none has loaded it, as while it is consumed."""
     ideal = services.context.registry.must_get_ideal_state(table)
     for server in sorted(ideal.states.get(segment, {})):
         try:
             return services.context.servers.segment_details(server, table, segment, columns)
         except NotFoundError:
             continue
-    raise NotFoundError(f"No server has loaded segment {segment} of table {table}")
+    return None
 
 
 def _download(services: Services, record: SegmentRecord) -> Response:

@@ -1,5 +1,6 @@
 """REST: tables, and the documents that hold a schema and its tables."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -18,9 +19,11 @@ _EXAMPLE = {
     "tableIndexConfig": {"invertedIndexColumns": ["city"]},
     "metadata": {},
 }
+_TASK_TYPES = "taskTypeConfigsMap"
 Body = Annotated[dict[str, Any], Depends(json_body)]
 TypeParam = Annotated[str | None, Query(alias="type", description="OFFLINE or REALTIME")]
 RequiredType = Annotated[str, Query(alias="type", description="OFFLINE or REALTIME")]
+IgnoreTasks = Annotated[bool, Query(alias="ignoreActiveTasks", description="Cancel tasks that are under way")]
 Skip = Annotated[str, Query(alias="validationTypesToSkip", description="ALL, TASK, UPSERT, TENANT, … by commas")]
 
 
@@ -39,10 +42,11 @@ def table_router(services: Services) -> APIRouter:
     def list_tables(
         request: Request,
         table_type: TypeParam = None,
+        task_type: Annotated[str | None, Query(alias="taskType", description="Only those with such tasks")] = None,
         sort_type: Annotated[str, Query(alias="sortType")] = "",
         sort_asc: Annotated[bool, Query(alias="sortAsc")] = True,
     ) -> dict[str, Any]:
-        return {"tables": listed_for(request, _list_tables(services, table_type, sort_type, sort_asc))}
+        return {"tables": listed_for(request, _list_tables(services, table_type, task_type, sort_type, sort_asc))}
 
     @router.post("/tables", summary="Create a table", openapi_extra=body_docs("A table config", _EXAMPLE))
     def add_table(body: Body, skip: Skip = "") -> dict[str, Any]:
@@ -69,8 +73,11 @@ def table_router(services: Services) -> APIRouter:
         return written(parsed, f"Table config updated for {table}", notices(parsed.value, body))
 
     @router.delete("/tables/{table}", summary="Delete a table: both types of a raw name")
-    def delete_table(table: str, table_type: TypeParam = None, retention: str | None = None) -> dict[str, Any]:
+    def delete_table(
+        table: str, table_type: TypeParam = None, retention: str | None = None, ignore_tasks: IgnoreTasks = False
+    ) -> dict[str, Any]:
         found = tables.resolve(table, table_type)
+        _check_tasks(services, [] if ignore_tasks else found)
         for typed in found:
             tables.delete(typed, retention)
         return status(f"Tables: [{', '.join(found)}] deleted")
@@ -145,7 +152,9 @@ def table_documents_router(services: Services) -> APIRouter:
         return _written(changed, f"TableConfigs updated for {name}")
 
     @router.delete("/tableConfigs/{name}", summary="Delete a schema and its tables")
-    def delete_document(name: str) -> dict[str, Any]:
+    def delete_document(name: str, ignore_tasks: IgnoreTasks = False) -> dict[str, Any]:
+        if not ignore_tasks:
+            _check_tasks(services, [typed for typed in services.tables.names() if raw_table_name(typed) == name])
         try:
             existed = documents.delete(name)
         except GamayError as error:
@@ -175,8 +184,22 @@ def _type_name(table: str) -> str:
     return table_type.value
 
 
-def _list_tables(services: Services, table_type: str | None, sort_type: str, ascending: bool) -> list[str]:
+def _check_tasks(services: Services, tables: Iterable[str]) -> None:
+    """Raise the error of a table that has tasks under way."""
+    for table in tables:
+        if active := services.tasks.unfinished(table):
+            raise _WrappedError(
+                f"The table {table} has {len(active)} active running tasks: [{', '.join(active)}]. Try again when they have "
+                "ended, or cancel them with ignoreActiveTasks=true"
+            )
+
+
+def _list_tables(
+    services: Services, table_type: str | None, task_type: str | None, sort_type: str, ascending: bool
+) -> list[str]:
     names = services.tables.names()
+    if task_type:
+        names = [name for name in names if task_type in services.tables.document(name).get("task", {}).get(_TASK_TYPES, {})]
     if table_type is not None and table_type.lower() == "dimension":
         names = [name for name in names if services.tables.document(name).get("isDimTable")]
     elif table_type is not None:
@@ -191,6 +214,6 @@ def _list_tables(services: Services, table_type: str | None, sort_type: str, asc
             name: services.context.registry.table_times(name)[sort_type.lower() == "lastmodifiedtime"] for name in names
         }
         return sorted(names, key=lambda name: (times[name], name), reverse=not ascending)
-    if table_type is None:
+    if table_type is None and not task_type:
         names = sorted({raw_table_name(name) for name in names})
     return names if ascending else names[::-1]

@@ -12,6 +12,8 @@ from gamay.cluster.views import segment_status
 from gamay.controller.api.not_offered import NotOfferedError
 from gamay.controller.api.services import Services
 from gamay.controller.hybrid_boundary import fix_boundary, release_boundary
+from gamay.controller.primary_keys import told_keys
+from gamay.controller.realtime.consuming_info import HEALTHY, ConsumingInfo, consuming_info, ingestion_status
 from gamay.controller.sizes import UNKNOWN, table_size, told_sizes
 from gamay.controller.tables import server_tag
 from gamay.model.table_name import TableType, table_type_of
@@ -20,8 +22,6 @@ TypeParam = Annotated[str | None, Query(alias="type", description="OFFLINE or RE
 TableTypeParam = Annotated[str | None, Query(alias="tableType", description="OFFLINE or REALTIME")]
 SegmentNames = Annotated[str, Query(alias="segmentNames", description="By commas")]
 Columns = Annotated[list[str], Query(alias="columns", default_factory=list, description="Names, or * for all")]
-
-_HEALTHY = {"ingestionState": "HEALTHY", "errorMessage": ""}
 
 
 def view_router(services: Services) -> APIRouter:
@@ -62,8 +62,7 @@ def view_router(services: Services) -> APIRouter:
 
     @router.get("/tables/{table}/status", summary="Tell whether ingestion works")
     def status(table: str, table_type: Annotated[str, Query(alias="type")]) -> dict[str, Any]:
-        tables.resolve_one(table, table_type)
-        return {"ingestionStatus": _HEALTHY}
+        return {"ingestionStatus": _ingestion_status(services, tables.resolve_one(table, table_type))}
 
     @router.get("/tables/{table}/instances", summary="List the brokers and servers of a table")
     def instances(table: str, table_type: TypeParam = None) -> dict[str, Any]:
@@ -97,7 +96,7 @@ def _debug_routes(router: APIRouter, services: Services) -> None:
         for typed in tables.resolve(table):
             states = registry.must_get_ideal_state(typed).states
             if segment in states:
-                return _debug_segment(services, typed, segment, states[segment])
+                return _debug_segment(services, typed, segment, states[segment], _consumers(services, typed))
         raise NotFoundError(f"Segment {segment} not found in table {table}")
 
     @router.get("/debug/tables/{table}", tags=["Debug"], summary="Show the state of every segment, with errors")
@@ -202,16 +201,31 @@ def _aggregate(services: Services, table: str, columns: list[str]) -> dict[str, 
         "columnCardinalityMap": {name: mean(name, lambda c: c["cardinality"]) for name in chosen},
         "maxNumMultiValuesMap": {name: mean(name, lambda c: c["maxNumberOfMultiValues"]) for name in multi_value},
         "columnIndexSizeMap": {name: {k: v / segments for k, v in sizes[name].items()} for name in chosen},
-        "upsertPartitionToServerPrimaryKeyCountMap": {},
+        "upsertPartitionToServerPrimaryKeyCountMap": _upsert_keys(services, table),
     }
+
+
+def _upsert_keys(services: Services, table: str) -> dict[str, dict[str, int]]:
+    """Return the primary keys that servers hold of each partition, for a table with upsertConfig."""
+    found: dict[str, dict[str, int]] = {}
+    if services.tables.get(table).active_upsert is not None:
+        for server in _servers_of(services, table):
+            for partition, count in told_keys(services.context, server, table).items():
+                found.setdefault(partition, {})[server] = count
+    return found
+
+
+def _ingestion_status(services: Services, table: str) -> dict[str, str]:
+    return ingestion_status(services.context, table) if table_type_of(table) is TableType.REALTIME else HEALTHY
 
 
 def _debug(services: Services, table: str) -> dict[str, Any]:
     ideal = services.context.registry.must_get_ideal_state(table)
-    infos = [_debug_segment(services, table, name, states) for name, states in sorted(ideal.states.items())]
+    consumers = _consumers(services, table)
+    infos = [_debug_segment(services, table, name, states, consumers) for name, states in sorted(ideal.states.items())]
     return {
         "tableName": table,
-        "ingestionStatus": _HEALTHY,
+        "ingestionStatus": _ingestion_status(services, table),
         "tableSize": _debug_size(services, table),
         "numSegments": len(ideal.states),
         "numServers": len(_servers_of(services, table)),
@@ -228,8 +242,17 @@ def _debug_size(services: Services, table: str) -> dict[str, str]:
     return {"reportedSize": f"{reported} bytes", "reportedSizePerReplica": f"{replica} bytes"}
 
 
-def _debug_segment(services: Services, table: str, name: str, states: Mapping[str, str]) -> dict[str, Any]:
+def _consumers(services: Services, table: str) -> ConsumingInfo:
+    if table_type_of(table) is TableType.REALTIME:
+        return consuming_info(services.context, table)
+    return ConsumingInfo({}, {}, [])
+
+
+def _debug_segment(
+    services: Services, table: str, name: str, states: Mapping[str, str], consumers: ConsumingInfo
+) -> dict[str, Any]:
     view = services.context.registry.get_external_view(table)
+    consumer_of = {info["serverName"]: info for info in consumers.segments.get(name, ())}
     by_server = {}
     for server, state in states.items():
         reason = _error_of(services, server, table, name)
@@ -237,10 +260,17 @@ def _debug_segment(services: Services, table: str, name: str, states: Mapping[st
             "idealState": state,
             "externalView": None if view is None else view.states.get(name, {}).get(server),
             "segmentSize": told_sizes(services.context, server, table).get(name, UNKNOWN),
-            "consumerInfo": None,
+            "consumerInfo": _consumer(name, consumer_of.get(server)),
             "errorInfo": None if reason is None else {"errorMessage": reason},
         }
     return {"segmentName": name, "serverState": by_server}
+
+
+def _consumer(segment: str, told: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if told is None:
+        return None
+    shown = ("consumerState", "lastConsumedTimestamp", "partitionToOffsetMap", "partitionOffsetInfo")
+    return {"segmentName": segment, **{key: told[key] for key in shown}}
 
 
 def _error_of(services: Services, server: str, table: str, segment: str) -> str | None:

@@ -43,6 +43,10 @@ class TaskManager:
         self.queues.target(task_type)
         return [job for job in self.queues.jobs(task_type) if table is None or table in job.tables]
 
+    def unfinished(self, table: str) -> list[str]:
+        """Return the names of the jobs of a typed table that have not ended, of all types."""
+        return [job.name for task_type in self.queues.types() for job, _ in self.queues.unfinished(task_type, table)]
+
     def states(self, task_type: str, table: str | None = None) -> dict[str, str]:
         """Return where the jobs of a type are. Raises NotFoundError."""
         return {job.name: self.queues.state(job).value for job in self.jobs(task_type, table)}
