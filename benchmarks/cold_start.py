@@ -35,6 +35,7 @@ from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.segment.builder import SegmentBuilder
 from gamay.segment.metadata import read_metadata
+from gamay.server.sources import SegmentSources
 from gamay.storage.deep_store import SCHEME
 
 SERVERS = 4
@@ -163,7 +164,7 @@ def _load(folder: Path, count: int) -> tuple[str, str]:
         registry.create_segment(TABLE, record)
     registry.create_ideal_state(ideal)
     registry.create_table_config(TABLE, CONFIG)
-    role = ServerRole(name, Registry(store.new_session()), folder / "server", lambda url: url, SYSTEM_CLOCK, RANDOM_IDS)
+    role = ServerRole(name, Registry(store.new_session()), folder / "server", SegmentSources(), SYSTEM_CLOCK, RANDOM_IDS)
     started, started_cpu = time.perf_counter(), time.process_time()
     role.instance.start()
     took = f"{time.perf_counter() - started:.2f}", f"{time.process_time() - started_cpu:.2f}"

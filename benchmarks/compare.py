@@ -138,7 +138,11 @@ def run(
     answers: dict[tuple[str, str], list[Rows]] = {}
     for chosen in systems:
         system: System = SYSTEMS[chosen](threads)
-        tables = {"events": lambda: data.events(rows), "flights": data.flights, "records": lambda: data.records(num_records)}
+        tables: dict[str, Callable[[], Sequence[Path]]] = {
+            "events": lambda: data.events(rows),
+            "flights": data.flights,
+            "records": lambda: data.records(num_records),
+        }
         for table, files in tables.items():
             if any(q.benchmark == table for q in queries):
                 started = time.perf_counter()

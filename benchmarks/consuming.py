@@ -10,6 +10,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -80,7 +81,7 @@ def compare_queries(console: Console, sealed: Any, view: Any, repeat: int) -> No
             for filling in parameters(repeat + 1):
                 sql = query.texts[""].format(**filling)
                 for name, segment in (("view", view), ("sealed", sealed)):
-                    times[name].append(timed(lambda segment=segment, sql=sql: answer(segment, sql))[0])
+                    times[name].append(timed(partial(answer, segment, sql))[0])
             consuming, immutable = (1000 * min(times[name][1:]) for name in ("view", "sealed"))
             ratios.append(consuming / immutable)
             table.add_row(query.name, f"{consuming:.2f}", f"{immutable:.2f}", f"{ratios[-1]:.2f}")
@@ -129,7 +130,13 @@ def main() -> None:
         sealing, path = timed(lambda: segment.seal(root / "sealed"))
         console.print(f"seal: {chosen.rows / sealing:,.0f} rows a second of a core")
         builder = SegmentBuilder(SCHEMA, CONFIG, "events__0__0", root / "built")
-        building, _ = timed(lambda: [builder.append(batch) for batch in rows] and builder.build())
+
+        def build() -> None:
+            for batch in rows:
+                builder.append(batch)
+            builder.build()
+
+        building, _ = timed(build)
         console.print(f"the same by the builder, from batches: {chosen.rows / building:,.0f}")
         sealed = open_segment(path)
         compare_memory(console, segment, sealed)

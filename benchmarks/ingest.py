@@ -21,7 +21,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from gamay.cli.admin import read_json
+from gamay.cli.json_file import read_json
 from gamay.cli.quickstart import SAMPLES, unpack_flights
 from gamay.ingest.pipeline import Pipeline
 from gamay.ingest.readers import open_reader

@@ -83,11 +83,11 @@ def record(number: int) -> SegmentRecordStats:
     day = FIRST_DAY + number // SEGMENTS_A_DAY
     partition = PartitionInfo("Murmur", PARTITIONS, (number % PARTITIONS,), {})
     first = number % 399
-    columns = {
-        "day": ColumnRange(day, day),
-        "memberId": ColumnRange(number % 97, 999_999 - number % 89, partition),
-        "country": ColumnRange(f"c{first}", f"c{first}z"),
-        "page": ColumnRange(0, 99),
+    columns: dict[str, ColumnRange] = {
+        "day": (day, day, None),
+        "memberId": (number % 97, 999_999 - number % 89, partition),
+        "country": (f"c{first}", f"c{first}z", None),
+        "page": (0, 99, None),
     }
     return SegmentRecordStats(f"visits_{number}", 2000, columns)
 

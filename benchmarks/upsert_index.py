@@ -69,9 +69,13 @@ def gamay_index(num_keys: int) -> None:
             put(index, order[start : start + BATCH], 0)
             longest = max(longest, time.thread_time() - begun)
 
+    def update() -> None:
+        for batch in batches:
+            put(index, batch, 1)
+
     inserted = rate(num_keys, insert)
     grown = resident_bytes() - before
-    updated = rate(UPDATES, lambda: [put(index, batch, 1) for batch in batches] and None)
+    updated = rate(UPDATES, update)
     print(
         f"gamay   {inserted:6.2f} M inserts/s  {updated:6.2f} M updates/s  {grown / num_keys:6.1f} B/key"
         f"  longest batch of {BATCH:,}: {longest * 1000:.0f} ms"

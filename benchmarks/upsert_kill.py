@@ -143,7 +143,7 @@ def run_replicas(folder: Path, rounds: int, seed: int) -> bool:
             answer = processes.brokers[0].http.post("/query/sql", json={"sql": "SELECT k, n, ts FROM totals LIMIT 100000"})
         except httpx.TransportError:
             return {}
-        whole = answer.json() if answer.status_code == 200 else {"exceptions": [answer.text]}
+        whole: dict[str, Any] = answer.json() if answer.status_code == 200 else {"exceptions": [answer.text]}
         rows = [] if whole.get("exceptions") else whole["resultTable"]["rows"]
         return {row[0]: (int(row[1]), int(row[2])) for row in rows}
 

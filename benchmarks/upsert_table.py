@@ -49,6 +49,7 @@ from gamay.query.reduce import reduce
 from gamay.segment.builder import SegmentBuilder
 from gamay.segment.mutable import MutableSegment
 from gamay.segment.reader import open_segment
+from gamay.segment.spi import Segment
 from gamay.segment.visible import VisibleSegment
 from gamay.server.consuming.intake import Intake
 from gamay.server.table import ConsumingSegment, Contents, LoadedSegment, TableData
@@ -330,8 +331,9 @@ def queries(folder: Path) -> None:
             times: list[list[float]] = [[], [], []]
             for _ in range(15):
                 # the rows that count are taken anew, as the first query after a change does
-                for which, seen in enumerate((segment, VisibleSegment(segment, docs.snapshot()),
-                                              VisibleSegment(segment, replaced.snapshot()))):  # fmt: skip
+                asked: list[Segment] = [segment]
+                asked += [VisibleSegment(segment, rows.snapshot()) for rows in (docs, replaced)]
+                for which, seen in enumerate(asked):
                     bound = bind(parse_query(sql), SCHEMA)
                     begun = time.process_time()
                     reduce(bound, [execute(bound, [seen], pool, Deadline.after_ms(60_000, SYSTEM_CLOCK))])
