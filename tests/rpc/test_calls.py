@@ -16,7 +16,9 @@ from gamay.rpc.frames import VERSION, Header, Hello, pack, pack_hello
 from gamay.rpc.peer import Limits
 from gamay.rpc.server import Call, Server
 
-FAST = Limits(connect_s=0.5, silence_s=0.6)
+# A busy machine may hold a process up for longer than the hurried limits; only tests about them have them.
+PATIENT = Limits(connect_s=15, silence_s=60)
+HURRIED = Limits(connect_s=0.5, silence_s=0.6)
 
 
 def free_socket(port: int = 0) -> socket.socket:
@@ -50,7 +52,7 @@ class World:
 
 
 @contextlib.asynccontextmanager
-async def world(limits: Limits = FAST) -> AsyncIterator[tuple[World, Channel]]:
+async def world(limits: Limits = PATIENT) -> AsyncIterator[tuple[World, Channel]]:
     made = World(limits)
     await made.server.start(made.socket)
     channel = Channel("127.0.0.1", made.port, "client", limits)
@@ -75,7 +77,7 @@ def test_calls_are_answered_in_any_order() -> None:
         async with world() as (_, channel):
             kinds = [b"echo", b"later"] * 100
             answers = await asyncio.gather(
-                *(channel.call([kind, str(i).encode(), bytes(i)], 5) for i, kind in enumerate(kinds))
+                *(channel.call([kind, str(i).encode(), bytes(i)], 15) for i, kind in enumerate(kinds))
             )
             assert [(bytes(a), len(b)) for a, b in answers] == [(str(i).encode(), i) for i in range(200)]
             assert channel.in_flight == 0
@@ -97,9 +99,9 @@ def test_an_error_has_its_code_and_the_connection_goes_on() -> None:
     async def test() -> None:
         async with world() as (_, channel):
             with pytest.raises(CallFailedError, match="too late") as failed:
-                await channel.call([b"fail"], 5)
+                await channel.call([b"fail"], 15)
             assert failed.value.code == 250
-            assert await channel.call([b"echo"], 5) == []
+            assert await channel.call([b"echo"], 15) == []
 
     run(test)
 
@@ -107,19 +109,19 @@ def test_an_error_has_its_code_and_the_connection_goes_on() -> None:
 def test_a_call_that_is_late_or_cancelled_is_cancelled_at_the_server() -> None:
     async def test() -> None:
         async with world() as (made, channel):
-            assert await channel.call([b"echo"], 5) == []
+            assert await channel.call([b"echo"], 15) == []
             with pytest.raises(CallTimeoutError, match="has not answered in time"):
-                await channel.call([b"hold"], 0.2)
-            task = asyncio.ensure_future(channel.call([b"hold"], 5))
+                await channel.call([b"hold"], 0.4)
+            task = asyncio.ensure_future(channel.call([b"hold"], 15))
             while len(made.held) < 2:
                 await asyncio.sleep(0.005)
             task.cancel()
             while len(made.cancelled) < 2:
                 await asyncio.sleep(0.005)
             made.held[0].reply([b"nobody waits for this"])
-            assert await channel.call([b"echo"], 5) == []
+            assert await channel.call([b"echo"], 15) == []
             assert made.server.in_flight == 0
-            assert 0 < made.held[0].timeout_ms <= 200
+            assert 0 < made.held[0].timeout_ms <= 400
 
     run(test)
 
@@ -130,7 +132,7 @@ def test_a_server_that_nobody_runs() -> None:
         port = unused.getsockname()[1]
         unused.close()
         with pytest.raises(NotSentError, match=f"127.0.0.1:{port} cannot be reached"):
-            await Channel("127.0.0.1", port, "client", FAST).call([b"echo"], 5)
+            await Channel("127.0.0.1", port, "client", PATIENT).call([b"echo"], 15)
 
     run(test)
 
@@ -138,19 +140,19 @@ def test_a_server_that_nobody_runs() -> None:
 def test_a_server_that_dies_and_comes_back() -> None:
     async def test() -> None:
         async with world() as (made, channel):
-            task = asyncio.ensure_future(channel.call([b"hold"], 5))
+            task = asyncio.ensure_future(channel.call([b"hold"], 15))
             while not made.held:
                 await asyncio.sleep(0.005)
             await made.server.stop()
             with pytest.raises(ConnectionLostError, match=f"127.0.0.1:{made.port}: the connection broke"):
                 await task
             with pytest.raises(NotSentError):
-                await channel.call([b"echo"], 5)
-            again = World(FAST)
+                await channel.call([b"echo"], 15)
+            again = World(PATIENT)
             again.socket.close()
             again.socket = free_socket(made.port)
             await again.server.start(again.socket)
-            assert await channel.call([b"echo"], 5) == []
+            assert await channel.call([b"echo"], 15) == []
             await again.server.stop()
 
     run(test)
@@ -171,11 +173,11 @@ def test_a_server_that_stands_still_counts_as_gone() -> None:
             await asyncio.sleep(10)
 
         standing = asyncio.ensure_future(greet_and_stop())
-        channel = Channel("127.0.0.1", listening.getsockname()[1], "client", FAST)
+        channel = Channel("127.0.0.1", listening.getsockname()[1], "client", Limits(connect_s=15, silence_s=0.6))
         began_s = time.monotonic()
         with pytest.raises(ConnectionLostError, match="silent"):
-            await channel.call([b"x"], 8)
-        assert time.monotonic() - began_s < 4
+            await channel.call([b"x"], 9)
+        assert time.monotonic() - began_s < 6  # long before the call's own time is over
         standing.cancel()
         listening.close()
 
@@ -184,8 +186,10 @@ def test_a_server_that_stands_still_counts_as_gone() -> None:
 
 def test_a_server_that_works_for_long_answers_pings() -> None:
     async def test() -> None:
-        async with world() as (made, channel):
-            task = asyncio.ensure_future(channel.call([b"hold"], 5))
+        async with world(Limits(connect_s=15, silence_s=0.6)) as (made, channel):
+            task = asyncio.ensure_future(channel.call([b"hold"], 15))
+            while not made.held:
+                await asyncio.sleep(0.005)
             await asyncio.sleep(1.3)  # longer than a silent server has
             made.held[0].reply([b"done"])
             assert [bytes(b) for b in await task] == [b"done"]
@@ -199,7 +203,7 @@ def test_no_greeting_and_a_foreign_one() -> None:
         listening.listen()
         port = listening.getsockname()[1]
         with pytest.raises(NotSentError, match=r"did not answer within 0\.5 s"):
-            await Channel("127.0.0.1", port, "client", FAST).call([b"x"], 5)
+            await Channel("127.0.0.1", port, "client", HURRIED).call([b"x"], 15)
         listening.close()
 
         async def http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -208,7 +212,7 @@ def test_no_greeting_and_a_foreign_one() -> None:
         server = await asyncio.start_server(http, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         with pytest.raises(NotSentError, match="is it a query port"):
-            await Channel("127.0.0.1", port, "client", FAST).call([b"x"], 5)
+            await Channel("127.0.0.1", port, "client", PATIENT).call([b"x"], 15)
         server.close()
 
     run(test)
@@ -222,7 +226,7 @@ def test_versions_that_do_not_meet() -> None:
         server = await asyncio.start_server(newer, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         with pytest.raises(NotSentError, match="'Server_new_1' speaks versions 5 to 6 of the query protocol"):
-            await Channel("127.0.0.1", port, "client", FAST).call([b"x"], 5)
+            await Channel("127.0.0.1", port, "client", PATIENT).call([b"x"], 15)
         server.close()
 
     run(test)
@@ -230,22 +234,22 @@ def test_versions_that_do_not_meet() -> None:
 
 def test_what_is_too_large_is_not_sent() -> None:
     async def test() -> None:
-        async with world(Limits(frame_bytes=50_000, connect_s=0.5)) as (_, channel):
+        async with world(Limits(frame_bytes=50_000, connect_s=15)) as (_, channel):
             with pytest.raises(ProtocolError, match="takes frames of 50000 bytes"):
-                await channel.call([b"echo", bytes(60_000)], 5)
-            assert await channel.call([b"echo"], 5) == []
+                await channel.call([b"echo", bytes(60_000)], 15)
+            assert await channel.call([b"echo"], 15) == []
 
     run(test)
 
 
 def test_no_more_calls_than_the_other_side_takes() -> None:
     async def test() -> None:
-        async with world(Limits(calls=2, connect_s=0.5)) as (made, channel):
-            held = [asyncio.ensure_future(channel.call([b"hold"], 5)) for _ in range(2)]
+        async with world(Limits(calls=2, connect_s=15)) as (made, channel):
+            held = [asyncio.ensure_future(channel.call([b"hold"], 15)) for _ in range(2)]
             while len(made.held) < 2:
                 await asyncio.sleep(0.005)
             with pytest.raises(NotSentError, match="2 calls to"):
-                await channel.call([b"echo"], 5)
+                await channel.call([b"echo"], 15)
             for call in made.held:
                 call.reply([])
             await asyncio.gather(*held)
@@ -256,14 +260,14 @@ def test_no_more_calls_than_the_other_side_takes() -> None:
 def test_a_server_that_leaves_finishes_what_is_under_way() -> None:
     async def test() -> None:
         async with world() as (made, channel):
-            task = asyncio.ensure_future(channel.call([b"hold"], 5))
+            task = asyncio.ensure_future(channel.call([b"hold"], 15))
             while not made.held:
                 await asyncio.sleep(0.005)
             made.server.leave()
             while not channel.is_leaving:
                 await asyncio.sleep(0.005)
             with pytest.raises(NotSentError, match="takes no more calls"):
-                await channel.call([b"echo"], 5)
+                await channel.call([b"echo"], 15)
             made.held[0].reply([b"done"])
             assert [bytes(b) for b in await task] == [b"done"]
 
@@ -275,8 +279,8 @@ def test_a_caller_that_goes_or_talks_nonsense_harms_nobody() -> None:
         async with world() as (made, channel):
             _, writer = await asyncio.open_connection("127.0.0.1", made.port)
             writer.write(b"GET / HTTP/1.1\r\n\r\n")
-            lost = Channel("127.0.0.1", made.port, "lost", FAST)
-            task = asyncio.ensure_future(lost.call([b"hold"], 5))
+            lost = Channel("127.0.0.1", made.port, "lost", PATIENT)
+            task = asyncio.ensure_future(lost.call([b"hold"], 15))
             while not made.held:
                 await asyncio.sleep(0.005)
             lost.close()
@@ -287,7 +291,7 @@ def test_a_caller_that_goes_or_talks_nonsense_harms_nobody() -> None:
             peer = await channel.connect()
             peer._transport.writelines(pack(Header(99)))  # type: ignore[union-attr]
             await asyncio.wait_for(peer.ended.wait(), 5)
-            assert await channel.call([b"echo"], 5) == []
+            assert await channel.call([b"echo"], 15) == []
             writer.close()
 
     run(test)
