@@ -426,6 +426,20 @@ def test_ingestion_aggregates() -> None:
     raw_city = problems([("fare", "SUM(x)"), ("tip", "COUNT(*)")], noDictionaryColumns=["fare", "tip", "city"])
     assert "the column 'city' must have a dictionary" in raw_city
     assert "'fare' more than once" in problems([("fare", "SUM(x)"), ("fare", "MAX(x)")])
+    assert "by SUMPRECISION and must be one of BIG_DECIMAL, BYTES, not DOUBLE" in problems([("fare", "SUMPRECISION(x, 9)")])
+    assert "by DISTINCTCOUNTHLL and must be one of BYTES, not DOUBLE" in problems([("fare", "DISTINCTCOUNTHLL(x)")])
+    assert "'SUM(x, 2)' of 'fare' has too many arguments; SUM takes the column" in problems([("fare", "SUM(x, 2)")])
+    assert "'SUMPRECISION(x)' of 'fare' needs its precision" in problems([("fare", "SUMPRECISION(x)")])
+    for text, message in (
+        ("SUMPRECISION(x, 0)", "precision is a whole number from 1 to 1000, not '0'"),
+        ("SUMPRECISION(x, 5, y)", "scale is a whole number from -1000 to 1000, not 'y'"),
+        ("DISTINCTCOUNTHLL(x, 17)", "log2m is a whole number from 2 to 16, not '17'"),
+        ("DISTINCTCOUNTHLL(x, 8, 8)", "DISTINCTCOUNTHLL takes the column, log2m"),
+        ("DISTINCTCOUNTHLLPLUS(x, 3)", "p is a whole number from 4 to 18"),
+        ("DISTINCTCOUNTHLLPLUS(x, 12, 11)", "sp is 0 or at least p, not 11 with p 12"),
+        ("DISTINCTCOUNTHLL(*)", "must name a column"),
+    ):
+        assert message in problems([("fare", text)])
 
 
 REALTIME = {

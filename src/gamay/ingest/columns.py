@@ -77,7 +77,8 @@ def values_as_written(values: list[Any]) -> pa.Array:
     """
     kinds = {type(v) for v in values}
     kinds.discard(type(None))
-    return _json_array(values) if len(kinds) > 1 or list in kinds else values_to_array(values)
+    beyond = kinds == {int} and not all(v is None or -(2**63) <= v < 2**63 for v in values)
+    return _json_array(values) if beyond or len(kinds) > 1 or list in kinds else values_to_array(values)
 
 
 def joined_as_written(arrays: Sequence[pa.Array]) -> pa.Array:

@@ -9,6 +9,7 @@ from gamay.base.errors import InvalidConfigError, RecordError, nearest
 from gamay.functions.arrow import arrow_type
 from gamay.functions.expression import Call
 from gamay.ingest import convert_time, nested, transforms
+from gamay.ingest.aggregated import AggregatedMetrics
 from gamay.ingest.arrays import Mask, null_where
 from gamay.ingest.convert import convert
 from gamay.ingest.records import MULTI_VALUE_DELIMITER, BadRecord, ErrorLog
@@ -63,7 +64,7 @@ class Pipeline:
         self._filter = transforms.parse_transform("", text, "ingestionConfig.filterConfig") if text else None
         self._source_fields = [(c.pre_complex_type_transform, _source_field(c)) for c in ingestion.source_fields]
         is_realtime = table_config.table_type is TableType.REALTIME
-        self._rollups = rollups_of(schema, table_config) if is_realtime else ()
+        self._aggregated = AggregatedMetrics(schema, rollups_of(schema, table_config) if is_realtime else ())
         self._evaluator = Evaluator(schema)
         self._log = ErrorLog(ingestion.continue_on_error)
         self.stats = PipelineStats()
@@ -113,7 +114,7 @@ class Pipeline:
             before = rows.num_rows
             rows = transforms.drop_filtered(self._filter, rows, self._evaluator, self._failures)
             self.stats.rows_filtered += before - rows.num_rows
-        self._take_aggregated(rows)
+        self._aggregated.fill(rows, self._evaluator.multi_value_delimiter, self._failures)
         fields = self._schema.stored_fields
         columns = [self._finished(spec, rows) for spec in fields]
         target = pa.schema([(f.name, arrow_type(f.data_type, f.single_value)) for f in fields])
@@ -149,19 +150,14 @@ class Pipeline:
                 if before_flattening:
                     _mark_nested(generated, rows)
 
-    def _take_aggregated(self, rows: Rows) -> None:
-        """Give each metric that is aggregated the values of the column that it aggregates."""
-        sources = {rollup.metric: rollup.source for rollup in self._rollups if rollup.source not in (None, rollup.metric)}
-        values = {metric: rows.columns.get(source) for metric, source in sources.items() if source is not None}
-        for metric, column in values.items():
-            rows.put(metric, pa.nulls(rows.num_rows) if column is None else column)
-
     def _finished(self, spec: FieldSpec, rows: Rows) -> pa.Array:
         values, failed = rows.converted(spec, self._evaluator.multi_value_delimiter)
         self._report(spec, rows, failed)
         if spec.name == self._time_column and self._config.row_time_value_check:
             values = self._checked_times(values, spec, rows)
-        if spec.data_type.is_text or spec.data_type is DataType.BYTES:
+        if (spec.data_type.is_text or spec.data_type is DataType.BYTES) and not self._aggregated.is_taken_in_whole(
+            spec.name
+        ):
             values, changed, too_long = sanitise(values, spec)
             self.stats.values_trimmed += changed
             if too_long is not None:

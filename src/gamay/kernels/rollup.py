@@ -1,4 +1,4 @@
-"""Rows with equal keys become one: which row each belongs to, and metrics that take its values in."""
+"""Rows with equal keys become one: which row each belongs to, and metrics and sketches that take its values in."""
 
 from typing import Any, TypeAlias
 
@@ -9,6 +9,7 @@ from gamay.kernels.jit import kernel
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 SUM, MIN, MAX, COUNT = 0, 1, 2, 3
+ADDITION_BYTES = 5
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -100,3 +101,50 @@ def roll_up(function: int, rows: Array, values: Array, nulls: Array, largest: An
         else:
             totals[row] = max(totals[row], value)
     return np.int64(-1)
+
+
+@kernel
+def _word(data: Array, at: Any) -> Any:
+    word = np.int64(0)
+    for k in range(4):
+        word = (word << np.int64(8)) | np.int64(data[at + k])
+    return word
+
+
+@kernel
+def _put_word(out: Array, at: Any, word: Any) -> None:
+    for k in range(4):
+        out[at + k] = (word >> np.int64(24 - 8 * k)) & np.int64(0xFF)
+
+
+@kernel
+def merge_packed(rows: Array, offsets: Array, data: Array, width: int, header: int, out: Array) -> None:
+    """Take data[offsets[i]:offsets[i + 1]] into the sketch out[rows[i]]: nothing, an addition, or a sketch as wide as those.
+
+    An addition is a register (uint32, little-endian) and a value (uint8). data: uint8. out: uint8 [sketches, width], each of
+    `header` bytes and then registers of 5 bits, six in each big-endian word; a register keeps the greatest value.
+    """
+    for i in range(len(rows)):
+        start = np.int64(offsets[i])
+        size = np.int64(offsets[i + 1]) - start
+        row = np.int64(rows[i])
+        if size == ADDITION_BYTES:
+            register: Any = np.int64(0)
+            for k in range(4):
+                register |= np.int64(data[start + k]) << np.int64(8 * k)
+            at = np.int64(header) + 4 * (register // 6)
+            shift = np.int64(5) * (register % 6)
+            word = _word(out[row], at)
+            value = min(np.int64(data[start + 4]), np.int64(31))
+            before = (word >> shift) & np.int64(31)
+            if value > before:
+                _put_word(out[row], at, word + ((value - before) << shift))
+        elif size > 0:
+            for at in range(header, width, 4):
+                one = _word(out[row], at)
+                other = _word(data, start + at)
+                merged: Any = np.int64(0)
+                for shift in range(0, 30, 5):
+                    place = np.int64(shift)
+                    merged |= max((one >> place) & np.int64(31), (other >> place) & np.int64(31)) << place
+                _put_word(out[row], at, merged)

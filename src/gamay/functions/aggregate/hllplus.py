@@ -12,12 +12,13 @@ from gamay.functions.aggregate.numeric import require_one_argument
 from gamay.functions.aggregate.registers import RegisterSketch
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
-from gamay.functions.sketch.hllplus import DEFAULT_PRECISION, PRECISION_RANGE, HllPlusKind
+from gamay.functions.sketch.hllplus import DEFAULT_PRECISION, HllPlusKind
 from gamay.functions.sketch.parameters import Number, number_parameter, require_at_most
+from gamay.model.sketch_limits import HLL_PLUS_PRECISION_RANGE, SPARSE_PRECISION_MAX
 from gamay.model.types import DataType
 
-PRECISION = Number(DEFAULT_PRECISION, PRECISION_RANGE[0], PRECISION_RANGE[-1])
-SPARSE_PRECISION = Number(0, 0, 32)
+PRECISION = Number(DEFAULT_PRECISION, HLL_PLUS_PRECISION_RANGE[0], HLL_PLUS_PRECISION_RANGE[-1])
+SPARSE_PRECISION = Number(0, 0, SPARSE_PRECISION_MAX)
 
 
 def hllplus_kind(call: Call, precision: int, sparse_precision: int) -> HllPlusKind:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from gamay.functions.scalar.convert import by_distinct, convert_values
 from gamay.functions.scalar.define import by_value, const, each, scalar, wrong
-from gamay.functions.scalar.encoded import base64_bytes, decimal_of_bytes
+from gamay.functions.scalar.encoded import base64_bytes, bytes_of_decimal, decimal_of_bytes
 from gamay.model.types import DataType
 
 STRING, BYTES, LONG, BIG_DECIMAL = DataType.STRING, DataType.BYTES, DataType.LONG, DataType.BIG_DECIMAL
@@ -157,12 +157,7 @@ def long_to_hex(number: int) -> str:
 @by_value("bigDecimalToBytes", params=(BIG_DECIMAL,), returns=BYTES)
 def big_decimal_to_bytes(number: Decimal) -> bytes:
     """Two bytes of scale, then the unscaled value: both big-endian two's complement."""
-    sign, digits, exponent = number.as_tuple()
-    if not isinstance(exponent, int) or not -(2**15) < exponent <= 2**15:
-        raise ValueError("only a number with a scale of 16 bits has bytes")
-    unscaled = int("".join(map(str, digits))) * (-1 if sign else 1)
-    width = (unscaled + (unscaled < 0)).bit_length() // 8 + 1
-    return (-exponent).to_bytes(2, "big", signed=True) + unscaled.to_bytes(width, "big", signed=True)
+    return bytes_of_decimal(number)
 
 
 @by_value("bytesToBigDecimal", params=(BYTES,), returns=BIG_DECIMAL)

@@ -14,6 +14,16 @@ def base64_bytes(value: str | bytes) -> bytes:
         raise ValueError(f"it is not base64: {error}") from None
 
 
+def bytes_of_decimal(number: Decimal) -> bytes:
+    """Return two bytes of scale, then the unscaled value, both big-endian two's complement; raises ValueError."""
+    sign, digits, exponent = number.as_tuple()
+    if not isinstance(exponent, int) or not -(2**15) < exponent <= 2**15:
+        raise ValueError("only a number with a scale of 16 bits has bytes")
+    unscaled = int("".join(map(str, digits))) * (-1 if sign else 1)
+    width = (unscaled + (unscaled < 0)).bit_length() // 8 + 1
+    return (-exponent).to_bytes(2, "big", signed=True) + unscaled.to_bytes(width, "big", signed=True)
+
+
 def decimal_of_bytes(value: bytes) -> Decimal:
     """Return the number of two bytes of scale and an unscaled value; raises ValueError when bytes are missing."""
     if len(value) < 3:

@@ -15,11 +15,11 @@ from gamay.functions.sketch.hashing import arrow_bytes, text_or_bytes
 from gamay.functions.sketch.registers import MAXIMUM, rounded
 from gamay.functions.vector import Vector
 from gamay.kernels.hll import hash_bytes, hash_longs, register_candidates
+from gamay.model.sketch_limits import LOG2M_RANGE as LOG2M_RANGE
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 DEFAULT_LOG2M = 8
-LOG2M_RANGE = range(2, 17)
 _PARSED_LOG2M_RANGE = range(1, 25)
 _REGISTERS_PER_WORD = 6
 _CHARACTER_OF_ZERO = 129

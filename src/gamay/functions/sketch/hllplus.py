@@ -26,7 +26,6 @@ from gamay.model.types import DataType
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 DEFAULT_PRECISION = 14
-PRECISION_RANGE = range(4, 19)
 _PARSED_RANGE = range(4, 26)
 _SEED = 0xE17A1465
 _VERSION = (-2).to_bytes(4, "big", signed=True)

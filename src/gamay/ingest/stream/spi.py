@@ -151,12 +151,18 @@ class InputFields:
     """The fields of the input that a table reads.
 
     names: None when any may be needed (nested input that is flattened). types: the type of the column that a field
-    fills as it is; fields that only expressions read have none. multi_value: columns that hold lists.
+    fills as it is; fields that only expressions read have none. multi_value: columns that hold lists. as_written: fields
+    whose values each count as what they were written as, whatever type the others have.
     """
 
     names: frozenset[str] | None = None
     types: Mapping[str, DataType] = field(default_factory=dict)
     multi_value: frozenset[str] = frozenset()
+    as_written: frozenset[str] = frozenset()
+
+    def is_as_written(self, name: str) -> bool:
+        """Whether each value of a field is taken as it was written; so are all where nested input is made flat."""
+        return self.names is None or name in self.as_written
 
     def wants(self, name: str) -> bool:
         """Whether a field of this name is read."""

@@ -16,7 +16,8 @@ from gamay.model.table_config import TableConfig
 from gamay.segment.folder_writer import SegmentPlan, write_segment
 from gamay.segment.mutable.buffers import BufferFolder, MemoryUse, SpareBuffers
 from gamay.segment.mutable.column import ColumnState, MutableColumn
-from gamay.segment.mutable.rollup import RolledUpMetric, RowKeys, first_rows
+from gamay.segment.mutable.rolled_up import RolledUpMetric, rolled_up
+from gamay.segment.mutable.rollup import RowKeys, first_rows
 from gamay.segment.mutable.seal import seal_columns
 from gamay.segment.mutable.sizing import ColumnSizing, Sizing
 from gamay.segment.mutable.view import SegmentView
@@ -57,7 +58,7 @@ class MutableSegment:
         self.name = name
         self._plan = SegmentPlan.of(schema, table_config, name, clock.now_ms())
         self._arrow_schema = conformed_schema(schema)
-        rollups = {rollup.metric: rollup.function for rollup in rollups_of(schema, table_config)}
+        rollups = {rollup.metric: rollup for rollup in rollups_of(schema, table_config)}
         if rollups and (problem := next(rollup_problems(schema, table_config), None)):
             raise InvalidConfigError(problem)
         self._folder = folder / name
@@ -66,7 +67,7 @@ class MutableSegment:
         for plan in self._plan.columns:
             column = plan.spec.name
             if column in rollups:
-                self._columns.append(RolledUpMetric(plan, rollups[column], buffers, sizing.rows))
+                self._columns.append(rolled_up(plan, rollups[column], buffers, sizing.rows))
             else:
                 keys = {"is_sort_key": column == table_config.sorted_column, "is_row_key": bool(rollups)}
                 self._columns.append(MutableColumn(plan, buffers, sizing.rows, sizing.column(column), **keys))
@@ -88,8 +89,7 @@ class MutableSegment:
     @property
     def is_nearly_full(self) -> bool:
         """Whether a column comes near to what it can hold, so that the segment should be completed."""
-        columns = (column for column in self._columns if isinstance(column, MutableColumn))
-        return any(column.fullness > _NEARLY_FULL for column in columns)
+        return any(column.fullness > _NEARLY_FULL for column in self._columns)
 
     def append(self, batch: pa.RecordBatch) -> None:
         """Take the next rows, a conformed batch of `gamay.ingest.pipeline`, and show them all at once.
@@ -134,10 +134,11 @@ class MutableSegment:
                 column.append(array.take(new))
         states = self._dimension_states()
         with self._changing, ExitStack() as undo:
-            for column, array in columns:
-                if isinstance(column, RolledUpMetric):
-                    undo.callback(column.saved(rows, row_keys.count))
-                    column.take_in(rows, array)
+            metrics = [(column, array) for column, array in columns if not isinstance(column, MutableColumn)]
+            for metric, _ in metrics:
+                undo.callback(metric.saved(rows, row_keys.count))
+            for metric, array in sorted(metrics, key=lambda one: one[0].never_fails):
+                metric.take_in(rows, array)
             undo.pop_all()
             self._num_docs, self._states, self._view = row_keys.count, states, None
 

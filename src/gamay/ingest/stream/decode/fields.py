@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from gamay.base.errors import QueryError
+from gamay.base.errors import InvalidConfigError, QueryError
 from gamay.functions.expression import column_names
 from gamay.ingest.stream.spi import ALL_FIELDS, InputFields
+from gamay.model.rollup import RollupFunction, parse_rollup
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.types import DataType
@@ -32,7 +33,25 @@ def input_fields(schema: Schema, table: TableConfig) -> InputFields:
         multi_value.discard(name)
         if kind in DataType.__members__:
             types[name] = DataType[kind]
-    return InputFields(frozenset(names), types, frozenset(multi_value))
+    counted, summed = _aggregated_sources(table)
+    types |= dict.fromkeys(summed - counted - types.keys() - declared.keys(), DataType.BIG_DECIMAL)
+    as_written = counted - types.keys() - declared.keys()
+    return InputFields(frozenset(names), types, frozenset(multi_value), frozenset(as_written))
+
+
+def _aggregated_sources(table: TableConfig) -> tuple[set[str], set[str]]:
+    """Return the fields whose distinct values are counted while rows come, and those that are summed with all digits."""
+    counted, summed = set(), set()
+    for aggregation in table.ingestion.aggregations:
+        try:
+            rollup = parse_rollup(aggregation.column_name, aggregation.aggregation_function)
+        except InvalidConfigError:  # the pipeline refuses it with the right words
+            continue
+        if rollup.source is not None and rollup.function.is_sketch:
+            counted.add(rollup.source)
+        elif rollup.source is not None and rollup.function is RollupFunction.SUM_PRECISION:
+            summed.add(rollup.source)
+    return counted, summed
 
 
 def _expressions(schema: Schema, table: TableConfig) -> Iterator[str]:

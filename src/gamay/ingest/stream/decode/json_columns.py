@@ -67,8 +67,8 @@ class JsonColumns:
             target = self._fields.types.get(name)
             if not _is_faithful(column.type, target, name in self._fields.multi_value):
                 return None
-            if self._fields.names is None and (pa.types.is_floating(column.type) or pa.types.is_list(column.type)):
-                return None  # where nested input is made flat, values are taken as they were written
+            if self._fields.is_as_written(name) and (pa.types.is_floating(column.type) or pa.types.is_list(column.type)):
+                return None  # a double may have been written as a whole number
             if target in (DataType.FLOAT, DataType.DOUBLE) and pa.types.is_integer(column.type):
                 column = column.cast(pa.float64(), safe=False)
             names.append(name)

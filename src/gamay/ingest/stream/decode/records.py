@@ -37,7 +37,7 @@ def records_to_rows(records: Sequence[Mapping[str, Any]], fields: InputFields) -
 
 
 def _column(values: list[Any], name: str, fields: InputFields) -> pa.Array:
-    if fields.names is None:  # nested input, which `gamay.ingest.nested` makes flat value by value
+    if fields.is_as_written(name):  # as nested input, which `gamay.ingest.nested` makes flat value by value
         return values_as_written(values)
     return typed_column(values, fields.types.get(name), multi_value=name in fields.multi_value)
 
@@ -192,7 +192,9 @@ def _named(rows: pa.RecordBatch, name: str) -> pa.Array:
 def _concatenated(arrays: list[pa.Array], name: str, fields: InputFields) -> pa.Array:
     kinds = {array.type for array in arrays if not pa.types.is_null(array.type)}
     if len(kinds) > 1:
-        return joined_as_written(arrays) if fields.names is None else _in_one_type(arrays, kinds, fields.types.get(name))
+        return (
+            joined_as_written(arrays) if fields.is_as_written(name) else _in_one_type(arrays, kinds, fields.types.get(name))
+        )
     if not kinds:
         return pa.nulls(sum(map(len, arrays)))
     (kind,) = kinds
