@@ -19,9 +19,13 @@ from gamay.cli.output import print_answer, print_heading, print_sql, print_stati
 
 if TYPE_CHECKING:
     from gamay.client import Connection
+    from gamay.embedded.cluster import EmbeddedCluster
 
 SAMPLES = Path(__file__).parent / "samples" / "flights"
 TABLE = "flights"
+# how long a start may say nothing, and how long a slow machine may take to compile
+_SILENCE_S = 3
+_COMPILING_S = 900
 SPARK_SETTINGS = {
     # this job ends before the optimising compilers of Java and Spark have paid for themselves
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
@@ -44,7 +48,7 @@ def run_batch(exit_after: bool, data_dir: Path | None, controller_port: int, bro
                 print(f"controller {cluster.controller_url}, broker {cluster.broker_url}, data in {folder}")
                 segments = load_offline(cluster.controller_url, starting)
                 cluster.core.wait_until_visible(f"{TABLE}_OFFLINE", segments)
-                cluster.wait_until_ready()
+                wait_until_ready(cluster)
                 ask(cluster.broker_url, 4)
                 print(f"\nAll of this took {time.monotonic() - began:.1f} s.")
                 if not exit_after:
@@ -52,6 +56,17 @@ def run_batch(exit_after: bool, data_dir: Path | None, controller_port: int, bro
     finally:
         if data_dir is None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def wait_until_ready(cluster: "EmbeddedCluster") -> None:
+    """Wait until queries can be asked; say so where kernels have to be compiled first. Raises TimeoutError."""
+    from gamay.kernels.jit import cache_dir
+
+    if cluster.wait_until_ready(_SILENCE_S):
+        return
+    print(f"compiling what queries run, into {cache_dir()}: once for each version, a minute or two ...", flush=True)
+    if not cluster.wait_until_ready(_COMPILING_S):
+        raise TimeoutError(f"the cluster was not ready {_COMPILING_S} s after its start; its log says why")
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from gamay.base.errors import GamayError
 from gamay.cli.json_file import read_json
 from gamay.cli.output import is_terminal, print_heading
-from gamay.cli.quickstart import SAMPLES, TABLE, ask, explore, load_offline, spark_starting
+from gamay.cli.quickstart import SAMPLES, TABLE, ask, explore, load_offline, spark_starting, wait_until_ready
 
 if TYPE_CHECKING:
     from gamay.cli.replay import Replay
@@ -60,7 +60,7 @@ def run_hybrid(exit_after: bool, data_dir: Path | None, controller_port: int, br
         flights = flights_by_departure()
         segments = load_offline(cluster.controller_url, starting, range(1, _MONTH_OF_BOTH + 1))
         cluster.core.wait_until_visible(f"{TABLE}_OFFLINE", segments)
-        cluster.wait_until_ready()
+        wait_until_ready(cluster)
         print_heading("4. Make a topic, and the other half of the table, which consumes it")
         recent = flights.filter(pc.greater_equal(flights.column("month"), _MONTH_OF_BOTH))
         replay = Replay(folder, recent, ROWS_PER_S)
@@ -84,7 +84,7 @@ def tour(exit_after: bool, data_dir: Path | None, ports: tuple[int, int, int]) -
         print_heading("1. Start a cluster: controller, broker and server in this process")
         with EmbeddedCluster(folder, *ports) as cluster:
             print(f"controller {cluster.controller_url}, broker {cluster.broker_url}, data in {folder}", flush=True)
-            cluster.wait_until_ready()
+            wait_until_ready(cluster)
             yield cluster, folder
             print(f"\nAll of this took {time.monotonic() - began:.1f} s.")
             if not exit_after:

@@ -16,6 +16,7 @@ from gamay.base.tls import TlsSettings
 from gamay.cli.output import print_answer, print_statistics
 
 OUTPUT_FORMATS = ("table", "csv", "json")
+_LOOK_S = 0.2
 
 
 def run_cluster(
@@ -52,6 +53,10 @@ def run_cluster(
         print(f"broker      {cluster.broker_url}")
         print(f"server      {cluster.server_url}")
         print(f"data        {data_dir.resolve()}", flush=True)
+        while not (cluster.ready or stopped.wait(_LOOK_S)):
+            pass
+        if cluster.ready:
+            print("ready", flush=True)
         stopped.wait()
     send_last_spans()
 
