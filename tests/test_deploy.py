@@ -21,7 +21,9 @@ DEPLOY = ROOT / "deploy"
 MEASURING = (
     *sorted(str(path.relative_to(ROOT / "src/gamay")) for path in (ROOT / "src/gamay").glob("*/*metrics.py")),
     "broker/quota.py",
+    "controller/counts.py",
     "controller/periodic.py",
+    "controller/stale_instances.py",
     "controller/status_gauges.py",
     "server/query_counts.py",
 )

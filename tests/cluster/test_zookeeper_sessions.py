@@ -13,6 +13,7 @@ import pytest
 from gamay.base.errors import InvalidConfigError
 from gamay.base.zookeeper_login import ZooKeeperLogin
 from gamay.cluster.store import MetadataStore, StoreUnavailableError, update
+from gamay.cluster.store_metrics import measure_store
 from gamay.cluster.zookeeper_store import ZooKeeperAddress, ZooKeeperStore
 
 
@@ -62,6 +63,7 @@ def test_a_session_that_ended_is_followed_by_another(store: ZooKeeperStore, zook
     _expire(store)
     _until(lambda: len(owners) == 2)
     assert store.session_id == owners[1] != before
+    assert [one.value for one in measure_store("broker", store)] == [store.num_reconnects] == [1]
     _until(lambda: "/tables" in told)  # anything may have changed meanwhile
     node = other.get("/live/me")
     assert node is not None
@@ -70,6 +72,7 @@ def test_a_session_that_ended_is_followed_by_another(store: ZooKeeperStore, zook
     other.set("/tables/t", b"1", None)
     _until(lambda: "/tables/t" in told)
     assert len(owners) == 2
+    assert other.num_reconnects == 0
     other.close()
 
 

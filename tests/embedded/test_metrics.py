@@ -66,6 +66,8 @@ def test_each_role_measures_what_it_does(trips: Any, make_segment: Any) -> None:
     parts = [server[f"pinot_server_{phase}_total", table] for phase in ("segmentPruning", "queryPlanExecution")]
     assert min(parts) > 0
     assert sum(parts) == pytest.approx(took)
+    for role, name in ((broker, "broker"), (controller, "controller"), (server, "server")):
+        assert role[f"pinot_{name}_helixZookeeperReconnects_total", ()] == 0
     assert all(role["process_resident_memory_bytes", ()] > 1e7 for role in (broker, controller, server))
     assert server["pinot_server_segmentCount", table] == 2
     assert server["pinot_server_documentCount", table] == 5

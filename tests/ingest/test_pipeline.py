@@ -122,10 +122,21 @@ def test_text_is_cut_at_nul_and_maximum_length(schema, table):
     rows, pipeline = apply(schema(**columns), table(), [row, {"cut": "äöü"}])
     assert rows[0] == {"cut": "äöü", "kept": "abcd", "none": None, "many": ["abc", "x"]}
     assert rows[1]["cut"] == "äöü"
-    assert pipeline.stats.values_trimmed == 4
+    assert (pipeline.stats.values_trimmed, pipeline.stats.rows_sanitised) == (4, 1)
     strict = schema(a={"dataType": "STRING", "maxLength": 3, "maxLengthExceedStrategy": "ERROR"})
     with pytest.raises(RecordError, match="row 2: column 'a': the value is longer than 3"):
         apply(strict, table(), [{"a": "abc"}, {"a": "abcd"}])
+
+
+def test_rows_whose_text_was_cut_are_counted_unless_they_are_dropped(schema, table):
+    error = {"dataType": "STRING", "maxLength": 3, "maxLengthExceedStrategy": "ERROR"}
+    many = {"dataType": "STRING", "maxLength": 3, "singleValueField": False}
+    pipeline = Pipeline(schema(error=error, many=many), table(), drop_failed=True)
+    columns = {"error": ["a\0b", "abcd\0", "x", "abcd"], "many": [["abcd", "a\0bcde"], ["y"], ["ok"], ["too long"]]}
+    rows = pipeline.apply(pa.record_batch(columns)).to_pylist()
+    assert rows == [{"error": "a", "many": ["abc", "a"]}, {"error": "x", "many": ["ok"]}]
+    assert pipeline.dropped.keys() == {1, 3}
+    assert pipeline.stats.rows_sanitised == 1
 
 
 def test_row_time_check(schema, table):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from gamay.base.errors import ErrorCode
 from gamay.base.metrics import Kind, Measured
 from gamay.broker.routing import RoutingTables
+from gamay.cluster.store_metrics import measure_store
 from gamay.model.table_name import raw_table_name
 from gamay.query.response import BrokerResponse
 
@@ -158,6 +159,7 @@ def measure_servers(down: Callable[[], frozenset[str]], num_running: Callable[[]
 def measure_routes(routing: RoutingTables, now_ms: Callable[[], int]) -> Iterator[Measured]:
     """Yield what the routes of all tables tell."""
     now = now_ms()
+    yield from measure_store("broker", routing.store)
     for table, seconds in list(routing.update_s.items()):
         text = "Milliseconds of working out which servers are asked for which segments"
         yield Measured("pinot_broker_routingTableUpdateTime", seconds * 1000, text, {"table": table}, Kind.COUNTER)

@@ -14,7 +14,7 @@ from gamay.cluster import paths
 from gamay.cluster.quotas import quota_settings
 from gamay.cluster.records import Role
 from gamay.cluster.registry import Registry
-from gamay.cluster.store import StoreUnavailableError
+from gamay.cluster.store import MetadataStore, StoreUnavailableError
 from gamay.model.cluster_settings import FIXED_REPLICA, HYPERLOGLOG_LOG2M, NULL_HANDLING
 from gamay.model.table_name import raw_table_name, table_type_of
 from gamay.sql.row_limits import STANDARD_LIMITS, RowLimits
@@ -82,6 +82,11 @@ class RoutingTables:
         self._cancels: list[Callable[[], None]] = []
         self._followers: list[Callable[[Mapping[str, str]], None]] = []
         self._settings: Mapping[str, str] | None = None
+
+    @property
+    def store(self) -> MetadataStore:
+        """Where the records are."""
+        return self._registry.store
 
     def start(self) -> None:
         """Build all routes, then follow changes."""

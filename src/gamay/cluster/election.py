@@ -171,6 +171,10 @@ class _LeadStore:
     def session_id(self) -> int:
         return self._base.session_id
 
+    @property
+    def num_reconnects(self) -> int:
+        return self._base.num_reconnects
+
     def get(self, path: str) -> Node | None:
         return self._base.get(path)
 

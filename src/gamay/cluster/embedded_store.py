@@ -80,6 +80,10 @@ class EmbeddedStore:
     def session_id(self) -> int:
         return self._session_id
 
+    @property
+    def num_reconnects(self) -> int:
+        return 0
+
     def get(self, path: str) -> Node | None:
         check_path(path)
         with self._file.read_lock:

@@ -9,6 +9,7 @@ import orjson
 
 from gamay.base.errors import ConflictError, NotFoundError
 from gamay.cluster import buckets, invariants, paths
+from gamay.cluster.failed_access import FailedAccess, counting
 from gamay.cluster.records import Assignment, Instance, Lineage, SegmentRecord
 from gamay.cluster.store import MAX_VALUE_BYTES, MetadataStore, update
 from gamay.cluster.znrecord import ZNRecord, decode, encode
@@ -18,11 +19,15 @@ _PLAIN_CONFIG_KEYS = frozenset({"tableName", "tableType"})
 
 
 class Registry:
-    """The cluster's records. Its methods may be called from any thread. cluster: the name that users know it by."""
+    """The cluster's records. Its methods may be called from any thread.
 
-    def __init__(self, store: MetadataStore, cluster: str = paths.CLUSTER_NAME) -> None:
+    cluster: the name that users know it by. failed: where failed accesses are counted; registries of one process share it.
+    """
+
+    def __init__(self, store: MetadataStore, cluster: str = paths.CLUSTER_NAME, failed: FailedAccess | None = None) -> None:
         self.store = store
         self.cluster = cluster
+        self.failed = FailedAccess() if failed is None else failed
 
     # schemas and table configs: JSON documents, understood by gamay.model
 
@@ -50,7 +55,8 @@ class Registry:
 
     def get_table_config(self, table: str) -> dict[str, Any] | None:
         """Return a table config's JSON document."""
-        node = self.store.get(paths.table_config(table))
+        with counting(self.failed.reads, table):
+            node = self.store.get(paths.table_config(table))
         if node is None:
             return None
         simple = decode(node.value).simple
@@ -85,7 +91,8 @@ class Registry:
 
     def get_ideal_state(self, resource: str) -> Assignment | None:
         """Return where a resource's segments should be."""
-        return self._get_assignment(paths.ideal_state(resource), invariants.ASSIGNMENT)
+        with counting(self.failed.reads, resource):
+            return self._get_assignment(paths.ideal_state(resource), invariants.ASSIGNMENT)
 
     def must_get_ideal_state(self, resource: str) -> Assignment:
         """Return where a resource's segments should be. Raises NotFoundError."""
@@ -108,7 +115,8 @@ class Registry:
             changed = change(Assignment.from_record(record))
             return invariants.check(changed, invariants.ASSIGNMENT).to_record()
 
-        buckets.update(self.store, paths.ideal_state(resource), apply)
+        with counting(self.failed.ideal_states, resource):
+            buckets.update(self.store, paths.ideal_state(resource), apply)
 
     def delete_ideal_state(self, resource: str) -> None:
         """Delete an ideal state; nothing happens when there is none."""
@@ -168,7 +176,8 @@ class Registry:
 
     def get_segment(self, table: str, name: str) -> SegmentRecord | None:
         """Return a segment's record."""
-        return self._get(paths.segment(table, name), SegmentRecord.from_record, invariants.SEGMENT)
+        with counting(self.failed.reads, table):
+            return self._get(paths.segment(table, name), SegmentRecord.from_record, invariants.SEGMENT)
 
     def segments(self, table: str) -> Iterator[SegmentRecord]:
         """Yield all segment records of a typed table, by name."""
@@ -176,7 +185,8 @@ class Registry:
 
     def get_segments(self, table: str, names: Sequence[str]) -> dict[str, SegmentRecord]:
         """Return the records of the named segments that have one, read together."""
-        nodes = self.store.get_many([paths.segment(table, name) for name in names])
+        with counting(self.failed.reads, table):
+            nodes = self.store.get_many([paths.segment(table, name) for name in names])
         return {
             name: invariants.check(SegmentRecord.from_record(decode(node.value)), invariants.SEGMENT)
             for name, node in zip(names, nodes, strict=True)
@@ -190,7 +200,8 @@ class Registry:
 
     def create_segment(self, table: str, record: SegmentRecord) -> None:
         """Create a segment's record. Raises ConflictError when there is one."""
-        self.store.create(paths.segment(table, record.name), _encode_segment(record))
+        with counting(self.failed.writes, table):
+            self.store.create(paths.segment(table, record.name), _encode_segment(record))
 
     def update_segment(self, table: str, name: str, change: Callable[[SegmentRecord | None], SegmentRecord | None]) -> None:
         """Change a segment's record atomically; from or to None creates or deletes it."""
@@ -199,7 +210,8 @@ class Registry:
             record = change(None if value is None else SegmentRecord.from_record(decode(value)))
             return None if record is None else _encode_segment(record)
 
-        update(self.store, paths.segment(table, name), apply)
+        with counting(self.failed.writes, table):
+            update(self.store, paths.segment(table, name), apply)
 
     def delete_segment(self, table: str, name: str) -> None:
         """Delete a segment's record; nothing happens when there is none."""

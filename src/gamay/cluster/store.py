@@ -57,6 +57,11 @@ class MetadataStore(Protocol):
         """Return the id that owns the ephemeral nodes created through this object; never 0."""
         ...
 
+    @property
+    def num_reconnects(self) -> int:
+        """Return how often a connection that was lost came back; 0 for a store that cannot be lost."""
+        ...
+
     def get(self, path: str) -> Node | None:
         """Return the node, or None when it does not exist."""
         ...

@@ -96,6 +96,7 @@ class Session:
         self.names = names
         self.watches = Watches("store-watch")
         self.followers: list[Callable[[], None]] = []
+        self.num_reconnects = 0
         self.connected = threading.Event()
         self.connected.set()
         self._session_lost = False
@@ -220,6 +221,7 @@ class Session:
             self.connected.set()
             _log.info("ZooKeeper at %s answers again", self.address.hosts)
             if self._connection_lost or self._session_lost:
+                self.num_reconnects += 1
                 self.watches.run(self._resume)
             return
         self.connected.clear()

@@ -50,6 +50,10 @@ class ZooKeeperStore:
         return self._session.id
 
     @property
+    def num_reconnects(self) -> int:
+        return self._session.num_reconnects
+
+    @property
     def connected(self) -> bool:
         """Whether ZooKeeper answers at the moment."""
         return self._session.connected.is_set()

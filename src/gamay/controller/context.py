@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from gamay.base.clock import Clock
 from gamay.base.ids import Ids
 from gamay.cluster.registry import Registry
+from gamay.controller.counts import ControllerCounts
 from gamay.ingest.stream.spi import StreamContext
 from gamay.model.table_config import TableConfig
 from gamay.storage.deep_store import DeepStore
@@ -87,7 +88,8 @@ class ControllerContext:
 
     work_dir: scratch space on the file system of the deep store, emptied when the controller starts.
     url: where clients reach this controller, without a slash at the end. streams: what stream plug-ins need to know.
-    fetchers: bring what pushers only name. tls: what the certificates of brokers are checked against.
+    fetchers: bring what pushers only name. tls: what the certificates of brokers are checked against. counts: what happened,
+    for `/metrics`.
     """
 
     registry: Registry
@@ -101,3 +103,4 @@ class ControllerContext:
     streams: StreamContext
     fetchers: Fetchers = field(default_factory=Fetchers)
     tls: ssl.SSLContext | None = None
+    counts: ControllerCounts = field(default_factory=ControllerCounts)

@@ -6,7 +6,9 @@ from gamay.base.errors import GamayError
 from gamay.base.metrics import Measured
 from gamay.cluster.election import leader_of
 from gamay.cluster.records import CONSUMING, ERROR, OFFLINE, ONLINE, Assignment, Role
+from gamay.cluster.store_metrics import measure_store
 from gamay.controller.context import ControllerContext
+from gamay.controller.counts import measure_failures
 from gamay.controller.job_metrics import measure_rebalances
 from gamay.controller.stream_metrics import measure_consumption, measure_pauseless, newest_two
 from gamay.controller.tables import TableManager
@@ -18,6 +20,7 @@ _READY = (ONLINE, CONSUMING)
 def measure_controller(context: ControllerContext, tables: TableManager) -> Iterator[Measured]:
     """Yield what the records of the cluster tell."""
     registry = context.registry
+    yield from measure_store("controller", registry.store)
     leads = leader_of(registry.store) in (None, context.instance_id)  # a controller that is alone is not elected
     yield Measured("pinot_controller_pinotControllerLeader", leads, "1 at the controller that leads")
     live = set(registry.live_instance_ids())
@@ -32,8 +35,11 @@ def measure_controller(context: ControllerContext, tables: TableManager) -> Iter
             config, ideal = tables.get(table), registry.must_get_ideal_state(table)
         except GamayError:
             continue  # it was deleted meanwhile
+        is_realtime = config.table_type is TableType.REALTIME
+        yield from measure_failures(table, registry.failed, is_realtime=is_realtime)
         yield from measure_table(table, config.replication, ideal, registry.get_external_view(table))
-        if config.table_type is TableType.REALTIME:
+        if is_realtime:
+            yield from context.counts.measure(table)
             records = registry.get_segments(table, newest_two(ideal))
             yield from measure_consumption(table, ideal, records, context.clock.now_ms())
             yield from measure_pauseless(config, ideal, registry.get_external_view(table))

@@ -54,7 +54,8 @@ class RebalanceJobs:
 
     def fenced(self, job: RebalanceJob, version: int) -> Registry:
         """Return the registry, to be written only while the job's record has that version; see `MetadataStore.fenced`."""
-        return Registry(self.registry.store.fenced(_path(job), version), self.registry.cluster)
+        registry = self.registry
+        return Registry(registry.store.fenced(_path(job), version), registry.cluster, registry.failed)
 
     def fields(self, table: str) -> dict[str, dict[str, str]]:
         """Return the records of the jobs of a typed table, by id."""

@@ -1,15 +1,22 @@
 """What takes too long to find out for each scrape, found out from time to time on the lead controller: sizes, and lags."""
 
+import logging
 from collections.abc import Iterator
+from contextlib import closing
 
-from gamay.base.errors import NotFoundError
+from gamay.base.errors import GamayError, NotFoundError
 from gamay.base.metrics import Measured
+from gamay.cluster.llc_name import LlcName
 from gamay.cluster.znrecord import encode
 from gamay.controller.context import ControllerContext, TableConfigs
+from gamay.controller.realtime.context import realtime_context
+from gamay.controller.realtime.ideal_steps import latest_segments, pause_state
 from gamay.controller.sizes import UNKNOWN, table_size
 from gamay.controller.storage_quota import stored_bytes
 from gamay.model.table_name import TableType, table_type_of
 from gamay.model.units import parse_data_size
+
+_log = logging.getLogger(__name__)
 
 _UNKNOWN_LAG = "UNKNOWN"
 
@@ -20,6 +27,7 @@ class StatusGauges:
     def __init__(self, context: ControllerContext, tables: TableConfigs) -> None:
         self._context = context
         self._tables = tables
+        self._realtime = realtime_context(context, context.registry)
         self._found: list[Measured] = []
 
     def run(self) -> None:
@@ -31,6 +39,7 @@ class StatusGauges:
                 found += self._quota(table)
                 if table_type_of(table) is TableType.REALTIME:
                     found += self._lags(table)
+                    found += self._new_partitions(table)
             except NotFoundError:
                 continue  # the table was deleted meanwhile
         self._found = found
@@ -60,6 +69,22 @@ class StatusGauges:
         text = "What one replica has, in percent of quota.storage"
         used = 100 * stored_bytes(self._context.registry, table) / quota if quota else 0
         yield Measured("pinot_controller_tableStorageQuotaUtilization", used, text, labels)
+
+    def _new_partitions(self, table: str) -> Iterator[Measured]:
+        """Yield how many partitions the stream has that were never consumed; nothing while it does not say."""
+        ideal, context = self._context.registry.must_get_ideal_state(table), self._realtime
+        paused, begun = pause_state(ideal), latest_segments(ideal)
+        config = self._tables.get(table)
+        try:
+            with closing(context.open_streams(config)) as streams:
+                partitions = context.partitions(config, streams)
+        except GamayError as error:
+            _log.warning("the stream of table %s does not tell its partitions: %s", table, error)
+            return
+        new = [p for p in partitions if p not in begun and not paused.pauses(LlcName("", p, 0, ""))]
+        text = "Partitions of the stream that were never consumed, though nobody paused them"
+        num_new = len(new) if ideal.enabled else 0
+        yield Measured("pinot_controller_missingConsumingSegmentNewPartitionCount", num_new, text, {"table": table})
 
     def _lags(self, table: str) -> Iterator[Measured]:
         """Yield how far each partition is behind, of the replica that is furthest."""

@@ -12,6 +12,7 @@ from gamay.base.clock import Clock
 from gamay.base.ids import Ids
 from gamay.cluster.registry import Registry
 from gamay.controller.context import ControllerContext, Servers
+from gamay.controller.instances import InstanceManager
 from gamay.controller.lineage import ReplaceManager
 from gamay.controller.periodic import PeriodicTask, PeriodicTasks
 from gamay.controller.placement import PlacementManager
@@ -23,6 +24,7 @@ from gamay.controller.repair import empty_work_dir, repair
 from gamay.controller.retention import RetentionManager
 from gamay.controller.schemas import SchemaManager
 from gamay.controller.segments import SegmentManager
+from gamay.controller.stale_instances import StaleInstances
 from gamay.controller.status_gauges import StatusGauges
 from gamay.controller.tables import TableManager
 from gamay.controller.uploads import UploadManager
@@ -32,6 +34,7 @@ from gamay.model.cluster_settings import (
     REBALANCE_CHECK_FREQUENCY,
     RELOCATION_FREQUENCY,
     RETENTION_FREQUENCY,
+    STALE_INSTANCES_FREQUENCY,
     STATUS_FREQUENCY,
     VALIDATION_FREQUENCY,
 )
@@ -152,6 +155,7 @@ class ControllerRole:
         retention = RetentionManager(self._lead_context, self._lead_tables, self._lead_segments)
         relocator = SegmentRelocator(self.placement, self.rebalances)
         gauges = StatusGauges(self.context, self.tables)
+        stale = StaleInstances(InstanceManager(self._lead_context, self._lead_tables))
         own = [
             PeriodicTask(
                 "RealtimeSegmentValidationManager", VALIDATION_FREQUENCY, self.realtime.validate_all, self.realtime.validate
@@ -160,6 +164,7 @@ class ControllerRole:
             PeriodicTask("SegmentRelocator", RELOCATION_FREQUENCY, relocator.run, relocator.move),
             PeriodicTask("SegmentStatusChecker", STATUS_FREQUENCY, gauges.run, measure=gauges.measure),
             PeriodicTask("RebalanceChecker", REBALANCE_CHECK_FREQUENCY, self.rebalances.check),
+            PeriodicTask("StaleInstancesCleanupTask", STALE_INSTANCES_FREQUENCY, stale.run, measure=stale.measure),
         ]
         return PeriodicTasks([*own, *more], self.context.clock, self.context.registry.cluster_config)
 
@@ -168,7 +173,6 @@ class ControllerRole:
     ) -> "Services":
         """Return what the REST interface calls; imported here, for `gamay.connect` has none."""
         from gamay.controller.api.services import Services
-        from gamay.controller.instances import InstanceManager
         from gamay.controller.reload import ReloadManager
         from gamay.controller.table_documents import TableDocuments
         from gamay.controller.tenant_rebalance import TenantRebalanceManager

@@ -208,7 +208,7 @@ class ControllerProcess(RoleProcess):
         self._servers = RemoteServers(self.registry, self.settings.auth_token, self._tls_client)
         self._role = ControllerRole(
             self.registry,
-            Registry(self._election.store, self.settings.cluster),
+            Registry(self._election.store, self.settings.cluster, self.registry.failed),
             self._deep_store(self.settings.deep_store or str(folder)),
             folder / _WORK / self.id,
             self._servers,

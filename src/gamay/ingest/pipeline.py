@@ -119,10 +119,13 @@ class Pipeline:
         columns = [self._finished(spec, rows) for spec in fields]
         target = pa.schema([(f.name, arrow_type(f.data_type, f.single_value)) for f in fields])
         conformed = pa.RecordBatch.from_arrays(columns, schema=target)
-        self.origins = rows.origin
+        self.origins, sanitised = rows.origin, rows.sanitised
         if self.dropped:
             kept = ~np.isin(rows.origin, list(self.dropped))
             conformed, self.origins = conformed.filter(pa.array(kept)), rows.origin[kept]
+            sanitised = None if sanitised is None else sanitised & kept
+        if sanitised is not None:
+            self.stats.rows_sanitised += int(np.count_nonzero(sanitised))
         self.stats.rows_read += batch.num_rows
         self.stats.rows_written += conformed.num_rows
         self._failures.end()
@@ -158,8 +161,10 @@ class Pipeline:
         if (spec.data_type.is_text or spec.data_type is DataType.BYTES) and not self._aggregated.is_taken_in_whole(
             spec.name
         ):
-            values, changed, too_long = sanitise(values, spec)
-            self.stats.values_trimmed += changed
+            values, num_changed, changed, too_long = sanitise(values, spec)
+            self.stats.values_trimmed += num_changed
+            if changed is not None:
+                rows.sanitised = changed if rows.sanitised is None else rows.sanitised | changed
             if too_long is not None:
                 self._failures.add(
                     rows, too_long, lambda row: f"column '{spec.name}': the value is longer than {spec.max_length}"

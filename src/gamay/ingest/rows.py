@@ -21,7 +21,8 @@ class PipelineStats:
 
     rows_incomplete: rows that were kept although a value of theirs was replaced by null; values_failed: those values.
     rows_dropped: rows of the input of which nothing was kept because a value failed.
-    values_trimmed: texts that were cut at a NUL character or to the column's maximum length, or replaced for being too long.
+    values_trimmed: texts that were cut at a NUL character or to the column's maximum length, or replaced for being too long;
+    rows_sanitised: rows that were kept with such values.
     """
 
     rows_read: int = 0
@@ -31,19 +32,22 @@ class PipelineStats:
     rows_dropped: int = 0
     values_failed: int = 0
     values_trimmed: int = 0
+    rows_sanitised: int = 0
 
 
 @dataclass(slots=True)
 class Rows:
     """Columns by name, each of `num_rows` values; `typed` holds what was converted already, and which values failed.
 
-    origin: int64 [num_rows], the row of the source batch that each row comes from.
+    origin: int64 [num_rows], the row of the source batch that each row comes from. sanitised: the rows with text that had to
+    be changed before it could be stored; None for none.
     """
 
     columns: dict[str, pa.Array]
     num_rows: int
     origin: "np.ndarray[Any, np.dtype[np.int64]]"
     typed: dict[str, tuple[pa.Array, Mask | None]] = field(default_factory=dict)
+    sanitised: Mask | None = None
 
     @classmethod
     def of(cls, batch: pa.RecordBatch) -> "Rows":

@@ -171,6 +171,20 @@ REBALANCE_CHECK_FREQUENCY = ClusterSetting(
     "how often rebalances are begun again whose controller has died",
     _is_period,
 )
+STALE_INSTANCES_FREQUENCY = ClusterSetting(
+    "controller.stale.instances.cleanup.task.frequencyPeriod",
+    "a period such as 1h, or -1s for never",
+    "-1s",
+    "how often brokers, servers and minions are forgotten that have been away for long and that nothing needs",
+    _is_period,
+)
+STALE_INSTANCE_AGE = ClusterSetting(
+    "controller.stale.instances.cleanup.task.minOfflineTimeBeforeDeletionPeriod",
+    "a period such as 1h",
+    "1h",
+    "how long such instances must have been away, as far as the lead controller knows",
+    _is_period,
+)
 RETENTION_BY_CREATION_TIME = ClusterSetting(
     "controller.retentionManager.enableCreationTimeFallback",
     "true or false",
@@ -375,6 +389,8 @@ CLUSTER_SETTINGS = (
     RELOCATION_FREQUENCY,
     STATUS_FREQUENCY,
     REBALANCE_CHECK_FREQUENCY,
+    STALE_INSTANCES_FREQUENCY,
+    STALE_INSTANCE_AGE,
     RETENTION_BY_CREATION_TIME,
     HYBRID_RETENTION,
     MD5_DISABLED,

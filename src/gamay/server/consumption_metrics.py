@@ -37,9 +37,12 @@ def _consumer(table: str, status: ConsumerStatus) -> Iterator[Measured]:
     if status.current_offset.isdecimal():
         offset = int(status.current_offset)
         yield Measured(f"{_PREFIX}highestStreamOffsetConsumed", offset, "Where the consumer is", of)
-    if status.availability_lag_ms is not None:
-        lag_ms = status.availability_lag_ms
-        yield Measured(f"{_PREFIX}realtimeIngestionDelayMs", lag_ms, "From the stream to queries, of the last row", of)
+    if (delay_ms := status.ingestion_delay_ms) is not None:
+        text = "How old the last row is, or the last time that there was nothing more to consume"
+        yield Measured(f"{_PREFIX}realtimeIngestionDelayMs", delay_ms, text, of)
+    if (quota_percent := status.quota_percent) is not None:
+        text = "Messages that were consumed lately, in percent of what the limit of the rate lets through"
+        yield Measured(f"{_PREFIX}consumptionQuotaUtilization", quota_percent, text, of)
 
 
 def _counters(of: dict[str, str], counts: PartitionCounts) -> Iterator[Measured]:
@@ -50,6 +53,8 @@ def _counters(of: dict[str, str], counts: PartitionCounts) -> Iterator[Measured]
         ("realtimeRowsFiltered", counts.filtered, "Rows that the filter left out"),
         ("realtimePartitionMismatch", counts.foreign, "Rows of other partitions, which were left out"),
         ("incompleteRealtimeRowsConsumed", counts.incomplete, "Rows with a value that could not be converted, so null"),
+        ("realtimeRowsSanitized", counts.sanitised, "Rows with text that was cut, or replaced for being too long"),
+        ("indexingFailures", counts.indexing_failures, "Batches of rows that a segment could not take"),
         (
             "invalidRealtimeRowsDropped",
             dead[DeadLetterKind.UNDECODABLE],

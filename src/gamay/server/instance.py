@@ -19,7 +19,7 @@ from gamay.cluster import paths
 from gamay.cluster.completion import FORCE_COMMIT_MESSAGE
 from gamay.cluster.records import CONSUMING, ERROR, ONLINE, SegmentRecord
 from gamay.cluster.registry import Registry, announce
-from gamay.cluster.store import StoreUnavailableError
+from gamay.cluster.store import MetadataStore, StoreUnavailableError
 from gamay.cluster.znrecord import ZNRecord, decode
 from gamay.model.table_name import TableType, table_type_of
 from gamay.model.upsert_defaults import DEFAULTS, ServerDefaults
@@ -109,6 +109,11 @@ class ServerInstance:
     def clock(self) -> Clock:
         """What tells the time here."""
         return self._clock
+
+    @property
+    def store(self) -> MetadataStore:
+        """Where the cluster's records are."""
+        return self._registry.store
 
     @property
     def ready(self) -> bool:

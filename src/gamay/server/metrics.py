@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gamay.base.metrics import Kind, Measured
+from gamay.cluster.store_metrics import measure_store
 from gamay.server.consumption_metrics import measure_builds, measure_consumption
 from gamay.server.instance import ServerInstance
 from gamay.server.key_metrics import measure_keys
@@ -10,6 +11,7 @@ from gamay.server.key_metrics import measure_keys
 
 def measure_server(instance: ServerInstance) -> Iterator[Measured]:
     """Yield what the server has loaded, what it failed to load, and what it was asked."""
+    yield from measure_store("server", instance.store)
     yield from instance.counts.measure()
     for table in instance.tables():
         data = instance.table(table)

@@ -1,8 +1,13 @@
 """A server that consumes a real stream, end to end but for the controller: rows, commits, restarts, errors."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
+import orjson
+import pytest
+
+from gamay.base.clock import SYSTEM_CLOCK, ManualClock
 from gamay.cluster.completion import Call, CompletionResponse, Status
 from gamay.cluster.records import CONSUMING, ONLINE
 from gamay.server.consuming.machine import ConsumerState
@@ -205,3 +210,68 @@ def _commit_elsewhere(world: Any, segment: str, rows: int) -> int:
     world.controller.create(0, str(rows), 1)
     world.registry.update_ideal_state(TABLE, lambda ideal: ideal.with_segments({segment: {"Server_a_1": ONLINE}}))
     return crc
+
+
+def measured(world: Any) -> dict[str, float]:
+    """Return what is measured of the partition."""
+    return {
+        one.name.removeprefix("pinot_server_"): one.value
+        for one in measure_server(world.server)
+        if one.labels == {"table": TABLE, "partition": "0"}
+    }
+
+
+def test_rows_whose_text_was_cut_are_counted(make_world: MakeWorld, eventually: Eventually) -> None:
+    world = make_world()
+    world.controller.create(0, "0")
+    world.start()
+    rows = [{"s": text, "n": 1, "ts": 1_700_000_000_000} for text in ("a", "b" * 600, "c\0d", "\0" + "e" * 600)]
+    world.send(*map(orjson.dumps, rows))
+    eventually(lambda: world.count() == 4)
+    assert measured(world)["realtimeRowsSanitized"] == 3
+    _, (stats, _) = world.ask("SELECT COUNT(*) FROM t WHERE s IN ('a', 'c', '')")
+    assert stats.num_docs_scanned == 3
+
+
+def test_rows_that_a_segment_cannot_take_are_counted_and_go_to_the_next(
+    make_world: MakeWorld, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gamay.segment.mutable.column._VALUES_MAX", 60)
+    world = make_world()
+    world.controller.create(0, "0")
+    world.start()
+    world.produce(10)
+    eventually(lambda: world.count() == 10)
+    assert measured(world)["indexingFailures"] == 0
+    world.produce(55)
+    eventually(lambda: world.count() == 65)
+    assert world.ask()[0] == sums(65)
+    assert world.registry.get_segment(TABLE, min(world.segments())).total_docs == 10
+    assert measured(world)["indexingFailures"] == 1
+
+
+def test_the_delay_grows_while_the_stream_is_not_read(
+    make_world: MakeWorld, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make_world()
+    world.controller.create(0, "0")
+    world.start()
+    world.produce(5)
+    eventually(lambda: world.count() == 5)
+    consumer = next(iter(world.server.consumers.consumers(TABLE).values()))
+    assert measured(world)["realtimeIngestionDelayMs"] < 60_000
+    stuck, free, read_on = threading.Event(), threading.Event(), consumer._reading.next
+
+    def hang(*args: Any) -> Any:
+        stuck.set()
+        free.wait(60)
+        return read_on(*args)
+
+    monkeypatch.setattr(consumer._reading, "next", hang)
+    assert stuck.wait(60)
+    before = consumer.status()
+    monkeypatch.setattr(consumer, "_clock", ManualClock(SYSTEM_CLOCK.now_ms() + 3_600_000))
+    assert consumer.status().ingestion_delay_ms >= 3_600_000
+    assert measured(world)["realtimeIngestionDelayMs"] >= 3_600_000
+    assert consumer.status().availability_lag_ms == before.availability_lag_ms
+    free.set()

@@ -74,6 +74,18 @@ def test_a_partition_has_its_limit_or_its_part_of_the_topics() -> None:
     assert Throttle(None, 100, refuses).delay_s(50, 0.0) == pytest.approx(0.5)
 
 
+def test_how_much_of_a_limit_is_used_is_told_in_percent() -> None:
+    assert Throttle(None, None, lambda: 1).utilization(0.0) is None
+    shared = Throttle(None, 100, lambda: 4)  # 25 messages a second
+    assert shared.utilization(0.0) == 0
+    now_s = 0.0
+    for _ in range(40):
+        shared.delay_s(5, now_s)
+        now_s += 0.5
+    assert shared.utilization(now_s) == pytest.approx(40, rel=0.1)  # 10 a second
+    assert shared.utilization(now_s + 60) == 0
+
+
 def test_a_replica_that_was_offline_for_a_moment_begins_anew(make_world: Callable[..., Any], eventually: Any) -> None:
     """Both changes of the ideal state are seen as one: the segment is CONSUMING, as before."""
     world = make_world(**{"stream.log.decoder.prop.stopOnDecodeError": "true"})

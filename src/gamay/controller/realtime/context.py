@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gamay.base.clock import Clock
-from gamay.base.errors import NotFoundError
+from gamay.base.errors import GamayError, NotFoundError
 from gamay.base.rng import new_rng
 from gamay.cluster.llc_name import PARTITIONS_PER_TOPIC
 from gamay.cluster.partition_record import InstancePartitions
@@ -16,9 +16,10 @@ from gamay.cluster.records import Assignment
 from gamay.cluster.registry import Registry
 from gamay.cluster.table_target import CONSUMING_KIND
 from gamay.controller.context import ControllerContext
+from gamay.controller.counts import ControllerCounts, Counted
 from gamay.controller.placement import PlacementManager
 from gamay.controller.realtime.placement import present_servers
-from gamay.controller.realtime.streams import StreamOpener, stream_opener
+from gamay.controller.realtime.streams import StreamOpener, TableStreams, stream_opener
 from gamay.controller.realtime.thresholds import RowLimitTuner
 from gamay.model.cluster_settings import SEGMENT_COMPLETION_TIME
 from gamay.model.stored import stored_table_config
@@ -31,7 +32,8 @@ class RealtimeContext:
 
     config_of: the config of a typed table; raises NotFoundError. placement: the instance partitions of its consuming
     segments; raises InvalidConfigError. uniform: a random number between two.
-    tuners: by table and topic index. longest_commit_ms: by table, from the choice of the winner to its success.
+    tuners: by table and topic index. longest_commit_ms: by table, from the choice of the winner to its success. counts: of
+    this controller.
     """
 
     registry: Registry
@@ -43,6 +45,7 @@ class RealtimeContext:
     tuners: dict[tuple[str, int], RowLimitTuner] = field(default_factory=dict)
     longest_commit_ms: dict[str, int] = field(default_factory=dict)
     lock: Any = field(default_factory=threading.Lock)
+    counts: ControllerCounts = field(default_factory=ControllerCounts)
 
     def tuner(self, table: str, topic: int) -> RowLimitTuner:
         """Return what was learnt about the segment sizes of a topic."""
@@ -52,6 +55,14 @@ class RealtimeContext:
     def completion_time_max_ms(self, settings: Mapping[str, str] | None = None) -> int:
         """Return how long the records of one completed segment may take to be written."""
         return SEGMENT_COMPLETION_TIME.whole(self.registry.cluster_config() if settings is None else settings)
+
+    def partitions(self, config: TableConfig, streams: TableStreams) -> tuple[int, ...]:
+        """Return what `TableStreams.partitions` does, and count it when the stream does not tell. Raises its errors."""
+        try:
+            return streams.partitions()
+        except GamayError:
+            self.counts.add(Counted.NO_PARTITIONS, config.typed_name)
+            raise
 
     def offset_order(self, config: TableConfig, partition: int) -> Callable[[str], Any]:
         """Return the order of a partition's offsets."""
@@ -83,6 +94,7 @@ def realtime_context(controller: ControllerContext, registry: Registry) -> Realt
         stream_opener(controller.streams),
         lambda config: placement.partitions(config, CONSUMING_KIND),
         new_rng().uniform,
+        counts=controller.counts,
     )
 
 

@@ -28,6 +28,7 @@ from gamay.base.errors import ConflictError, GamayError, InvalidConfigError
 from gamay.cluster.completion import StopReason
 from gamay.cluster.llc_name import LlcName
 from gamay.cluster.records import COMMITTING, CONSUMING, DONE, IN_PROGRESS, Assignment, SegmentRecord
+from gamay.controller.counts import Counted
 from gamay.controller.realtime.context import RealtimeContext
 from gamay.controller.realtime.ideal_steps import advanced, continued, is_online, latest_segments, pause_state, replaced
 from gamay.controller.realtime.placement import segments_per_server
@@ -78,7 +79,7 @@ class SegmentLifecycle:
         """
         table = config.typed_name
         ideal = Assignment.new_table(table, config.replication)
-        partitions = streams.partitions()
+        partitions = self.context.partitions(config, streams)
         now_ms = self.context.clock.now_ms()
         records: list[SegmentRecord] = []
         for partition in partitions:
@@ -167,6 +168,8 @@ class SegmentLifecycle:
             )
 
         record = self._change(table, built.name, finish)
+        if not record.download_url:
+            self.context.counts.add(Counted.NO_COPY, table)
         self._learn(table, record, committed, now_ms)
         return record
 
@@ -249,6 +252,7 @@ class SegmentLifecycle:
             config, wanted, record.start_offset, len(servers), partitions, record.lost_offsets, rows_max
         )
         registry.update_ideal_state(table, lambda now: replaced(now, last, name) if self._has_record(table, name) else now)
+        self.context.counts.add(Counted.ROWS_HALVED, table)
         return self._if_assigned(table, name)
 
     # parts

@@ -10,6 +10,7 @@ from gamay.base.errors import GamayError
 from gamay.cluster.completion import Call, CompletionRequest, CompletionResponse, Status
 from gamay.cluster.llc_name import LlcName
 from gamay.cluster.records import COMMITTING, CONSUMING, Assignment, SegmentRecord
+from gamay.controller.counts import Counted
 from gamay.controller.realtime.completion import EffectKind, Outcome, SegmentCompletion, State, Timing
 from gamay.controller.realtime.context import RealtimeContext, is_pauseless
 from gamay.controller.realtime.ideal_steps import marked_offline
@@ -36,11 +37,14 @@ _EVENTS: dict[Call, Event] = {
 
 @dataclass
 class _Entry:
-    """winner_lived: whether the cluster knew the winner as alive when it was told to commit: then it can be known to die."""
+    """winner_lived: whether the cluster knew the winner as alive when it was told to commit: then it can be known to die.
+    is_counted: whether its abort was.
+    """
 
     machine: SegmentCompletion
     lock: threading.Lock = field(default_factory=threading.Lock)
     winner_lived: bool = False
+    is_counted: bool = False
 
 
 class CompletionManager:
@@ -277,6 +281,9 @@ class CompletionManager:
 
     def _drop_if_finished(self, table: str, segment: str, entry: _Entry) -> None:
         if entry.machine.finished:
+            if entry.machine.state is State.ABORTED and not entry.is_counted:
+                entry.is_counted = True
+                self._context.counts.add(Counted.COMMIT_ABORTED, table)
             with self._lock:
                 if self._entries.get((table, segment)) is entry:
                     del self._entries[table, segment]

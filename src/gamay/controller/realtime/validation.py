@@ -14,6 +14,7 @@ from functools import partial
 from gamay.base.errors import GamayError
 from gamay.cluster.llc_name import LlcName
 from gamay.cluster.records import CONSUMING, IN_PROGRESS, OFFLINE, Assignment, SegmentRecord
+from gamay.controller.counts import Counted
 from gamay.controller.realtime.context import RealtimeContext
 from gamay.controller.realtime.ideal_steps import is_online, latest_segments, pause_state, revived
 from gamay.controller.realtime.lifecycle import SegmentLifecycle, has_ended
@@ -101,7 +102,7 @@ class PartitionValidator:
         idle = {p: name for p, name in latest.items() if CONSUMING not in ideal.states[str(name)].values()}
         with closing(self.context.open_streams(config)) as streams:
             try:
-                partitions = streams.partitions()
+                partitions = self.context.partitions(config, streams)
             except GamayError as error:
                 report.problems.append(f"the stream does not tell its partitions: {error}")
                 return
@@ -137,6 +138,7 @@ class PartitionValidator:
             return
         report.continued.append(str(name))
         if lost:
+            self.context.counts.add(Counted.DATA_LOST, config.typed_name)
             report.lost.append(f"partition {partition}: {lost}")
             _log.error(
                 "table %s: the stream no longer has the rows of partition %d from offset %s; segment %s goes on at %s, and "

@@ -194,7 +194,7 @@ class SegmentConsumer:
         self._throttle = Throttle(stream.partition_rate_limit, stream.topic_rate_limit, self._count_partitions)
         self._end: Offset | None = None
         self._last_consumed_ms = record.creation_time_ms
-        self._last_message_ms, self._rate = -1, RateMeter()
+        self._last_message_ms, self._caught_up_ms, self._rate = -1, -1, RateMeter()
         self._busy_ms, self._is_spare_made = self._clock.now_ms(), False
         self._filtered = self._incomplete = self._dropped = 0
 
@@ -252,9 +252,16 @@ class SegmentConsumer:
             last_consumed_ms=self._last_consumed_ms,
             last_message_ms=message_ms,
             availability_lag_ms=None if message_ms < 0 else max(0, self._last_consumed_ms - message_ms),
+            ingestion_delay_ms=self._ingestion_delay_ms(),
+            quota_percent=self._throttle.utilization(self._clock.monotonic_s()),
             memory_bytes=sum(sum(parts.values()) for parts in by_column.values()),
             memory=by_column,
         )
+
+    def _ingestion_delay_ms(self) -> int | None:
+        """Return how old what queries see may be: it grows while the stream is not read, and is about 0 at its end."""
+        last_ms = max(self._last_message_ms, self._caught_up_ms)
+        return None if last_ms < 0 else max(0, self._clock.now_ms() - last_ms)
 
     # what others want, from any thread
 
@@ -423,6 +430,7 @@ class SegmentConsumer:
             try:
                 self._rows.append(taken.rows if prepared is None else prepared.batch)
             except GamayError as error:
+                self._counts.indexing_failures += 1
                 if keys is not None and prepared is not None:
                     keys.undo(prepared)
                 if not self._rows.num_docs:
@@ -436,6 +444,7 @@ class SegmentConsumer:
         self._counts.filtered += taken.num_filtered - taken.num_foreign
         self._counts.foreign += taken.num_foreign
         self._counts.incomplete += taken.num_incomplete
+        self._counts.sanitised += taken.num_sanitised
         return False
 
     def _passed(self, batch: MessageBatch) -> None:
@@ -448,7 +457,10 @@ class SegmentConsumer:
             self._last_consumed_ms = self._busy_ms = now_ms
             self._last_message_ms = int(batch.timestamps_ms.max())
             self._rate.add(rows, now_ms)
-        elif self._config.idle_timeout_ms is not None and now_ms - self._busy_ms > self._config.idle_timeout_ms:
+        elif _lag(batch.next_offset, batch.end_offset) in (0, None):
+            self._caught_up_ms = now_ms
+        idle_ms = self._config.idle_timeout_ms
+        if idle_ms is not None and now_ms - self._busy_ms > idle_ms:
             self._busy_ms = now_ms
             self._reading.close_reader()
         ended = batch.is_end_of_partition and not len(batch)

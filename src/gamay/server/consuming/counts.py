@@ -12,10 +12,11 @@ from gamay.server.consuming.dead_letters import DeadLetter, DeadLetterKind
 class PartitionCounts:
     """Since the start of the process; one thread counts, any may read.
 
-    messages: fetched. rows: taken in. dead: entries of the dead letters, by kind. fetch_failures: fetches that failed, also
-    those that were tried again. ahead: segments that had more rows here than were committed. answers: of the controller.
-    build_s: what the last build took, completion_s: from the end of consumption until the built segment was served; None
-    before the first.
+    messages: fetched. rows: taken in. sanitised: of them, those with text that had to be cut. dead: entries of the dead
+    letters, by kind. fetch_failures: fetches that failed, also those that were tried again. indexing_failures: batches of
+    rows that a segment could not take. ahead: segments that had more rows here than were committed. answers: of the
+    controller. build_s: what the last build took, completion_s: from the end of consumption until the built segment was
+    served; None before the first.
     """
 
     messages: int = 0
@@ -23,8 +24,10 @@ class PartitionCounts:
     filtered: int = 0
     foreign: int = 0
     incomplete: int = 0
+    sanitised: int = 0
     dead: Counter[DeadLetterKind] = field(default_factory=Counter)
     fetch_failures: int = 0
+    indexing_failures: int = 0
     build_failures: int = 0
     upload_failures: int = 0
     ahead: int = 0

@@ -23,7 +23,7 @@ class Taken:
     """What became of a batch of messages.
 
     rows: None when none is left. messages: int64 [rows], which message each row comes from. num_filtered: rows that the
-    filter dropped, and those of other partitions, num_foreign.
+    filter dropped, and those of other partitions, num_foreign. num_sanitised: rows with text that had to be cut.
     """
 
     rows: pa.RecordBatch | None
@@ -32,6 +32,7 @@ class Taken:
     num_filtered: int
     num_incomplete: int
     num_foreign: int = 0
+    num_sanitised: int = 0
 
 
 class Intake:
@@ -71,7 +72,7 @@ class Intake:
         if not len(messages):
             return Taken(None, np.empty(0, np.int64), dead, 0, 0)
         stats = self._pipeline.stats
-        filtered, incomplete = stats.rows_filtered, stats.rows_incomplete
+        filtered, incomplete, sanitised = stats.rows_filtered, stats.rows_incomplete, stats.rows_sanitised
         decoded = self._decoder.decode(messages)
         if self._with_metadata and decoded.rows.num_rows:
             decoded = add_metadata(messages, decoded, self._partition)
@@ -94,7 +95,10 @@ class Intake:
             if not own.all():
                 num_foreign = len(own) - int(own.sum())
                 rows, messages_of = rows.filter(pa.array(own)) if own.any() else None, messages_of[own]
-        return Taken(rows, messages_of, dead, left_out + num_foreign, stats.rows_incomplete - incomplete, num_foreign)
+        return Taken(
+            rows, messages_of, dead, left_out + num_foreign, stats.rows_incomplete - incomplete, num_foreign,
+            stats.rows_sanitised - sanitised,
+        )  # fmt: skip
 
     def rejected(self, messages: MessageBatch, taken: Taken, reasons: Mapping[int, str]) -> list[DeadLetter]:
         """Return an entry for each row of a batch that its table cannot take beside the rows that it has: row to reason."""

@@ -89,7 +89,9 @@ class ConsumerStatus:
 
     state: of the consumer's state machine. end_offset: of the partition, as last known. lag: messages behind it, None when
     offsets are no numbers. last_consumed_ms: when rows last came; last_message_ms: when the last of them was written to the
-    stream, -1 unknown. availability_lag_ms: between the two. memory: bytes by column and index.
+    stream, -1 unknown. availability_lag_ms: between the two. ingestion_delay_ms: how old the last row is, or the last time
+    that there was nothing more to consume; None when the stream does not say. quota_percent: the rate of messages in percent
+    of what it may be; None when it may be any. memory: bytes by column and index.
     """
 
     segment: str
@@ -110,6 +112,8 @@ class ConsumerStatus:
     last_consumed_ms: int
     last_message_ms: int
     availability_lag_ms: int | None
+    ingestion_delay_ms: int | None
+    quota_percent: float | None
     memory_bytes: int
     memory: Mapping[str, Mapping[str, int]]
 

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 
 from gamay.base.errors import GamayError
+from gamay.server.consuming.status import RateMeter
 
 _log = logging.getLogger(__name__)
 
@@ -17,6 +18,7 @@ class Throttle:
     def __init__(self, partition_per_s: float | None, topic_per_s: float | None, partitions: Callable[[], int]) -> None:
         self._per_s, self._topic_per_s, self._partitions = partition_per_s, topic_per_s, partitions
         self._free_s = 0.0
+        self._rate = RateMeter()
 
     @property
     def limits(self) -> bool:
@@ -30,8 +32,16 @@ class Throttle:
         if self._per_s is None:
             assert self._topic_per_s is not None
             self._per_s = self._topic_per_s / self._known_partitions()
+        self._rate.add(messages, round(now_s * 1000))
         self._free_s = max(self._free_s, now_s) + messages / self._per_s
         return max(0.0, self._free_s - now_s)
+
+    def utilization(self, now_s: float) -> float | None:
+        """Return the rate of the last seconds in percent of the limit; None without a limit. Any thread may ask."""
+        if not self.limits:
+            return None
+        per_s = self._per_s
+        return 0.0 if per_s is None else 100 * self._rate.rows_per_s(round(now_s * 1000)) / per_s
 
     def _known_partitions(self) -> int:
         try:

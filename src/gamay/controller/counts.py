@@ -1,0 +1,53 @@
+"""What a controller counts as it happens, by typed table."""
+
+from collections import Counter
+from collections.abc import Iterator
+from enum import Enum
+
+from gamay.base.metrics import Kind, Measured
+from gamay.cluster.failed_access import FailedAccess
+
+_PREFIX = "pinot_controller_"
+
+
+class Counted(Enum):
+    """What is counted of tables that consume streams: the name of the metric, and what it is."""
+
+    COMMIT_ABORTED = ("llcStateMachineAborts", "Commits of segments that were begun and given up; another one followed")
+    DATA_LOST = ("llcStreamDataLoss", "Times that the stream no longer had the rows with which a partition was to go on")
+    NO_COPY = ("segmentMissingDeepStoreLink", "Segments that were committed without a copy in the deep store")
+    ROWS_HALVED = ("segmentSizeAutoReduction", "Segments too large to be built, which others with half the rows replaced")
+    NO_PARTITIONS = ("partitionGroupMetadataFetchError", "Times that a stream did not tell which partitions it has")
+
+
+class ControllerCounts:
+    """Counts by typed table. Two threads that count at once may lose one: metrics are not accounts."""
+
+    def __init__(self) -> None:
+        self._events: dict[Counted, Counter[str]] = {event: Counter() for event in Counted}
+
+    def add(self, event: Counted, table: str) -> None:
+        """Count one."""
+        self._events[event][table] += 1
+
+    def of(self, event: Counted, table: str) -> int:
+        """Return how many there were since the process started."""
+        return self._events[event][table]
+
+    def measure(self, table: str) -> Iterator[Measured]:
+        """Yield the counters of a table that consumes a stream, from 0 on, so that an alert sees the first event, too."""
+        for event in Counted:
+            name, text = event.value
+            yield Measured(f"{_PREFIX}{name}", self.of(event, table), text, {"table": table}, Kind.COUNTER)
+
+
+def measure_failures(table: str, failed: FailedAccess, *, is_realtime: bool) -> Iterator[Measured]:
+    """Yield how often the records of a typed table could not be read or written."""
+    labels, ideal = {"table": table}, "Changes of the ideal state that failed"
+    yield Measured(f"{_PREFIX}idealStateUpdateFailure", failed.ideal_states[table], ideal, labels, Kind.COUNTER)
+    if is_realtime:
+        for name, count, text in (
+            ("llcZookeeperFetchFailures", failed.reads[table], "Reads of the table's records that failed"),
+            ("llcZookeeperUpdateFailures", failed.writes[table], "Changes of segment records that failed"),
+        ):
+            yield Measured(f"{_PREFIX}{name}", count, text, labels, Kind.COUNTER)
