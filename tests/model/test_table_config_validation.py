@@ -398,6 +398,36 @@ def test_settings_of_ingestion_without_effect_are_named() -> None:
     assert told(continueOnError=True, ingestionExceptionLogRateLimitPerMin=5) == []
 
 
+@pytest.mark.parametrize(
+    ("replication", "scheme", "topics", "problems"),
+    [
+        ("1", None, 1, []),
+        ("2", "http", 1, []),
+        ("2", None, 1, ["needs segmentsConfig.peerSegmentDownloadScheme"]),
+        ("2", "https", 2, ["needs one topic; streamConfigMaps has 2"]),
+        ("3", None, 3, ["needs one topic; streamConfigMaps has 3", "needs segmentsConfig.peerSegmentDownloadScheme"]),
+    ],
+)
+def test_pauseless_tables(replication: str, scheme: str | None, topics: int, problems: list[str]) -> None:
+    stream = {"streamConfigMaps": [{"streamType": "log"}] * topics, "pauselessConsumptionEnabled": True}
+    segments = {"replication": replication} | ({"peerSegmentDownloadScheme": scheme} if scheme else {})
+    config = TableConfig.offline("t").to_json() | {
+        "tableName": "t", "tableType": "REALTIME", "segmentsConfig": segments,
+        "ingestionConfig": {"streamIngestionConfig": stream},
+    }  # fmt: skip
+    found = _pauseless_problems(TableConfig.from_json(config).value)
+    assert len(found) == len(problems)
+    assert all(part in sentence for part, sentence in zip(problems, found, strict=True))
+
+
+def _pauseless_problems(config: TableConfig) -> list[str]:
+    try:
+        validate_table_config(config, Schema("t", (FieldSpec("s", DataType.STRING),)))
+    except InvalidConfigError as error:
+        return [line for line in str(error).split("\n") if "pauseless" in line]
+    return []
+
+
 def test_ingestion_aggregates() -> None:
     fields = (
         FieldSpec("city", DataType.STRING),

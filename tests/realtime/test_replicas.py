@@ -138,6 +138,8 @@ def test_replicas_agree(
     replicas = make_replicas(loss)
     replicas.controller.schemas.add(SCHEMA)
     source.table["segmentsConfig"]["replication"] = "2"
+    if pauseless:
+        source.table["segmentsConfig"]["peerSegmentDownloadScheme"] = "http"
     replicas.controller.tables.add(source.table)
     seen = {0: 0, 1: 0}
 

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator
 from gamay.base.errors import GamayError, InvalidConfigError, nearest
 from gamay.model.rollup import parse_rollup, rollup_problems
 from gamay.model.rules import TableRule, TableSubject, duplicates, missing_column
+from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType
 from gamay.model.types import FieldRole
 
@@ -42,6 +43,19 @@ def _stream(subject: TableSubject) -> Iterator[str]:
         yield "streamConfigMaps and tableIndexConfig.streamConfigs exclude each other; keep the former"
     if config.table_type is TableType.REALTIME and stream is None and not older:
         yield "a REALTIME table needs ingestionConfig.streamIngestionConfig.streamConfigMaps"
+    if stream is not None and stream.pauseless_consumption_enabled:
+        yield from _pauseless(config, len(stream.stream_config_maps))
+
+
+def _pauseless(config: TableConfig, topics: int) -> Iterator[str]:
+    """Until a segment is stored, the servers that built it are where the others, and the deep store, get it from."""
+    if topics > 1:
+        yield f"pauselessConsumptionEnabled needs one topic; streamConfigMaps has {topics}"
+    if config.replication > 1 and config.segments.peer_segment_download_scheme is None:
+        yield (
+            "pauselessConsumptionEnabled with more than one replica needs segmentsConfig.peerSegmentDownloadScheme, http or "
+            "https: servers fetch a segment from each other while the deep store does not have it"
+        )
 
 
 def _sources(subject: TableSubject) -> Iterator[str]:

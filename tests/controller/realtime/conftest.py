@@ -102,10 +102,11 @@ class RealtimeController:
             "stream.log.consumer.prop.auto.offset.reset": "smallest",
             **keys,
         }
+        peers = {"peerSegmentDownloadScheme": "http"} if pauseless and replication > 1 else {}
         return {
             "tableName": "t",
             "tableType": "REALTIME",
-            "segmentsConfig": {"timeColumnName": "ts", "replication": str(replication)},
+            "segmentsConfig": {"timeColumnName": "ts", "replication": str(replication), **peers},
             "tenants": {},
             "tableIndexConfig": {},
             "ingestionConfig": {
