@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pytest
@@ -35,7 +35,8 @@ from gamay.server.query_counts import ServerCounts
 from gamay.server.rebuild import TableLayout
 from gamay.server.table import LoadedSegment, TableData
 
-FAST = Limits(connect_s=1.0, silence_s=1.6)
+# a server that works may still be silent for long where others keep the processor busy
+PATIENT = Limits(connect_s=10, silence_s=60)
 DAY_MS = 86_400_000
 SCHEMA: dict[str, Any] = {
     "schemaName": "t",
@@ -129,7 +130,7 @@ class TestServer:
 class Cluster:
     """A broker, and servers that host what they are told to."""
 
-    def __init__(self, folder: Path, num_servers: int) -> None:
+    def __init__(self, folder: Path, num_servers: int, limits: Limits = PATIENT) -> None:
         self.folder = folder
         self.schema = Schema.from_json(SCHEMA).value
         self.config = TableConfig.offline("t")
@@ -144,7 +145,7 @@ class Cluster:
         self.routing = RoutingTables(self.registry)
         self.routing.start()
         self.remote = RemoteServers(
-            "Broker_x_1", lambda name: ("127.0.0.1", self.by_name[name].port), SYSTEM_CLOCK, limits=FAST
+            "Broker_x_1", lambda name: ("127.0.0.1", self.by_name[name].port), SYSTEM_CLOCK, limits=limits
         )
         self.runner = QueryRunner("Broker_x_1", self.routing, self.remote, SYSTEM_CLOCK)
         self.queue = QueryQueue(4)
@@ -225,12 +226,16 @@ def rows_of(first: int, count: int, day: int = 100) -> dict[str, Any]:
     }
 
 
+NewCluster: TypeAlias = Callable[..., Cluster]
+"""Takes how many servers there are, and the limits of the connections to them."""
+
+
 @pytest.fixture
-def new_cluster(tmp_path: Path) -> Iterator[Callable[[int], Cluster]]:
+def new_cluster(tmp_path: Path) -> Iterator[NewCluster]:
     made: list[Cluster] = []
 
-    def new(num_servers: int) -> Cluster:
-        made.append(Cluster(tmp_path / str(len(made)), num_servers))
+    def new(num_servers: int, limits: Limits = PATIENT) -> Cluster:
+        made.append(Cluster(tmp_path / str(len(made)), num_servers, limits))
         return made[-1]
 
     yield new
@@ -239,9 +244,13 @@ def new_cluster(tmp_path: Path) -> Iterator[Callable[[int], Cluster]]:
 
 
 @pytest.fixture
-def replicated(new_cluster: Callable[[int], Cluster]) -> Cluster:
+def replicated(new_cluster: NewCluster) -> Cluster:
     """Return three servers with six segments of 50 rows, each on two of them."""
-    cluster = new_cluster(3)
+    return replicate(new_cluster(3))
+
+
+def replicate(cluster: Cluster) -> Cluster:
+    """Give three servers six segments of 50 rows, each to two of them."""
     segments = {f"s{i}": rows_of(50 * i, 50) for i in range(6)}
     cluster.create("t_OFFLINE", segments, {f"s{i}": (i % 3, (i + 1) % 3) for i in range(6)})
     return cluster

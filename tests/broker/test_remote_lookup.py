@@ -1,10 +1,9 @@
 """lookUp over real sockets: the broker finds the table, servers the rows."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.broker.conftest import SCHEMA, Cluster, rows_of
+from tests.broker.conftest import SCHEMA, Cluster, NewCluster, rows_of
 
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
@@ -17,7 +16,7 @@ DIMENSION: dict[str, Any] = {
 
 
 @pytest.fixture
-def dimensions(new_cluster: Callable[[int], Cluster]) -> Cluster:
+def dimensions(new_cluster: NewCluster) -> Cluster:
     """Return two servers with all segments of a dimension table, which is asked about itself."""
     cluster = new_cluster(2)
     keyed = {**SCHEMA, "primaryKeyColumns": ["n"]}

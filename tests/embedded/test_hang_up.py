@@ -63,9 +63,7 @@ def test_a_client_that_is_gone_ends_its_query(url: str, request_bytes: bytes) ->
     connection.sendall(request_bytes)
     eventually(lambda: list(httpx.get(f"{url}/queries").json().values()) != [])
     connection.close()
-    begun = time.monotonic()
-    eventually(lambda: httpx.get(f"{url}/queries").json() == {})
-    assert time.monotonic() - begun < 15  # not at its end
+    eventually(lambda: httpx.get(f"{url}/queries").json() == {})  # not at its end, which is after a minute
     eventually(lambda: hung_up(url) == before + 1)
 
 

@@ -39,7 +39,7 @@ def test_a_tenant_is_rebalanced(trips: Any) -> None:
     rest = trips.controller
     answer = rest.post("/tenants/DefaultTenant/rebalance", json={"minAvailableReplicas": -1}).json()
     assert (answer["totalTables"], answer["statusSummary"]) == (1, {"NO_OP": 1})
-    for _ in range(200):
+    for _ in range(3000):
         told = rest.get(f"/tenants/rebalanceStatus/{answer['jobId']}").json()
         if told["tenantRebalanceProgressStats"]["remainingTables"] == 0:
             break

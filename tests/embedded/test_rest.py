@@ -270,7 +270,7 @@ def test_the_metadata_store_can_be_read(trips: Any) -> None:
 
 def test_queries_through_the_controller(trips: Any, make_segment: Callable[..., Path]) -> None:
     trips.push(make_segment("trips_0", [1, 2]))
-    body = {"sql": "SELECT sum(n) FROM trips", "trace": False, "queryOptions": "timeoutMs=1000"}
+    body = {"sql": "SELECT sum(n) FROM trips", "trace": False, "queryOptions": "timeoutMs=60000"}
     answer = trips.controller.post("/sql", json=body, headers={"Accept": "text/plain"})
     assert answer.headers["content-type"].startswith("text/plain")
     assert answer.json()["resultTable"]["rows"] == [[3.0]]
@@ -309,7 +309,7 @@ def test_reload_builds_what_the_config_asks_for_now(trips: Any, make_segment: Ca
     schema = deepcopy(SCHEMA)
     schema["dimensionFieldSpecs"].append({"name": "added", "dataType": "STRING", "defaultNullValue": "none"})  # type: ignore[attr-defined]
     assert http.put("/schemas/trips", json=schema, params={"reload": "true"}).status_code == 200
-    for _ in range(500):
+    for _ in range(6000):
         flags = http.get("/segments/trips/trips_0/metadata", params={"columns": "*"}).json()["indexes"]
         if flags["city"]["inverted-index"] == "YES":
             break

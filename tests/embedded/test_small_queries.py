@@ -3,6 +3,7 @@
 So do those of known shapes that a server in another process answers: here it is one behind a socket.
 """
 
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gamay
-from gamay.base.clock import SYSTEM_CLOCK
+from gamay.base.clock import SystemClock
 from gamay.broker.remote import RemoteServers
 from gamay.broker.routing import RoutingTables
 from gamay.broker.runner import QueryRunner
@@ -97,9 +98,28 @@ def rows(number: int, count: int) -> pa.Table:
     )
 
 
+class Idle(SystemClock):
+    """The clock of a machine whose queries take none of the processor's time.
+
+    Shapes whose queries take long are given up, and on a busy machine all may.
+    """
+
+    thread_cpu_ns = staticmethod(lambda: 0)
+
+
+IDLE = Idle()
+
+
+def connect(folder: Path) -> Database:
+    """Return a database whose broker has that clock."""
+    db = gamay.connect(folder, threads=1)
+    db._cluster.runner._at_once._clock = IDLE
+    return db
+
+
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    with gamay.connect(tmp_path_factory.mktemp("small") / "data", threads=1) as db:
+    with connect(tmp_path_factory.mktemp("small") / "data") as db:
         db.create_table("t", rows(0, 150), schema=SCHEMA, config=CONFIG)
         for number, count in enumerate((1, 300, 40), 1):
             db.append("t", rows(number, count))
@@ -109,17 +129,17 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
 class Far:
     """A broker whose server, that of a database, is reached over a socket."""
 
-    def __init__(self, db: Database) -> None:
-        cluster = db._cluster
+    def __init__(self, db: Database, clock: SystemClock = IDLE) -> None:
+        cluster, self.clock = db._cluster, clock
         self.executor = QueryExecutor(cluster.server, 1)
         self.routing = RoutingTables(cluster.registry)
         self.routing.start()
         self.start()
-        self.servers = RemoteServers("b", lambda _: ("127.0.0.1", self.listener.port), SYSTEM_CLOCK)
-        self.runner = QueryRunner(cluster.runner.broker_id, self.routing, self.servers, SYSTEM_CLOCK)
+        self.servers = RemoteServers("b", lambda _: ("127.0.0.1", self.listener.port), clock)
+        self.runner = QueryRunner(cluster.runner.broker_id, self.routing, self.servers, clock)
 
     def start(self, port: int = 0) -> None:
-        self.listener = QueryListener("s", self.executor, SYSTEM_CLOCK, port=port)
+        self.listener = QueryListener("s", self.executor, self.clock, port=port)
         self.listener.start()
 
     def begun(self, sql: str) -> Any:
@@ -230,7 +250,7 @@ def test_what_holds_for_all_rows_once_need_not_do_so_again(filled: Database, far
 
 def test_answers_follow_the_table(tmp_path: Path) -> None:
     sql = "SELECT COUNT(*), SUM(m), MAX(d) FROM t WHERE i = {}"
-    with gamay.connect(tmp_path / "data", threads=1) as db:
+    with connect(tmp_path / "data") as db:
         cluster = db._cluster
         db.create_table("t", rows(0, 400), schema=SCHEMA, config=CONFIG)
 
@@ -334,6 +354,22 @@ def test_servers_elsewhere_answer_known_shapes_as_well(filled: Database, far: Fa
     assert filled._cluster.server.counts.of("t_OFFLINE").queries == served + 2
 
 
+class Slow(SystemClock):
+    """The clock of a machine on which all takes the processor 3 ms."""
+
+    thread_cpu_ns = staticmethod(itertools.count(0, 3_000_000).__next__)
+
+
+def test_shapes_whose_queries_take_long_are_given_up(filled: Database) -> None:
+    far, sql = Far(filled, Slow()), FAR[1]
+    try:
+        expected = [shown(ordinary(filled._cluster.runner, sql.format(n))) for n in range(10, 40)]
+        ways = [far.check(sql.format(n), answer) for n, answer in enumerate(expected, 10)]
+        assert ways == [False] + [True] * 8 + [False] * 21
+    finally:
+        far.close()
+
+
 class OlderKnownQuery(msgspec.Struct, array_like=True, frozen=True):
     """What brokers sent that wanted the rows as columns."""
 
@@ -395,7 +431,7 @@ def test_a_server_of_an_older_version_is_sent_whole_queries(filled: Database, mo
 
 def test_answers_from_elsewhere_follow_the_table(tmp_path: Path) -> None:
     sql = "SELECT COUNT(*), SUM(m), MAX(d) FROM t WHERE i = 1"
-    with gamay.connect(tmp_path / "data", threads=1) as db:
+    with connect(tmp_path / "data") as db:
         cluster = db._cluster
         db.create_table("t", rows(0, 400), schema=SCHEMA, config=CONFIG)
         far = Far(db)
