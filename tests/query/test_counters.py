@@ -141,3 +141,23 @@ def test_groups_beyond_the_limit_are_flagged(indexed: tuple[str, Any]) -> None:
     stats = table.answer("SET numGroupsLimit = 3; SELECT day, COUNT(*) FROM trips GROUP BY day").stats
     assert stats.num_groups_limit_reached
     assert stats.num_docs_scanned == sum(SIZES)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_filter_clauses_read_each_value_once(indexed: tuple[str, Any], seed: int) -> None:
+    """They narrow WHERE where all aggregates have one, and what WHERE has read for that is not read again."""
+    name, table = indexed
+    rng = random.Random(2000 + seed)
+    leaves = {text: (column, check) for column, text, check in (leaf(rng) for _ in range(rng.randrange(2, 4)))}
+    aggregates = rng.choice(["COUNT(*)", "SUM(price)", "MAX(day)", "DISTINCTCOUNT(city)"])
+    clauses = [f"{aggregates} FILTER (WHERE {text})" for text in leaves]
+    clauses += [f"AVG(price) FILTER (WHERE {rng.choice(list(leaves))} AND day >= 3)"] * rng.randrange(2)
+    stats = table.answer(f"SELECT {', '.join(clauses)} FROM trips").stats
+    least = most = 0
+    for column, check in leaves.values():
+        if column not in INDEXED[name]:
+            values = 2 if column == "tags" else 1
+            every = [(len(rows), sum(map(check, rows))) for rows in segments()]
+            most += values * sum(size for size, _ in every)
+            least += values * sum(size for size, found in every if 0 < found < size)
+    assert least <= stats.num_entries_scanned_in_filter <= most, clauses

@@ -92,7 +92,8 @@ def _execute(
         stats.min_consuming_freshness_time_ms = min(consuming.values())
     if deadline.budget is not None:
         deadline.budget.parts.append(stats)
-    views = [QuerySegment(segment, bound.fields, host_name, null_handling=bound.null_handling) for segment in segments]
+    how = {"null_handling": bound.null_handling, "shares_filters": bool(bound.filters)}
+    views = [QuerySegment(segment, bound.fields, host_name, **how) for segment in segments]
     options = bound.query.options
     is_asked, phase = bool(options) and flag(options, "trace"), spans.phases()
     trace = Trace(deadline.clock, phase=phase) if is_asked or phase is not None else None

@@ -17,8 +17,8 @@ from gamay.query.constants import values_of
 from gamay.query.execute_distinct import answering_dictionary
 from gamay.query.execute_groups import known_partials
 from gamay.query.filter.apply import apply_filter
+from gamay.query.filter.counters import EntryCounter
 from gamay.query.filter.resolve import Indexed, Resolver
-from gamay.query.filter.scan import EntryCounter
 from gamay.query.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Not, Or, Range, Test, conjunction
 from gamay.query.response import ResultTable
 from gamay.query.stats import QueryStats

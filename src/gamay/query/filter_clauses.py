@@ -12,7 +12,7 @@ from gamay.query.bind import BoundQuery, physical_columns
 from gamay.query.bind_aggregates import filter_column
 from gamay.query.filter.apply import FilterResult, apply_filter
 from gamay.query.filter.column import FilterColumn
-from gamay.query.filter.scan import EntryCounter
+from gamay.query.filter.counters import EntryCounter
 from gamay.query.groupby.states import Evaluate, Reader
 from gamay.query.matches import Block
 from gamay.query.predicate import conjunction
@@ -28,11 +28,9 @@ class FilterClauses:
         self._bound = bound
         self._segment = segment
         self._kept: dict[str, EntryCounter] = {}
-        self._results: list[FilterResult] = []
         for index, condition in enumerate(bound.filters):
             column = FilterColumn(filter_column(index).name, apply_filter(condition, segment))
             segment.attach(column)
-            self._results.append(column.filtered)
             self._kept[column.name] = EntryCounter()
 
     def reader(self) -> Reader:
@@ -75,7 +73,7 @@ class FilterClauses:
             count = scanned if condition is None else self._kept[condition.name].count
             docs += count
             entries += count * len(physical_columns([*self._bound.rows, *arguments]))
-        work.count(filtered, docs, entries, self._results)
+        work.count(filtered, docs, entries)
 
 
 def branch_of(bound: BoundQuery, condition: Column | None, filtered: FilterResult, segment: QuerySegment) -> FilterResult:

@@ -19,9 +19,9 @@ from gamay.functions.vector import EncodedVector, Operand, Vector, take
 from gamay.model.types import DataType
 from gamay.query.bind import BoundQuery, QueryKind, aggregate_column, physical_columns
 from gamay.query.columns import take_rows
+from gamay.query.filter.counters import EntryCounter
 from gamay.query.filter.docset import DocSet, matches_of
 from gamay.query.filter.resolve import Indexed, Resolver
-from gamay.query.filter.scan import EntryCounter
 from gamay.query.gathered import Gathered
 from gamay.query.groupby.states import Evaluate, States, is_narrow, plan_states
 from gamay.query.groupby.table import AggregateCall

@@ -16,6 +16,7 @@ from gamay.model.field_spec import FieldSpec
 from gamay.model.types import DataType
 from gamay.query.constants import repeated, values_of
 from gamay.query.filter.docset import DocFlags, Mask, doc_mask
+from gamay.query.filter.shared import SharedFilters
 from gamay.query.scope import NULL_FLAG_PREFIX, VIRTUAL_COLUMNS
 from gamay.segment.spi import (
     BloomFilter,
@@ -251,11 +252,18 @@ class QuerySegment:
     fields: the schema's fields of the columns that the query reads; used for those that the segment does not have.
     null_handling: whether the rows that a column's null vector names read as null, not as the column's default value.
     visible: the rows that count, where not all of them do: what filters let through is among them. keeping: the segment with
-    these rows, for what is kept of them.
+    these rows, for what is kept of them. shared: what the filters of the query share, where it has several
+    (`shares_filters`); else None.
     """
 
     def __init__(
-        self, segment: Segment, fields: Mapping[str, FieldSpec], host_name: str, *, null_handling: bool = False
+        self,
+        segment: Segment,
+        fields: Mapping[str, FieldSpec],
+        host_name: str,
+        *,
+        null_handling: bool = False,
+        shares_filters: bool = False,
     ) -> None:
         self.name = segment.name
         self.num_docs = segment.num_docs
@@ -270,6 +278,7 @@ class QuerySegment:
         self._null_flags: dict[str, Mask | None] = {}
         self.visible: DocFlags | None = None
         self.keeping: VisibleSegment | None = None
+        self.shared = SharedFilters() if shares_filters else None
         if isinstance(segment, VisibleSegment) and segment.visible.count < segment.num_docs:
             self.keeping = segment
             self.visible = DocFlags(segment.visible.mask, segment.visible.count)

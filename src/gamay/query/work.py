@@ -79,14 +79,9 @@ class Work:
         results += self.pool.run([_bound(task, segment) for segment in shared])
         return [*results, *(task(segment) for segment in rest)]
 
-    def count(self, filtered: FilterResult, scanned: int, read_entries: int, clauses: Sequence[FilterResult] = ()) -> None:
-        """Add what one segment contributed: matching rows that were consumed, and values read for them.
-
-        clauses: the results of other filters than WHERE.
-        """
+    def count(self, filtered: FilterResult, scanned: int, read_entries: int) -> None:
+        """Add what one segment contributed: matching rows that were consumed, and values read for them."""
         in_filter = filtered.entries.count
-        if clauses:
-            in_filter += sum(result.entries.count for result in clauses)
         if self.trace is not None:
             operator = _OPERATORS[self.bound.kind]
             self.trace.end(filtered, operator, scanned, EntriesInFilter=in_filter, EntriesPostFilter=read_entries)

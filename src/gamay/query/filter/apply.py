@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gamay.query.filter.counters import EntryCounter, MatchedRows, ScannedEntries
 from gamay.query.filter.docset import SPARSE, DocRange, DocSet, doc_ids, doc_mask, intersect, matches_of
 from gamay.query.filter.resolve import Indexed, Narrowed, Resolver, Run, one_by_one
-from gamay.query.filter.scan import EntryCounter, Mask, MatchedRows, Scan, ScannedEntries
+from gamay.query.filter.scan import Mask, Scan
 from gamay.query.matches import BLOCK_ROWS, DocIds, DocList, DocScan, Matches
 from gamay.query.predicate import Filter
 from gamay.query.virtual import QuerySegment
@@ -63,7 +64,8 @@ class FilterResult:
 
 def apply_filter(filter_: Filter, segment: Segment, run: Run = one_by_one) -> FilterResult:
     """Return the rows of a segment that satisfy a filter, of those that count at all (`run`: see `Resolver`)."""
-    counter = ScannedEntries()
+    shared = segment.shared if isinstance(segment, QuerySegment) else None
+    counter = ScannedEntries() if shared is None else shared.entries
     resolved = Resolver(segment, counter, run).resolve(filter_)
     visible = segment.visible if isinstance(segment, QuerySegment) else None
     if visible is not None:

@@ -16,12 +16,12 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import evaluate_entries
 from gamay.functions.vector import Vector
 from gamay.query.filter.calendar import calendar_docs
+from gamay.query.filter.counters import EntryCounter
 from gamay.query.filter.docset import DocRange, DocSet, complement, intersect, unite
 from gamay.query.filter.prefixes import like_ranges
 from gamay.query.filter.scan import (
     AndScan,
     ArithmeticScan,
-    EntryCounter,
     ExpressionScan,
     IdScan,
     Mask,
@@ -33,6 +33,7 @@ from gamay.query.filter.scan import (
     compared_arithmetic,
     truth,
 )
+from gamay.query.filter.shared import SharedScan
 from gamay.query.filter.sorted_values import searched_docs
 from gamay.query.filter.values import in_test, range_test
 from gamay.query.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Not, Or, Range, Test
@@ -157,7 +158,17 @@ class Resolver:
     # -- leaves
 
     def leaf(self, leaf: Leaf, survivors: int) -> Resolved:
-        """Return how to answer one predicate."""
+        """Return how to answer one predicate; as before, where filters of the query share what they know of the segment."""
+        shared = self._segment.shared if isinstance(self._segment, QuerySegment) else None
+        if shared is None:
+            return self._leaf(leaf, survivors)
+        known: Resolved | None = shared.leaves.get(leaf)
+        if known is None:
+            known = self._leaf(leaf, survivors)
+            known = shared.leaves[leaf] = known if isinstance(known, Indexed | Narrowed) else SharedScan(known)
+        return known
+
+    def _leaf(self, leaf: Leaf, survivors: int) -> Resolved:
         if isinstance(leaf, Test):
             kind = ArithmeticScan if compared_arithmetic(leaf.expression) else ExpressionScan
             return kind(self._segment, leaf.expression, self._counter)

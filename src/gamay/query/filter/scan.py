@@ -10,7 +10,6 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from gamay.base import guard
 from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Call, Expression, Literal, column_names
 from gamay.functions.scalar.comparison import MIRRORED
@@ -20,6 +19,7 @@ from gamay.kernels.filter import mark_id_range, mark_id_set, mark_rows_of_id_set
 from gamay.kernels.tuning import RAW_TEXT_BLOCK_ROWS_MIN
 from gamay.model.types import DataType
 from gamay.query.arithmetic import Arithmetic, is_arithmetic
+from gamay.query.filter.counters import EntryCounter
 from gamay.query.filter.docset import SPARSE, DocSet, doc_mask
 from gamay.query.matches import AllDocs, Block, DocIds, DocList
 from gamay.query.read import ColumnReader, is_raw_text, raw_text_rows, read_values
@@ -29,52 +29,6 @@ Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 # Scans up to this cost look at all rows of a range sooner (0.02 to 0.4 ns a row) than the few that are left are found (1.4).
 CHEAP = 1.5
-
-
-# of all counters, for they are made by the dozen, and each counts but once for a block
-_COUNTING = threading.Lock()
-
-
-class EntryCounter:
-    """Counts values read by scans, from any thread."""
-
-    __slots__ = ("count",)
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def add(self, entries: int) -> None:
-        """Count so many more values."""
-        with _COUNTING:
-            self.count += entries
-
-    def take(self) -> int:
-        """Return the count and start again at zero."""
-        with _COUNTING:
-            taken, self.count = self.count, 0
-        return taken
-
-
-class ScannedEntries(EntryCounter):
-    """Counts values read by scans, and lets the guard of the query know, which may end it."""
-
-    __slots__ = ()
-
-    def add(self, entries: int) -> None:
-        """Count so many more values. Raises QueryError when the query must end."""
-        super().add(entries)
-        guard.scanned(entries)
-
-
-class MatchedRows(EntryCounter):
-    """Counts rows that scans let through, and lets the guard of the query know, which may end it."""
-
-    __slots__ = ()
-
-    def add(self, entries: int) -> None:
-        """Count so many more rows. Raises QueryError when the query must end."""
-        super().add(entries)
-        guard.matched(entries)
 
 
 class Scan(Protocol):
