@@ -26,7 +26,9 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Kernels first: on a new machine each process that a test starts would compile them all.
 test: lint java
+	$(BIN)/gamay warmup
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
 
 quickstart: setup java

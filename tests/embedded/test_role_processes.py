@@ -20,7 +20,7 @@ from gamay.client.directory import ZooKeeperDirectory
 from gamay.ingest.stream.log.producer import Producer
 from gamay.ingest.stream.log.topic import TopicConfig, create_topic
 
-_START_S = 120
+_START_S = 300
 SCHEMA: dict[str, Any] = {
     "schemaName": "trips",
     "dimensionFieldSpecs": [{"name": "city", "dataType": "STRING"}],

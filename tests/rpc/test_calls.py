@@ -121,7 +121,7 @@ def test_a_call_that_is_late_or_cancelled_is_cancelled_at_the_server() -> None:
             made.held[0].reply([b"nobody waits for this"])
             assert await channel.call([b"echo"], 15) == []
             assert made.server.in_flight == 0
-            assert 0 < made.held[0].timeout_ms <= 400
+            assert 0 < made.held[0].timeout_ms < 400.1  # a difference of floats
 
     run(test)
 

@@ -115,7 +115,8 @@ def run_warmup() -> None:
     from gamay.kernels.jit import cache_dir
     from gamay.server.warmup import warm_up
 
-    seconds = warm_up()
+    print("compiling what queries run: a minute or two, the first time ...", flush=True)
+    seconds = warm_up() + warm_up(over_wire=True)
     print(f"kernels are ready in {cache_dir()} after {seconds:.1f} s")
 
 
