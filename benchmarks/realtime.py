@@ -4,10 +4,10 @@
 
 One partition of the embedded log, messages of 10 columns in JSON (rates also in Avro), one process with controller, broker
 and server. Rates are by processor time of the consumer's thread, which other work on the machine does not change, and by
-the clock. The pause of a commit is the longest time between two batches of rows that queries can see (shown), and between
-two that are fetched and converted (read), in the second that begins with a segment's last rows; switch is the time until
-its successor shows some. Beside their distribution stands that of seconds without a commit: where nothing pauses, they are
-alike. The builds go on during such seconds, and so do queries.
+the clock. The pause of a commit is the longest time in the second that begins when a segment ends between two answers of
+queries that have more rows than those before (seen; one is asked every 5 ms), and between two batches that are put into a
+segment (indexed), or fetched and converted (read). Beside their distribution stands that of seconds without a commit: where
+nothing pauses, they are alike. The builds go on during such seconds.
 
 Other sessions of the machine take part of the processor whatever their `nice` says, where the kernel groups by session: run
 `setsid bash -c 'echo -17 > /proc/self/autogroup; exec python -m benchmarks.realtime'` as root to have it for the most part.
@@ -40,6 +40,7 @@ from gamay.embedded.switching import switch_threads_often
 from gamay.ingest.stream.log.producer import Producer
 from gamay.ingest.stream.log.topic import TopicConfig, create_topic, open_topic
 from gamay.ingest.stream.spi import MessageBatch
+from gamay.segment.mutable.segment import MutableSegment
 from gamay.server.consuming.consumer import SegmentConsumer
 from gamay.server.consuming.intake import Intake, Taken
 
@@ -223,18 +224,19 @@ def throughput(rows: int, *, avro: bool = False) -> dict[str, float]:
 
 
 class Batches:
-    """When batches of messages were read and converted, and when their rows became visible, while the block runs."""
+    """When segments ended, batches of messages were read and indexed, and queries saw rows, while the block runs."""
 
     def __init__(self) -> None:
-        self.shown: list[tuple[float, str]] = []
+        self.ends: dict[str, float] = {}
         self.read: list[float] = []
-        self._passed, self._take = SegmentConsumer._passed, Intake.take
+        self.indexed: list[float] = []
+        self.seen: list[float] = []
+        self._ended, self._take, self._append = SegmentConsumer._read_ahead, Intake.take, MutableSegment.append
 
     def __enter__(self) -> "Batches":
-        def passed(consumer: SegmentConsumer, batch: MessageBatch) -> None:
-            if len(batch):
-                self.shown.append((time.monotonic(), consumer.segment))
-            self._passed(consumer, batch)
+        def ended(consumer: SegmentConsumer) -> None:
+            self.ends.setdefault(consumer.segment, time.monotonic())
+            self._ended(consumer)
 
         def take(intake: Intake, batch: MessageBatch) -> Taken:
             taken = self._take(intake, batch)
@@ -242,30 +244,31 @@ class Batches:
                 self.read.append(time.monotonic())
             return taken
 
-        SegmentConsumer._passed, Intake.take = passed, take  # type: ignore[assignment,method-assign]
+        def append(segment: MutableSegment, rows: pa.RecordBatch) -> None:
+            self._append(segment, rows)
+            self.indexed.append(time.monotonic())
+
+        SegmentConsumer._read_ahead, Intake.take = ended, take  # type: ignore[assignment,method-assign]
+        MutableSegment.append = append  # type: ignore[assignment,method-assign]
         return self
 
     def __exit__(self, *error: object) -> None:
-        SegmentConsumer._passed, Intake.take = self._passed, self._take  # type: ignore[method-assign]
+        SegmentConsumer._read_ahead, Intake.take = self._ended, self._take  # type: ignore[method-assign]
+        MutableSegment.append = self._append  # type: ignore[method-assign]
 
     def gaps(self, since: float) -> dict[str, float]:
-        """Return the longest times without a batch, of seconds that begin with a segment's end and of others, in ms.
-
-        switch: from a segment's last rows to its successor's first ones, which is part of the first kind.
-        """
-        shown = sorted(moment for moment in self.shown if moment[0] >= since)
-        ends = [(at, after) for (at, of), (after, then) in itertools.pairwise(shown) if of != then]
-        seconds = [at for at, _ in ends]
+        """Return the longest times without a batch, of seconds that begin when a segment ended and of others, in ms."""
+        seconds = [at for at in sorted(self.ends.values()) if at >= since]
         # as many others as there are: each begins where one ended, unless a commit touches it
-        at, last, others = since, shown[-1][0], []
+        at, last, others = since, self.seen[-1], []
         while at + 1 <= last:
             touched = next((end for end in seconds if end - 1 < at < end + 1), None)
             others += [] if touched is not None else [at]
             at = at + 1 if touched is None else touched + 1
-        found = _spread("switch", [1000 * (after - at) for at, after in ends])
-        for name, moments in (("shown", [at for at, _ in shown]), ("read", sorted(self.read))):
-            found |= _spread(f"{name}_commit", [_longest(moments, second) for second in seconds])
-            found |= _spread(f"{name}_other", [_longest(moments, second) for second in others])
+        found: dict[str, float] = {}
+        for name, moments in (("seen", self.seen), ("indexed", self.indexed), ("read", self.read)):
+            found |= _spread(f"{name}_commit", [_longest(sorted(moments), second) for second in seconds])
+            found |= _spread(f"{name}_other", [_longest(sorted(moments), second) for second in others])
         return found
 
 
@@ -299,6 +302,8 @@ def freshness(rate: int, seconds: float, segment_rows: int, *, pauseless: bool =
                 rows = bench.ask(f"SELECT MAX(ts), COUNT(*) FROM {TABLE}")
                 now = time.time()
                 if rows is not None and rows[0][1]:
+                    if not ages or rows[0][1] > ages[-1][2]:
+                        batches.seen.append(time.monotonic())
                     ages.append((now, now * 1000 - rows[0][0], int(rows[0][1])))
                 time.sleep(0.005)
         # kernels are compiled in the first two seconds, those of a commit in the first commit

@@ -1,7 +1,7 @@
 """A broker and servers that talk over real sockets, in one process."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeAlias
@@ -87,7 +87,7 @@ class SlowExecutor(QueryExecutor):
         self.ended: list[str] = []
 
     def execute(
-        self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline
+        self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline, latest: Collection[str] = ()
     ) -> tuple[ServerResult, Sequence[str]]:
         self.running.set()
         while not self.released.wait(0.005):
@@ -96,7 +96,7 @@ class SlowExecutor(QueryExecutor):
             except Exception as error:
                 self.ended.append(str(error))
                 raise
-        return super().execute(table, query, segments, deadline)
+        return super().execute(table, query, segments, deadline, latest)
 
 
 class TestServer:

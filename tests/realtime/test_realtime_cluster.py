@@ -20,14 +20,18 @@ from gamay.embedded import core
 from gamay.embedded.controller_role import ControllerRole
 from gamay.ingest.stream.log.topic import TopicConfig
 from gamay.server.consuming.completion_client import HttpCompletionClient
+from gamay.server.consuming.consumer import SegmentConsumer
 
 MakeRealtime = Callable[..., Any]
 Eventually = Callable[..., None]
 WORKER = Path(__file__).with_name("consuming_worker.py")
 
 
-def test_every_answer_is_a_prefix_of_each_partition(make_realtime: MakeRealtime, eventually: Eventually) -> None:
-    realtime = make_realtime(partitions=2, segment_rows=700)
+@pytest.mark.parametrize("pauseless", [False, True])
+def test_every_answer_is_a_prefix_of_each_partition(
+    make_realtime: MakeRealtime, eventually: Eventually, pauseless: bool
+) -> None:
+    realtime = make_realtime(partitions=2, segment_rows=700, pauselessConsumptionEnabled=pauseless)
     done = threading.Event()
 
     def produce() -> None:
@@ -47,6 +51,34 @@ def test_every_answer_is_a_prefix_of_each_partition(make_realtime: MakeRealtime,
     eventually(realtime.all_there)
     committed = sum(rows // 700 for rows in realtime.sent)
     eventually(lambda: sorted(realtime.segments().values()) == ["CONSUMING"] * 2 + ["ONLINE"] * committed)
+
+
+@pytest.mark.parametrize("pauseless", [True, False])
+def test_rows_are_seen_while_the_segment_before_them_is_committed(
+    make_realtime: MakeRealtime, eventually: Eventually, monkeypatch: pytest.MonkeyPatch, pauseless: bool
+) -> None:
+    """The broker knows only the segment that ended; that one's rows and those behind it are read once."""
+    released = threading.Event()
+    plain = SegmentConsumer._upload
+
+    def upload(consumer: SegmentConsumer) -> str | None:
+        released.wait(60)
+        return plain(consumer)
+
+    monkeypatch.setattr(SegmentConsumer, "_upload", upload)
+    realtime = make_realtime(segment_rows=300, pauselessConsumptionEnabled=pauseless)
+    try:
+        for _ in range(5):
+            realtime.produce(100)
+            eventually(realtime.all_there)
+        states = list(realtime.segments().values())
+        assert states == (["ONLINE", "CONSUMING"] if pauseless else ["CONSUMING"])
+        assert realtime.ask("SELECT COUNT(*) FROM t")["numConsumingSegmentsQueried"] == 2
+    finally:
+        released.set()
+    eventually(lambda: list(realtime.segments().values()) == ["ONLINE", "CONSUMING"])
+    realtime.produce(50)
+    eventually(realtime.all_there)
 
 
 def test_answers_tell_how_fresh_they_are(make_realtime: MakeRealtime, eventually: Eventually) -> None:

@@ -4,12 +4,16 @@ import threading
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gamay.base.clock import ManualClock
 from gamay.base.errors import ConflictError, DiskFullError, InvalidConfigError
+from gamay.functions.arrow import conformed_schema
+from gamay.model.schema import Schema
+from gamay.model.table_config import TableConfig
 from gamay.model.types import DataType
 from gamay.segment.mutable import MutableSegment, Sizing
 from gamay.segment.mutable.buffers import BufferFolder, GrowingArray
@@ -439,3 +443,35 @@ def test_readers_see_whole_batches_while_the_writer_appends(kit, consume):
     for reader in readers:
         reader.join()
     assert wrong == []
+
+
+def timed_config():
+    document = {
+        "schemaName": "t",
+        "dimensionFieldSpecs": [{"name": "s", "dataType": "STRING"}],
+        "dateTimeFieldSpecs": [{"name": "ts", "dataType": "LONG", "format": "EPOCH", "granularity": "1:MILLISECONDS"}],
+    }
+    segments = {"timeColumnName": "ts", "replication": "1"}
+    config = {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": segments, "tenants": {}, "tableIndexConfig": {}}
+    return Schema.from_json(document).value, TableConfig.from_json(config).value
+
+
+def test_a_segment_that_is_named_later_is_sealed_as_one_that_was_named_first(tmp_path):
+    schema, config = timed_config()
+    rows = pa.record_batch({"s": ["a", None, "b"], "ts": pa.array([1, 2, 3], pa.int64())}, conformed_schema(schema))
+    timeless = pa.record_batch({"s": ["c"], "ts": pa.array([None], pa.int64())}, conformed_schema(schema))
+    sealed = []
+    for first, then in (("guess", "named"), ("named", None)):
+        begun = MutableSegment(first, schema, config, tmp_path / first, clock=ManualClock(1_700_000_000_000 + len(first)))
+        begun.append(rows)
+        if then is not None:
+            assert not begun.holds_creation_time
+            begun.become(then, 1_700_000_000_005)
+            assert begun.view().name == then
+        begun.append(timeless)
+        folder = begun.seal(tmp_path / f"out-{first}")
+        sealed.append({path.name: path.read_bytes() for path in folder.iterdir()})
+        assert begun.holds_creation_time
+        with pytest.raises(ValueError, match="time of its creation"):
+            begun.become("another", 1)
+    assert sealed[0] == sealed[1]

@@ -1,6 +1,6 @@
 """How a broker reaches a server, whether it lives in this process or elsewhere."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol, runtime_checkable
 
 from gamay.base.clock import Clock
@@ -25,12 +25,13 @@ class ServerConnection(Protocol):
     """One server."""
 
     def execute(
-        self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline
+        self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline, latest: Collection[str] = ()
     ) -> tuple[ServerResult, Sequence[str]]:
         """Run a query on the named segments of a typed table; return the result and the segments it does not have.
 
-        All segments are read from one snapshot of the table. Raises QueryError, of the kind UnreachableServerError when it
-        is the server that does not answer.
+        latest: segments behind which the broker asks nobody for rows of their partitions. Of those of them that are asked
+        for here, what follows on this server is read as well. All segments are read from one snapshot of the table. Raises
+        QueryError, of the kind UnreachableServerError when it is the server that does not answer.
         """
         ...
 

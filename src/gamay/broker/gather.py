@@ -157,7 +157,8 @@ class Gatherer:
         ended = self._begun(ask.server)
         try:
             with _span_of(ask):
-                return connection.execute(ask.part.route.table, ask.part.bound, ask.segments, deadline)
+                route = ask.part.route
+                return connection.execute(route.table, ask.part.bound, ask.segments, deadline, route.latest)
         except QueryError as error:
             return error
         finally:
@@ -171,7 +172,8 @@ class Gatherer:
         ended = self._begun(ask.server)
         try:
             with _span_of(ask):
-                received = await server.ask(ask.part.route.table, ask.part.bound, ask.segments, deadline, query_id)
+                route = ask.part.route
+                received = await server.ask(route.table, ask.part.bound, ask.segments, deadline, route.latest, query_id)
         except QueryError as error:
             return error
         finally:

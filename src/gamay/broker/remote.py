@@ -8,7 +8,7 @@ import asyncio
 import logging
 import ssl
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, TypeVar
 
 import uvloop
@@ -53,12 +53,18 @@ class RemoteServer:
         self._clock = clock
 
     async def ask(
-        self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline, query_id: str = ""
+        self,
+        table: str,
+        query: BoundQuery,
+        segments: Sequence[str],
+        deadline: Deadline,
+        latest: Collection[str] = (),
+        query_id: str = "",
     ) -> Received:
         """Do what `execute` does, from the event loop of the connections; the result is read by `Received.result`."""
         left_s, reserved_s = _times(deadline)
         try:
-            request = encode_request(query_id, table, query, segments, deadline)
+            request = encode_request(query_id, table, query, segments, deadline, latest)
             answer = await self.channel.call(request, left_s - reserved_s, left_s - 2 * reserved_s, spans.context())
         except CallFailedError as error:
             if error.buffers and deadline.budget is not None:
@@ -89,10 +95,10 @@ class RemoteServer:
             return None
 
     def execute(
-        self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline
+        self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline, latest: Collection[str] = ()
     ) -> tuple[ServerResult, Sequence[str]]:
         """Ask, and wait in this thread for the answer."""
-        received = self._loop.wait(self.ask(table, query, segments, deadline))
+        received = self._loop.wait(self.ask(table, query, segments, deadline, latest))
         return received.result(query, self._clock), received.missing
 
     async def probe(self) -> bool:

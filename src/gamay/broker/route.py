@@ -1,6 +1,6 @@
 """One table as the broker knows it at one moment, made from the cluster's records."""
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -40,6 +40,7 @@ class TableRoute:
     limits: of memory, and of what is read. queries_per_s: the table's quota at this broker; None is no quota.
     boundary: of an OFFLINE table, where its half of a hybrid table ends.
     stale_ms: when the route must be looked at again, because segments are no longer new; None for never.
+    latest: of each partition of a stream the last of `segments`.
     """
 
     table: str
@@ -57,6 +58,7 @@ class TableRoute:
     optional: frozenset[str] = frozenset()
     boundary: TimeBoundary | None = None
     stale_ms: int | None = None
+    latest: frozenset[str] = frozenset()
     places: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -132,6 +134,7 @@ class RouteBuilder:
                 fixed_boundary_ms(ideal.simple),
             ),
             min(new_until, default=None),
+            frozenset() if parsed.table_type is TableType.OFFLINE else _latest(found.segments),
         )
 
     def _segments_of(self, table: str) -> tuple[Assignment | None, Assignment | None, Collection[str]]:
@@ -240,6 +243,16 @@ class _Excluded:
 
 def _takes_queries(instance: Instance) -> bool:
     return instance.enabled and not instance.queries_disabled and not instance.shutting_down
+
+
+def _latest(segments: Iterable[str]) -> frozenset[str]:
+    """Return of each partition of a stream the last of the segments."""
+    found: dict[int, tuple[int, str]] = {}
+    for segment in segments:
+        parsed = LlcName.parse(segment)
+        if parsed is not None and (parsed.partition not in found or found[parsed.partition][0] < parsed.sequence):
+            found[parsed.partition] = (parsed.sequence, segment)
+    return frozenset(segment for _, segment in found.values())
 
 
 def _place_of(segment: str) -> tuple[int, int] | None:

@@ -1,6 +1,6 @@
 """Running queries on the segments of this server."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from gamay.base.allocator import give_back_surplus
@@ -17,6 +17,7 @@ from gamay.segment.defaults import with_defaults
 from gamay.segment.spi import Segment
 from gamay.segment.visible import VisibleDocs, VisibleSegment
 from gamay.server.dimensions import DimensionTables, QueryDimensions
+from gamay.server.following import frozen_after
 from gamay.server.instance import ServerInstance
 from gamay.server.query_counts import TableCounts
 from gamay.server.table import Contents, TableData
@@ -26,6 +27,7 @@ from gamay.upsert.ranking import partition_of
 from gamay.upsert.views import ViewOptions
 
 if TYPE_CHECKING:
+    from gamay.ingest.stream.offsets import Offset
     from gamay.upsert.table import TableUpsert
 
 
@@ -58,14 +60,14 @@ class QueryExecutor:
         return sum(loaded[name].segment.num_docs for name in segments if name in loaded)
 
     def execute(
-        self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline
+        self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline, latest: Collection[str] = ()
     ) -> tuple[ServerResult, Sequence[str]]:
         """Do what `_execute` does, and count it."""
         begun_s = deadline.clock.monotonic_s()
         counts = self._instance.counts.of(table)
         counts.queries += 1
         try:
-            result, missing = self._execute(table, query, segments, deadline)
+            result, missing = self._execute(table, query, segments, deadline, latest)
             counts.pruning_s += result.pruning_s
             counts.missing_segments += len(missing)
             stats = result.stats
@@ -108,12 +110,13 @@ class QueryExecutor:
         return answer
 
     def _execute(
-        self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline
+        self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline, latest: Collection[str]
     ) -> tuple[ServerResult, Sequence[str]]:
         """Run a query on the named segments of a typed table; return the result and the segments that are not here.
 
         All segments come from one snapshot of the table; those that consume are read as they are at this moment. Where rows
-        replace each other, only those that count are seen, unless the query says skipUpsert. Raises QueryError.
+        replace each other, only those that count are seen, unless the query says skipUpsert. latest: see
+        `gamay.broker.connection.ServerConnection`. Raises QueryError.
         """
         data = self._instance.table(table)
         if data is None:
@@ -126,16 +129,29 @@ class QueryExecutor:
         docs: list[VisibleDocs | None] = []
         missing: list[str] = []
         consuming: dict[str, int] = {}
+        followed = _followed(contents, latest) if keys is None else ()
+        last: dict[str, Offset | None] = {}
         for name in segments:
             if (loaded := contents.loaded.get(name)) is not None:
                 found.append(loaded.segment)
                 docs.append(visible_of(loaded.docs))
+                if name in followed:
+                    last[name] = None
             elif (growing := contents.consuming.get(name)) is not None:
                 docs.append(visible_of(growing.docs))
-                view, consuming[name] = growing.freeze()  # after the rows that count: it has all of them
+                view, consuming[name], end = growing.freeze_to_end()  # after the rows that count: it has all of them
                 found.append(view)
+                if end is not None and name in followed:
+                    last[name] = end
             else:
                 missing.append(name)
+        for name, end in last.items():
+            for view, freshness_ms in frozen_after(contents, name, end):
+                found.append(view)
+                if freshness_ms is not None:
+                    consuming[view.name] = freshness_ms
+                    if name in consuming:  # it has all of its rows
+                        consuming[name] = max(consuming[name], freshness_ms)
         if deadline.dimensions is None:  # of several servers in one process the first one's: they all have the whole tables
             deadline.dimensions = QueryDimensions(self._dimensions)
         try:
@@ -160,6 +176,13 @@ class QueryExecutor:
 
 def _every_row(_: SegmentDocs | None) -> VisibleDocs | None:
     return None
+
+
+def _followed(contents: Contents, latest: Collection[str]) -> Collection[str]:
+    """Return those of the named segments behind which there is something here."""
+    if not latest or not (contents.following or contents.ahead):
+        return ()
+    return {name for name in latest if name in contents.following or name in contents.ahead}
 
 
 def _visible(

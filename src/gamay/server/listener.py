@@ -167,7 +167,7 @@ class QueryListener:
             as_text = header.known is not None and header.known.as_text
             if isinstance(plan, KnownPlan) and (answer := self._at_once(header, plan)) is not None:
                 return encode_answer(answer, as_text=as_text)
-            result, missing = self._executor.execute(header.table, plan.bound, header.segments, deadline)
+            result, missing = self._executor.execute(header.table, plan.bound, header.segments, deadline, header.latest)
             if header.known is None or missing:
                 begun_s = self._clock.monotonic_s()
                 buffers = encode_result(plan.bound, result, missing)

@@ -2,14 +2,19 @@
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gamay.base.errors import NotFoundError
+from gamay.cluster.llc_name import partition_of
 from gamay.segment.reader import ImmutableSegment
 from gamay.segment.spi import Segment
 from gamay.storage.archive import pack
 from gamay.upsert.docs import SegmentDocs
+
+if TYPE_CHECKING:
+    from gamay.ingest.stream.offsets import Offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,29 +38,51 @@ class ConsumingSegment:
     """A segment that still grows: each query takes the rows that there are when it begins.
 
     freshness_ms: when the last row was written to the stream or, where the stream does not say that, indexed; milliseconds.
-    docs: the rows that count, where rows replace each other.
+    docs: the rows that count, where rows replace each other. start: where its rows begin. end: where they end, None while
+    more are taken.
     """
 
     def __init__(
-        self, name: str, view: Callable[[], Segment], freshness_ms: Callable[[], int], docs: SegmentDocs | None = None
+        self,
+        name: str,
+        view: Callable[[], Segment],
+        freshness_ms: Callable[[], int],
+        docs: SegmentDocs | None = None,
+        start: "Offset | None" = None,
+        end: "Callable[[], Offset | None]" = lambda: None,
     ) -> None:
         self.name = name
         self.docs = docs
+        self.start = start
         self._view = view
         self._freshness_ms = freshness_ms
+        self._end = end
 
     def freeze(self) -> tuple[Segment, int]:
         """Return the rows of this moment, for good, and how fresh they are at least."""
         freshness_ms = self._freshness_ms()  # first: rows that come between the two only make them fresher
         return self._view(), freshness_ms
 
+    def freeze_to_end(self) -> "tuple[Segment, int, Offset | None]":
+        """Return what `freeze` does, and where these rows end: None where more may have come meanwhile."""
+        end = self._end()
+        view, freshness_ms = self.freeze()
+        # Asked twice: before that all rows were there, after it that there are none behind them.
+        return view, freshness_ms, end if end is not None and end == self._end() else None
+
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The segments of a table at one moment, by name; no name is in both."""
+    """The segments of a table at one moment, by name; no name is in both of the first two.
+
+    following: segment -> the one that begins where it ends, of the last ones of each partition. ahead: segment -> rows that
+    are behind its end, while the segment that will have them has not begun.
+    """
 
     loaded: Mapping[str, LoadedSegment]
     consuming: Mapping[str, ConsumingSegment]
+    following: Mapping[str, str] = field(default_factory=dict)
+    ahead: Mapping[str, ConsumingSegment] = field(default_factory=dict)
 
     def all_docs(self) -> list[SegmentDocs]:
         """Return the rows that count of every segment that has some."""
@@ -102,19 +129,47 @@ class TableData:
             gone = [loaded[name] for name in changed if name in loaded]
             kept = {name: segment for name, segment in loaded.items() if name not in changed}
             still = {name: segment for name, segment in consuming.items() if name not in added}
-            self._contents = Contents({**kept, **added}, still)
+            self._contents = replace(self._contents, loaded={**kept, **added}, consuming=still)
         return gone
 
-    def add_consuming(self, segment: ConsumingSegment) -> None:
-        """Show a segment that consumes, unless there is a loaded one of its name already."""
+    def add_consuming(self, segment: ConsumingSegment, after: str | None = None) -> None:
+        """Show a segment that consumes, unless there is a loaded one of its name already.
+
+        after: the segment that ends where this one begins; what was shown as ahead of that is no longer.
+        """
         with self._lock:
-            if segment.name not in self._contents.loaded:
-                consuming = {**self._contents.consuming, segment.name: segment}
-                self._contents = Contents(self._contents.loaded, consuming)
+            contents = self._contents
+            if segment.name in contents.loaded:
+                return
+            following, ahead = contents.following, contents.ahead
+            if after is not None:
+                # a broker may not know of the last few yet
+                recent = {name: then for name, then in following.items() if then == after or _differs(name, after)}
+                following = {**recent, after: segment.name}
+                ahead = {name: rows for name, rows in ahead.items() if name != after}
+            consuming = {**contents.consuming, segment.name: segment}
+            self._contents = Contents(contents.loaded, consuming, following, ahead)
+
+    def show_ahead(self, segment: str, rows: ConsumingSegment) -> None:
+        """Show rows behind the end of a segment, until they are hidden or the segment that has them begins."""
+        with self._lock:
+            self._contents = replace(self._contents, ahead={**self._contents.ahead, segment: rows})
+
+    def hide_ahead(self, segment: str) -> None:
+        """Show no longer what was ahead of a segment."""
+        with self._lock:
+            if segment in self._contents.ahead:
+                ahead = {name: rows for name, rows in self._contents.ahead.items() if name != segment}
+                self._contents = replace(self._contents, ahead=ahead)
 
     def remove_consuming(self, names: Iterable[str]) -> None:
         """Show segments no longer that consumed."""
         with self._lock:
             gone = frozenset(names)
             still = {name: segment for name, segment in self._contents.consuming.items() if name not in gone}
-            self._contents = Contents(self._contents.loaded, still)
+            self._contents = replace(self._contents, consuming=still)
+
+
+def _differs(segment: str, other: str) -> bool:
+    """Whether segments are of different partitions."""
+    return partition_of(segment) != partition_of(other)

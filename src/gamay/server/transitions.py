@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gamay.base.errors import GamayError
-from gamay.cluster.records import CONSUMING, ONLINE
+from gamay.cluster.llc_name import LlcName
+from gamay.cluster.records import CONSUMING, ONLINE, SegmentRecord
 from gamay.cluster.registry import Registry
 from gamay.model.table_name import TableType, table_type_of
 from gamay.server.rebuild import TableLayout
@@ -115,6 +116,9 @@ class ConsumingTransitions:
         for segment in sorted(started):
             if states[segment] in (CONSUMING, ONLINE):
                 self._begin(data, segment, states[segment])
+        for segment in self.manager.ahead_of(table):
+            if states.get(segment) != CONSUMING:  # its end is decided, and nothing follows here
+                self.manager.drop_ahead(table, segment)
         if ideal is None:
             self.manager.forget(table)
         if consumers or CONSUMING in states.values():
@@ -133,8 +137,16 @@ class ConsumingTransitions:
         if state == ONLINE and not record.end_offset:
             return
         try:
-            self.manager.start(data, record, layout)
+            self.manager.start(data, record, layout, self._before(data.name, record))
         except (GamayError, OSError) as error:
             self._failed(data.name, segment, error)
         else:
             self._begun(data.name, segment)
+
+    def _before(self, table: str, record: SegmentRecord) -> str | None:
+        """Return the segment consumed here that ends where the one of `record` begins."""
+        name = LlcName.must_parse(record.name)
+        known = [LlcName.must_parse(segment) for segment in self.manager.consumers(table)]
+        before = max((n for n in known if n.partition == name.partition and n.sequence < name.sequence), default=None)
+        found = None if before is None else self._registry.get_segment(table, str(before))
+        return found.name if found is not None and found.end_offset == record.start_offset else None

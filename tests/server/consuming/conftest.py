@@ -180,10 +180,14 @@ class World:
         ideal = self.registry.must_get_ideal_state(TABLE)
         return {name: states[ME] for name, states in sorted(ideal.states.items())}
 
-    def ask(self, sql: str = "SELECT COUNT(*), SUM(n), MIN(n), MAX(n) FROM t") -> tuple[list[Any], Any]:
+    def ask(
+        self, sql: str = "SELECT COUNT(*), SUM(n), MIN(n), MAX(n) FROM t", *, follow: bool = False
+    ) -> tuple[list[Any], Any]:
+        """`follow`: as a broker asks, which knows of no segment behind the last one."""
         bound = bind(parse_query(sql), self.layout.schema)
         names = [name for name, state in self.segments().items() if state in (ONLINE, CONSUMING)]
-        result, missing = self.executor.execute(TABLE, bound, names, Deadline.after_ms(10_000, SYSTEM_CLOCK))
+        deadline, latest = Deadline.after_ms(10_000, SYSTEM_CLOCK), names[-1:] if follow else ()
+        result, missing = self.executor.execute(TABLE, bound, names, deadline, latest)
         answer = reduce(bound, [result])
         assert answer.table is not None
         return [list(row) for row in answer.table.rows()], (answer.stats, missing)

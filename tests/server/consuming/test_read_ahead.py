@@ -8,7 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gamay.cluster.records import CONSUMING, ONLINE
+from gamay.cluster.completion import Call, CompletionRequest, CompletionResponse, Status
+from gamay.cluster.llc_name import LlcName
+from gamay.cluster.records import CONSUMING, IN_PROGRESS, ONLINE, SegmentRecord
 from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.offsets import IntegerOffset, Offset
 from gamay.ingest.stream.spi import MessageBatch, TransientStreamError
@@ -19,6 +21,7 @@ from gamay.server.consuming.intake import Taken
 from gamay.server.consuming.reading import Reading
 
 STREAM = StreamConfig("log", "t")
+TABLE, ME = "t_REALTIME", "Server_a_1"
 
 
 class Reader:
@@ -91,17 +94,27 @@ def test_an_error_leaves_all_to_the_successor() -> None:
     assert not ahead._read
 
 
-def test_a_successor_shows_what_was_read_before_it_began(make_world: Any, eventually: Any, monkeypatch: Any) -> None:
-    taken: list[int] = []
-    plain = Reading._read_before
+@pytest.mark.parametrize("keyed", [False, True])
+def test_a_successor_shows_what_was_read_before_it_began(
+    make_world: Any, eventually: Any, monkeypatch: Any, keyed: bool
+) -> None:
+    """Decoded, where its rows look up primary keys, else indexed."""
+    taken, indexed = [], []
+    read_before, passed = Reading._read_before, consuming.SegmentConsumer._passed
 
-    def read_before(self: Any, *wanted: Any) -> Any:
-        found = plain(self, *wanted)
+    def count_taken(self: Any, *wanted: Any) -> Any:
+        found = read_before(self, *wanted)
         taken.append(0 if found is None else len(found.batch))
         return found
 
-    monkeypatch.setattr(Reading, "_read_before", read_before)
-    world = make_world(rows=300)
+    def count_indexed(self: Any, batch: MessageBatch, num_docs: int | None = None) -> None:
+        indexed.append(0 if num_docs is None else len(batch))
+        passed(self, batch, num_docs)
+
+    monkeypatch.setattr(Reading, "_read_before", count_taken)
+    monkeypatch.setattr(consuming.SegmentConsumer, "_passed", count_indexed)
+    keys = {"keys": ["n"], "sections": {"dedupConfig": {"dedupEnabled": True}}} if keyed else {}
+    world = make_world(rows=300, **keys)
     world.controller.create(0, "0")
     for _ in range(10):
         world.produce(100)
@@ -110,7 +123,7 @@ def test_a_successor_shows_what_was_read_before_it_began(make_world: Any, eventu
     world.start()
     eventually(lambda: world.count() == 1050 and list(world.segments().values()) == [ONLINE] * 3 + [CONSUMING])
     assert world.ask()[0] == [[1050, 550725.0, 0.0, 1049.0]]
-    assert sum(taken) > 0
+    assert (sum(taken) > 0, sum(indexed) > 0) == (keyed, not keyed)
     last = list(world.segments())[-1]
     [letter] = world.server.consumers.dead_letters("t_REALTIME").entries(10)
     assert (letter["offset"], letter["segment"]) == ("1000", last)
@@ -187,3 +200,98 @@ def test_spare_buffers_of_a_partition_that_goes_elsewhere_are_removed(make_world
     manager.keep_spare("t_REALTIME", 0, late)
     assert not manager._spare
     assert not [path for path in folder.iterdir() if path.name.startswith("spare-")]
+
+
+def rows_seen(world: Any) -> int:
+    """Return how many rows a broker is answered from; they are the first ones of the stream."""
+    [[count, total, least, most]], _ = world.ask(follow=True)
+    assert count == 0 or (total, least, most) == (count * (count - 1) // 2, 0, count - 1)
+    return int(count)
+
+
+def hold(world: Any) -> threading.Event:
+    """Keep segments from being committed until the event is set."""
+    released = threading.Event()
+
+    def answer(call: Call, _: CompletionRequest) -> CompletionResponse | None:
+        return CompletionResponse(Status.HOLD) if call is Call.CONSUMED and not released.is_set() else None
+
+    world.controller.script = answer
+    return released
+
+
+def indexed_ahead(world: Any) -> int:
+    ahead = world.server.consumers._ahead.get((TABLE, 0))
+    return 0 if ahead is None or ahead._begun is None else ahead._begun.rows.num_docs
+
+
+def test_rows_behind_an_end_that_was_none_are_seen_again_in_their_segment(make_world: Any, eventually: Any) -> None:
+    world = make_world(rows=100)
+    hold(world)
+    world.controller.create(0, "0")
+    world.start()
+    world.produce(190)
+    eventually(lambda: rows_seen(world) == 190)
+    assert len(world.segments()) == 1
+    answers = [CompletionResponse(Status.CATCH_UP, "180")]
+    world.controller.script = lambda call, _: answers.pop() if call is Call.CONSUMED and answers else None
+    eventually(lambda: rows_seen(world) <= 190 and list(world.segments().values()) == [ONLINE, CONSUMING])
+    first = world.registry.get_segment(TABLE, next(iter(world.segments())))
+    assert (first.end_offset, first.total_docs) == ("180", 180)
+    eventually(lambda: rows_seen(world) == 190)
+
+
+def test_what_no_segment_follows_is_hidden_until_one_does(make_world: Any, eventually: Any) -> None:
+    world = make_world(rows=100)
+    released = hold(world)
+    world.controller.paused = True
+    world.controller.create(0, "0")
+    world.start()
+    world.produce(130)
+    eventually(lambda: rows_seen(world) == 130)
+    released.set()
+    eventually(lambda: list(world.segments().values()) == [ONLINE] and rows_seen(world) == 100)
+    assert not world.server.consumers.ahead_of(TABLE)
+    world.controller.create(0, "100", 1)
+    eventually(lambda: rows_seen(world) == 130)
+
+
+def test_nothing_is_seen_behind_a_forced_end(make_world: Any, eventually: Any) -> None:
+    """So tables are paused; what is read is for a successor, should there be one."""
+    world = make_world(rows=100)
+    released = hold(world)
+    segment = world.controller.create(0, "0")
+    world.start()
+    world.produce(50)
+    eventually(lambda: rows_seen(world) == 50)
+    world.server.consumers.force_commit(TABLE, [segment])
+    eventually(lambda: world.server.consumers.ahead_of(TABLE) == [segment])
+    world.produce(30)
+    eventually(lambda: indexed_ahead(world) == 30)
+    assert rows_seen(world) == 50
+    released.set()
+    eventually(lambda: rows_seen(world) == 80 and list(world.segments().values()) == [ONLINE, CONSUMING])
+
+
+def test_a_successor_that_takes_fewer_rows_reads_them_again(make_world: Any, eventually: Any) -> None:
+    world = make_world(rows=100)
+    released = hold(world)
+    first = world.controller.create(0, "0")
+    world.start()
+    world.produce(190)
+    eventually(lambda: rows_seen(world) == 190)
+    begun = world.server.consumers._ahead[TABLE, 0]._begun.folder
+    second = str(LlcName.must_parse(first).next(1_800_000_000_000))
+
+    def create(partition: int, offset: str, sequence: int) -> None:
+        if sequence == 1:
+            record = SegmentRecord(
+                second, status=IN_PROGRESS, start_offset=offset, creation_time_ms=1, num_replicas=1, flush_threshold_rows=40
+            )
+            world.registry.create_segment(TABLE, record)
+            world.registry.update_ideal_state(TABLE, lambda ideal: ideal.with_segments({second: {ME: CONSUMING}}))
+
+    world.controller.create = create
+    released.set()
+    eventually(lambda: world.segments() == {first: ONLINE, second: ONLINE} and rows_seen(world) == 140)
+    assert not begun.exists()

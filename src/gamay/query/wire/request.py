@@ -16,7 +16,7 @@ template the server had before can be sent by its digest (`gamay.query.wire.know
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TypeAlias
@@ -58,6 +58,7 @@ class RequestHeader(msgspec.Struct, array_like=True, frozen=True):
     memory_bytes: what the query may hold at a server; None leaves it to the server. scan: (rows, values in WHERE, values
     after WHERE, whether passing them ends the query); None where nothing limits what is read.
     known: in place of template and values; then the server merges what it found, and sends the rows of the answer.
+    latest: segments behind which nobody is asked for rows of their partitions.
     """
 
     id: str
@@ -67,6 +68,7 @@ class RequestHeader(msgspec.Struct, array_like=True, frozen=True):
     memory_bytes: int | None = None
     scan: tuple[int | None, int | None, int | None, bool] | None = None
     known: KnownQuery | None = None
+    latest: tuple[str, ...] = ()
 
     def budget(self, process: ProcessBudget) -> Budget:
         """Return what the query may use in a process."""
@@ -79,16 +81,17 @@ _decode_header = msgspec.msgpack.Decoder(RequestHeader).decode
 
 
 def encode_request(
-    query_id: str, table: str, bound: BoundQuery, segments: Sequence[str], deadline: Deadline
+    query_id: str, table: str, bound: BoundQuery, segments: Sequence[str], deadline: Deadline, latest: Collection[str] = ()
 ) -> "list[bytes]":
-    """Return the buffers of a query of segments of a typed table."""
+    """Return the buffers of a query of segments of a typed table. latest: see `RequestHeader`; others are left out."""
     budget, memory, scan = deadline.budget, None, None
     if budget is not None:
         if budget.limit != budget.process.query_bytes:  # somebody has said so; else each server has its own measure
             memory = budget.limit
         if (limits := budget.scan) is not None:
             scan = (limits.docs, limits.entries_in_filter, limits.entries_post_filter, limits.is_enforced)
-    header = RequestHeader(query_id, table, tuple(segments), deadline.timeout_ms, memory, scan)
+    last = tuple([name for name in segments if name in latest]) if latest else ()
+    header = RequestHeader(query_id, table, tuple(segments), deadline.timeout_ms, memory, scan, None, last)
     return [encode_header(header), *encode_query(bound)]
 
 

@@ -107,6 +107,16 @@ class MutableColumn:
         self._running = Running.empty(spec.data_type, spec.single_value)
         self._num_docs = 0
 
+    def follow(self, plan: ColumnPlan) -> None:
+        """Take another default for rows that come from now on; all else in the plan is as it was."""
+        self.plan = plan
+        self._default = arrow_scalar(plan.default, plan.spec.data_type)
+
+    @property
+    def num_nulls(self) -> int:
+        """Rows without a value of their own."""
+        return self._nulls.count
+
     def append(self, array: pa.Array) -> None:
         """Take the next rows: an array of the conformed type, nulls included.
 

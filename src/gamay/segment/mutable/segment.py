@@ -91,6 +91,31 @@ class MutableSegment:
         """Whether a column comes near to what it can hold, so that the segment should be completed."""
         return any(column.fullness > _NEARLY_FULL for column in self._columns)
 
+    @property
+    def holds_creation_time(self) -> bool:
+        """Whether there are rows that have the time of the segment's creation because they have none of their own."""
+        return any(
+            column.num_nulls > 0 and column.plan.default != column.plan.spec.default_null_value
+            for column in self._columns
+            if isinstance(column, MutableColumn)
+        )
+
+    def become(self, name: str, created_ms: int) -> None:
+        """Give an own name and time of creation to a segment that was begun before these were known.
+
+        Raises ValueError when rows hold the former time.
+        """
+        if self.holds_creation_time:
+            raise ValueError(f"rows of segment '{self.name}' hold the time of its creation: it cannot become '{name}'")
+        self.name = name
+        self._plan = SegmentPlan.of(self._plan.schema, self._plan.table_config, name, created_ms)
+        for column, plan in zip(self._columns, self._plan.columns, strict=True):
+            if isinstance(column, MutableColumn):
+                column.follow(plan)
+        with self._changing:
+            self._states = self._dimension_states()
+            self._view = None if self._row_keys is not None else self._make_view()
+
     def append(self, batch: pa.RecordBatch) -> None:
         """Take the next rows, a conformed batch of `gamay.ingest.pipeline`, and show them all at once.
 

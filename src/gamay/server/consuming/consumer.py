@@ -3,16 +3,18 @@
 import logging
 import shutil
 import threading
+from collections import deque
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from gamay.base.clock import Clock, ManualClock
 from gamay.base.errors import GamayError
 from gamay.base.ids import Ids
-from gamay.cluster.completion import PEER_SCHEME, Call, CompletionRequest, CompletionResponse, Status
+from gamay.cluster.completion import PEER_SCHEME, Call, CompletionRequest, CompletionResponse, Status, StopReason
 from gamay.cluster.llc_name import LlcName
 from gamay.cluster.records import SegmentRecord
 from gamay.ingest.pipeline import Pipeline
@@ -35,7 +37,7 @@ from gamay.segment.mutable.segment import MutableSegment
 from gamay.segment.mutable.sizing import SizingHistory
 from gamay.segment.spi import DocIds, Segment
 from gamay.server.consuming import machine as m
-from gamay.server.consuming.ahead import ReadAhead
+from gamay.server.consuming.ahead import Ahead, Begun, ReadAhead
 from gamay.server.consuming.builds import Build, BuildPermits, lease
 from gamay.server.consuming.completion_client import CompletionClient
 from gamay.server.consuming.counts import PartitionCounts
@@ -105,8 +107,20 @@ class Owner(Protocol):
         """Wait until the next segment of the partition has begun to show rows, if one begins here in time."""
         ...
 
-    def keep_ahead(self, table: str, ahead: ReadAhead) -> None:
-        """Keep what is read behind the segment's end for its successor; it is given away."""
+    def has_successor(self, table: str, segment: str) -> bool:
+        """Return whether a later segment of the partition is consumed here."""
+        ...
+
+    def keep_ahead(self, table: str, ahead: ReadAhead, *, shows: bool) -> None:
+        """Keep what is read behind the segment's end for its successor; it is given away. shows: let queries see it."""
+        ...
+
+    def drop_ahead(self, table: str, segment: str) -> None:
+        """Throw away what was read behind a segment's end, if that is kept: it turned out not to be the end."""
+        ...
+
+    def take_spare(self, table: str, partition: int) -> SpareBuffers | None:
+        """Return the buffers that were kept for the next segment of a partition; they are given away."""
         ...
 
     def keep_spare(self, table: str, partition: int, spare: SpareBuffers) -> None:
@@ -167,7 +181,7 @@ class SegmentConsumer:
         if self._name.is_stream_level:
             self._factory = TopicStream(self._factory, f"{table}.{resources.server}")
         limits = _limits(record, stream.high_level_flush if self._name.is_stream_level else stream.flush)
-        start = self._factory.parse_offset(record.start_offset)
+        self.begin = start = self._factory.parse_offset(record.start_offset)
         self._pauseless = pauseless = _is_pauseless(layout.config)
         self._machine = ConsumerMachine(
             start, limits, self._clock.now_ms(), pauseless=pauseless,
@@ -176,14 +190,8 @@ class SegmentConsumer:
         )  # fmt: skip
         self._intake = self._open_intake()
         self._row_limit = limits.rows
-        # all replicas take the same time for "now", so that they build the same segment
-        created = ManualClock(record.creation_time_ms)
-        # of its own: a consumer that this one takes the place of may not have removed its buffers yet
-        self._buffers = resources.folder / table / f"rows-{resources.ids.new()}"
-        self._rows = MutableSegment(
-            record.name, layout.schema, layout.config, self._buffers, history.expected(limits.rows), created, spare
-        )  # fmt: skip
-        self._reading = Reading(self._factory, self._name.stream_partition, start, layout, stream, self._intake, ahead)
+        self._last_consumed_ms, self._last_message_ms = record.creation_time_ms, -1
+        self._take_over(ahead, spare)
         self._wake = threading.Condition()
         self._commands: list[Callable[[], None]] = []
         self._stopping = False
@@ -193,10 +201,30 @@ class SegmentConsumer:
         self._controller_url: str | None = None
         self._throttle = Throttle(stream.partition_rate_limit, stream.topic_rate_limit, self._count_partitions)
         self._end: Offset | None = None
-        self._last_consumed_ms = record.creation_time_ms
-        self._last_message_ms, self._caught_up_ms, self._rate = -1, -1, RateMeter()
+        self._caught_up_ms, self._rate = -1, RateMeter()
         self._busy_ms, self._is_spare_made = self._clock.now_ms(), False
         self._filtered = self._incomplete = self._dropped = 0
+
+    def _take_over(self, ahead: ReadAhead | None, spare: SpareBuffers | None) -> None:
+        """Set up the rows, and where they come from: with what was read, or indexed, before this began, if that fits."""
+        record, begun, reader = self._record, None, None
+        self._taken_in: deque[Ahead] = deque()
+        if ahead is not None and ahead.fits(self.begin, self._layout, self._config):
+            rows_max = -1 if record.end_offset else self._row_limit  # what was begun may have more than up to that end
+            begun = ahead.take_begun(record.name, record.creation_time_ms, rows_max)
+            if begun is not None:
+                reader, self._taken_in = ahead.finish()
+                ahead = None
+        if begun is None:
+            # all replicas take the same time for "now", so that they build the same segment
+            begun = self._begin(record.name, ManualClock(record.creation_time_ms), spare)
+        elif spare is not None:
+            spare.remove()
+        self._rows, self._buffers = begun.rows, begun.folder
+        partition = self._name.stream_partition
+        self._reading = Reading(
+            self._factory, partition, self.begin, self._layout, self._config, self._intake, ahead, reader
+        )
 
     # what others ask, from any thread
 
@@ -207,6 +235,11 @@ class SegmentConsumer:
     def freshness_ms(self) -> int:
         """Return when the last row was written to the stream, or, if the stream does not say, indexed."""
         return self._last_message_ms if self._last_message_ms >= 0 else self._last_consumed_ms
+
+    def end(self) -> Offset | None:
+        """Return where the rows end, None while more are taken."""
+        machine = self._machine
+        return None if machine.state.is_consuming else machine.offset
 
     @property
     def state(self) -> ConsumerState:
@@ -299,6 +332,7 @@ class SegmentConsumer:
 
     def _run(self) -> None:
         try:
+            self._guarded("TakeIn", self._take_in)
             while not self._stopping:
                 with self._wake:
                     commands, self._commands = self._commands, []
@@ -308,7 +342,7 @@ class SegmentConsumer:
                 if isinstance(action, m.Leave):
                     self._owner.leave(self.table, self.segment)
                     return
-                self._guarded(action)
+                self._guarded(type(action).__name__, partial(self._do, action))
         finally:
             self._reading.close()
             self._discard_build()
@@ -321,13 +355,13 @@ class SegmentConsumer:
             self._keys = self._open_keys(self)
         return self._open_keys is None or self._keys is not None
 
-    def _guarded(self, action: m.Action) -> None:
+    def _guarded(self, what: str, work: Callable[[], None]) -> None:
         try:
-            self._do(action)
+            work()
         except Exception as error:  # noqa: BLE001 - a dead thread tells nobody; a consumer that stopped is reported
-            _log.exception("%s: %s failed", self.segment, type(action).__name__)
-            self._error(f"{type(action).__name__} failed: {error!r}", permanent=True)
-            self._machine.failed(f"{type(action).__name__} failed: {error!r}", self._clock.now_ms())
+            _log.exception("%s: %s failed", self.segment, what)
+            self._error(f"{what} failed: {error!r}", permanent=True)
+            self._machine.failed(f"{what} failed: {error!r}", self._clock.now_ms())
             self._wait(self._clock.now_ms() + m.RETRY_MS)
 
     def _do(self, action: m.Action) -> None:
@@ -340,8 +374,8 @@ class SegmentConsumer:
             case m.Wait():
                 self._wait(action.until_ms)
             case m.ReportConsumed():
-                self._make_spare()
                 self._read_ahead()
+                self._make_spare()
                 self._ask_what_to_do(action)
             case m.Build():
                 self._build_segment(action)
@@ -368,6 +402,22 @@ class SegmentConsumer:
                 self._wake.wait(left_s)
 
     # consuming
+
+    def _begin(self, name: str, created: Clock, spare: SpareBuffers | None) -> Begun:
+        """Make an empty segment of the table. Raises GamayError and OSError."""
+        resources, layout = self._resources, self._layout
+        # of its own: a consumer that this one takes the place of may not have removed its buffers yet
+        folder = resources.folder / self.table / f"rows-{resources.ids.new()}"
+        sizing = self._history.expected(self._row_limit)
+        rows = MutableSegment(name, layout.schema, layout.config, folder, sizing, created, spare)
+        return Begun(rows, folder, self.freshness_ms())
+
+    def _take_in(self) -> None:
+        """Account for what was read and indexed before this segment began."""
+        while self._taken_in:
+            read = self._taken_in.popleft()
+            self._append(read.batch, read.taken)
+            self._passed(read.batch, read.num_docs)
 
     def _consume(self, action: m.Consume) -> None:
         """Fetch, index and publish one batch."""
@@ -408,12 +458,34 @@ class SegmentConsumer:
             return len(metadata.partition_ids())
 
     def _read_ahead(self) -> None:
-        """Let the stream be read on for the successor, which most likely begins where this segment ends."""
+        """Let the stream be read on for the successor, which most likely begins where this segment ends.
+
+        Forced ends may be those of a table that is to rest: nobody is shown what is behind them.
+        """
         wanted = not self._throttle.limits and not self._name.is_stream_level
+        wanted = wanted and not self._owner.has_successor(self.table, self.segment)
         offset, rows = self._machine.offset, self._row_limit
-        ahead = self._reading.hand_over(self.segment, offset, rows, self._open_intake, wanted=wanted)
+        ahead = self._reading.hand_over(self.segment, offset, rows, self._open_intake, self._begin_successor, wanted=wanted)
         if ahead is not None:
-            self._owner.keep_ahead(self.table, ahead)
+            shows = self._machine.stop_reason is not StopReason.FORCE_COMMIT
+            self._owner.keep_ahead(self.table, ahead, shows=shows)
+
+    def _begin_successor(self) -> Begun | None:
+        """Begin the segment behind this one's end; None where only the successor itself can take its rows.
+
+        So it is where primary keys are looked up, which cannot be undone, and where rows take the time at which their
+        segment was made.
+        """
+        if self._open_keys is not None or self._rows.holds_creation_time:
+            return None
+        now_ms, spare = self._clock.now_ms(), self._owner.take_spare(self.table, self._name.partition)
+        try:
+            begun = self._begin(str(self._name.next(now_ms)), ManualClock(now_ms), spare)  # most likely named so
+        except (GamayError, OSError) as error:
+            _log.info("%s: the next segment takes its rows itself: %s", self.segment, error)
+            return None
+        self._is_spare_made = True
+        return begun
 
     def _append(self, batch: MessageBatch, taken: Taken) -> bool:
         """Take rows in; return whether the segment is full, which leaves their messages to the next one."""
@@ -447,10 +519,11 @@ class SegmentConsumer:
         self._counts.sanitised += taken.num_sanitised
         return False
 
-    def _passed(self, batch: MessageBatch) -> None:
+    def _passed(self, batch: MessageBatch, num_docs: int | None = None) -> None:
+        """Take note of a batch whose rows are there. num_docs: rows with it, None where it is the last one."""
         now_ms = self._clock.now_ms()
         self._end = batch.end_offset
-        rows = self._rows.num_docs - self._machine.num_rows
+        rows = (self._rows.num_docs if num_docs is None else num_docs) - self._machine.num_rows
         self._counts.messages += len(batch)
         self._counts.rows += rows
         if len(batch):
@@ -499,6 +572,8 @@ class SegmentConsumer:
         if status is Status.CATCH_UP and self._name.is_stream_level:
             status = Status.HOLD  # no other consumer can arrive at just these rows; what is committed is downloaded
         self._machine.answered(status, offset, answer.build_time_s, self._clock.now_ms(), split_commit=answer.split_commit)
+        if self._machine.state in (ConsumerState.CATCHING_UP, ConsumerState.DISCARDED):
+            self._owner.drop_ahead(self.table, self.segment)
 
     def _build_segment(self, action: m.Build) -> None:
         self._discard_build()

@@ -79,6 +79,7 @@ class ConsumerManager:
         self._tables: dict[str, _Table] = {}
         self._ahead: dict[tuple[str, int], ReadAhead] = {}
         self._spare: dict[tuple[str, int], SpareBuffers] = {}
+        self._data: dict[str, TableData] = {}
         self._assigned: dict[str, Collection[str]] = {}
         # rows that were not committed are consumed again, so what a crash left is of no use
         shutil.rmtree(resources.folder, ignore_errors=True)
@@ -92,8 +93,11 @@ class ConsumerManager:
         """Take note of the segments of a typed table that are to be here, loaded or consumed."""
         self._assigned[table] = segments
 
-    def start(self, data: TableData, record: SegmentRecord, layout: TableLayout) -> None:
-        """Begin to consume a segment. Raises GamayError and OSError when that is not possible."""
+    def start(self, data: TableData, record: SegmentRecord, layout: TableLayout, after: str | None = None) -> None:
+        """Begin to consume a segment. after: the one consumed here that ends where this one begins.
+
+        Raises GamayError and OSError when that is not possible.
+        """
         table = data.name
         topics = stream_configs(layout.config)
         topic = LlcName.must_parse(record.name).topic_index
@@ -102,9 +106,8 @@ class ConsumerManager:
         known = self._table(table)
         keys = self._upserts.of(table, layout)
         partition = LlcName.must_parse(record.name).partition
-        ahead = self._take_ahead(table, partition)
-        with self._lock:
-            spare = self._spare.pop((table, partition), None)
+        ahead, spare = self._take_ahead(table, partition), self.take_spare(table, partition)
+        self._data[table] = data
         try:
             consumer = SegmentConsumer(
                 self._resources, self, table, record, layout, topics[topic], known.letters, known.history,
@@ -113,9 +116,13 @@ class ConsumerManager:
             )  # fmt: skip
         except BaseException:
             if ahead is not None:
+                data.hide_ahead(ahead.segment)
                 ahead.close()
             raise
-        data.add_consuming(ConsumingSegment(record.name, consumer.view, consumer.freshness_ms))
+        shown = ConsumingSegment(record.name, consumer.view, consumer.freshness_ms, start=consumer.begin, end=consumer.end)
+        data.add_consuming(shown, after)
+        if ahead is not None:
+            data.hide_ahead(ahead.segment)
         with self._lock:
             self._consumers.setdefault(table, {})[record.name] = consumer
             self._started.notify_all()
@@ -174,6 +181,7 @@ class ConsumerManager:
             ahead = self._ahead.pop(partition) if is_ahead else None
             spare = self._spare.pop(partition, None)
         if ahead is not None:
+            data.hide_ahead(segment)
             ahead.close()
         if spare is not None:  # the partition may go to another server
             spare.remove()
@@ -189,6 +197,9 @@ class ConsumerManager:
         """A segment has the rows before an offset; a consumer that has more of them shows none any more."""
         with self._lock:
             consumer = self._consumers.get(data.name, {}).get(segment)
+            ahead = self._ahead.get((data.name, LlcName.must_parse(segment).partition))
+        if ahead is not None and ahead.segment == segment and str(ahead.start) != end_offset:
+            self.drop_ahead(data.name, segment)
         if consumer is not None and consumer.end_at(end_offset, committed=committed):
             data.remove_consuming([segment])
 
@@ -216,6 +227,7 @@ class ConsumerManager:
         with self._lock:
             self._tables.pop(table, None)
             self._assigned.pop(table, None)
+            self._data.pop(table, None)
             self._spare = {key: spare for key, spare in self._spare.items() if key[0] != table}
         shutil.rmtree(self._resources.kept / table, ignore_errors=True)
         shutil.rmtree(self._resources.folder / table, ignore_errors=True)
@@ -286,18 +298,10 @@ class ConsumerManager:
 
     def await_successor(self, table: str, segment: str, timeout_s: float) -> None:
         """Wait until the next segment of a partition has begun, if one begins here in time."""
-        name, clock = LlcName.must_parse(segment), self._resources.clock
+        clock = self._resources.clock
         end_s = clock.monotonic_s() + timeout_s
-
-        def successor() -> SegmentConsumer | None:
-            for other, consumer in self._consumers.get(table, {}).items():
-                parsed = LlcName.must_parse(other)
-                if parsed.partition == name.partition and parsed.sequence > name.sequence:
-                    return consumer
-            return None
-
         with self._started:
-            found = self._started.wait_for(successor, timeout_s)
+            found = self._started.wait_for(lambda: self._successor(table, segment), timeout_s)
         if found is not None:
             found.began.wait(max(0.0, end_s - clock.monotonic_s()))
 
@@ -307,13 +311,52 @@ class ConsumerManager:
         known.counts.setdefault(LlcName.must_parse(segment).partition, PartitionCounts()).ahead += 1
         self._left(table, segment)
 
-    def keep_ahead(self, table: str, ahead: ReadAhead) -> None:
+    def has_successor(self, table: str, segment: str) -> bool:
+        """Return whether a later segment of a partition is consumed here."""
+        with self._lock:
+            return self._successor(table, segment) is not None
+
+    def _successor(self, table: str, segment: str) -> SegmentConsumer | None:
+        name = LlcName.must_parse(segment)
+        for other, consumer in self._consumers.get(table, {}).items():
+            parsed = LlcName.must_parse(other)
+            if parsed.partition == name.partition and parsed.sequence > name.sequence:
+                return consumer
+        return None
+
+    def keep_ahead(self, table: str, ahead: ReadAhead, *, shows: bool) -> None:
         """Keep what is read behind a segment's end for its successor."""
+        unwanted: ReadAhead | None = ahead
         with self._lock:
             key = (table, LlcName.must_parse(ahead.segment).partition)
-            before, self._ahead[key] = self._ahead.get(key), ahead
-        if before is not None:
-            before.close()
+            data, shown = self._data.get(table), ahead.shown()
+            if ahead.segment in self._consumers.get(table, {}) and data is not None:
+                unwanted, self._ahead[key] = self._ahead.get(key), ahead
+                if shows and shown is not None:
+                    data.show_ahead(ahead.segment, shown)
+        if unwanted is not None:
+            unwanted.close()
+
+    def ahead_of(self, table: str) -> list[str]:
+        """Return the segments of a typed table behind whose end something is read."""
+        with self._lock:
+            return [ahead.segment for (name, _), ahead in self._ahead.items() if name == table]
+
+    def drop_ahead(self, table: str, segment: str) -> None:
+        """Throw away what was read behind a segment's end."""
+        with self._lock:
+            key = (table, LlcName.must_parse(segment).partition)
+            ahead = self._ahead.pop(key) if key in self._ahead and self._ahead[key].segment == segment else None
+            data = self._data.get(table)
+        if ahead is not None and data is not None:
+            data.hide_ahead(segment)
+        if ahead is not None:
+            ahead.close()
+
+    def take_spare(self, table: str, partition: int) -> SpareBuffers | None:
+        """Return the buffers that are kept for the next segment of a partition, which are given away."""
+        with self._lock:
+            return self._spare.pop((table, partition), None)
 
     def keep_spare(self, table: str, partition: int, spare: SpareBuffers) -> None:
         """Keep buffers for the next segment of a partition, unless the partition is no longer consumed here."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.offsets import Offset
 from gamay.ingest.stream.spi import PartitionConsumer, StreamConsumerFactory
-from gamay.server.consuming.ahead import Ahead, ReadAhead
+from gamay.server.consuming.ahead import Ahead, Begun, ReadAhead
 from gamay.server.consuming.intake import Intake
 from gamay.server.rebuild import TableLayout
 
@@ -16,6 +16,7 @@ FETCH_BYTES = 8 << 20
 
 class Reading:
     """Reads one partition for one segment; one thread. ahead: given away, and closed unless it fits the segment.
+    reader: of the partition, given away; None opens one.
 
     intake: makes rows of what the stream gives. Methods raise the errors of the stream and of the rows.
     """
@@ -29,11 +30,12 @@ class Reading:
         stream: StreamConfig,
         intake: Intake,
         ahead: ReadAhead | None,
+        reader: PartitionConsumer | None = None,
     ) -> None:
         self._factory, self._partition = factory, partition
         self._layout, self._stream = layout, stream
         self._intake = intake
-        self._reader: PartitionConsumer | None = None
+        self._reader = reader
         if ahead is not None and not ahead.fits(start, layout, stream):
             ahead.close()
             ahead = None
@@ -54,9 +56,19 @@ class Reading:
         return Ahead(offset, batch, self._intake.take(batch))
 
     def hand_over(
-        self, segment: str, offset: Offset, rows_max: int, open_intake: Callable[[], Intake], *, wanted: bool
+        self,
+        segment: str,
+        offset: Offset,
+        rows_max: int,
+        open_intake: Callable[[], Intake],
+        begin: Callable[[], Begun | None],
+        *,
+        wanted: bool,
     ) -> ReadAhead | None:
-        """Read on behind the segment's end, for its successor, as far as that is wanted and something was read here."""
+        """Read on behind the segment's end, for its successor, as far as that is wanted and something was read here.
+
+        begin: makes the segment that takes the rows, None to leave that to the successor.
+        """
         self._next_read(rest=True)
         reader, self._reader = self._reader, None
         if reader is None:
@@ -64,7 +76,7 @@ class Reading:
         if not wanted:
             reader.close()
             return None
-        return ReadAhead(segment, offset, self._layout, self._stream, rows_max, reader, open_intake)
+        return ReadAhead(segment, offset, self._layout, self._stream, rows_max, reader, open_intake, begin())
 
     def close_reader(self) -> None:
         """Leave the stream; the next fetch connects to it anew."""
