@@ -179,6 +179,20 @@ class RealtimeController:
         )
         assert ended["status"] == "COMMIT_SUCCESS"
 
+    def commit_at_a_peer(self) -> str:
+        """Complete a segment of 5 rows of a new table without a copy in the deep store, and return its name."""
+        self.topic(1)
+        config = self.config()
+        config["segmentsConfig"]["peerSegmentDownloadScheme"] = "http"
+        assert self.http.post("/tables", json=config).status_code == 200
+        segment = self.consuming()
+        metadata = self.build(segment, 5) / "metadata.json"
+        self.ask("segmentConsumed", segment, 5, reason="rowLimit")
+        self.ask("segmentCommitStart", segment, 5)
+        ended = self.send("segmentCommitEndWithMetadata", segment, 5, metadata, location=f"peer:///{segment}")
+        assert ended["status"] == "COMMIT_SUCCESS"
+        return segment
+
     def copies(self) -> list[str]:
         return sorted(path.name for path in (self.folder / "deepstore" / TABLE).glob("*"))
 

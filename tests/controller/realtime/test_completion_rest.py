@@ -155,17 +155,7 @@ def test_a_pauseless_segment_whose_builder_died_is_fetched_from_a_server(realtim
 
 
 def test_a_segment_without_a_copy_gets_one(realtime) -> None:
-    realtime.topic(1)
-    config = realtime.config()
-    config["segmentsConfig"]["peerSegmentDownloadScheme"] = "http"
-    assert realtime.http.post("/tables", json=config).status_code == 200
-    segment = realtime.consuming()
-    folder = realtime.build(segment, 5)
-    realtime.ask("segmentConsumed", segment, 5, reason="rowLimit")
-    realtime.ask("segmentCommitStart", segment, 5)
-    metadata = folder / "metadata.json"
-    ended = realtime.send("segmentCommitEndWithMetadata", segment, 5, metadata, location=f"peer:///{segment}")
-    assert ended["status"] == "COMMIT_SUCCESS"
+    segment = realtime.commit_at_a_peer()
     assert realtime.records()[segment].download_url == ""
     realtime.servers.archives["Server_a_1", segment] = realtime.archive(segment, 6)  # other content is not taken
     realtime.clock.advance(301)
@@ -177,15 +167,7 @@ def test_a_segment_without_a_copy_gets_one(realtime) -> None:
 
 
 def test_an_operator_brings_a_segment_to_the_deep_store(realtime) -> None:
-    realtime.topic(1)
-    config = realtime.config()
-    config["segmentsConfig"]["peerSegmentDownloadScheme"] = "http"
-    assert realtime.http.post("/tables", json=config).status_code == 200
-    segment = realtime.consuming()
-    metadata = realtime.build(segment, 5) / "metadata.json"
-    realtime.ask("segmentConsumed", segment, 5, reason="rowLimit")
-    realtime.ask("segmentCommitStart", segment, 5)
-    realtime.send("segmentCommitEndWithMetadata", segment, 5, metadata, location=f"peer:///{segment}")
+    segment = realtime.commit_at_a_peer()
 
     def store(**params: str) -> dict[str, Any]:
         answer = realtime.http.post("/segments/t_REALTIME/uploadFromServerToDeepstore", params=params)

@@ -51,16 +51,7 @@ def test_commits_that_are_given_up_are_counted_once(table: Any) -> None:
 
 
 def test_segments_without_a_copy_and_segments_too_large_to_be_built_are_counted(realtime: Any) -> None:
-    realtime.topic(1)
-    config = realtime.config()
-    config["segmentsConfig"]["peerSegmentDownloadScheme"] = "http"
-    assert realtime.http.post("/tables", json=config).status_code == 200
-    segment = realtime.consuming()
-    metadata = realtime.build(segment, 5) / "metadata.json"
-    realtime.ask("segmentConsumed", segment, 5, reason="rowLimit")
-    realtime.ask("segmentCommitStart", segment, 5)
-    ended = realtime.send("segmentCommitEndWithMetadata", segment, 5, metadata, location=f"peer:///{segment}")
-    assert ended["status"] == "COMMIT_SUCCESS"
+    realtime.commit_at_a_peer()
     assert counted(realtime) == {"segmentMissingDeepStoreLink": 1}
     failure = {"instance": "Server_a_1", "name": realtime.consuming(), "rowCount": "100"}
     assert realtime.http.get("/segmentBuildDeterministicFailure", params=failure).json()["status"] == "PROCESSED"
