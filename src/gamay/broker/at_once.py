@@ -219,7 +219,7 @@ class AtOnce:
         is_ordinary = not (
             routing.default_options or self._quotas.has_shared or self._server_stats.collects or spans.is_on()
         )
-        if not is_ordinary or (principal is not ANYONE and not principal.may_use(route.table)):
+        if not is_ordinary or (principal is not ANYONE and not principal.sees_rows_of(route.table)):
             return None
         prepared.credit -= 1
         filter_ = EVERYTHING if prepared.filter is None else prepared.filter.bind(sources)

@@ -29,6 +29,7 @@ class PendingQuery:
     failure: the response when that was not possible; query, deadline and bound are set otherwise.
     routes, parts: of a query with a table; a hybrid table has two routes, and mostly two parts. plan: of the first part.
     database, principal: of the request. depth: how many queries this one stands in, as a subquery.
+    has_row_filters: whether rows are kept from the principal.
     turn: what decides among replicas.
     routed: it is of a known shape; query and deadline are set, but bound is not. answered: the response of the server in
     another process that was asked then; without it the query is compiled after all.
@@ -48,6 +49,7 @@ class PendingQuery:
     database: str | None = None
     principal: Principal = ANYONE
     depth: int = 0
+    has_row_filters: bool = False
     plan: Plan | None = None
     turn: Turn = field(init=False)
     routed: RoutedQuery | None = None

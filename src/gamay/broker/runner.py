@@ -26,6 +26,7 @@ from gamay.broker.query_log import QueryLog
 from gamay.broker.quota import Quotas
 from gamay.broker.route import TableRoute
 from gamay.broker.routing import RoutingTables
+from gamay.broker.row_filters import check_sees_all_rows, row_filters_of, with_row_filters, without_values
 from gamay.broker.running import RunningQueries
 from gamay.broker.scatter import Gathered, Part
 from gamay.broker.selection import FIRST_TURN, Turn
@@ -248,6 +249,9 @@ class QueryRunner:
             response.client_request_id = query.options.get("clientQueryId")
             if response.table is None and (budget := pending.deadline.budget) is not None and budget.parts:
                 add_done(response, budget.stats())
+        if pending.has_row_filters:
+            response.rls_filters_applied = True
+            response.exceptions = without_values(response.exceptions)
         response.request_id = str(pending.number)
         response.broker_id = self.broker_id
         ended_s = self._clock.monotonic_s()
@@ -331,6 +335,7 @@ class QueryRunner:
             if pending.principal is not ANYONE:
                 begun_s = self._clock.monotonic_s()
                 _check_may_use(pending.principal, pending.routes)
+                query = _restricted(pending, query)
                 pending.phases.authorization_s = self._clock.monotonic_s() - begun_s
         route = pending.routes[0] if pending.routes else None
         limit_ms = timeout_ms(query.options, DEFAULT_TIMEOUT_MS if route is None else route.config.query.timeout_ms)
@@ -407,7 +412,7 @@ class QueryRunner:
 
         def answer(call: Call) -> Expression:
             if call.name in LOOKUPS:
-                return looked_up(call, lambda table: self._usable_routes(pending, table))
+                return looked_up(call, lambda table: self._whole_routes(pending, table))
             return answered(call, id_set) if call.name in SUBQUERIES else facts.answer(call)
 
         pending.query = with_answers(pending.query, answer)
@@ -428,8 +433,10 @@ class QueryRunner:
             database=outer.database,
             principal=outer.principal,
         )
-        inner.query, inner.deadline = query, outer.deadline
+        inner.deadline = outer.deadline
         inner.routes = self._usable_routes(outer, query.table or "")
+        query = inner.query = _restricted(inner, query)
+        outer.has_row_filters = outer.has_row_filters or inner.has_row_filters
         if query.asks_broker:
             self._complete(inner)
         else:
@@ -445,6 +452,12 @@ class QueryRunner:
         """Return the routes of another table than that of FROM. Raises QueryError, also when the sender may not use it."""
         routes = self._routes(table, pending.database)
         _check_may_use(pending.principal, routes)
+        return routes
+
+    def _whole_routes(self, pending: PendingQuery, table: str) -> Sequence[TableRoute]:
+        """Return the routes of a table of which the query finds any row; raises QueryError where not all are for it."""
+        routes = self._usable_routes(pending, table)
+        check_sees_all_rows(pending.principal, routes)
         return routes
 
     def _execute(self, pending: PendingQuery) -> BrokerResponse:
@@ -529,6 +542,15 @@ def _part(route: TableRoute, bound: BoundQuery, turn: Turn) -> Part:
     num_docs = pruning.docs_in(kept)
     asked = route.by_server(turn, kept)
     return Part(route, bound, asked, num_docs, len(route.segments) - len(kept), pruning.total_docs - num_docs)
+
+
+def _restricted(pending: PendingQuery, query: Query) -> Query:
+    """Return a query about the rows that its sender may see, and note whether that makes a difference."""
+    filters = row_filters_of(pending.principal, pending.routes)
+    if not filters:
+        return query
+    pending.has_row_filters = True
+    return with_row_filters(query, filters)
 
 
 def _check_may_use(principal: Principal, routes: Sequence[TableRoute]) -> None:

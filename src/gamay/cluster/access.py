@@ -7,7 +7,8 @@
     controller.admin.access.control.principals.guest.tables=trips
     controller.admin.access.control.principals.guest.permissions=READ
 
-Brokers have the same under `pinot.broker.access.control`, servers under `pinot.server.admin.access.control`. With the class
+Brokers have the same under `pinot.broker.access.control`, servers under `pinot.server.admin.access.control`. Brokers also
+keep rows away: `….principals.guest.trips.rls=city = 'Oslo'` (`gamay.broker.row_filters`). With the class
 `ZkBasicAuthAccessControlFactory` the users are those in the metadata store: `gamay.cluster.users`.
 """
 
@@ -27,6 +28,8 @@ _STORED = "ZkBasicAuthAccessControlFactory"
 _INITIAL = "access.control.init"
 _OPEN = ("AllowAllAccessFactory", "AllowAllAccessControlFactory")
 _KEYS = ("password", "tables", "excludeTables", "permissions")
+_ROW_SWITCH = "pinot.broker.enable.row.column.level.auth"
+_ROWS = ".rls"
 _PREFIXES = {
     Role.CONTROLLER: ("controller.admin.access.control", "factory.class"),
     Role.BROKER: ("pinot.broker.access.control", "class"),
@@ -63,6 +66,7 @@ class ForbiddenError(GamayError):
 class Principal:
     """tables, permissions: None is all. excluded: tables that are not to be seen, whatever `tables` says.
 
+    row_filters: of tables, by raw name, the conditions of WHERE for the rows that are to be seen.
     token: the `Authorization` header, empty for who is known otherwise. role_is_admin: None where there are no roles.
     """
 
@@ -72,6 +76,7 @@ class Principal:
     excluded: frozenset[str] = frozenset()
     permissions: frozenset[Permission] | None = None
     role_is_admin: bool | None = None
+    row_filters: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     @property
     def is_admin(self) -> bool:
@@ -89,6 +94,10 @@ class Principal:
         """Whether a table, with or without its type, may be used."""
         raw = raw_table_name(table)
         return raw not in self.excluded and (self.tables is None or raw in self.tables)
+
+    def sees_rows_of(self, table: str) -> bool:
+        """Whether a table, with or without its type, may be used, and no rows of it are kept away."""
+        return self.may_use(table) and not (self.row_filters and raw_table_name(table) in self.row_filters)
 
     def may(self, permission: Permission) -> bool:
         """Whether something of the kind may be done."""
@@ -218,17 +227,19 @@ def basic_token(name: str, password: str) -> str:
 def access_keys(role: Role, properties: Mapping[str, str]) -> dict[str, str]:
     """Return those properties that say who may do what."""
     prefix, _ = _PREFIXES[role]
-    starts = (f"{prefix}.", f"{_INITIAL}.")
+    starts = (f"{prefix}.", f"{_INITIAL}.", *((_ROW_SWITCH,) if role is Role.BROKER else ()))
     return {key: value for key, value in properties.items() if key.startswith(starts)}
 
 
 def access_control(role: Role, properties: Mapping[str, str]) -> ListedAccess | StoredUsers:
     """Read the access control of a role; everybody may do everything unless it says otherwise.
 
-    Raises InvalidConfigError for an unknown class or key, and for a principal without a password.
+    Raises InvalidConfigError for an unknown class or key, for a principal without a password, and for row filters that would
+    not act.
     """
     prefix, class_key = _PREFIXES[role]
     own = {key.removeprefix(f"{prefix}."): value.strip() for key, value in access_keys(role, properties).items()}
+    keeps_rows = _flag(own.pop(_ROW_SWITCH, None))
     initial = {part: own.pop(f"{_INITIAL}.{part}", "") or "admin" for part in ("username", "password")}
     given = own.pop(class_key, None)
     if given is None and own:
@@ -249,15 +260,20 @@ def access_control(role: Role, properties: Mapping[str, str]) -> ListedAccess | 
     names = _listed(own.pop("principals", ""))
     if not names:
         raise InvalidConfigError(f"{prefix}.principals is missing: the names of those who may log in, by commas")
-    principals = tuple(_principal(f"{prefix}.principals", name, own) for name in names)
+    principals = tuple(_principal(f"{prefix}.principals", name, own, keeps_rows=keeps_rows is True) for name in names)
     known = {f"principals.{name}.{key}" for name in names for key in _KEYS}
+    rows = {key for name in names for key in _row_keys(name, own).values()} if role is Role.BROKER else set()
     for key in own:
-        if key not in known:
+        if key in rows and keeps_rows is None:
+            raise InvalidConfigError(f"{prefix}.{key} means nothing without {_ROW_SWITCH}=true: all rows would be seen")
+        if key not in known and key not in rows:
+            if key.endswith(_ROWS) and role is Role.BROKER:
+                raise InvalidConfigError(f"{prefix}.{key} means nothing: the principal's `tables` must list the table")
             raise InvalidConfigError(f"{prefix}.{key} means nothing.{nearest(key, known)}")
     return ListedAccess(principals)
 
 
-def _principal(prefix: str, name: str, own: Mapping[str, str]) -> Principal:
+def _principal(prefix: str, name: str, own: Mapping[str, str], *, keeps_rows: bool) -> Principal:
     def value(key: str) -> str:
         return own.get(f"principals.{name}.{key}", "")
 
@@ -276,7 +292,21 @@ def _principal(prefix: str, name: str, own: Mapping[str, str]) -> Principal:
         None if not tables or tables == ["*"] else frozenset(map(raw_table_name, tables)),
         frozenset() if excluded == ["*"] else frozenset(map(raw_table_name, excluded)),
         frozenset(Permission[text.upper()] for text in permissions) or None,
+        row_filters={table: tuple(_listed(own[key])) for table, key in _row_keys(name, own).items()} if keeps_rows else {},
     )
+
+
+def _row_keys(name: str, own: Mapping[str, str]) -> dict[str, str]:
+    """Return the keys of a principal's row filters, by the table, which must be one of those listed."""
+    tables = map(raw_table_name, _listed(own.get(f"principals.{name}.tables", "")))
+    keys = {table: f"principals.{name}.{table}{_ROWS}" for table in tables}
+    return {table: key for table, key in keys.items() if table != "*" and key in own}
+
+
+def _flag(text: str | None) -> bool | None:
+    if text is not None and text.lower() not in ("true", "false"):
+        raise InvalidConfigError(f"{_ROW_SWITCH}: '{text}' must be true or false")
+    return None if text is None else text.lower() == "true"
 
 
 def _listed(text: str) -> list[str]:

@@ -259,7 +259,7 @@ def _place_deep_store(found: dict[str, Any]) -> None:
 def _read(role: Role, config_file: Path) -> dict[str, Any]:
     properties = _properties(config_file)
     keys = {**_COMMON, **_OF_ROLE[role]}
-    found: dict[str, Any] = {"access": access_control(role, properties)}
+    found: dict[str, Any] = {"access": _access(role, properties)}
     found["storage"], of_storage = storage_settings(role.value.lower(), properties)
     listeners, of_listeners = read_listeners(role, properties)
     found["zk_login"], of_zk = read_login(properties), login_keys(properties)
@@ -275,13 +275,22 @@ def _read(role: Role, config_file: Path) -> dict[str, Any]:
     return {**found, **listeners}
 
 
+def _access(role: Role, properties: Mapping[str, str]) -> ListedAccess | StoredUsers:
+    found = access_control(role, properties)
+    if isinstance(found, ListedAccess) and any(principal.row_filters for principal in found.principals or ()):
+        from gamay.broker.row_filters import check_row_filters  # SQL is read only where there is some
+
+        check_row_filters(found.principals or ())
+    return found
+
+
 def read_access(config_file: Path) -> dict[Role, ListedAccess | StoredUsers]:
     """Return who may use each role of an embedded cluster, whose properties file has the keys of all roles.
 
     Raises InvalidConfigError.
     """
     properties = _properties(config_file)
-    found = {role: access_control(role, properties) for role in _OF_ROLE}
+    found = {role: _access(role, properties) for role in _OF_ROLE}
     known = {*_LIMITS, *(key for role in _OF_ROLE for key in access_keys(role, properties))}
     for key in properties:
         if key not in known:

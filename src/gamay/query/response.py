@@ -91,7 +91,8 @@ def arrow_array(column: Vector) -> pa.Array:
 class BrokerResponse:
     """What one query answers. `exceptions` holds (code, message); `table` is None when there is no result.
 
-    encoded: in place of `table`, where nobody but the client reads the rows.
+    encoded: in place of `table`, where nobody but the client reads the rows. rls_filters_applied: whether some rows are not
+    for who asked.
     """
 
     table: ResultTable | None = None
@@ -105,6 +106,7 @@ class BrokerResponse:
     reduce_time_ms: int = 0
     tables_queried: Sequence[str] = ()
     trace_info: dict[str, str] = field(default_factory=dict)
+    rls_filters_applied: bool = False
 
     @classmethod
     def of_error(cls, error: QueryError) -> "BrokerResponse":
@@ -215,7 +217,7 @@ def to_json(response: BrokerResponse) -> dict[str, Any]:
         "realtimeResponseSerMemAllocatedBytes": 0,
         "realtimeTotalMemAllocatedBytes": 0,
         "pools": [],
-        "rlsFiltersApplied": False,
+        "rlsFiltersApplied": response.rls_filters_applied,
         "groupsTrimmed": stats.groups_trimmed,
         "mseLiteLeafStageLimitReached": False,
     }
