@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
@@ -161,6 +162,27 @@ def test_messages_that_are_no_rows_can_be_listed(make_realtime: MakeRealtime, ev
     letters = realtime.rest("GET", "/tables/t/deadLetters")["deadLetters"]
     assert [(entry["offset"], entry["kind"]) for entry in letters] == [("3", "UNDECODABLE"), ("4", "UNCONVERTIBLE")]
     assert letters[0]["payload"] == "/3s="
+
+
+def test_a_stream_of_json_in_several_forms(make_realtime: MakeRealtime, eventually: Eventually) -> None:
+    realtime = make_realtime(segment_rows=40, **{"stream.log.decoder.prop.jsonFormat": "AUTO"})
+
+    def jsonb(record: dict[str, Any]) -> bytes:
+        """SQLite's: sizes and types before texts and numbers, whose digits are written out."""
+        parts = [(10, name, 3 if isinstance(value, int) else 10, str(value)) for name, value in record.items()]
+        flat = [(kind, text.encode()) for part in parts for kind, text in (part[:2], part[2:])]
+        payload = b"".join(bytes([0xC0 | kind, len(text)]) + text for kind, text in flat)
+        return bytes([0xCC, len(payload)]) + payload
+
+    records = [{"s": f"v{n % 7}", "p": 0, "n": n, "ts": 1_700_000_000_000 + n} for n in range(100)]
+    forms = (orjson.dumps, lambda record: b"\x01" + orjson.dumps(record), jsonb)
+    messages = [forms[n % 3](record) for n, record in enumerate(records)]
+    messages.insert(50, b":)\n\x00")
+    realtime.producer.send(pa.array(messages, pa.binary()), partition=0)
+    realtime.sent[0] = len(records)
+    eventually(realtime.all_there)
+    (letter,) = realtime.rest("GET", "/tables/t/deadLetters")["deadLetters"]
+    assert (letter["offset"], letter["kind"]) == ("50", "UNDECODABLE")
 
 
 def test_offsets_that_the_stream_has_lost_are_listed(make_realtime: MakeRealtime, eventually: Eventually) -> None:

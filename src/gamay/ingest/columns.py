@@ -2,12 +2,15 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 import orjson
 import pyarrow as pa
+
+_PLAIN_TYPES = (str, int, float, bool, bytes, Decimal, datetime, date, type(None))
 
 
 def json_text(value: Any) -> str:
@@ -106,3 +109,17 @@ def _text(value: Any) -> str:
     if isinstance(value, Decimal):
         return format(value, "f")
     return json_text(value)
+
+
+def plain_value(value: Any, special: Callable[[Any], Any]) -> Any:
+    """Return a value of a library that reads documents, with plain types all through.
+
+    special: what stands for a value that no record has; it may be one that is made plain in turn.
+    """
+    if type(value) in _PLAIN_TYPES:
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): plain_value(item, special) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain_value(item, special) for item in value]
+    return plain_value(special(value), special)

@@ -56,6 +56,13 @@ def _arrow(uri: str, config: Mapping[str, Any], log: ErrorLog) -> RecordReader:
     return arrow_reader(uri, log)
 
 
+def _bson(uri: str, config: Mapping[str, Any], log: ErrorLog) -> RecordReader:
+    from gamay.ingest.bson_reader import BsonReader
+
+    _check_keys("bson", config, ())
+    return BsonReader(uri, log)
+
+
 _FACTORIES: dict[str, ReaderFactory] = {
     "csv": _csv,
     "json": _json,
@@ -64,11 +71,13 @@ _FACTORIES: dict[str, ReaderFactory] = {
     "parquet": _parquet,
     "orc": _orc,
     "arrow": _arrow,
+    "bson": _bson,
 }
 
 _SUFFIXES = {
     ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".avro": "avro",
     ".parquet": "parquet", ".orc": "orc", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
+    ".bson": "bson",
 }  # fmt: skip
 
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gamay.base.errors import InvalidConfigError
 from gamay.ingest.pipeline import Pipeline
 from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.decode.fields import input_fields
@@ -138,11 +137,6 @@ def test_not_a_number_is_null_and_no_error() -> None:
         assert not decoded.undecodable
         first = decoded.rows.column("d")[0].as_py()
         assert not math.isfinite(float(first))
-
-
-def test_other_formats_are_refused() -> None:
-    with pytest.raises(InvalidConfigError, match=r"stream\.log\.decoder\.prop\.jsonFormat: 'SMILE'"):
-        decoder(jsonFormat="SMILE")
 
 
 # -- the same values however the batches are cut

@@ -21,10 +21,11 @@ _BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "log": "gamay.ingest.stream.log.plugin:LogStream",
     },
     DECODERS: {
-        "json": "gamay.ingest.stream.decode.json_decoder:JsonDecoder",
+        "json": "gamay.ingest.stream.decode.json_formats:JsonFormatDecoder",
         "json-registry": "gamay.ingest.stream.decode.registry_json:RegistryJsonDecoder",
         "avro": "gamay.ingest.stream.decode.avro_decoder:AvroDecoder",
         "avro-registry": "gamay.ingest.stream.decode.avro_decoder:RegistryAvroDecoder",
+        "bson": "gamay.ingest.stream.decode.bson_decoder:BsonDecoder",
         "csv": "gamay.ingest.stream.decode.csv_decoder:CsvDecoder",
         "arrow": "gamay.ingest.stream.decode.arrow_decoder:ArrowDecoder",
         "protobuf": "gamay.ingest.stream.decode.protobuf_decoder:ProtobufDecoder",
@@ -39,12 +40,20 @@ _PINOT_CLASSES: Mapping[str, Mapping[str, str]] = {
         "KafkaConfluentSchemaRegistryJsonMessageDecoder": "json-registry",
         "SimpleAvroMessageDecoder": "avro",
         "KafkaConfluentSchemaRegistryAvroMessageDecoder": "avro-registry",
+        "BSONMessageDecoder": "bson",
         "CSVMessageDecoder": "csv",
         "ArrowMessageDecoder": "arrow",
         "ProtoBufMessageDecoder": "protobuf",
         "KafkaConfluentSchemaRegistryProtoBufMessageDecoder": "protobuf-registry",
     },
 }
+_WITHOUT_MEANS: Mapping[str, str] = {
+    "ProtoBufCodeGenMessageDecoder": "it runs classes of Java; give ProtoBufMessageDecoder the descriptor file",
+    "KafkaAvroMessageDecoder": "it reads schemas of a registry that is no longer made; use "
+    "KafkaConfluentSchemaRegistryAvroMessageDecoder, or SimpleAvroMessageDecoder with leading.bytes.to.strip",
+    "CLPLogMessageDecoder": "messages are not taken apart by CLP; decode them as JSON, and keep the text",
+}
+"""Decoders of Pinot's that there are no means for, and what to do instead."""
 
 
 def open_stream(config: StreamConfig, context: StreamContext) -> StreamConsumerFactory:
@@ -77,6 +86,8 @@ def _find(group: str, name: str, key: str, what: str) -> Any:
     installed = {entry.name: entry for entry in entry_points(group=group)}
     if name in installed:
         return installed[name].load()
+    if group == DECODERS and simple in _WITHOUT_MEANS:
+        raise InvalidConfigError(f"{key}: the decoder '{simple}' is not supported: {_WITHOUT_MEANS[simple]}")
     known = [*built_in, *installed]
     raise InvalidConfigError(f"{key}: unknown {what} '{name}'; known are {', '.join(known)}.{nearest(name, known)}")
 

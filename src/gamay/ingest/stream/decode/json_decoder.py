@@ -1,4 +1,4 @@
-"""JSON messages: one object each.
+"""JSON messages as text: one object each.
 
 Arrow's parser takes a whole batch where the wanted fields are flat; the rest is for orjson.
 """
@@ -13,11 +13,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gamay.base.errors import InvalidConfigError
 from gamay.ingest.columns import read_json
-from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.decode.json_columns import JsonColumns
-from gamay.ingest.stream.decode.properties import REGISTRY_PROPERTIES, check_properties
 from gamay.ingest.stream.decode.records import decode_each, joined, merged, records_to_rows
 from gamay.ingest.stream.spi import DecodedBatch, InputFields, MessageBatch
 from gamay.model.types import DataType
@@ -35,13 +32,7 @@ class JsonDecoder:
     again are decoded message by message.
     """
 
-    def __init__(self, config: StreamConfig, fields: InputFields) -> None:
-        """Raises InvalidConfigError for unknown properties, and for a `jsonFormat` other than TEXT and AUTO."""
-        check_properties(config, "jsonFormat", *REGISTRY_PROPERTIES)
-        form = config.decoder_properties.get("jsonFormat", "TEXT").upper()
-        if form not in ("TEXT", "AUTO"):
-            key = config.property_key("decoder.prop.jsonFormat")
-            raise InvalidConfigError(f"{key}: '{form}' is not supported; messages must be JSON text (TEXT)")
+    def __init__(self, fields: InputFields) -> None:
         self._fields = fields
         self._columns = JsonColumns(fields)
         self._loads = read_json if DataType.BIG_DECIMAL in fields.types.values() or fields.names is None else _loads

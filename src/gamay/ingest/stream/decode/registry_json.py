@@ -6,6 +6,7 @@ import pyarrow.compute as pc
 
 from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.decode.json_decoder import JsonDecoder
+from gamay.ingest.stream.decode.properties import REGISTRY_PROPERTIES, check_properties
 from gamay.ingest.stream.decode.registry import PREFIX_BYTES, schema_ids, stripped
 from gamay.ingest.stream.spi import DecodedBatch, InputFields, MessageBatch
 
@@ -16,7 +17,9 @@ class RegistryJsonDecoder:
     """A `MessageDecoder` of JSON objects behind five bytes; their schemas are not needed, and the registry is not asked."""
 
     def __init__(self, config: StreamConfig, fields: InputFields) -> None:
-        self._decoder = JsonDecoder(config, fields)
+        """Raises InvalidConfigError for unknown properties."""
+        check_properties(config, *REGISTRY_PROPERTIES)
+        self._decoder = JsonDecoder(fields)
 
     def decode(self, messages: MessageBatch) -> DecodedBatch:
         """Return a row for each message that is an object behind its prefix; see `MessageDecoder.decode`."""
