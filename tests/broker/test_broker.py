@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ class FakeServer:
         self.blocked: threading.Event | None = None
 
     def execute(
-        self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline
+        self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline, latest: Collection[str] = ()
     ) -> tuple[ServerResult, Sequence[str]]:
         self.asked.append(tuple(segments))
         if self.blocked is not None:
@@ -291,7 +291,7 @@ def test_segments_that_vanish_one_after_the_other_are_not_told_as_lost(world: Wo
     to_drop = ["s0", "s2"]
 
     def execute(
-        table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline
+        table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline, latest: Collection[str] = ()
     ) -> tuple[ServerResult, Sequence[str]]:
         if to_drop:
             dropped = to_drop.pop(0)
