@@ -22,7 +22,7 @@ from gamay.sql.translate import Translator, position_of
 
 _SET_OPERATIONS = ("JOIN", "UNION", "INTERSECT", "EXCEPT", "MINUS")
 _EXPLAIN_FORMS = (["PLAN"], ["PLAN", "WITHOUT", "IMPLEMENTATION"], ["IMPLEMENTATION", "PLAN"])
-_WATCHED = frozenset((*_SET_OPERATIONS, "WITHIN", "FILTER", "INTERVAL", "ESCAPE", "AT", "SELECT", "OVER", ";"))
+_WATCHED = frozenset((*_SET_OPERATIONS, "WITHIN", "FILTER", "INTERVAL", "AT", "SELECT", "OVER", ";"))
 _MISSPELT = ("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "BETWEEN", "LIKE", "DESC", "NULLS LAST")
 _CLAUSES = ("LIMIT", "OFFSET", "FETCH")
 
@@ -373,8 +373,6 @@ def _refuse_unsupported(text: str, lexemes: Sequence[Lexeme]) -> None:
             raise syntax_error(
                 text, lexeme.start, "INTERVAL is not supported; write ago('P1D') or timestampAdd('DAY', 1, x)"
             )
-        if lexeme.is_word("ESCAPE") and following is not None and following.literal >= 0:
-            raise syntax_error(text, lexeme.start, "ESCAPE is not supported: in LIKE a backslash escapes % and _")
         if lexeme.is_word("AT") and following is not None and following.is_word("TIME"):
             raise syntax_error(text, lexeme.start, "AT TIME ZONE is not supported; write toDateTime(x, 'pattern', 'zone')")
         if (

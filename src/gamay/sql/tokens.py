@@ -153,6 +153,10 @@ class _Converter:
         if lexeme.kind is Kind.WORD and not after_dot:
             if following.kind is Kind.STRING and lexeme.text in _TEXT_PREFIXES:
                 return
+            if following.kind is Kind.STRING and lexeme.text == "ESCAPE":
+                self._emit(TokenType.ESCAPE, "ESCAPE", lexeme)
+                self.expects_operand = True
+                return
             form = self.open[-1][1] if self.open else ""
             if form in ("cast", "extract", "position", TRIM_FROM) and self._inside_form(form, lexeme):
                 return

@@ -197,6 +197,15 @@ class Translator:
             raise self.error(node, "IN takes a list of values in parentheses")
         return Call("in", (self.expression(node.this), *(self.expression(part) for part in node.expressions)))
 
+    def _escaped(self, node: exp.Expr) -> Expression:
+        """`x [NOT] LIKE 'pattern' ESCAPE '!'`."""
+        like = node.this
+        if not isinstance(like, exp.Like):
+            raise self.error(node, "ESCAPE stands behind LIKE 'pattern'")
+        pattern = Call("likepattern", (self.expression(like.args["expression"]), self.expression(node.args["expression"])))
+        call = Call("like", (self.expression(like.this), pattern))
+        return Call("not", (call,)) if like.args.get("negate") else call
+
     def _is(self, node: exp.Expr) -> Expression:
         operand, what = self.expression(node.this), node.args["expression"]
         if isinstance(what, exp.Null):
@@ -247,6 +256,7 @@ _HANDLERS: dict[type[exp.Expr], Callable[[Translator, exp.Expr], Expression]] = 
     exp.Not: Translator._not,
     exp.Between: Translator._between,
     exp.In: Translator._in,
+    exp.Escape: Translator._escaped,
     exp.Is: Translator._is,
     exp.Case: Translator._case,
     exp.Bracket: Translator._bracket,

@@ -22,7 +22,7 @@ from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.comparison import check_lists, condition
 from gamay.functions.scalar.convert import by_distinct, convert, to_vector
-from gamay.functions.scalar.define import check_count, const, each, scalar, type_of, wrong
+from gamay.functions.scalar.define import by_value, check_count, const, each, scalar, type_of, wrong
 from gamay.functions.scalar.distinct import distinct
 from gamay.functions.scalar.java_regex import java_regex
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, take, take_rows
@@ -129,6 +129,27 @@ def like_pattern(pattern: str) -> str:
         parts.pop(0)
         begin = ""
     return f"(?is){begin}{''.join(parts)}{end}"
+
+
+@by_value("likePattern", params=(STRING, STRING), returns=STRING)
+def with_backslashes(pattern: str, escape: str) -> str:
+    r"""`LIKE 'pattern' ESCAPE 'c'` of SQL: the pattern with a backslash where the given one has the character `c`.
+
+    >>> with_backslashes("10!%_!!", "!")
+    '10\%_!'
+    """
+    if len(escape) != 1:
+        raise wrong("LIKE", f"ESCAPE takes one character, not '{escape}'")
+    if escape == "\\":
+        return pattern
+    parts: list[str] = []
+    chars = iter(pattern)
+    for char in chars:
+        follows = next(chars, None) if char == escape else char
+        if follows is None or (char == escape and follows not in ("%", "_", escape)):
+            raise wrong("LIKE", f"in the pattern '{pattern}' the character '{escape}' escapes %, _ and itself only")
+        parts.append(f"\\{follows}" if follows == "\\" or (char == escape and follows != escape) else follows)
+    return "".join(parts)
 
 
 def _quoted(char: str) -> str:
