@@ -7,12 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 from tests.broker.conftest import DAY_MS, Cluster, NewCluster, replicate, rows_of
 
 from gamay.base.errors import NotFoundError
 from gamay.broker.remote import RemoteServer
 from gamay.controller.hybrid_boundary import fix_boundary, release_boundary
 from gamay.rpc.peer import Limits
+from gamay.server.app import ServerApp
 
 COUNT = "SELECT COUNT(*), SUM(n), MAX(x) FROM t"
 WHOLE = [[300, float(sum(range(300))), 299 / 4]]
@@ -163,6 +165,32 @@ def test_cancelling_reaches_the_servers(replicated: Cluster) -> None:
     assert answers[0]["exceptions"][0]["errorCode"] == 503
     busy = [server for server in replicated.servers if server.executor.running.is_set()]
     eventually(lambda: all("cancelled" in text for server in busy for text in server.executor.ended or ["?"]))
+    for server in replicated.servers:
+        server.executor.released.set()
+    check_whole(replicated.ask(COUNT), WHOLE)
+
+
+def test_a_query_is_ended_at_its_servers(replicated: Cluster) -> None:
+    """By the HTTP interface of each server, which lists what brokers wait for."""
+    apps = [
+        TestClient(ServerApp(server.hosted, lambda: True, queries=server.listener).asgi()) for server in replicated.servers
+    ]
+    assert [app.get("/queries/id").json() for app in apps] == [[]] * len(apps)
+    missing = apps[0].delete("/query/none")
+    assert missing.status_code == 404
+    assert missing.text == f"Query: none not found on the server: {replicated.servers[0].name}"
+    for server in replicated.servers:
+        server.executor.released.clear()
+    answers: list[Any] = []
+    thread = threading.Thread(target=lambda: answers.append(replicated.ask(COUNT, timeoutMs="20000")))
+    thread.start()
+    eventually(lambda: any(app.get("/queries/id").json() for app in apps))
+    (request_id,) = replicated.http.get("/queries").json()
+    ended = [app.delete(f"/query/{request_id}").text for app in apps]
+    assert f"Cancelled query: {request_id}" in ended
+    thread.join(10)
+    assert answers[0]["exceptions"][0]["errorCode"] == 503
+    eventually(lambda: not any(app.get("/queries/id").json() for app in apps))
     for server in replicated.servers:
         server.executor.released.set()
     check_whole(replicated.ask(COUNT), WHOLE)

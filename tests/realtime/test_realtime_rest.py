@@ -5,6 +5,8 @@ from typing import Any
 
 import httpx
 
+from gamay.base.clock import SYSTEM_CLOCK
+
 
 def test_what_is_told_of_a_table_that_consumes(make_realtime: Callable[..., Any], eventually: Callable[..., None]) -> None:
     table = make_realtime(partitions=2, segment_rows=5)
@@ -56,3 +58,45 @@ def test_ingestion_is_not_healthy_when_a_segment_is_not_consumed(
     core.server.consumers.stop(core.server.table("t_REALTIME"), segment)
     told = table.rest("GET", "/tables/t/status", params={"type": "REALTIME"})["ingestionStatus"]
     assert (told["ingestionState"], segment in told["errorMessage"]) == ("UNHEALTHY", True)
+
+
+def test_a_server_brings_a_segment_to_the_deep_store(
+    make_realtime: Callable[..., Any], eventually: Callable[..., None]
+) -> None:
+    table = make_realtime(segment_rows=5)
+    table.produce(7)
+    eventually(lambda: table.all_there() and "ONLINE" in table.segments().values())
+    states = table.segments()
+    (done,) = (name for name, state in states.items() if state == "ONLINE")
+    (consuming,) = (name for name, state in states.items() if state == "CONSUMING")
+    server, folder = table.cluster.server_url, table.cluster.core.layout.deep_store / "t_REALTIME"
+    crc = int(httpx.get(f"{server}/tables/t_REALTIME/segments/crc").json()[done])
+    for path in folder.iterdir():
+        path.rename(folder.parent / path.name)
+    answer = httpx.post(f"{server}/segments/t_REALTIME/{done}/upload", timeout=60)
+    assert (answer.status_code, answer.text) == (200, f"deepstore:t_REALTIME/{done}__{crc}.tar.zst")
+    assert [path.name for path in folder.iterdir()] == [f"{done}__{crc}.tar.zst"]
+    described = httpx.post(f"{server}/segments/t_REALTIME/{done}/uploadLLCSegment", timeout=60).json()
+    assert described == {"segmentName": done, "crc": crc, "dataCrc": None, "downloadUrl": answer.text}
+    missing = httpx.post(f"{server}/segments/t_REALTIME/{consuming}/upload")
+    assert (missing.status_code, "is not loaded on this server" in missing.json()["error"]) == (404, True)
+    assert httpx.post(f"{server}/segments/t_OFFLINE/{done}/upload").status_code == 400
+
+
+def test_a_server_tells_what_was_reloaded(make_realtime: Callable[..., Any], eventually: Callable[..., None]) -> None:
+    table = make_realtime(segment_rows=5)
+    table.produce(12)
+    eventually(lambda: table.all_there() and list(table.segments().values()).count("ONLINE") == 2)
+    url = f"{table.cluster.server_url}/controllerJob/reloadStatus/t_REALTIME"
+    since = SYSTEM_CLOCK.now_ms() + 1
+    eventually(lambda: SYSTEM_CLOCK.now_ms() > since)
+    whole = {"totalSegmentCount": 2, "successCount": 0, "segmentReloadFailures": []}
+    assert httpx.get(url, params={"reloadJobTimestamp": since}).json() == whole
+    first = min(table.segments())
+    table.rest("POST", f"/segments/t/{first}/reload", params={"forceDownload": "true"})
+    eventually(lambda: httpx.get(url, params={"reloadJobTimestamp": since}).json() == whole | {"successCount": 1})
+    named = httpx.get(url, params={"reloadJobTimestamp": since, "segmentName": first}).json()
+    assert named == whole | {"totalSegmentCount": 1, "successCount": 1}
+    assert httpx.get(url).status_code == 400
+    assert httpx.get(url.replace("t_REALTIME", "u_REALTIME"), params={"reloadJobTimestamp": since}).status_code == 404
+    assert httpx.get(f"{table.cluster.server_url}/queries/id").json() == []

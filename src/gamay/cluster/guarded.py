@@ -25,7 +25,7 @@ _OPEN_FOLDERS = ("/health", "/pinot-controller/admin", "/static-offline-docs")
 _TABLE_AFTER = frozenset(
     {
         "tables", "table", "segments", "tableConfigs", "timeBoundary", "routingTable", "queryQuota", "routing", "schemas",
-        "deleteSegmentsFromSequenceNum",
+        "deleteSegmentsFromSequenceNum", "reloadStatus",
     }
 )  # fmt: skip
 _OF_NO_TABLE = (

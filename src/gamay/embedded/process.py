@@ -360,7 +360,7 @@ class ServerProcess(RoleProcess):
             awake_us=self.settings.awake_us,
         )
         more = process_routes(self.registry, self.id, self.clock)
-        return (ServerApp(self._role.instance, lambda: self.ready, self._access(), more).asgi(),)
+        return (ServerApp(self._role.instance, lambda: self.ready, self._access(), more, self._listener).asgi(),)
 
     def _announce(self) -> None:
         pass  # the instance does that, once its segments are loaded

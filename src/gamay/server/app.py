@@ -4,7 +4,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
@@ -19,6 +19,7 @@ from gamay.cluster.access import EVERYBODY, AccessControl
 from gamay.cluster.guarded import AsgiApp, Guarded
 from gamay.cluster.help_page import help_routes
 from gamay.model.parse import load_json
+from gamay.server.copies import StoredCopy, store_copy
 from gamay.server.describe import describe_segment
 from gamay.server.details import detail_routes
 from gamay.server.instance import ServerInstance
@@ -34,9 +35,22 @@ _PARAMETERS = {
     "/tables/{table}/segments/{segment}/metadata": ("columns",),
     "/segments/{table}/{segment}/validDocIdsBitmap": ("validDocIdsType",),
     "/tables/{table}/deadLetters": ("limit",),
+    "/controllerJob/reloadStatus/{table}": ("reloadJobTimestamp", "segmentName"),
     "/tables/{table}/size": ("detailed",),
     "/table/{table}/size": ("detailed",),
 }
+
+
+class RunningQueries(Protocol):
+    """The queries that brokers in other processes have sent."""
+
+    def running(self) -> list[str]:
+        """Return the ids of those that wait or run."""
+        ...
+
+    def cancel(self, query_id: str) -> bool:
+        """End one; returns whether it was there."""
+        ...
 
 
 class ServerApp:
@@ -48,8 +62,11 @@ class ServerApp:
         is_ready: Callable[[], bool],
         access: AccessControl = EVERYBODY,
         more: Sequence[Route] = (),
+        queries: RunningQueries | None = None,
     ) -> None:
-        """access: who may ask. more: routes of the process, beside those of the role."""
+        """access: who may ask. more: routes of the process, beside those of the role. queries: None where none come over
+        the network."""
+        self._queries = queries
         self._more = more
         self._instance = instance
         self._is_ready = is_ready
@@ -71,6 +88,11 @@ class ServerApp:
             Route("/tables/{table}/segments/{segment}/metadata", self.metadata),
             Route("/segments/{table}/{segment}", self.archive),
             Route("/segments/{table}/{segment}/validDocIdsBitmap", self.valid_docs),
+            Route("/segments/{table}/{segment}/upload", self.upload, methods=["POST"]),
+            Route("/segments/{table}/{segment}/uploadLLCSegment", self.upload_described, methods=["POST"]),
+            Route("/controllerJob/reloadStatus/{table}", self.reload_status),
+            Route("/queries/id", self.running),
+            Route("/query/{query_id}", self.cancel, methods=["DELETE"]),
             Route("/tables/{table}/validDocIdsMetadata", self.valid_doc_counts, methods=["POST"]),
             Route("/tables/{table}/consumingSegmentsInfo", self.consuming_segments),
             Route("/tables/{table}/realtimeStatus", self.realtime_status),
@@ -183,6 +205,54 @@ class ServerApp:
         table, names, since_ms = request.path_params["table"], body["segments"], body["sinceMs"]
         loaded, failures = self._instance.reload_progress(table, names, since_ms)
         return JSONResponse({"loaded": loaded, "failures": dict(failures)})
+
+    async def reload_status(self, request: Request) -> Response:
+        """Tell how many of a table's segments, or of the named ones, were loaded since a time in milliseconds."""
+        table, since = request.path_params["table"], request.query_params.get("reloadJobTimestamp", "")
+        data = self._instance.table(table)
+        if data is None:
+            return _no_table(request)
+        if not since.isascii() or not since.isdecimal():
+            text = f"reloadJobTimestamp must be the time of the reload in milliseconds, not '{since}'"
+            return JSONResponse({"code": 400, "error": text}, status_code=400)
+        named = [name for text in request.query_params.getlist("segmentName") for name in text.split(",") if name]
+        names = named or sorted(data.snapshot())
+        loaded, failures = self._instance.reload_progress(table, names, int(since))
+        told = [{"segmentName": name, "errorMessage": text} for name, text in sorted(failures.items())]
+        return JSONResponse({"totalSegmentCount": len(names), "successCount": loaded, "segmentReloadFailures": told})
+
+    async def upload(self, request: Request) -> Response:
+        """Bring a loaded segment to the deep store, and answer with the URL of the copy; its record stays as it is."""
+        return await self._uploaded(request, lambda copy: PlainTextResponse(copy.url))
+
+    async def upload_described(self, request: Request) -> Response:
+        """Bring a loaded segment to the deep store, and tell of the copy."""
+        name = request.path_params["segment"]
+        return await self._uploaded(
+            request,
+            lambda copy: JSONResponse({"segmentName": name, "crc": copy.crc, "dataCrc": None, "downloadUrl": copy.url}),
+        )
+
+    async def _uploaded(self, request: Request, answer: Callable[[StoredCopy], Response]) -> Response:
+        table, segment = request.path_params["table"], request.path_params["segment"]
+        try:
+            return answer(await run_in_threadpool(store_copy, self._instance, table, segment))
+        except GamayError as error:
+            return JSONResponse({"code": error.http_status, "error": str(error)}, status_code=error.http_status)
+        except OSError as error:
+            text = f"the deep store does not take segment '{segment}': {error}"
+            return JSONResponse({"code": 500, "error": text}, status_code=500)
+
+    async def running(self, _: Request) -> Response:
+        """List the ids of the queries that brokers in other processes wait for."""
+        return JSONResponse([] if self._queries is None else self._queries.running())
+
+    async def cancel(self, request: Request) -> Response:
+        """End the work for a query; its broker answers with error 503."""
+        query_id = request.path_params["query_id"]
+        if self._queries is None or not self._queries.cancel(query_id):
+            return PlainTextResponse(f"Query: {query_id} not found on the server: {self._instance.id}", status_code=404)
+        return PlainTextResponse(f"Cancelled query: {query_id}")
 
     async def valid_docs(self, request: Request) -> Response:
         """Tell which rows of a segment count, where rows replace each other."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from gamay.server.consuming.consumer import Resources
     from gamay.server.consuming.manager import ConsumerManager
     from gamay.server.transitions import ConsumingTransitions
+    from gamay.storage.deep_store import DeepStore
 
 _log = logging.getLogger(__name__)
 
@@ -170,6 +171,11 @@ class ServerInstance:
             found = self._registry.get_instance(self.id)
             self._host_name = "" if found is None else found.host
         return self._host_name
+
+    @property
+    def deep_store(self) -> "DeepStore | None":
+        """Where copies of segments are; None where this server does not reach it."""
+        return self._loader.sources.store
 
     @property
     def folder(self) -> Path:

@@ -65,6 +65,7 @@ class QueryListener:
         limits = Limits(frame_bytes=REQUEST_BYTES_MAX, awake_us=AWAKE_US if awake_us is None else awake_us)
         self._server = Server(name, self._on_call, limits)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting: set[tuple[str, CancellableDeadline]] = set()
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="server-queries", daemon=True)
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -140,6 +141,8 @@ class QueryListener:
             self._executor.counts(header.table).waiting_s += self._clock.monotonic_s() - queued_s
             return self._execute(header, plan, deadline, call.context)
 
+        known = header.id, deadline
+        self._waiting.add(known)
         try:
             answer = await self._queue.turn(execute, num_bytes, deadline)
         except Exception as error:  # noqa: BLE001 - as above
@@ -148,8 +151,21 @@ class QueryListener:
             _fail(call, error, header, deadline)
         else:
             call.reply(answer)
+        finally:
+            self._waiting.discard(known)
 
     # on any thread
+
+    def running(self) -> list[str]:
+        """Return the ids of the queries that wait or run, as brokers call them; but for those that take no time."""
+        return sorted({query_id for query_id, _ in list(self._waiting)})
+
+    def cancel(self, query_id: str) -> bool:
+        """End a query's work here, which its broker is told; returns whether there is any."""
+        found = [deadline for known, deadline in list(self._waiting) if known == query_id]
+        for deadline in found:
+            self._loop.call_soon_threadsafe(deadline.cancel)
+        return bool(found)
 
     def _execute(
         self, header: RequestHeader, plan: Plan, deadline: CancellableDeadline, context: str
