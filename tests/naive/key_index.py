@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from gamay.kernels.key_table import DELETED_BIT, LATE, NEW, REPLACED
-from gamay.upsert.key_index import KeyIndex, Keys, Rules
+from gamay.upsert.key_index import KeyIndex, Keys, NewRows, Rules
 
 
 class CheckedKeyIndex:
@@ -43,6 +43,36 @@ class CheckedKeyIndex:
             Rules(segment, first_doc=first),
         )
         assert list(zip(put.status.tolist(), put.previous.tolist(), strict=True)) == expected
+
+    def build(self, parts: Sequence[Sequence[tuple[int, int, bool, bool]]], *, exact: bool) -> bool:
+        """Add (key, comparison, deletes, counts) rows, each part to a segment of its number; return whether that was done.
+
+        exact: hashes tell keys apart, so it must be done where the keys of rows that count are new and come once.
+        """
+        parts = list(parts)
+        taken = [row[0] for part in parts for row in part if row[3]]
+        news, first = [], self.docs
+        for segment, part in enumerate(parts):
+            docs = np.arange(first, first + len(part))
+            valid, queryable = (np.zeros(first + len(part), np.bool_) for _ in range(2))
+            valid[docs] = [row[3] for row in part]
+            queryable[docs] = [row[3] and not row[2] for row in part]
+            values = np.array([[row[1]] for row in part], np.int64).reshape(-1, 1)
+            bits = [np.packbits(flags, bitorder="little") for flags in (valid, queryable)]
+            news.append(NewRows(segment, docs.astype(np.int32), self.keys_of([row[0] for row in part]), values, *bits))
+            first += len(part)
+        built = self.index.build(iter(news), len(taken))
+        assert not built or (len(set(taken)) == len(taken) and not set(taken) & set(self.rows))
+        if exact:
+            assert built == (len(set(taken)) == len(taken) and not set(taken) & set(self.rows))
+        for segment, part in enumerate(parts):
+            for key, comparison, deletes, counts in part:
+                self.seen.add(key)
+                if built and counts:
+                    self.watermark = comparison if self.watermark is None else max(self.watermark, comparison)
+                    self.rows[key] = (comparison, segment, self.docs, deletes)
+                self.docs += 1
+        return built
 
     def remove_segment(self, segment: int) -> None:
         """Remove the keys of a segment."""

@@ -2,7 +2,7 @@
 
 import hashlib
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.upsert import comparing, key_index
 from gamay.upsert.estimate import estimate
-from gamay.upsert.key_index import NO_TEXT, KeyIndex, Keys, Rules
+from gamay.upsert.key_index import NO_TEXT, KeyIndex, Keys, NewRows, Rules
 from gamay.upsert.keys import KeyEncoder
 
 Array = Any
@@ -56,6 +56,17 @@ STEPS = st.lists(
             st.lists(st.tuples(st.integers(0, 60), st.integers(-5, 30), st.booleans()), max_size=40),
             st.integers(0, 4),
         ),
+        st.tuples(
+            st.just("build"),
+            st.lists(
+                st.lists(
+                    st.tuples(st.integers(0, 200), st.integers(-5, 30), st.booleans(), st.booleans()),
+                    unique_by=lambda row: row[0],
+                    max_size=20,
+                ),
+                max_size=3,
+            ),
+        ),
         st.tuples(st.just("remove"), st.integers(0, 4)),
         st.tuples(st.just("expire"), st.sampled_from([1.0, 7.0]), st.booleans()),
         st.tuples(st.just("find")),
@@ -78,6 +89,8 @@ def test_index_is_a_dict(kind: Any, collide: bool, steps: list[Any]) -> None:
     for step in steps:
         if step[0] == "put":
             checked.put(step[1], step[2])
+        elif step[0] == "build":
+            checked.build(step[1], exact=not collide)
         elif step[0] == "remove":
             checked.remove_segment(step[1])
         elif step[0] == "expire":
@@ -109,6 +122,66 @@ def test_growth_and_return_of_memory(words: int) -> None:
     assert index.num_bytes < 4_000_000
     locations, _ = index.find(hashed(np.arange(n), words))
     assert ((locations >= 0) == (np.arange(n) >= n - 1001)).all()
+
+
+@pytest.mark.parametrize("kind", [1, 3, "text"])
+def test_keys_added_at_once_are_there_as_if_put_one_by_one(kind: Any) -> None:
+    """So many that they are dealt out to ranges, beside keys that are there and entries that are free."""
+
+    def keys_of(values: Sequence[int]) -> Keys:
+        return texts([b"%d" % v for v in values]) if kind == "text" else hashed(values, kind)
+
+    rng = np.random.default_rng(7)
+    numbers = rng.permutation(70_000).tolist()
+    checked = CheckedKeyIndex(KeyIndex(3 if kind == "text" else kind), keys_of)
+    checked.put([(key, key % 50, key % 7 == 0) for key in numbers[:9_000]], 4)
+    checked.put([(key, key % 50, False) for key in numbers[9_000:12_000]], 5)
+    checked.remove_segment(5)
+    new = [(key, key % 60, key % 5 == 0, key % 9 != 0) for key in numbers[12_000:]]
+    again = (numbers[17], 99, False, True)
+    assert not checked.build([new[:30_000], [*new[30_000:], again]], exact=True)
+    checked.check()
+    assert not checked.build([new[:30_000], [*new[30_000:], next(row for row in new if row[3])]], exact=True)
+    checked.check()
+    assert checked.build([new[:30_000], [], new[30_000:]], exact=True)
+    checked.check()
+    checked.put([(key, 100, False) for key in numbers[11_000:14_000]], 3)
+    checked.remove_segment(2)
+    checked.remove_expired(80, deleted_only=True)
+    checked.check()
+
+
+@pytest.mark.parametrize("is_float", [False, True])
+def test_keys_added_at_once_leave_out_what_lies_beyond_the_ttl(is_float: bool) -> None:
+    index, every = KeyIndex(1), np.full(1, 255, np.uint8)
+    values = comparing.ordered(np.array([4.0, 5.0, 15.5, 15.0, 9.0])) if is_float else np.array([4, 5, 16, 15, 9])
+    index.raise_watermark(int(values[3]))
+    parts = [NewRows(0, np.arange(5, dtype=np.int32), hashed(range(5), 1), values[:, None], every, every)]
+    assert index.build(parts, 5, ttl=10.0, is_float=is_float)
+    assert index.find(hashed(range(5), 1))[0].tolist() == [-1, 1, 2, 3, 4]
+    assert index.watermark == values[2]
+
+
+def test_keys_added_at_once_that_have_no_room_at_the_end_of_the_directory() -> None:
+    index, n, every = KeyIndex(1), 6000, np.full(750, 255, np.uint8)
+    keys, docs = hashed(np.arange(n), 1, collide=True), np.arange(n, dtype=np.int32)
+    assert not index.build([NewRows(0, docs, keys, np.zeros((n, 1), np.int64), every, every)], n)
+    index.put(keys, np.zeros((n, 1), np.int64), np.full(n, -1, np.int8), np.zeros(n, np.uint8), WINS, Rules(0))
+    np.testing.assert_array_equal(index.find(keys)[0], docs)
+
+
+def test_keys_that_cannot_be_read_leave_the_index_as_it_was() -> None:
+    index, every = KeyIndex(1), np.full(1, 255, np.uint8)
+
+    def parts() -> Iterator[NewRows]:
+        yield NewRows(0, np.arange(5, dtype=np.int32), hashed(range(5), 1), np.ones((5, 1), np.int64), every, every)
+        raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"):
+        index.build(parts(), 10)
+    assert len(index) == 0
+    assert index.watermark == ABSENT
+    assert (index.find(hashed(range(5), 1))[0] == -1).all()
 
 
 def test_many_keys_of_one_hash_are_no_error() -> None:

@@ -12,6 +12,7 @@ from tests.naive.upsert_histories import Replica, conformed
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.storage.local_store import LocalStore
+from gamay.upsert.docs import SegmentDocs
 from gamay.upsert.key_files import StoredKeys, read_keys, write_keys
 from gamay.upsert.key_index import NO_TEXT, Keys
 from gamay.upsert.settings import UpsertSettings
@@ -25,6 +26,9 @@ SCHEMA = Schema.from_json(
         "primaryKeyColumns": ["k"],
     }
 ).value  # fmt: skip
+
+
+GENERATIONS = {"ttlRemoval": "GENERATIONS"}
 
 
 def settings_of(**upsert: object) -> UpsertSettings:
@@ -106,6 +110,69 @@ def test_segments_are_loaded_by_their_stored_keys_alone(tmp_path: Path, monkeypa
             replica.docs[source.segment.name] = replica.table.load(source, lambda _: None)
     replica.rows = conformed(SCHEMA, [])
     assert replica.visible().sort_by("rid") == before.sort_by("rid")
+
+
+def restarted(replica: Replica, *, expects: bool) -> tuple[list[int], list[tuple[int, int]]]:
+    """Load the sealed segments anew; return the `rid` of what queries see, and the keys of the index: (location, value)."""
+    replica._open()
+    sources = [replica._source(segment) for segment in replica.sealed.values()]
+    if expects:
+        replica.table.expect(sources)
+    for source in sources:
+        replica.docs[source.segment.name] = replica.table.load(source, lambda _: None)
+    replica.rows = conformed(SCHEMA, [])
+    items = replica.table.partitions()[0]._index.items()
+    return sorted(replica.visible().column("rid").to_pylist()), sorted(zip(*(a.tolist() for a in items), strict=True))
+
+
+@pytest.mark.parametrize("upsert", [{}, {"metadataTTL": 30}, {"metadataTTL": 30, "metadataManagerConfigs": GENERATIONS}])
+def test_keys_taken_at_once_are_those_taken_segment_by_segment(tmp_path: Path, upsert: dict[str, object]) -> None:
+    replica = Replica(settings_of(**upsert), tmp_path, random.Random(1), reorders=False)
+    history(replica)
+    before = sorted(replica.visible().column("rid").to_pylist())
+    one_by_one = restarted(replica, expects=False)
+    assert restarted(replica, expects=True) == one_by_one
+    assert one_by_one[0] == before
+
+
+def test_a_key_that_counts_in_two_snapshots_keeps_its_latest_row(tmp_path: Path) -> None:
+    replica = Replica(settings_of(), tmp_path, random.Random(1), reorders=False)
+    history(replica)
+    before = sorted(replica.visible().column("rid").to_pylist())
+    name, segment = next(iter(replica.sealed.items()))
+    docs = SegmentDocs(segment.num_docs, has_deletes=True)
+    docs.add(np.arange(segment.num_docs - 8, segment.num_docs))  # the server died before it stored that these were replaced
+    replica.folder.write(name, segment.num_docs, docs, has_deletes=True)
+    found = restarted(replica, expects=True)
+    assert found[0] == before
+    assert found == restarted(replica, expects=False)
+
+
+def test_segments_change_between_their_keys_and_themselves(tmp_path: Path) -> None:
+    """They are removed, replaced or written over after their keys were taken and before queries see them."""
+    replica = Replica(settings_of(), tmp_path, random.Random(1), reorders=False)
+    history(replica)
+    replica._open()
+    sources = [replica._source(segment) for segment in replica.sealed.values()]
+    replica.table.expect(sources)
+    removed, replaced, *others = sources
+    replica.table.remove(removed.segment.name, lambda: None)
+    shown: list[str] = []
+    replica.docs = {}
+    for source in (replace(replaced, crc=7), *others):
+        replica.docs[source.segment.name] = replica.table.load(
+            source, lambda _, name=source.segment.name: shown.append(name)
+        )
+    assert shown == [source.segment.name for source in sources[1:]]
+    del replica.sealed[removed.segment.name]
+    replica._begin()
+    key = replica.visible().column("k")[0].as_py()
+    replica.add([{"k": key, "c": 10_000, "d": False, "rid": 10_000}])
+    found = replica.visible()
+    assert found.num_rows == len(set(found.column("k").to_pylist()))
+    gone = {removed.segment.name}
+    assert {row["rid"] for row in found.to_pylist() if row["k"] == key} == {10_000}
+    assert gone.isdisjoint(replica.table.partitions()[0].segments())
 
 
 @pytest.mark.parametrize("upsert", [{}, {"metadataTTL": 30}])

@@ -21,3 +21,12 @@ def clear_docs(bits: Array, docs: Array) -> None:
     """Remove docs (int64)."""
     for i in range(docs.size):
         bits[docs[i] >> 3] &= np.uint8(255 ^ (1 << (docs[i] & 7)))
+
+
+@kernel
+def count_docs(bits: Array, docs: Array) -> int:
+    """Return how many of some docs (int32 or int64) are in a set."""
+    count = 0
+    for i in range(docs.size):
+        count += (bits[docs[i] >> 3] >> np.uint8(docs[i] & 7)) & 1
+    return count

@@ -65,7 +65,7 @@ def mix128(highs: Array, lows: Array, hashes: Array) -> None:
 
 
 @inlined
-def _home(tag: Any, size: Any) -> Any:
+def home(tag: Any, size: Any) -> Any:
     return np.int64((tag * np.uint64(size)) >> _32)
 
 
@@ -115,7 +115,7 @@ def _seek(slots: Array, size: Any, entries: Array, arena: Array, words: Any, key
     hashes, lows, data, offsets, is_text = keys
     tag = hashes[i] >> _32
     rest = np.uint32(hashes[i] & _LOW32)
-    p = _home(tag, size)
+    p = home(tag, size)
     found = np.int64(-1)
     while True:
         slot = slots[p]
@@ -168,13 +168,13 @@ def _touch(slots: Array, old_slots: Array, entries: Array, state: Array, hashes:
     for i in range(start, stop):
         tag = hashes[i] >> _32
         if np.int64(tag) < state[LIMIT]:
-            touched += slots[_home(tag, state[SIZE])]
+            touched += slots[home(tag, state[SIZE])]
         else:
-            touched += old_slots[_home(tag, state[OLD_SIZE])]
+            touched += old_slots[home(tag, state[OLD_SIZE])]
     for i in range(start, stop):
         tag = hashes[i] >> _32
         if np.int64(tag) < state[LIMIT]:
-            p = _home(tag, state[SIZE])
+            p = home(tag, state[SIZE])
             while slots[p] != 0 and slots[p] >> _32 < tag:
                 p += 1
             if slots[p] >> _32 == tag:
@@ -198,7 +198,7 @@ def _place(slots: Array, p: Any, slot: Any) -> bool:
 
 
 @kernel
-def _write_text(arena: Array, position: Any, data: Array, start: Any, stop: Any) -> Any:
+def write_text(arena: Array, position: Any, data: Array, start: Any, stop: Any) -> Any:
     """Write a key's bytes with their length in front; returns the position behind."""
     size = stop - start
     arena[position] = np.uint8(min(size, _LONG))
@@ -230,7 +230,7 @@ def _new_entry(entries: Array, arena: Array, state: Array, keys: Any, i: Any) ->
         if is_text.size > 0 and is_text[i] != 0:
             low = np.uint64(state[ARENA_USED])
             flag = _BIT31
-            state[ARENA_USED] = _write_text(arena, state[ARENA_USED], data, np.int64(offsets[i]), np.int64(offsets[i + 1]))
+            state[ARENA_USED] = write_text(arena, state[ARENA_USED], data, np.int64(offsets[i]), np.int64(offsets[i + 1]))
         entries[entry, 1] = np.uint32(low & _LOW32)
         entries[entry, 2] = np.uint32(low >> _32)
         entries[entry, 3] = flag
@@ -290,14 +290,14 @@ def _order(entries: Array, entry: Any, first: Any, values: Array, row: Any, chos
 
 
 @inlined
-def _set_location(entries: Array, entry: Any, words: Any, location: Any) -> None:
+def set_location(entries: Array, entry: Any, words: Any, location: Any) -> None:
     flag = entries[entry, words] & _BIT31 if words == 3 else np.uint32(0)
     entries[entry, words] = flag | np.uint32(location >> 32)
     entries[entry, words + 1] = np.uint32(location & np.int64(0xFFFFFFFF))
 
 
 @inlined
-def _set_values(entries: Array, entry: Any, words: Any, values: Array, row: Any, inherits: Any) -> None:
+def set_values(entries: Array, entry: Any, words: Any, values: Array, row: Any, inherits: Any) -> None:
     """Write a row's comparison values; inherits: those that it does not have are those that its key had before."""
     for k in range(values.shape[1]):
         if inherits and values[row, k] == ABSENT:
@@ -390,63 +390,10 @@ def put_rows(table: Any, keys: Any, rows: Any, wins_tie: Array, options: Array, 
             doc += docs[i] >= 0
         if outcome != LATE:
             location = (options[ORDINAL] << 32) | docs[i] | (DELETED_BIT if deletes[i] else 0)
-            _set_location(entries, entry, words, location)
-            _set_values(entries, entry, words, comparisons, i, outcome == REPLACED and chosen[i] >= 0)
+            set_location(entries, entry, words, location)
+            set_values(entries, entry, words, comparisons, i, outcome == REPLACED and chosen[i] >= 0)
     options[FIRST_DOC] = doc
     return status.size
-
-
-@kernel
-def append_rows(table: Any, keys: Any, comparisons: Array, locations: Array) -> Any:
-    """Add keys that are not there, several times as fast as `put_rows`; returns how many, up to the first that may be there.
-
-    The old directory and the list of free entries must be empty. locations: int64 [n], ordinal << 32 | doc, with the bit of
-    deleted rows. Near keys one after the other (in the order of their hashes) keep what is written to in the cache; there
-    must be room for all before, as they would crowd in one place of a directory that is to grow. The state is in locals, and
-    slots are moved here rather than by `_place`: either one the other way takes several times as long a key.
-    """
-    slots, _, entries, arena, state = table
-    hashes, lows, data, offsets, is_text = keys
-    size, words, used, position = state[SIZE], state[KEY_WORDS], state[HIGH], state[ARENA_USED]
-    done = hashes.size
-    for i in range(hashes.size):
-        tag = hashes[i] >> _32
-        rest = np.uint32(hashes[i] & _LOW32)
-        p = _home(tag, size)
-        known = False
-        while slots[p] != 0 and slots[p] >> _32 <= tag:
-            if slots[p] >> _32 == tag and entries[np.int64(slots[p] & _LOW32) - 1, 0] == rest:
-                known = True
-                break
-            p += 1
-        q = p
-        while slots[q] != 0:
-            q += 1
-        if known or q >= slots.size - 1:
-            done = i
-            break
-        while q > p:
-            slots[q] = slots[q - 1]
-            q -= 1
-        slots[p] = (tag << _32) | np.uint64(used + 1)
-        entries[used, 0] = rest
-        if words == 3:
-            low = lows[i]
-            flag = np.uint32(0)
-            if is_text.size > 0 and is_text[i] != 0:
-                low = np.uint64(position)
-                flag = _BIT31
-                position = _write_text(arena, position, data, np.int64(offsets[i]), np.int64(offsets[i + 1]))
-            entries[used, 1] = np.uint32(low & _LOW32)
-            entries[used, 2] = np.uint32(low >> _32)
-            entries[used, 3] = flag
-        _set_location(entries, used, words, locations[i])
-        _set_values(entries, used, words, comparisons, i, False)
-        used += 1
-    state[LIVE] += used - state[HIGH]
-    state[HIGH] = used
-    state[ARENA_USED] = position
-    return done
 
 
 @kernel
@@ -462,10 +409,10 @@ def undo_rows(table: Any, keys: Any, status: Array, places: Array, values: Array
             continue
         entry, _ = _find(slots, old_slots, entries, arena, state, keys, i)
         if places[i] >= 0:
-            _set_location(entries, entry, words, places[i])
-            _set_values(entries, entry, words, values, i, False)
+            set_location(entries, entry, words, places[i])
+            set_values(entries, entry, words, values, i, False)
         else:
-            _set_location(entries, entry, words, _location(entries, entry, words) | DELETED_BIT | NO_DOC)
+            set_location(entries, entry, words, _location(entries, entry, words) | DELETED_BIT | NO_DOC)
             for k in range(values.shape[1]):
                 _set_comparison(entries, entry, words + 2 + 2 * k, ABSENT)
 
@@ -497,7 +444,7 @@ def take_rows(table: Any, keys: Any, locations: Array, comparisons: Array) -> No
             locations[i] = _location(entries, entry, words)
             _get_values(entries, entry, words, comparisons, i)
             _free(entries, arena, state, entry)
-            while p + 1 < slots.size and slots[p + 1] != 0 and _home(slots[p + 1] >> _32, state[SIZE]) <= p:
+            while p + 1 < slots.size and slots[p + 1] != 0 and home(slots[p + 1] >> _32, state[SIZE]) <= p:
                 slots[p] = slots[p + 1]
                 p += 1
             slots[p] = np.uint64(0)
@@ -516,7 +463,7 @@ def move_rows(table: Any, keys: Any, sources: Array, targets: Array, moved: Arra
         if entry >= 0:
             location = _location(entries, entry, words)
             if location & ~DELETED_BIT == sources[i]:
-                _set_location(entries, entry, words, targets[i] | (location & DELETED_BIT))
+                set_location(entries, entry, words, targets[i] | (location & DELETED_BIT))
                 moved[i] = True
 
 
@@ -529,7 +476,7 @@ def migrate(table: Any, count: int) -> bool:
     """
     slots, old_slots, _, _, state = table
     size, limit, position = state[SIZE], state[LIMIT], state[CURSOR]
-    target = _home(np.uint64(limit), size)
+    target = home(np.uint64(limit), size)
     while target < slots.size and slots[target] != 0:
         target += 1
     following = position
@@ -541,7 +488,7 @@ def migrate(table: Any, count: int) -> bool:
             # all slots of one tag move together: what is below the limit is in the new directory
             if count <= 0 and tag >= limit:
                 break
-            target = max(target, _home(slot >> _32, size))
+            target = max(target, home(slot >> _32, size))
             if target >= slots.size - 1:
                 return False
             slots[target] = slot
@@ -586,7 +533,7 @@ def remove_rows(table: Any, ordinal: int, watermark: int, ttls: Array, is_float:
                 count += 1
                 _free(entries, arena, state, entry)
                 continue
-        target = max(target, _home(slot >> _32, state[SIZE]))
+        target = max(target, home(slot >> _32, state[SIZE]))
         slots[target] = slot
         target += 1
     return count

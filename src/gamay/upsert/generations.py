@@ -6,13 +6,14 @@ its place, and a new one is begun. Which keys count as absent does not depend on
 looked up, so replicas that drop keys at other moments decide alike.
 """
 
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from gamay.kernels.key_table import ABSENT, DELETED_BIT
 from gamay.upsert.comparing import beyond
-from gamay.upsert.key_index import KeyIndex, Keys, Put, Rules
+from gamay.upsert.key_index import KeyIndex, Keys, NewRows, Put, Rules
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
@@ -46,9 +47,9 @@ class GenerationIndex(KeyIndex):
         self._renew(keys)
         return super().put(keys, comparisons, chosen, deletes, wins_tie, rules, docs, undoable=undoable)
 
-    def append(self, keys: Keys, comparisons: Array, locations: Array) -> int:
-        """Add keys that are not there yet, see `KeyIndex.append`."""
-        return 0 if len(self._aged) else super().append(keys, comparisons, locations)
+    def build(self, parts: Iterable[NewRows], num_keys: int, *, ttl: float = 0.0, is_float: bool = False) -> bool:
+        """Add rows whose keys are not there yet, see `KeyIndex.build`; False while there is an old generation."""
+        return not len(self._aged) and super().build(parts, num_keys, ttl=ttl, is_float=is_float)
 
     def find(self, keys: Keys) -> tuple[Array, Array]:
         """Return locations and comparison values, see `KeyIndex.find`."""

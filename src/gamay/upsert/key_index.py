@@ -1,11 +1,13 @@
 """The primary-key index of a partition: from a key to the row that counts, in 28 + 10 bytes a key of up to 128 bits."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from gamay.base.errors import GamayError
+from gamay.kernels import key_build
 from gamay.kernels import key_table as table
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
@@ -22,6 +24,8 @@ _MOVED_PER_ROW = 64
 _MOVED_MIN = 1 << 15
 _ARENA_HEAD = 5
 _TAGS = 1 << 32
+# Keys that are brought into the directory at a time by `build`: their part of it and they themselves take 40 KB.
+_RANGE_WORDS = 1 << 11
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,21 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
+class NewRows:
+    """Rows of a segment whose keys are new. docs: int32 [n]; comparisons: int64 [n, num_comparisons]. valid, queryable:
+    uint8, the segment's rows that count and those of them that do not delete their key, as bits (`kernels.doc_bits`); of
+    the n rows those are taken that count.
+    """
+
+    ordinal: int
+    docs: Array
+    keys: Keys
+    comparisons: Array
+    valid: Array
+    queryable: Array
+
+
+@dataclass(frozen=True, slots=True)
 class Put:
     """What became of rows: status int8 [n] (NEW, REPLACED, LATE, SKIPPED of `kernels.key_table`); previous int64 [n]: where
     the row is that a row replaced, ordinal << 32 | doc and DELETED_BIT, or -1; docs int64 [n], -1 for dropped rows. places,
@@ -142,19 +161,6 @@ class KeyIndex:
         """Let the watermark be this, ABSENT for none: the rows that had raised it are taken back."""
         self._state[table.WATERMARK] = value
 
-    def reserve(self, num_keys: int) -> None:
-        """Make room for so many keys at once, which then neither move nor take more than they need."""
-        size = int(num_keys / _FULL) + 1
-        if size > self._state[table.SIZE]:
-            self._finish_growth()
-            self._start_growth(size)
-            self._finish_growth()
-        if num_keys > len(self._entries):
-            entries = np.zeros((num_keys, self._entries.shape[1]), np.uint32)
-            high = int(self._state[table.HIGH])
-            entries[:high] = self._entries[:high]
-            self._entries = entries
-
     @property
     def num_bytes(self) -> int:
         """Bytes of all arrays."""
@@ -191,20 +197,35 @@ class KeyIndex:
             start += done
         return Put(status, previous, docs, places, values)
 
-    def append(self, keys: Keys, comparisons: Array, locations: Array) -> int:
-        """Add keys that are not there yet; return how many were added, all those before the first that may be there.
+    def build(self, parts: "Iterable[NewRows]", num_keys: int, *, ttl: float = 0.0, is_float: bool = False) -> bool:
+        """Add rows of several segments, many times as fast as by `put`, where each key comes once and is not there yet.
 
-        locations: int64 [n], ordinal << 32 | doc and DELETED_BIT. Keys in the order of their hashes are added several times
-        as fast as by `put`; `reserve` room for all of them first.
+        False, and nothing has changed, where that does not hold. num_keys: how many they are at most. ttl: rows that lie
+        further below the watermark are passed over; is_float: as in `Rules`. The directory is written anew, with the keys
+        that were there before.
         """
-        self._make_room(keys)
         self._finish_growth()
-        if not len(keys) or self._state[table.FREE]:
-            return 0
-        done = int(table.append_rows(self._table(), _arrays(keys), comparisons, locations))
-        if done:
-            self.raise_watermark(int(comparisons[:done, 0].max()))
-        return done
+        before = self._state.copy()
+        size = max(int((self._live + num_keys) / _FULL) + 1, int(before[table.SIZE]))
+        self._check_size(size)
+        self._make_entries(int(before[table.HIGH]) + num_keys)
+        slots = np.zeros(size + self._spill, np.uint64)
+        num_words = self._live
+        slots[:num_words] = self._slots[self._slots != 0]  # the new directory holds what is to be in it, in any order
+        bits, built = np.zeros(2 * is_float, np.int64), False
+        try:
+            for part in parts:
+                self._make_arena(part.keys)
+                options = (part.ordinal, ttl, bits)
+                rows, sets = (part.docs, part.comparisons), (part.valid, part.queryable)
+                num_words += key_build.add_entries(self._table(), _arrays(part.keys), rows, sets, options, slots[num_words:])
+            built = _in_order(slots, num_words, size, self._entries)
+        finally:
+            if not built:
+                self._state[:] = before
+        if built:
+            self._slots, self._state[table.SIZE] = slots, size
+        return built
 
     def undo(self, keys: Keys, put: Put) -> None:
         """Take back what the last `put` did, which was `undoable`. Keys that it added stay, as deletions that all replace.
@@ -277,10 +298,7 @@ class KeyIndex:
         wanted = int(state[table.HIGH]) + added
         if wanted > len(self._entries):
             _resize(self._entries, max(wanted, len(self._entries) * (2 if wanted < _SMALL_SLOTS else 33 / 32)))
-        if len(keys.is_text):
-            wanted = int(state[table.ARENA_USED] + keys.offsets[-1] - keys.offsets[0]) + _ARENA_HEAD * added
-            if wanted > len(self._arena):
-                _resize(self._arena, max(wanted, len(self._arena) * 33 / 32))
+        self._make_arena(keys)
         needed = (self._live + added) / _FULL
         if needed > state[table.SIZE]:
             self._finish_growth()
@@ -289,11 +307,29 @@ class KeyIndex:
         if state[table.OLD_SIZE]:
             self._migrate(max(_MOVED_PER_ROW * added, _MOVED_MIN))
 
-    def _start_growth(self, size: int) -> None:
+    def _make_entries(self, wanted: int) -> None:
+        """Make room for so many entries and no more; those of an empty index come in large pages."""
+        if wanted > len(self._entries):
+            if self._state[table.HIGH]:
+                _resize(self._entries, wanted)
+            else:
+                self._entries = np.empty((wanted, self._entries.shape[1]), np.uint32)
+
+    def _make_arena(self, keys: Keys) -> None:
+        """Make room for the bytes of a batch of keys."""
+        if len(keys.is_text):
+            wanted = int(self._state[table.ARENA_USED] + keys.offsets[-1] - keys.offsets[0]) + _ARENA_HEAD * len(keys)
+            if wanted > len(self._arena):
+                _resize(self._arena, max(wanted, len(self._arena) * 33 / 32))
+
+    def _check_size(self, size: int) -> None:
         if size >= _TAGS // 2:
             raise GamayError(
                 f"a partition has {self._live:,} primary keys, which is all that it can have: use more partitions"
             )
+
+    def _start_growth(self, size: int) -> None:
+        self._check_size(size)
         state = self._state
         self._old, self._slots = self._slots, np.zeros(size + self._spill, np.uint64)
         state[table.OLD_SIZE], state[table.SIZE] = state[table.SIZE], size
@@ -330,6 +366,15 @@ class KeyIndex:
         if live / _FULL < state[table.SIZE] / 2 and state[table.SIZE] > 1024:
             self._start_growth(max(int(live / _FULL * _GROWTH) + 1, 1024))
             self._finish_growth()
+
+
+def _in_order(slots: Array, num_words: int, size: int, entries: Array) -> bool:
+    """Make a directory of the words that lie at its beginning; False when there are keys that may be the same."""
+    num_bits = max(num_words // _RANGE_WORDS, 2).bit_length() - 1
+    words, starts = np.empty(num_words, np.uint64), np.empty((1 << num_bits) + 1, np.int64)
+    key_build.split_words(slots[:num_words], num_bits, words, starts)
+    slots[:num_words] = 0
+    return bool(key_build.place_words(words, starts, slots, size, entries))
 
 
 def _arrays(keys: Keys) -> tuple[Array, ...]:

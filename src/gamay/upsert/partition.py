@@ -23,10 +23,19 @@ from gamay.upsert.deleted_keys import rows_left_elsewhere
 from gamay.upsert.docs import SegmentDocs
 from gamay.upsert.generations import GenerationIndex
 from gamay.upsert.key_files import StoredKeys
-from gamay.upsert.key_index import BATCH_ROWS, KeyIndex, Keys, Put, Rules
+from gamay.upsert.key_index import BATCH_ROWS, KeyIndex, Keys, NewRows, Put, Rules
 from gamay.upsert.merging import Merger, RejectedRowsError
 from gamay.upsert.ranking import SegmentRank
-from gamay.upsert.segment_rows import Rows, all_rows, deletes_in, deletes_of, snapshot_rows, stable_order
+from gamay.upsert.segment_rows import (
+    Rows,
+    StoredRows,
+    all_rows,
+    deletes_in,
+    deletes_of,
+    new_rows,
+    snapshot_rows,
+    stable_order,
+)  # fmt: skip
 from gamay.upsert.settings import UpsertSettings
 from gamay.upsert.spi import PreparedRows
 
@@ -34,6 +43,9 @@ Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Install: TypeAlias = Callable[[SegmentDocs], None]
 
 _DOC = DELETED_BIT - 1
+# Keys that are there for each that a snapshot brings, up to which writing the directory anew beats looking for places in it:
+# 15 ns for each of all keys, 300 for each that is put.
+_KEYS_PER_NEW = 16
 _NOT_ONE = "the row must give exactly one of the table's comparisonColumns"
 
 
@@ -42,7 +54,7 @@ class Tracked:
     """A segment whose rows are in the index. read: gives it as it is now; is_consuming: whether it still grows;
     has_undone: whether keys may point to it that have no row. replaced: the rows of sealed segments that its rows have
     replaced, in this order, so that they can count again; None: that is not wanted. begun_at: the watermark at its first
-    row.
+    row. is_shown: whether queries may see it: not yet where its keys were preloaded and it is about to be loaded.
     """
 
     name: str
@@ -54,6 +66,7 @@ class Tracked:
     has_undone: bool = False
     replaced: "list[tuple[Tracked, Array]] | None" = None
     begun_at: int = ABSENT
+    is_shown: bool = True
 
 
 @dataclass(slots=True)
@@ -135,14 +148,6 @@ class PartitionUpsert:
         """The greatest comparison value so far, in the form of `gamay.upsert.comparing`; None before the first row."""
         return None if self._index.watermark == ABSENT else self._index.watermark
 
-    def reserve(self, num_keys: int) -> None:
-        """Make room for so many keys more."""
-        with self.quiet():
-            self._index.reserve(len(self._index) + num_keys)
-
-    def _reserve_more(self, num_keys: int) -> None:
-        self._index.reserve(len(self._index) + num_keys)
-
     def raise_watermark(self, value: int) -> None:
         """Take over a watermark that was stored."""
         with self.quiet():
@@ -188,6 +193,47 @@ class PartitionUpsert:
 
     # segments that do not change
 
+    def preload(self, segments: Sequence[StoredRows]) -> bool:
+        """Take the rows of snapshots of segments that were not here before, all at once; `show_preloaded` shows each.
+
+        False, and nothing has changed, where that cannot be done, or is not worth it: then add them one by one. It cannot
+        when a key counts in two of the segments: so it may when the server died between two snapshots.
+        """
+        num_rows = sum(len(rows.valid) for rows in segments)
+        if not segments or num_rows * _KEYS_PER_NEW < len(self._index):
+            return False
+        with self.quiet():
+            added = [self._track_sealed(rows.segment, rows.created_ms) for rows in segments]
+            for tracked, rows in zip(added, segments, strict=True):
+                tracked.docs.load(rows.valid, rows.queryable)
+
+            def parts() -> Iterator[NewRows]:
+                for tracked, rows in zip(added, segments, strict=True):
+                    if not self._is_stable(rows.segment):
+                        yield from new_rows(self.settings, rows.segment, tracked.ordinal, tracked.docs, rows.keys)
+
+            built, comparison = False, self.settings.comparison
+            try:
+                built = self._index.build(parts(), num_rows, ttl=self.settings.ttl, is_float=comparison.is_float)
+            finally:
+                for tracked in added:
+                    tracked.is_shown = False
+                    if not built:
+                        del self._segments[tracked.name]
+                        self._by_ordinal[tracked.ordinal] = None
+            return built
+
+    def show_preloaded(self, name: str, install: Install) -> "SegmentDocs | None":
+        """Let queries see a segment that was preloaded; None when none of that name was, or it is seen already."""
+        with self.quiet():
+            tracked = self._segments.get(name)
+            if tracked is None or tracked.is_shown:
+                return None
+            tracked.is_shown = True
+            with self._publishing:
+                install(tracked.docs)
+            return tracked.docs
+
     def add_segment(
         self, segment: Segment, created_ms: int, snapshot: "tuple[BitMap, BitMap | None] | None" = None,
         install: "Install | None" = None, stored: "StoredKeys | None" = None,
@@ -202,7 +248,7 @@ class PartitionUpsert:
         with self.quiet():
             if segment.name in self._segments:
                 raise ValueError(f"segment '{segment.name}' is there already: replace it")
-            tracked = self._track(segment.name, SegmentRank.of(segment.name, created_ms), segment.num_docs, lambda: segment)
+            tracked = self._track_sealed(segment, created_ms)
             if self._is_stable(segment):
                 if snapshot is None:
                     tracked.docs.load(BitMap(range(segment.num_docs)), None)
@@ -210,11 +256,7 @@ class PartitionUpsert:
                     tracked.docs.load(*snapshot)
                 added, removed = _Added(), np.empty(0, np.int64)
             else:
-                read = (
-                    None
-                    if snapshot is None
-                    else snapshot_rows(self.settings, segment, *snapshot, stored, self._reserve_more)
-                )
+                read = None if snapshot is None else snapshot_rows(self.settings, segment, *snapshot, stored)
                 added, removed = self._put_segment(tracked, segment, read)
             self._publish(tracked, added, removed, install)
             return tracked.docs
@@ -232,7 +274,7 @@ class PartitionUpsert:
             old = self._segments.pop(segment.name)
             if doc_map is None:
                 doc_map = self._same_rows(old, segment)
-            tracked = self._track(segment.name, SegmentRank.of(segment.name, created_ms), segment.num_docs, lambda: segment)
+            tracked = self._track_sealed(segment, created_ms)
             if doc_map is None and old.replaced is not None:
                 self._consume_again(old, tracked, segment, install)
                 return tracked.docs
@@ -317,6 +359,9 @@ class PartitionUpsert:
         self._segments[name] = tracked
         return tracked
 
+    def _track_sealed(self, segment: Segment, created_ms: int) -> Tracked:
+        return self._track(segment.name, SegmentRank.of(segment.name, created_ms), segment.num_docs, lambda: segment)
+
     def _forget(self, tracked: Tracked, num_left: int) -> int:
         """Give a segment's ordinal back; remove the keys that still point to it, `num_left` at most, and return how many."""
         removed = len(self._index.remove_segment(tracked.ordinal)) if num_left or tracked.has_undone else 0
@@ -363,15 +408,6 @@ class PartitionUpsert:
                 deletes.append(deleted[stable])
                 alive = np.flatnonzero(~stable)
                 part, keys, values, deleted = part[alive], keys.at(alive), values[alive], deleted[alive]
-            if valid is not None:
-                # rows that count have keys of their own, unless the server died between two snapshots
-                places = (tracked.ordinal << 32) | part | np.where(deleted, DELETED_BIT, 0)
-                done = index.append(keys, np.ascontiguousarray(values), places)
-                added.append(part[:done])
-                deletes.append(deleted[:done])
-                if done == len(part):
-                    continue
-                part, keys, values, deleted = part[done:], keys.part(done, len(keys)), values[done:], deleted[done:]
             chosen = np.full(len(part), -1, np.int8)
             put = index.put(keys, np.ascontiguousarray(values), chosen, deleted, wins, rules, part.copy())
             counts = put.status != LATE

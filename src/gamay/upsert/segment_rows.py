@@ -1,6 +1,6 @@
 """The rows of segments and batches as the keys of a partition take them: keys, comparison values, deletions."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -10,12 +10,15 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from gamay.functions.vector import Vector
+from gamay.kernels.doc_bits import count_docs
 from gamay.model.schema import FieldSpec
 from gamay.model.types import DataType
 from gamay.segment.spi import Segment
+from gamay.segment.visible import VisibleDocs
 from gamay.upsert.comparing import ordered
+from gamay.upsert.docs import SegmentDocs
 from gamay.upsert.key_files import StoredKeys
-from gamay.upsert.key_index import BATCH_ROWS, Keys
+from gamay.upsert.key_index import BATCH_ROWS, Keys, NewRows
 from gamay.upsert.settings import UpsertSettings
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
@@ -31,34 +34,58 @@ class Rows:
     deleted: Array
 
 
-def snapshot_rows(
-    settings: UpsertSettings, segment: Segment, valid: BitMap, queryable: "BitMap | None", stored: "StoredKeys | None",
-    reserve: Callable[[int], None],
-) -> Iterator[Rows]:  # fmt: skip
-    """Yield the rows of a snapshot: in the order of their keys' hashes where those are stored, else of their doc ids.
-
-    reserve: is told how many keys come in the order of their hashes, before the first.
+@dataclass(frozen=True, slots=True)
+class StoredRows:
+    """Which rows of a segment counted when that was stored. valid, queryable: these rows and those of them that queries see
+    (None: all); keys: of its rows, where they are stored, too. created_ms: as in `spi.SegmentSource`.
     """
-    docs = np.asarray(valid.to_array()).view(np.int32)
-    deleted = np.zeros(segment.num_docs, np.uint8)
-    if queryable is not None:
-        deleted[np.asarray((valid - queryable).to_array())] = 1
-    counts = np.zeros(segment.num_docs, np.bool_)
-    counts[docs] = True
-    found = np.empty(0, np.bool_) if stored is None else counts[stored.docs]
-    if stored is not None and np.count_nonzero(found) == len(docs):
-        reserve(len(docs))
+
+    segment: Segment
+    created_ms: int
+    valid: BitMap
+    queryable: "BitMap | None"
+    keys: "StoredKeys | None"
+
+
+def snapshot_rows(
+    settings: UpsertSettings, segment: Segment, valid: BitMap, queryable: "BitMap | None", stored: "StoredKeys | None"
+) -> Iterator[Rows]:
+    """Yield the rows of a snapshot: in the order of their keys' hashes where those are stored, else of their doc ids."""
+    docs = SegmentDocs(segment.num_docs, queryable is not None)
+    docs.load(valid, queryable)
+    deleted = ~docs.snapshot().mask
+    is_valid = docs.snapshot(with_deleted=True).mask
+    for rows, keys, values in _kept_rows(settings, segment, docs.snapshot(with_deleted=True), stored):
+        chosen = np.flatnonzero(is_valid[rows])
+        rows = rows[chosen]
+        yield Rows(rows.astype(np.int64), keys.at(chosen), values[chosen], deleted[rows].astype(np.uint8))
+
+
+def new_rows(
+    settings: UpsertSettings, segment: Segment, ordinal: int, docs: SegmentDocs, stored: "StoredKeys | None"
+) -> Iterator[NewRows]:
+    """Yield the rows of a segment that count, whose keys are in no other segment, as `KeyIndex.build` takes them."""
+    valid, queryable = docs.snapshot(with_deleted=True), docs.snapshot()
+    for rows, keys, values in _kept_rows(settings, segment, valid, stored):
+        yield NewRows(ordinal, rows, keys, np.ascontiguousarray(values), valid.bits, queryable.bits)
+
+
+def _kept_rows(
+    settings: UpsertSettings, segment: Segment, valid: VisibleDocs, stored: "StoredKeys | None"
+) -> Iterator[tuple[Array, Keys, Array]]:
+    """Yield (doc ids int32 [n], keys, comparison values int64 [n, columns]) of the rows that count, and maybe of others.
+
+    Keys are read from the segment where those that are stored are not those of all rows that count.
+    """
+    known = stored is not None and len(stored) and stored.docs.max() < segment.num_docs
+    if known and stored is not None and count_docs(valid.bits, stored.docs) == valid.count:
         for start in range(0, len(stored), BATCH_ROWS):
             part = stored.part(start, min(start + BATCH_ROWS, len(stored)))
-            chosen = np.flatnonzero(found[start : start + BATCH_ROWS])
-            if len(chosen) < len(part):
-                part = part.at(chosen)
-            yield Rows(part.docs.astype(np.int64), part.keys, part.comparisons, deleted[part.docs])
+            yield part.docs, part.keys, part.comparisons
         return
-    for start in range(0, len(docs), BATCH_ROWS):
-        rows = docs[start : start + BATCH_ROWS]
-        keys, values = settings.encoder.at(segment, rows), settings.comparison.at(segment, rows)
-        yield Rows(rows.astype(np.int64), keys, values, deleted[rows])
+    for start in range(0, valid.count, BATCH_ROWS):
+        rows = valid.docs[start : start + BATCH_ROWS]
+        yield rows, settings.encoder.at(segment, rows), settings.comparison.at(segment, rows)
 
 
 def all_rows(settings: UpsertSettings, segment: Segment) -> Iterator[Rows]:

@@ -20,6 +20,7 @@ from gamay.upsert.merging import Merger, Transform
 from gamay.upsert.parallel import Phase, must_wait
 from gamay.upsert.partition import Consuming, Install, PartitionUpsert
 from gamay.upsert.ranking import partition_of, sequence_of
+from gamay.upsert.segment_rows import StoredRows
 from gamay.upsert.settings import UpsertSettings
 from gamay.upsert.shared_snapshots import PartitionState, SharedSnapshots
 from gamay.upsert.snapshots import SnapshotFolder
@@ -150,32 +151,51 @@ class TableUpsert:
 
     def load(self, source: SegmentSource, install: Install) -> SegmentDocs:
         """Add a segment, or put it in the place of the one with its name. Raises InvalidConfigError."""
-        segment, settings = source.segment, self.settings
+        segment = source.segment
         partition = self._partition(self.partition_id(segment))
-        if segment.name in partition.segments():
+        docs = partition.show_preloaded(segment.name, install) if self._crcs.get(segment.name) == source.crc else None
+        if docs is None and segment.name in partition.segments():
             docs = partition.replace_segment(segment, source.created_ms, install)
             self._store_replaced(source, docs, partition)
-        else:
-            snapshot, stored, begun_s = None, None, self._clock.monotonic_s()
-            if self.has_snapshot(source):
-                snapshot = self._snapshot(source)
-                partition.counters.snapshots_unreadable += snapshot is None
-            if snapshot is not None:
-                stored = self._folder.read_keys(segment.name, source.crc, settings.signature)
-            docs = partition.add_segment(segment, source.created_ms, snapshot, install, stored)
-            if snapshot is not None and self._received.pop((segment.name, source.crc), None) is None:
-                docs.stored_version = docs.version
-                docs.num_stored_keys = 0 if stored is None else len(stored)
-            if snapshot is not None:
-                partition.counters.preload_ms += 1000 * (self._clock.monotonic_s() - begun_s)
+        elif docs is None:
+            docs = self._add(source, partition, install)
+        self._received.pop((segment.name, source.crc), None)
         self._crcs[segment.name] = source.crc
         self._partition_of[segment.name] = partition.partition
-        self._folder.remove(segment.name, source.crc if settings.snapshot else None)
+        self._folder.remove(segment.name, source.crc if self.settings.snapshot else None)
         self.new_segments.note(segment.name)
         return docs
 
+    def _add(self, source: SegmentSource, partition: PartitionUpsert, install: Install) -> SegmentDocs:
+        """Add a segment by its snapshot, where there is one."""
+        begun_s = self._clock.monotonic_s()
+        rows = self._rows(source)
+        if rows is None:
+            return partition.add_segment(source.segment, source.created_ms, install=install)
+        docs = partition.add_segment(source.segment, source.created_ms, (rows.valid, rows.queryable), install, rows.keys)
+        self._stored_as(source, docs, rows)
+        partition.counters.preload_ms += 1000 * (self._clock.monotonic_s() - begun_s)
+        return docs
+
+    def _rows(self, source: SegmentSource) -> StoredRows | None:
+        """Return what is stored of a segment, None when there is nothing, or it cannot be used."""
+        if not self.has_snapshot(source):
+            return None
+        name, found = source.segment.name, self._snapshot(source)
+        if found is None:
+            self._partition(self.partition_id(source.segment)).counters.snapshots_unreadable += 1
+            return None
+        keys = self._folder.read_keys(name, source.crc, self.settings.signature)
+        return StoredRows(source.segment, source.created_ms, *found, keys)
+
+    def _stored_as(self, source: SegmentSource, docs: SegmentDocs, rows: StoredRows) -> None:
+        """Note that the rows of a segment count which its snapshot names, and so need not be stored again."""
+        if (source.segment.name, source.crc) not in self._received:
+            docs.stored_version = docs.version
+            docs.num_stored_keys = 0 if rows.keys is None else len(rows.keys)
+
     def expect(self, sources: Sequence[SegmentSource]) -> None:
-        """Make room for the keys of segments that are to be loaded, as far as snapshots tell how many these are."""
+        """Get ready for segments that are to be loaded: take the keys of those that have snapshots, all at once."""
         by_partition: dict[int, list[SegmentSource]] = {}
         for source in sources:
             if source.segment.name not in self._crcs:
@@ -183,8 +203,20 @@ class TableUpsert:
         for partition_id, mine in by_partition.items():
             if not any(map(self.has_snapshot, mine)):
                 self._receive(partition_id, mine)
-            found = (self._snapshot(source) for source in mine if self.has_snapshot(source))
-            self._partition(partition_id).reserve(sum(len(rows[0]) for rows in found if rows is not None))
+            if self.settings.preload:
+                self._preload(self._partition(partition_id), mine)
+
+    def _preload(self, partition: PartitionUpsert, sources: Sequence[SegmentSource]) -> None:
+        begun_s = self._clock.monotonic_s()
+        found = [(source, rows) for source in sources if (rows := self._rows(source)) is not None]
+        if not partition.preload([rows for _, rows in found]):
+            return
+        segments = partition.segments()
+        for source, rows in found:
+            name = source.segment.name
+            self._stored_as(source, segments[name].docs, rows)
+            self._crcs[name], self._partition_of[name] = source.crc, partition.partition
+        partition.counters.preload_ms += 1000 * (self._clock.monotonic_s() - begun_s)
 
     def remove(self, name: str, install: Callable[[], None]) -> None:
         """Forget a segment and its snapshot; install: takes it from the sight of queries."""
