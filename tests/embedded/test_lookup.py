@@ -116,6 +116,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         "SELECT DISTINCT upper(<name>) AS x FROM t ORDER BY x",
         "SELECT n FROM t ORDER BY <people> DESC, <name>, n LIMIT 700",
         "SELECT <name> AS x, COUNT(*) FROM t GROUP BY <name> HAVING COUNT(*) > 900 ORDER BY x",
+        "SELECT place, any_value(<name>), SUM(n) FROM t GROUP BY place ORDER BY place LIMIT 1000",
+        "SELECT upper(any_value(<name>)), place + 1, COUNT(*) FROM t GROUP BY place ORDER BY place LIMIT 1000",
+        "SELECT COUNT(*), size, product, any_value(<price>) + 1 FROM t GROUP BY product, size "
+        "HAVING any_value(<price>) > 20 ORDER BY any_value(<price>) DESC, product, size LIMIT 1000",
     ],
 )
 def test_as_left_joins(world: World, sql: str) -> None:
@@ -130,6 +134,7 @@ def test_as_left_joins(world: World, sql: str) -> None:
         "price": "lookup('prices', 'price', 'product', product, 'size', size)",
     }
     for name, call in calls.items():
+        sql = sql.replace(f"any_value(<{name}>)", call)  # the row of each group
         sql = sql.replace(f"<{name}>", call)
     for table in ("sales", "rawSales"):
         assert world.rows(sql.replace("FROM t", f"FROM {table}")) == duck, table
@@ -188,8 +193,16 @@ def test_errors_say_what_would_be_right(world: World, call: str, message: str) -
 
 
 def test_groups_are_not_looked_up(world: World) -> None:
-    with pytest.raises(QueryError, match="put the call into GROUP BY, too"):
-        world.database.sql("SELECT lookUp('places', 'name', 'id', place), COUNT(*) FROM sales GROUP BY place")
+    """Beside keys on which they depend they are; what is no value of a group, or several, is not."""
+    for rest in (
+        "SELECT lookUp('places', 'tags', 'id', place), COUNT(*) FROM sales GROUP BY place",
+        "SELECT lookUp('places', 'name', 'id', place), COUNT(*) FROM sales GROUP BY ROLLUP(place, size)",
+        "SELECT lookUp('places', 'name', 'id', 7), COUNT(*) FROM sales",
+    ):
+        with pytest.raises(QueryError, match="put the call into GROUP BY, too"):
+            world.database.sql(rest)
+    with pytest.raises(QueryError, match="neither in GROUP BY"):
+        world.database.sql("SELECT lookUp('places', 'name', 'id', size), COUNT(*) FROM sales GROUP BY place")
     with pytest.raises(QueryError, match="FROM is missing"):
         world.database.sql("SELECT lookUp('places', 'name', 'id', 1)")
 

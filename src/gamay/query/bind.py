@@ -362,10 +362,7 @@ class _Binder:
             if expression.name in GROUPING:
                 return self._grouping(expression)
             if expression.name == LOOKUP:
-                raise _invalid(
-                    "Function 'lookUp': values are looked up for rows, not for groups; put the call into GROUP BY, too, as "
-                    "it stands here, which makes no other groups where its key is grouped by"
-                )
+                return self._looked_up(expression)
             return Call(expression.name, tuple(self._after_grouping(arg) for arg in expression.args))
         if isinstance(expression, Column):
             if self._sets and expression.name.startswith(NULL_FLAG_PREFIX):
@@ -375,6 +372,26 @@ class _Binder:
                 f"Column '{expression.name}' is neither in GROUP BY nor inside an aggregate; group by it or aggregate it"
             )
         return expression
+
+    def _looked_up(self, call: Call) -> Column:
+        """Group by what is looked up, too, for it is found for rows; where each group has one key, none is split."""
+        data_type, is_multi_value = self._type(call)
+        if self._sets or is_multi_value or not self._keys or not self._is_of_group(call):
+            raise _invalid(
+                "Function 'lookUp': values are looked up for rows, not for groups; put the call into GROUP BY, too, as "
+                "it stands here, which makes no other groups where its key is grouped by"
+            )
+        self._keys.append(call)
+        self._key_types.append((data_type, False))
+        return key_column(len(self._keys) - 1)
+
+    def _is_of_group(self, expression: Expression) -> bool:
+        """Whether an expression has one value in all rows of a group."""
+        if expression in self._keys:
+            return not self._type(expression)[1]
+        if isinstance(expression, Call):
+            return not is_aggregate(expression.name) and all(map(self._is_of_group, expression.args))
+        return isinstance(expression, Literal)
 
     def _grouping(self, call: Call) -> Column:
         """`GROUPING(a, b)`: a bit for each key, the first the most significant, set where the key is rolled up."""
