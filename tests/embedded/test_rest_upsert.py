@@ -82,7 +82,10 @@ def test_what_chose_the_rows_changes_by_force_only(trips: Any) -> None:
     assert said(api.put("/tables/orders", json=changed)) == error
     document = {"tableName": "orders", "schema": SCHEMA, "offline": changed}
     assert said(api.put("/tableConfigs/orders", json=document)) == error
-    assert api.put("/tables/orders", params={"force": True}, json=changed).status_code == 200
+    forced = api.put("/tables/orders", params={"force": True}, json=changed).json()
+    assert [
+        "comparisonColumns, deleteRecordColumn: servers of an upsert table follow when" in w for w in forced["warnings"]
+    ] == [True]
     document["offline"] = upserting(comparisonColumns=["total"])
     assert said(api.put("/tableConfigs/orders", json=document)) == error
     forced = api.put("/tableConfigs/orders", params={"forceTableSchemaUpdate": True}, json=document)
@@ -92,6 +95,21 @@ def test_what_chose_the_rows_changes_by_force_only(trips: Any) -> None:
     other_key = {**SCHEMA, "primaryKeyColumns": ["id", "gone"]}
     for force in (False, True):
         assert said(api.put("/schemas/orders", params={"force": force}, json=other_key)) == refused("primaryKeyColumns")
+
+
+def test_how_rows_are_merged_changes_without_force(trips: Any, tmp_path: Path) -> None:
+    api = trips.controller
+    create_topic(tmp_path / "data" / "streams", "orders", TopicConfig(1))
+    assert api.post("/schemas", json=SCHEMA).status_code == 200
+    assert api.post("/tables", json=realtime("orders", {"mode": "PARTIAL"})).status_code == 200
+    other = {"mode": "PARTIAL", "partialUpsertStrategies": {"total": "INCREMENT"}, "defaultPartialUpsertStrategy": "IGNORE"}
+    told = api.put("/tables/orders", json=realtime("orders", other)).json()["warnings"]
+    assert [text.partition(":")[0] for text in told] == ["partialUpsertStrategies, defaultPartialUpsertStrategy"]
+    assert api.put("/tables/orders", json=realtime("orders", other)).json().get("warnings", []) == []
+    wrong = {**other, "partialUpsertStrategies": {"gone": "INCREMENT"}}
+    assert "INCREMENT is for single numbers" in said(api.put("/tables/orders", json=realtime("orders", wrong)))
+    stored = api.get("/tables/orders").json()["REALTIME"]["upsertConfig"]
+    assert stored["partialUpsertStrategies"] == {"total": "INCREMENT"}
 
 
 def test_validations_of_upserts_can_be_skipped(trips: Any) -> None:

@@ -14,7 +14,7 @@ from gamay.base.errors import InvalidConfigError
 from gamay.model.hybrid_rules import hybrid_problems
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
-from gamay.model.upsert_changes import deprecated_keys, forbidden_changes, migrated
+from gamay.model.upsert_changes import deprecated_keys, followed_late, forbidden_changes, migrated
 from gamay.model.validation import validate_table_config
 from gamay.model.without_effect import without_effect
 from gamay.sql.columns import columns_of, volatile_functions
@@ -128,8 +128,11 @@ SET = {
     "dropOutOfOrderRecord": True,
     "outOfOrderRecordColumn": "late",
     "deleteRecordColumn": "gone",
+}
+MERGES = {
     "partialUpsertStrategies": {"fare": "MAX"},
     "defaultPartialUpsertStrategy": "IGNORE",
+    "partialUpsertMergerClass": "a.Merger",
 }
 
 
@@ -141,6 +144,15 @@ def config(changes: dict[str, Any], section: str = "upsertConfig") -> TableConfi
 def test_an_update_may_not_change_what_chose_the_rows(key: str) -> None:
     before, after = config({}), config({f"upsertConfig.{key}": SET[key]})
     assert forbidden_changes(before, after) == forbidden_changes(after, before) == [key]
+    assert [sentence.partition(":")[0] for sentence in followed_late(before, after)] == [key]
+
+
+@pytest.mark.parametrize("key", MERGES)
+def test_an_update_may_change_how_rows_are_merged_which_servers_follow_late(key: str) -> None:
+    before, after = config({}), config({f"upsertConfig.{key}": MERGES[key]})
+    assert forbidden_changes(before, after) == forbidden_changes(after, before) == []
+    assert [sentence.partition(":")[0] for sentence in followed_late(after, before)] == [key]
+    assert followed_late(after, after) == followed_late(before, config({"upsertConfig": None})) == []
 
 
 def test_an_update_may_change_the_rest() -> None:

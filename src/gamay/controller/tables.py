@@ -31,7 +31,7 @@ from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType, raw_table_name, table_type_of, typed_table_name
 from gamay.model.units import parse_period
-from gamay.model.upsert_changes import deprecated_keys, forbidden_changes, migrated
+from gamay.model.upsert_changes import deprecated_keys, followed_late, forbidden_changes, migrated
 from gamay.model.validation import validate_table_config
 from gamay.model.without_effect import without_effect
 from gamay.sql.columns import columns_of, volatile_functions
@@ -173,10 +173,13 @@ class TableManager:
         _log_warnings(config)
         return parsed
 
-    def replace(self, name: str, document: Mapping[str, Any], skip: str = "", *, force: bool = False) -> Parsed[TableConfig]:
-        """Change the config of an existing table. Raises NotFoundError, InvalidConfigError.
+    def replace(
+        self, name: str, document: Mapping[str, Any], skip: str = "", *, force: bool = False
+    ) -> tuple[Parsed[TableConfig], list[str]]:
+        """Change the config of an existing table; return it, and what is to be said of the change.
 
-        force: also where stored rows were chosen by what changes: which row of a primary key counts.
+        force: also where stored rows were chosen by what changes: which row of a primary key counts. Raises NotFoundError,
+        InvalidConfigError.
         """
         parsed = TableConfig.from_json(document)
         table = parsed.value.typed_name
@@ -191,7 +194,7 @@ class TableManager:
             replicas = str(parsed.value.replication)
             self.context.registry.update_ideal_state(table, lambda i: replace(i, simple={**i.simple, "REPLICAS": replicas}))
         _log_warnings(parsed.value)
-        return parsed
+        return parsed, followed_late(before, parsed.value)
 
     def delete(self, table: str, retention: str | None = None) -> None:
         """Delete a typed table; its segments are set aside for as long as `kept_until` says. Raises NotFoundError."""

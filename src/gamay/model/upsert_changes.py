@@ -80,7 +80,7 @@ def _ttl(config: TableConfig, upsert: UpsertConfig, schema: Schema) -> float:
 def forbidden_changes(old: TableConfig, new: TableConfig) -> list[str]:
     """Return the keys that differ and must not, because stored rows were chosen by them.
 
-    Adding or removing a section as a whole is allowed.
+    Adding or removing a section as a whole is allowed, and so are other merge strategies: they do not choose rows.
     """
     changed: list[str] = []
     if old.upsert is not None and new.upsert is not None:
@@ -97,6 +97,29 @@ def forbidden_changes(old: TableConfig, new: TableConfig) -> list[str]:
     return changed
 
 
+def followed_late(old: TableConfig, new: TableConfig) -> list[str]:
+    """Return a sentence about the keys of upsertConfig that differ and that servers read only when they start."""
+    before, after = old.upsert, new.upsert
+    if before is None or after is None:
+        return []
+    changed = list(_upsert_changes(old, new, before, after))
+    for key, one, other in (
+        ("partialUpsertStrategies", before.partial_upsert_strategies, after.partial_upsert_strategies),
+        (
+            "defaultPartialUpsertStrategy", before.default_partial_upsert_strategy, after.default_partial_upsert_strategy,
+        ),
+        ("partialUpsertMergerClass", before.partial_upsert_merger_class, after.partial_upsert_merger_class),
+    ):  # fmt: skip
+        if one != other:
+            changed.append(key)
+    if not changed:
+        return []
+    return [
+        f"{', '.join(changed)}: servers of an upsert table follow when they are started again, and stored rows stay as they "
+        "are; start all of them again, as replicas differ until then"
+    ]
+
+
 def partition_columns(config: TableConfig) -> Mapping[str, PartitionConfig]:
     """Return the partitioned columns of a table."""
     partition = config.indexing.segment_partition
@@ -111,12 +134,6 @@ def _upsert_changes(old: TableConfig, new: TableConfig, before: UpsertConfig, af
         ("dropOutOfOrderRecord", before.drop_out_of_order_record, after.drop_out_of_order_record),
         ("outOfOrderRecordColumn", before.out_of_order_record_column, after.out_of_order_record_column),
         ("deleteRecordColumn", before.delete_record_column, after.delete_record_column),
-        ("partialUpsertStrategies", dict(before.partial_upsert_strategies), dict(after.partial_upsert_strategies)),
-        (
-            "defaultPartialUpsertStrategy",
-            before.default_partial_upsert_strategy,
-            after.default_partial_upsert_strategy,
-        ),
     ):
         if one != other:
             yield key

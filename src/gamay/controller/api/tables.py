@@ -69,8 +69,8 @@ def table_router(services: Services) -> APIRouter:
 
     @router.put("/tables/{table}", summary="Change a table config", openapi_extra=body_docs("A table config", _EXAMPLE))
     def put_table(table: str, body: Body, skip: Skip = "", force: bool = False) -> dict[str, Any]:
-        parsed = tables.replace(table, body, skip, force=force)
-        return written(parsed, f"Table config updated for {table}", notices(parsed.value, body))
+        parsed, late = tables.replace(table, body, skip, force=force)
+        return written(parsed, f"Table config updated for {table}", [*notices(parsed.value, body), *late])
 
     @router.delete("/tables/{table}", summary="Delete a table: both types of a raw name")
     def delete_table(
