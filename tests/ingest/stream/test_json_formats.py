@@ -273,7 +273,6 @@ def test_bson_files(tmp_path: Path) -> None:
         ("json-registry", {"jsonFormat": "SMILE"}, "", "no such property"),
         ("bson", {}, "bson", r"the BSON decoder needs pymongo: pip install 'gamay\[bson\]'"),
         ("bson", {"schema": "x"}, "", "no such property"),
-        ("org.apache.pinot.plugin.inputformat.clplog.CLPLogMessageDecoder", {}, "", "not supported: .* by CLP"),
         ("ProtoBufCodeGenMessageDecoder", {"jarFile": "x"}, "", "not supported: .*ProtoBufMessageDecoder"),
         ("KafkaAvroMessageDecoder", {}, "", "not supported: .*SchemaRegistryAvroMessageDecoder"),
     ],

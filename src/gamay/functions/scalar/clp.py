@@ -27,6 +27,48 @@ STRING, LONG, BOOLEAN = DataType.STRING, DataType.LONG, DataType.BOOLEAN
 _INTEGER, _DICTIONARY, _FLOAT = "\x11", "\x12", "\x13"
 _PIECES = re.compile(r"(?s)\\(.)|([\x11\x12\x13])|([^\\\x11\x12\x13]+)|\\$")
 _DIGITS_MASK = (1 << 54) - 1
+_TOKENS = re.compile(r"[-+.0-9A-Z\\_a-z]+|[\x11\x12\x13]")
+_WHOLE = re.compile(r"-?[1-9][0-9]{0,18}|0")
+_POINT = re.compile(r"(-?)([0-9]*)\.([0-9]+)")
+_HEXADECIMAL = re.compile(r"[0-9a-fA-F]{2,}")
+_KEPT = re.compile(r"[\\\x11\x12\x13]")
+_DIGITS_MAX = 16
+
+
+def encode(message: str) -> tuple[str, list[str], list[int]]:
+    r"""Return log type, dictionary variables and encoded variables of a message, of which `decode` makes it again.
+
+    A variable is a run of ASCII letters, digits and `+-._\` that has a digit, or has a letter and stands behind `=`, or is a
+    hexadecimal number of two digits or more.
+    """
+    dictionary: list[str] = []
+    encoded: list[int] = []
+
+    def mark(found: re.Match[str]) -> str:
+        token, before = found[0], message[found.start() - 1 : found.start()]
+        is_variable = any("0" <= c <= "9" for c in token) or (before == "=" and any(c.isalpha() for c in token))
+        if not is_variable and not _HEXADECIMAL.fullmatch(token):
+            return _KEPT.sub(r"\\\g<0>", token)
+        if _WHOLE.fullmatch(token) and -(2**63) <= int(token) < 2**63:
+            encoded.append(int(token))
+            return _INTEGER
+        fraction = _encoded_fraction(token)
+        if fraction is not None:
+            encoded.append(fraction)
+            return _FLOAT
+        dictionary.append(token)
+        return _DICTIONARY
+
+    return _TOKENS.sub(mark, message), dictionary, encoded
+
+
+def _encoded_fraction(token: str) -> int | None:
+    found = _POINT.fullmatch(token)
+    if found is None or len(found[2]) + len(found[3]) > _DIGITS_MAX:
+        return None
+    sign, before, behind = found.groups()
+    number = int(before + behind) << 8 | (len(before + behind) - 1) << 4 | len(behind) - 1
+    return number - (1 << 63) if sign else number
 
 
 def _pieces(log_type: str) -> list[tuple[str, str]]:

@@ -26,6 +26,7 @@ _BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "avro": "gamay.ingest.stream.decode.avro_decoder:AvroDecoder",
         "avro-registry": "gamay.ingest.stream.decode.avro_decoder:RegistryAvroDecoder",
         "bson": "gamay.ingest.stream.decode.bson_decoder:BsonDecoder",
+        "clp": "gamay.ingest.stream.decode.clp_decoder:ClpDecoder",
         "csv": "gamay.ingest.stream.decode.csv_decoder:CsvDecoder",
         "arrow": "gamay.ingest.stream.decode.arrow_decoder:ArrowDecoder",
         "protobuf": "gamay.ingest.stream.decode.protobuf_decoder:ProtobufDecoder",
@@ -41,6 +42,7 @@ _PINOT_CLASSES: Mapping[str, Mapping[str, str]] = {
         "SimpleAvroMessageDecoder": "avro",
         "KafkaConfluentSchemaRegistryAvroMessageDecoder": "avro-registry",
         "BSONMessageDecoder": "bson",
+        "CLPLogMessageDecoder": "clp",
         "CSVMessageDecoder": "csv",
         "ArrowMessageDecoder": "arrow",
         "ProtoBufMessageDecoder": "protobuf",
@@ -51,7 +53,6 @@ _WITHOUT_MEANS: Mapping[str, str] = {
     "ProtoBufCodeGenMessageDecoder": "it runs classes of Java; give ProtoBufMessageDecoder the descriptor file",
     "KafkaAvroMessageDecoder": "it reads schemas of a registry that is no longer made; use "
     "KafkaConfluentSchemaRegistryAvroMessageDecoder, or SimpleAvroMessageDecoder with leading.bytes.to.strip",
-    "CLPLogMessageDecoder": "messages are not taken apart by CLP; decode them as JSON, and keep the text",
 }
 """Decoders of Pinot's that there are no means for, and what to do instead."""
 
