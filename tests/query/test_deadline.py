@@ -1,15 +1,26 @@
 """A query's time is its own: what compiling takes is not counted."""
 
 import time
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from numba import njit
 
+from gamay.base import guard
 from gamay.base.clock import ManualClock
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.expression import Column
+from gamay.functions.vector import Vector
 from gamay.kernels.jit import compiling_s
-from gamay.query.deadline import Deadline
+from gamay.model.types import DataType
+from gamay.query import group_order
+from gamay.query.bind import SortKey
+from gamay.query.deadline import CancellableDeadline, Deadline
+from gamay.query.groupby.merge import merge_group_tables, merge_partials, regroup
+from gamay.query.groupby.table import GroupTable
 
 
 def test_a_deadline_passes_when_its_time_is_over() -> None:
@@ -36,3 +47,53 @@ def test_the_time_of_compiling_is_added_to_a_deadline() -> None:
     clock.advance(compiled_s * 0.2)
     with pytest.raises(QueryError, match="longer than its 1000 ms"):
         deadline.check()
+
+
+class Merging:
+    """An aggregate that notes that it is merged, and cancels the query then."""
+
+    def __init__(self, deadline: CancellableDeadline) -> None:
+        self.deadline = deadline
+        self.merged = 0
+
+    def merge(self, partials: list[Any], maps: list[Any], num_groups: int) -> Any:
+        self.merged += 1
+        self.deadline.cancel()
+        return partials[0]
+
+
+@pytest.fixture
+def deadline() -> Iterator[CancellableDeadline]:
+    made = CancellableDeadline(ManualClock(), 10, 10_000)
+    before = guard.enter(made)
+    yield made
+    guard.enter(before)
+
+
+@pytest.mark.parametrize("how", ["tables", "fewer keys", "one group"])
+def test_merging_ends_between_its_steps(deadline: CancellableDeadline, how: str) -> None:
+    aggregates = [Merging(deadline), Merging(deadline)]
+    calls: Any = [SimpleNamespace(aggregate=aggregate) for aggregate in aggregates]
+    keys = tuple(Vector(DataType.INT, np.arange(start, start + 3, dtype=np.int32)) for start in (0, 5))
+    tables = [GroupTable(keys, ((), ()), 3), GroupTable(keys, ((), ()), 3)]
+    steps: dict[str, Callable[[], object]] = {
+        "tables": lambda: merge_group_tables(tables, calls),
+        "fewer keys": lambda: regroup(tables[0], (1,), calls),
+        "one group": lambda: merge_partials([table.partials for table in tables], calls),
+    }
+    with pytest.raises(QueryError, match="was cancelled"):
+        steps[how]()
+    assert [aggregate.merged for aggregate in aggregates] == [1, 0]
+
+
+def test_groups_are_not_sorted_any_further_when_the_query_has_ended(
+    deadline: CancellableDeadline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sorted_further: list[object] = []
+    monkeypatch.setattr(group_order, "candidates", lambda *_: deadline.cancel())
+    monkeypatch.setattr(group_order, "top_rows", lambda *given: sorted_further.append(given))
+    columns = [Column("a"), Column("b")]
+    operands = {column.name: Vector(DataType.INT, np.arange(3, dtype=np.int32)) for column in columns}
+    with pytest.raises(QueryError, match="was cancelled"):
+        group_order._order([SortKey(column, False, True) for column in columns], operands, 3, 1)
+    assert sorted_further == []

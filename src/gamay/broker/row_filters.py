@@ -50,12 +50,13 @@ def with_row_filters(query: Query, filters: Sequence[str]) -> Query:
     """
     added = [_with_filter(text) for text in filters]
     wheres = [each.where for each in (query, *added) if each.where is not None]
+    asks_broker = query.asks_broker or any(each.asks_broker for each in added)
     return replace(
         query,
         where=wheres[0] if len(wheres) == 1 else Call("and", tuple(wheres)),
-        asks_broker=query.asks_broker or any(each.asks_broker for each in added),
-        # queries of one template are alike only where the same is added to them
-        shape=None if query.shape is None else (query.shape, tuple(filters)),
+        asks_broker=asks_broker,
+        # queries of one template are alike only where the same is added to them, and no answer changes what that is
+        shape=None if query.shape is None or asks_broker else (query.shape, tuple(filters)),
     )
 
 

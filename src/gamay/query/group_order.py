@@ -30,6 +30,7 @@ def first_groups(bound: BoundQuery, table: GroupTable, size: int) -> GroupTable:
     operands: dict[str, Operand] = {key_column(i).name: key for i, key in enumerate(table.keys)}
     for i, (aggregate, partial) in enumerate(zip(bound.aggregates, table.partials, strict=True)):
         if aggregate_column(i).name in read:
+            guard.check()
             operands[aggregate_column(i).name] = aggregate.aggregate.finish(partial)
     for i in range(len(bound.groupings)):
         operands[grouping_column(i).name] = Scalar(0, DataType.INT)
@@ -98,7 +99,9 @@ def _total_order(bound: BoundQuery, num_keys: int) -> tuple[SortKey, ...]:
 def _order(order_by: Sequence[SortKey], operands: Mapping[str, Operand], num_rows: int, limit: int) -> Indices:
     """Return the positions of the first rows; only those that the first key does not exclude are compared any further."""
     first = _sort_array(order_by[0], operands, num_rows)
+    guard.check()
     chosen = candidates(first, limit) if len(order_by) > 1 else None
+    guard.check()
     if chosen is None:
         return top_rows([first, *(_sort_array(key, operands, num_rows) for key in order_by[1:])], limit)
     read = {name for key in order_by[1:] for name in column_names(key.expression)}

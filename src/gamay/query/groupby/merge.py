@@ -5,8 +5,8 @@ regroup(table, positions, aggregates) -> GroupTable of fewer keys
 merge_partials(per_segment, aggregates) -> (partial of each aggregate, one group each)
 """
 
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from gamay.query.groupby.growing import numbering_of
 from gamay.query.groupby.states import WIDE, is_narrow
 from gamay.query.groupby.table import AggregateCall, GroupTable
 from gamay.query.held import held_bytes
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -39,16 +42,18 @@ def merge_group_tables(tables: Sequence[GroupTable], aggregates: Sequence[Aggreg
     coders: list[Coder] = []
     codes: list[list[Array]] = []
     for position in range(len(tables[0].keys)):
+        guard.check()
         coder, of_tables = common_codes([table.keys[position] for table in tables])
         coders.append(coder)
         codes.append(of_tables)
     numbering = numbering_of([coder.cardinality for coder in coders], CODES_MAX)
-    maps = [numbering.number([key[i] for key in codes]) for i in range(len(tables))]
+    maps = [_watched(numbering.number, [key[i] for key in codes]) for i in range(len(tables))]
     num_groups = numbering.num_groups
     merged = numbering.codes(np.arange(num_groups))
-    keys = tuple(coder.decode(part) for coder, part in zip(coders, merged, strict=True))
+    keys = tuple(_watched(coder.decode, part) for coder, part in zip(coders, merged, strict=True))
     partials = tuple(
-        call.aggregate.merge([table.partials[i] for table in tables], maps, num_groups) for i, call in enumerate(aggregates)
+        _watched(call.aggregate.merge, [table.partials[i] for table in tables], maps, num_groups)
+        for i, call in enumerate(aggregates)
     )
     return GroupTable(keys, partials, num_groups, any(table.limit_reached for table in tables))
 
@@ -66,7 +71,8 @@ def regroup(table: GroupTable, positions: Sequence[int], aggregates: Sequence[Ag
         merged = numbering.codes(np.arange(num_groups))
         keys = tuple(coder.decode(part) for (coder, _), part in zip(coded, merged, strict=True))
     partials = tuple(
-        call.aggregate.merge([part], [map_], num_groups) for call, part in zip(aggregates, table.partials, strict=True)
+        _watched(call.aggregate.merge, [part], [map_], num_groups)
+        for call, part in zip(aggregates, table.partials, strict=True)
     )
     return GroupTable(keys, partials, num_groups, table.limit_reached)
 
@@ -82,5 +88,12 @@ def merge_partials(per_segment: Sequence[Sequence[Partial]], aggregates: Sequenc
         guard.reserve(WIDE, 2 * sum(map(held_bytes, per_segment)))
     maps = [np.zeros(1, np.int32)] * len(per_segment)
     return tuple(
-        call.aggregate.merge([partials[i] for partials in per_segment], maps, 1) for i, call in enumerate(aggregates)
+        _watched(call.aggregate.merge, [partials[i] for partials in per_segment], maps, 1)
+        for i, call in enumerate(aggregates)
     )
+
+
+def _watched(step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Do one step, unless the query has ended: with millions of groups each takes its time."""
+    guard.check()
+    return step(*args, **kwargs)
