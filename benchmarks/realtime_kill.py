@@ -1,7 +1,7 @@
 """A stream is consumed by two replicas while servers, controllers and the stream's broker are killed: each row counts once.
 
     python -m benchmarks.realtime_kill [--rows 20000000] [--stream kafka] [--seed 7] [--partitions 4] [--segment-rows 500000]
-                                       [--every 10] [--folder F]
+                                       [--every 10] [--pauseless] [--folder F]
 
 2 controllers, a broker, 2 servers, ZooKeeper and, unless `--stream log`, Kafka (`python tools/kafka.py fetch`): processes.
 Row n of a partition holds n, so an answer shows whether what it counts is a prefix of the partition: every answer during
@@ -197,14 +197,14 @@ class Run:
         self.stream: LogStream | KafkaStream = (KafkaStream if kind == "kafka" else LogStream)(folder, partitions)
         self._ended = threading.Event()
 
-    def run(self, every_s: float, rate: float) -> Outcome:
+    def run(self, every_s: float, rate: float, *, pauseless: bool) -> Outcome:
         """Do it. every_s: mean time between two kills; rate: rows a second that are sent, at most."""
         began_s = time.monotonic()
         sender: subprocess.Popen[bytes] | None = None
         asking = threading.Thread(target=self._ask_on, daemon=True)
         try:
             self._processes.start()
-            self._create_table()
+            self._create_table(pauseless=pauseless)
             arguments = ["--produce", self.stream.where, "--stream", self.stream.kind, "--rate", str(rate)]
             arguments += ["--rows", str(self.rows * self.partitions), "--partitions", str(self.partitions)]
             sender = subprocess.Popen([sys.executable, "-m", "benchmarks.realtime_kill", *arguments])
@@ -233,7 +233,7 @@ class Run:
         self.outcome.seconds = time.monotonic() - began_s
         return self.outcome
 
-    def _create_table(self) -> None:
+    def _create_table(self, *, pauseless: bool) -> None:
         kind = self.stream.kind
         stream = {
             "streamType": kind, f"stream.{kind}.topic.name": TABLE,
@@ -241,10 +241,13 @@ class Run:
             f"stream.{kind}.consumer.prop.auto.offset.reset": "smallest",
             "realtime.segment.flush.threshold.segment.rows": str(self.segment_rows), **self.stream.keys(),
         }  # fmt: skip
+        peers = {"peerSegmentDownloadScheme": "http"} if pauseless else {}
         table = {
             "tableName": TABLE, "tableType": "REALTIME", "tenants": {}, "tableIndexConfig": {}, "metadata": {},
-            "segmentsConfig": {"timeColumnName": "ts", "replication": "2"},
-            "ingestionConfig": {"streamIngestionConfig": {"streamConfigMaps": [stream]}},
+            "segmentsConfig": {"timeColumnName": "ts", "replication": "2", **peers},
+            "ingestionConfig": {
+                "streamIngestionConfig": {"streamConfigMaps": [stream], "pauselessConsumptionEnabled": pauseless}
+            },
         }  # fmt: skip
         for path, document in (("/schemas", SCHEMA), ("/tables", table)):
             self._processes.call("POST", path, json=document).raise_for_status()
@@ -342,6 +345,7 @@ def main() -> None:
     parser.add_argument("--segment-rows", type=int, default=500_000)
     parser.add_argument("--every", type=float, default=10, help="mean seconds between two kills")
     parser.add_argument("--rate", type=float, default=100_000, help="rows a second that are sent")
+    parser.add_argument("--pauseless", action="store_true", help="segments begin while others are built")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--produce", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -357,7 +361,7 @@ def main() -> None:
     zookeeper.start()
     try:
         run = Run(folder, zookeeper, arguments.stream, rows, arguments.partitions, arguments.segment_rows, arguments.seed)
-        status = report(run.run(arguments.every, arguments.rate))
+        status = report(run.run(arguments.every, arguments.rate, pauseless=arguments.pauseless))
     finally:
         zookeeper.stop()
     if status:
