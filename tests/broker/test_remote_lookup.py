@@ -4,15 +4,11 @@ from typing import Any
 
 import pytest
 from tests.broker.conftest import SCHEMA, Cluster, NewCluster, rows_of
+from tests.dimension_tables import SECTIONS
 
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.server.rebuild import TableLayout
-
-DIMENSION: dict[str, Any] = {
-    "isDimTable": True,
-    "ingestionConfig": {"batchIngestionConfig": {"segmentIngestionType": "REFRESH"}},
-}
 
 
 @pytest.fixture
@@ -21,11 +17,11 @@ def dimensions(new_cluster: NewCluster) -> Cluster:
     cluster = new_cluster(2)
     keyed = {**SCHEMA, "primaryKeyColumns": ["n"]}
     cluster.registry.put_schema("t", keyed)
-    config = TableConfig.from_json({**TableConfig.offline("t").to_json(), **DIMENSION}).value
+    config = TableConfig.from_json({**TableConfig.offline("t").to_json(), **SECTIONS}).value
     for server in cluster.servers:
         server.hosted.store_as(TableLayout(Schema.from_json(keyed).value, config))
     segments = {f"s{i}": rows_of(50 * i, 50) for i in range(4)}
-    cluster.create("t_OFFLINE", segments, dict.fromkeys(segments, (0, 1)), config=DIMENSION)
+    cluster.create("t_OFFLINE", segments, dict.fromkeys(segments, (0, 1)), config=SECTIONS)
     return cluster
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pyarrow as pa
 import pytest
+from tests.dimension_tables import dimension_config
 
 import gamay
 from gamay.cluster.access import basic_token
@@ -36,16 +37,6 @@ STAFF = {
     "primaryKeyColumns": ["n"],
     "dimensionFieldSpecs": [{"name": "n", "dataType": "LONG"}, {"name": "name", "dataType": "STRING"}],
 }
-STAFF_CONFIG = {
-    "tableName": "staff",
-    "tableType": "OFFLINE",
-    "isDimTable": True,
-    "segmentsConfig": {"replication": "1"},
-    "tenants": {},
-    "tableIndexConfig": {},
-    "metadata": {},
-    "ingestionConfig": {"batchIngestionConfig": {"segmentIngestionType": "REFRESH"}},
-}
 ADMIN = {"Authorization": basic_token("admin", "verysecret")}
 GUEST = {"Authorization": basic_token("guest", "secret")}
 CLERK = {"Authorization": basic_token("clerk", "paper")}
@@ -57,7 +48,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
     with gamay.connect(folder / "data") as db:
         db.create_table("trips", pa.table({"n": [1, 2, 3]}))
         db.create_table("pay", pa.table({"n": [4, 5]}))
-        db.create_table("staff", pa.table({"n": [1, 2], "name": ["Ada", "Bo"]}), schema=STAFF, config=STAFF_CONFIG)
+        db.create_table(
+            "staff", pa.table({"n": [1, 2], "name": ["Ada", "Bo"]}), schema=STAFF, config=dimension_config("staff")
+        )
     (folder / "access.properties").write_text(FILE)
     with EmbeddedCluster(
         folder / "data", 0, 0, 0, threads=1, warm_up=False, access=read_access(folder / "access.properties")
@@ -131,6 +124,9 @@ def test_the_controller_tells_reading_from_changing(cluster: EmbeddedCluster) ->
     assert httpx.get(f"{url}/tables/trips", headers=GUEST).status_code == 200
     assert httpx.get(f"{url}/tables/pay", headers=GUEST).status_code == 403
     assert httpx.get(f"{url}/segments/pay", headers=GUEST).status_code == 403
+    for path in ("/tables/pay/", "/tables/pay//", "/segments/pay/"):
+        assert httpx.get(f"{url}{path}", headers=GUEST).status_code == 403
+        assert httpx.get(f"{url}{path}", headers=ADMIN).status_code == 200
     assert httpx.delete(f"{url}/tables/trips", headers=GUEST).status_code == 403
     assert httpx.post(f"{url}/segments/trips_OFFLINE/reload", headers=GUEST).status_code == 403
     assert httpx.post(f"{url}/segments/trips_OFFLINE/reload", headers=ADMIN).status_code == 200

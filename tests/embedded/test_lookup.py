@@ -8,20 +8,12 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
+from tests.dimension_tables import dimension_config
 
 import gamay
 from gamay.base.errors import QueryError
 from gamay.embedded.database import Database
 
-CONFIG: dict[str, Any] = {
-    "tableType": "OFFLINE",
-    "isDimTable": True,
-    "segmentsConfig": {"replication": "1"},
-    "tenants": {},
-    "tableIndexConfig": {},
-    "metadata": {},
-    "ingestionConfig": {"batchIngestionConfig": {"segmentIngestionType": "REFRESH", "segmentIngestionFrequency": "DAILY"}},
-}
 _TYPES = {"INT": pa.int32(), "LONG": pa.int64(), "STRING": pa.string(), "DOUBLE": pa.float64()}
 _LOWEST = -(2**63)
 
@@ -40,9 +32,7 @@ class World:
         rng = random.Random(5)
         self.database = database
         others = {"name": "STRING", "people": "LONG", "tags": "STRING[]"}
-        database.create_table(
-            "places", schema=schema("places", {"id": "INT"}, others), config={**CONFIG, "tableName": "places"}
-        )
+        database.create_table("places", schema=schema("places", {"id": "INT"}, others), config=dimension_config("places"))
         ids = rng.sample(range(400), 300)
         places = pa.table(
             {
@@ -63,7 +53,7 @@ class World:
             }
         )
         of_two = schema("prices", {"product": "STRING", "size": "LONG"}, {"price": "DOUBLE"})
-        database.create_table("prices", prices, schema=of_two, config={**CONFIG, "tableName": "prices"})
+        database.create_table("prices", prices, schema=of_two, config=dimension_config("prices"))
         count = 5000
         place = [rng.randrange(450) for _ in range(count)]
         sales = pa.table(
@@ -212,7 +202,7 @@ def test_a_new_segment_replaces_rows_at_once(tmp_path: Any) -> None:
     numbers = pa.array(range(50), pa.int32())
     with gamay.connect(tmp_path, threads=2) as database:
         database.create_table(
-            "versions", schema=schema("versions", {"id": "INT"}, {"v": "INT"}), config={**CONFIG, "tableName": "versions"}
+            "versions", schema=schema("versions", {"id": "INT"}, {"v": "INT"}), config=dimension_config("versions")
         )
         for _ in range(3):
             facts = pa.table({"id": numbers})
@@ -241,7 +231,7 @@ def test_a_new_segment_replaces_rows_at_once(tmp_path: Any) -> None:
 
 
 def test_repeated_keys_are_errors_where_the_table_says_so(tmp_path: Any) -> None:
-    config = {**CONFIG, "tableName": "d", "dimensionTableConfig": {"errorOnDuplicatePrimaryKey": True}}
+    config = dimension_config("d", dimensionTableConfig={"errorOnDuplicatePrimaryKey": True})
     with gamay.connect(tmp_path) as database:
         rows = pa.table({"id": pa.array([1, 2], pa.int32()), "v": pa.array([5, 6], pa.int32())})
         database.create_table("d", rows, schema=schema("d", {"id": "INT"}, {"v": "INT"}), config=config)

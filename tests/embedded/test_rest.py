@@ -7,6 +7,8 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 SCHEMA = {
     "schemaName": "trips",
     "dimensionFieldSpecs": [{"name": "city", "dataType": "STRING"}],
@@ -82,6 +84,16 @@ def test_tables(api: Any) -> None:
     assert http.delete("/tables/trips").json() == {"status": "Tables: [trips_OFFLINE] deleted"}
     assert http.delete("/tables/trips").status_code == 404
     assert http.get("/schemas").json() == ["trips"]
+
+
+def test_a_slash_at_the_end_changes_nothing(trips: Any, make_segment: Callable[..., Path]) -> None:
+    trips.push(make_segment("trips_0", [1, 2, 3]))
+    asked = trips.controller.post("/sql/", json={"sql": "SELECT count(*) FROM trips"})
+    assert (asked.status_code, asked.json()["resultTable"]["rows"]) == (200, [[3]])
+    for path in ("/tables", "/tables/trips", "/segments/trips", "/health"):
+        assert trips.controller.get(f"{path}/").content == trips.controller.get(path).content
+    assert trips.controller.put("/tables/trips/state/", params={"state": "disable", "type": "OFFLINE"}).status_code == 200
+    assert httpx.get(f"{trips.cluster.server_url}/tables/").status_code == 200
 
 
 def test_table_state(trips: Any, make_segment: Callable[..., Path]) -> None:

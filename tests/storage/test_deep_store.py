@@ -12,6 +12,7 @@ from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.base.ids import RANDOM_IDS
 from gamay.storage.archive import unpack
 from gamay.storage.deep_store import DeepStore
+from gamay.storage.files import fetch
 from gamay.storage.local_store import LocalStore
 from gamay.storage.remote_store import RemoteStore, open_deep_store
 from gamay.storage.retries import Retries
@@ -112,6 +113,35 @@ def test_other_files_are_kept_apart_from_segments(store: DeepStore, tmp_path: Pa
     assert list(store.urls(TABLE)) == []
     store.discard(url, None)
     assert store.names(f"Upsert_Snapshots/{TABLE}") == []
+
+
+def test_an_upload_that_was_cut_short_is_no_copy(store: DeepStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = store.put(archive(tmp_path, b"kept"), TABLE, "kept", 1)
+    source = archive(tmp_path, b"abc")
+    if isinstance(store, LocalStore):
+        monkeypatch.setattr("os.replace", killed)  # of a copy from another disk that was never given its name
+        monkeypatch.setattr("os.unlink", killed)
+        with pytest.raises(KeyboardInterrupt):
+            fetch(str(source), store.root / TABLE / "cut__2.tar.zst")
+    elif not store._whole:
+        monkeypatch.setattr(store._fs, "mv", killed)
+        with pytest.raises(KeyboardInterrupt):
+            store.put(source, TABLE, "cut", 2)
+    monkeypatch.undo()
+    found = store.unfinished(TABLE)
+    assert len(found) == (isinstance(store, LocalStore) or not store._whole)
+    assert list(store.urls(TABLE)) == [kept]
+    assert store.names(TABLE) == ["kept__1.tar.zst"]
+    assert store.unfinished("other_OFFLINE") == []
+    for url in found:
+        assert store.size(url) == 3
+        assert store.modified_ms(url) > 0
+        store.discard(url, None)
+    assert store.unfinished(TABLE) == []
+
+
+def killed(*_: object, **__: object) -> Any:
+    raise KeyboardInterrupt
 
 
 def test_foreign_files_are_not_taken_for_copies(store: DeepStore, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The broker's HTTP interface."""
 
-from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -34,8 +34,9 @@ from gamay.broker.route import TableRoute
 from gamay.broker.routing import describe
 from gamay.broker.runner import QueryRunner
 from gamay.cluster.access import ANYONE, EVERYBODY, AccessControl, Principal
-from gamay.cluster.guarded import PRINCIPAL, AsgiApp, Guarded, Receive, Send
+from gamay.cluster.guarded import PRINCIPAL, AsgiApp, Guarded
 from gamay.cluster.help_page import help_routes
+from gamay.cluster.trailing_slash import WithoutSlash
 from gamay.model.cluster_settings import ADAPTIVE_STATS
 from gamay.model.table_name import raw_table_name
 from gamay.query.queue import QueryQueue
@@ -88,7 +89,7 @@ class BrokerApp:
     def asgi(self) -> AsgiApp:
         """Return the application: the short way for queries, in front of everything else."""
         app = QueryEndpoint(self._answers, self._others())
-        return _without_slash(app if self._access.is_open else Guarded(app, self._access, _ASKS_BY_POST))
+        return WithoutSlash(app if self._access.is_open else Guarded(app, self._access, _ASKS_BY_POST))
 
     def _others(self) -> Starlette:
         routes = [
@@ -337,14 +338,3 @@ async def _not_found(request: Request, _: Exception) -> Response:
 
 async def _not_allowed(request: Request, _: Exception) -> Response:
     return _failure(405, f"HTTP 405 Method Not Allowed: {request.method} {request.url.path}")
-
-
-def _without_slash(app: AsgiApp) -> AsgiApp:
-    """Serve paths that end in a slash as those without: clients do not follow a redirection when they post."""
-
-    async def serve(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"].endswith("/"):
-            scope = {**scope, "path": scope["path"].rstrip("/") or "/"}
-        await app(scope, receive, send)
-
-    return serve

@@ -4,10 +4,12 @@ import logging
 import shutil
 from dataclasses import dataclass
 
+from gamay.base.errors import InvalidConfigError
 from gamay.cluster import paths
 from gamay.controller.context import ControllerContext
 from gamay.controller.segments import SegmentManager
 from gamay.controller.tables import TableManager
+from gamay.controller.untracked import set_aside_untracked
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +48,8 @@ def repair(
         report.unfinished_deletions += 1
     for table in tables.names():
         _repair_table(context, segments, table, report, settled_ms)
+        if settled_ms is None:
+            report.untracked_copies += _set_aside_copies(context, tables, table)
     context.deep_store.purge(context.clock.now_ms())
     return report
 
@@ -74,19 +78,15 @@ def _repair_table(
         _log.warning("table %s: removing %d segments that were never acknowledged", table, len(orphans))
         segments.delete_unchecked(table, orphans, None)
         report.unacknowledged_segments += len(orphans)
-    for url in _unreferenced(context, table):
-        if settled_ms is not None and context.deep_store.modified_ms(url) >= settled_ms:
-            continue
-        _log.warning("table %s: removing the copy %s, which no record refers to", table, url)
-        context.deep_store.discard(url, None)
-        report.untracked_copies += 1
 
 
-def _unreferenced(context: ControllerContext, table: str) -> list[str]:
-    """Return the copies that no record refers to; listed before the records, so that a copy of now is not taken for one."""
-    copies = list(context.deep_store.urls(table))
-    referenced = {record.download_url for record in context.registry.segments(table)}
-    return [url for url in copies if url not in referenced]
+def _set_aside_copies(context: ControllerContext, tables: TableManager, table: str) -> int:
+    try:
+        config = tables.get(table)
+    except InvalidConfigError as error:
+        _log.error("the deep store's copies of table %s are not looked at, its config cannot be read: %s", table, error)
+        return 0
+    return set_aside_untracked(context, config, tables.kept_until(tables.document(table), None), of_any_age=True)
 
 
 def _changed_since(context: ControllerContext, settled_ms: int | None, *nodes: str) -> bool:

@@ -10,7 +10,9 @@ from gamay.controller.context import ControllerContext
 from gamay.controller.hybrid_boundary import boundary_ms
 from gamay.controller.segments import SegmentManager
 from gamay.controller.tables import TableManager
+from gamay.controller.untracked import set_aside_untracked
 from gamay.model.cluster_settings import HYBRID_RETENTION, RETENTION_BY_CREATION_TIME
+from gamay.model.table_name import TableType
 from gamay.model.units import parse_period
 
 _log = logging.getLogger(__name__)
@@ -30,7 +32,7 @@ class RetentionManager:
         for table in self.tables.names():
             try:
                 self.apply(table)
-            except GamayError as error:
+            except (GamayError, OSError) as error:
                 _log.error("the retention of table %s could not be applied: %s", table, error)
         self.context.deep_store.purge(self.context.clock.now_ms())
 
@@ -55,6 +57,8 @@ class RetentionManager:
         if gone:
             _log.info("table %s: %d segments are past their retention, the first is %s", table, len(gone), gone[0])
             self.segments.delete_unchecked(table, gone, self.tables.kept_until(self.tables.document(table), None))
+        if config.table_type is TableType.OFFLINE:  # consumption is repaired more often, and uploads with it
+            set_aside_untracked(self.context, config, self.tables.kept_until(self.tables.document(table), None))
         if entries:
             registry.update_lineage(table, lambda current: _without(current, lineage, entries))
 

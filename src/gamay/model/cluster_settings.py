@@ -192,6 +192,13 @@ RETENTION_BY_CREATION_TIME = ClusterSetting(
     "segments without a believable end time are kept by the time of their creation, not for ever",
     _is_flag,
 )
+UNTRACKED_DELETION = ClusterSetting(
+    "controller.retentionManager.untrackedSegmentDeletionEnabled",
+    "true or false",
+    "true",
+    "copies in the deep store that belong to no segment are set aside, when they are old enough",
+    _is_flag,
+)
 HYBRID_RETENTION = ClusterSetting(
     "controller.enable.hybrid.table.retention.strategy",
     "true or false",
@@ -392,6 +399,7 @@ CLUSTER_SETTINGS = (
     STALE_INSTANCES_FREQUENCY,
     STALE_INSTANCE_AGE,
     RETENTION_BY_CREATION_TIME,
+    UNTRACKED_DELETION,
     HYBRID_RETENTION,
     MD5_DISABLED,
     SEGMENT_COMMIT_TIMEOUT,

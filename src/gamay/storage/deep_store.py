@@ -16,6 +16,8 @@ SCHEME = "deepstore:"
 DELETED = "Deleted_Segments"
 UPSERT_SNAPSHOTS = "Upsert_Snapshots"
 UNTIL = "__RETENTION_UNTIL__"
+TEMPORARY = "."
+"""What the names of files begin with that are not whole yet."""
 
 _COPY = re.compile(r".+__-?\d+(\.tar\.zst|\.tar\.gz|\.tgz)?")
 
@@ -72,6 +74,10 @@ class DeepStore(ABC):
     @abstractmethod
     def names(self, folder: str) -> list[str]:
         """Return the names of what lies in a folder, ascending; none when there is no such folder."""
+
+    @abstractmethod
+    def unfinished(self, folder: str) -> list[str]:
+        """Return the URLs of what was begun to be sent to a folder and has not got its name; it may still be being sent."""
 
     def urls(self, table: str) -> Iterator[str]:
         """Yield the URLs of all copies of a table's segments; what is not named like one is none."""

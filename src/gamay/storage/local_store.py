@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gamay.base.errors import NotFoundError
-from gamay.storage.deep_store import DELETED, UNTIL, DeepStore, copy_name, path_in_store, url_of
+from gamay.storage.deep_store import DELETED, TEMPORARY, UNTIL, DeepStore, copy_name, path_in_store, url_of
 from gamay.storage.files import fetch, fsync_file, fsync_folder
 
 
@@ -99,6 +99,13 @@ class LocalStore(DeepStore):
 
     def names(self, folder: str) -> list[str]:
         """Return the names of what lies in a folder, ascending."""
+        return [name for name in self._listed(folder) if not name.startswith(TEMPORARY)]
+
+    def unfinished(self, folder: str) -> list[str]:
+        """Return the URLs of files whose copying was cut short, or goes on."""
+        return [url_of(folder, name) for name in self._listed(folder) if name.startswith(TEMPORARY)]
+
+    def _listed(self, folder: str) -> list[str]:
         path = self.root / folder
         return sorted(found.name for found in path.iterdir()) if path.is_dir() else []
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.base.ids import RANDOM_IDS, Ids
 from gamay.storage.archive import ZSTD_LEVEL_QUICK, pack
-from gamay.storage.deep_store import DELETED, UNTIL, DeepStore, copy_name, path_in_store, url_of
+from gamay.storage.deep_store import DELETED, TEMPORARY, UNTIL, DeepStore, copy_name, path_in_store, url_of
 from gamay.storage.files import local_path
 from gamay.storage.filesystems import explained, open_filesystem, scheme_of
 from gamay.storage.local_store import LocalStore
@@ -21,7 +21,6 @@ T = TypeVar("T")
 # Where an object appears when all of it was sent. Elsewhere a file is sent under another name and renamed.
 _WHOLE_OBJECTS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 _MODIFIED_KEYS = ("LastModified", "mtime", "last_modified", "updated", "modified", "created")
-_TEMPORARY = "."
 
 
 def open_deep_store(
@@ -134,17 +133,11 @@ class RemoteStore(DeepStore):
 
     def names(self, folder: str) -> list[str]:
         """Return the names of what lies in a folder, ascending."""
-        path = f"{self._root}/{folder}"
+        return [name for name in self._listed(folder) if not name.startswith(TEMPORARY)]
 
-        def listed() -> list[str]:
-            self._fs.invalidate_cache()
-            found = (entry["name"].rstrip("/").rpartition("/")[2] for entry in self._fs.ls(path, detail=True))
-            return sorted(name for name in found if name and not name.startswith(_TEMPORARY))
-
-        try:
-            return self._do(f"listing {self._shown(path)}", listed)
-        except FileNotFoundError:
-            return []
+    def unfinished(self, folder: str) -> list[str]:
+        """Return the URLs of files whose upload was cut short, or goes on; object stores show none."""
+        return [url_of(folder, name) for name in self._listed(folder) if name.startswith(TEMPORARY)]
 
     # parts
 
@@ -154,7 +147,7 @@ class RemoteStore(DeepStore):
 
         def send() -> None:
             self._make_folder(folder)
-            sent_as = path if self._whole else f"{folder}/{_TEMPORARY}{name}.{self._ids.new()}"
+            sent_as = path if self._whole else f"{folder}/{TEMPORARY}{name}.{self._ids.new()}"
             self._fs.put_file(str(source), sent_as)
             size, sent = source.stat().st_size, self._info(sent_as)["size"]
             if sent != size:
@@ -168,6 +161,19 @@ class RemoteStore(DeepStore):
             self._do(f"storing {self._shown(path)}", send)
         except FileNotFoundError as error:
             raise OSError(f"cannot store {self._shown(path)}: the bucket or folder is missing ({error})") from error
+
+    def _listed(self, folder: str) -> list[str]:
+        path = f"{self._root}/{folder}"
+
+        def listed() -> list[str]:
+            self._fs.invalidate_cache()
+            found = (entry["name"].rstrip("/").rpartition("/")[2] for entry in self._fs.ls(path, detail=True))
+            return sorted(name for name in found if name)
+
+        try:
+            return self._do(f"listing {self._shown(path)}", listed)
+        except FileNotFoundError:
+            return []
 
     def _find_deleted(self) -> list[str]:
         folder = f"{self._root}/{DELETED}"

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 from typing import Any
 
@@ -183,3 +184,19 @@ def test_an_operator_brings_a_segment_to_the_deep_store(realtime) -> None:
     assert store(forceMode="true")["stored"] == [segment]
     missing = realtime.http.post("/segments/t/uploadFromServerToDeepstore", params={"segmentNames": "t__9"})
     assert missing.status_code == 404
+
+
+def test_uploads_that_are_never_committed_are_set_aside_after_an_hour(table) -> None:
+    segment = table.consuming(0)
+    table.commit(segment, 10, 10)
+    old, young = table.archive(table.consuming(0), 5), table.archive(table.consuming(0), 6)
+    for archive in (old, young):
+        assert table.send("segmentUpload", table.consuming(0), 5, archive)["status"] == "UPLOAD_SUCCESS"
+    assert len(table.copies()) == 3
+    folder = table.folder / "deepstore" / TABLE
+    uploaded = sorted(path for path in folder.iterdir() if not path.name.startswith(segment))
+    for path, hours in zip([folder / table.copies()[0], *uploaded], (9, 1.1, 0.9), strict=True):
+        os.utime(path, (table.clock.now_ms() / 1000 - hours * 3600,) * 2)
+    table.role.realtime.validate(TABLE)
+    assert table.copies() == sorted([table.records()[segment].download_url.rpartition("/")[2], uploaded[1].name])
+    assert len(list((table.folder / "deepstore" / "Deleted_Segments" / TABLE).iterdir())) == 1

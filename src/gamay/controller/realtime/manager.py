@@ -19,6 +19,7 @@ from gamay.controller.realtime.disks import Disks
 from gamay.controller.realtime.intake import SegmentIntake
 from gamay.controller.realtime.protocol import CompletionManager
 from gamay.controller.realtime.validation import PartitionValidator
+from gamay.controller.untracked import set_aside_untracked
 from gamay.controller.uploads import UploadManager
 from gamay.model.schema import Schema
 from gamay.model.stored import stored_schema
@@ -28,7 +29,6 @@ from gamay.model.table_name import TableType, raw_table_name, table_type_of, typ
 _log = logging.getLogger(__name__)
 
 _STOP_S = 5.0
-_STALE_UPLOAD_MS = 3_600_000
 _ASIDE_MS = 24 * 3_600_000
 
 
@@ -115,7 +115,8 @@ class RealtimeManager:
         self._validator.validate(table, guard_ms=guard_ms)
         self._copies.repair(table, self._context.completion_time_max_ms())
         self._lead_consumption.enforce(table)
-        self._remove_stale_uploads(table)
+        until_ms = self._controller.clock.now_ms() + _ASIDE_MS
+        set_aside_untracked(self._controller, self._context.config_of(table), until_ms)
 
     def store_copies(
         self, table: str, segments: Collection[str] | None, *, force: bool = False
@@ -179,23 +180,3 @@ class RealtimeManager:
         if document is None:
             raise GamayError(f"table '{table}' has no schema '{raw}'")
         return stored_schema(document)
-
-    def _remove_stale_uploads(self, table: str) -> None:
-        """Set copies aside that were uploaded and never committed."""
-        store, registry = self._controller.deep_store, self._controller.registry
-        stale = [url for url in store.urls(table) if self._age_ms(url) > _STALE_UPLOAD_MS]
-        if not stale:
-            return
-        # The records are read after the list, so that a copy which is committed meanwhile is in them.
-        referenced = {record.download_url for record in registry.segments(table)}
-        until_ms = self._controller.clock.now_ms() + _ASIDE_MS
-        for url in stale:
-            # The age once more: it may just have been uploaded again, by the same name because it is the same.
-            if url not in referenced and self._age_ms(url) > _STALE_UPLOAD_MS:
-                _log.info("table %s: the copy %s was never committed, it is set aside", table, url)
-                store.discard(url, until_ms)
-
-    def _age_ms(self, url: str) -> int:
-        """Return how long ago a copy was written, less than nothing when it is gone."""
-        modified_ms = self._controller.deep_store.modified_ms(url)
-        return self._controller.clock.now_ms() - modified_ms if modified_ms else -1
