@@ -8,7 +8,11 @@ import typer
 from gamay.cli import admin
 
 app = typer.Typer(
-    name="gamay", help="A realtime distributed OLAP datastore.", no_args_is_help=True, pretty_exceptions_enable=False
+    name="gamay",
+    help="A realtime distributed OLAP datastore.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # texts hold brackets, such as HOST:PORT[/PATH], which are no markup
 )
 start_app = typer.Typer(help="Start a cluster or one of its roles.", no_args_is_help=True)
 segment_app = typer.Typer(help="Look into segments.", no_args_is_help=True)
