@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from numba import njit
 
@@ -13,6 +14,7 @@ from gamay.base import guard
 from gamay.base.clock import ManualClock
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Column
+from gamay.functions.scalar.convert import by_distinct
 from gamay.functions.vector import Vector
 from gamay.kernels.jit import compiling_s
 from gamay.model.types import DataType
@@ -97,3 +99,16 @@ def test_groups_are_not_sorted_any_further_when_the_query_has_ended(
     with pytest.raises(QueryError, match="was cancelled"):
         group_order._order([SortKey(column, False, True) for column in columns], operands, 3, 1)
     assert sorted_further == []
+
+
+def test_functions_of_many_values_end_between_them(deadline: CancellableDeadline) -> None:
+    seen: list[str] = []
+
+    def shouted(value: str) -> str:
+        seen.append(value)
+        deadline.cancel()
+        return value.upper()
+
+    with pytest.raises(QueryError, match="was cancelled"):
+        by_distinct(pa.array([f"v{i}" for i in range(20_000)]), shouted, DataType.STRING)
+    assert len(seen) < 10_000

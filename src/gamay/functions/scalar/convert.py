@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gamay.base import guard
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import LiteralValue
 from gamay.functions.text import java_double_text, java_float_text
@@ -163,11 +164,18 @@ def no_conversion(source: DataType, to: DataType) -> QueryError:
     return QueryError(ErrorCode.QUERY_VALIDATION, f"{source.value} cannot be converted to {to.value}")
 
 
+# values of which a Python function makes something else between two looks at whether the query has ended
+_CHECKED_VALUES = 1 << 12
+
+
 def by_distinct(values: Values, function: Callable[[Any], Any], to: DataType) -> Values:
-    """Apply a Python function once to each distinct value."""
+    """Apply a Python function once to each distinct value. Raises QueryError when the query has ended meanwhile."""
     encoded = pa.array(values).dictionary_encode()
-    results = array_of([function(value) for value in encoded.dictionary.to_pylist()], to)
-    return take(results, np.asarray(encoded.indices))
+    results: list[Any] = []
+    for start in range(0, len(encoded.dictionary), _CHECKED_VALUES):
+        guard.check()
+        results += [function(value) for value in encoded.dictionary[start : start + _CHECKED_VALUES].to_pylist()]
+    return take(array_of(results, to), np.asarray(encoded.indices))
 
 
 def _from_decimal(values: Values, to: DataType) -> Values:
