@@ -5,6 +5,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,8 +18,10 @@ from gamay.broker.routing import RoutingTables
 from gamay.broker.runner import QueryRunner
 from gamay.cluster.column_stats import ColumnSummary, encode_columns
 from gamay.cluster.embedded_store import EmbeddedStore
-from gamay.cluster.records import ONLINE, Assignment, Lineage, LineageEntry, LineageState, SegmentRecord
+from gamay.cluster.records import ONLINE, Assignment, Instance, Lineage, LineageEntry, LineageState, SegmentRecord
 from gamay.cluster.registry import Registry, announce
+from gamay.cluster.store import StoreUnavailableError
+from gamay.embedded.process import BrokerProcess
 from gamay.model.table_config import TableConfig
 from gamay.model.types import DataType
 from gamay.query.bind import BoundQuery
@@ -425,3 +428,24 @@ def test_a_query_for_which_there_is_no_memory_is_refused_and_others_go_on(world:
     assert [error["errorCode"] for error in answer["exceptions"]] == [ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED.code]
     assert "filter more" in answer["exceptions"][0]["message"]
     assert world.ask("SELECT count(*) FROM t WHERE n = 25").json()["exceptions"] == []
+
+
+def test_a_server_that_was_never_asked_is_found_while_the_store_is_away(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.registry.put_instance(Instance("Server_a_1", "a", 8098, ()))
+    world.routing.refresh("t_OFFLINE")
+
+    def away(*_: object, **__: object) -> Any:
+        raise StoreUnavailableError("away")
+
+    broker: Any = SimpleNamespace(store=SimpleNamespace(connected=True), registry=world.registry, _routing=world.routing)
+    assert BrokerProcess._address_of(broker, "Server_a_1") == ("a", 8098)
+    world.registry.put_instance(Instance("Server_a_1", "moved", 9, ()))
+    assert BrokerProcess._address_of(broker, "Server_a_1") == ("moved", 9)
+    world.routing.refresh("t_OFFLINE")
+    broker.store.connected = False
+    with monkeypatch.context() as patch:
+        patch.setattr(type(world.store), "get", away)
+        assert BrokerProcess._address_of(broker, "Server_a_1") == ("moved", 9)
+        assert BrokerProcess._address_of(broker, "Server_zz_1") is None

@@ -80,10 +80,11 @@ class TableRoute:
 
 
 class RouteBuilder:
-    """Makes routes."""
+    """Makes routes. addresses: the host and port of each instance, as they were when the last route was made."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
+        self.addresses: Mapping[str, tuple[str, int]] = {}
 
     def build(self, table: str, known: KnownFacts, now_ms: int, served: Collection[str] | None = ()) -> TableRoute | None:
         """Return the route of a typed table, None when there is no such table (any more).
@@ -210,7 +211,9 @@ class RouteBuilder:
     def _not_asked(self) -> "_Excluded":
         """Return the servers that are switched off, wholly or for queries, that shut down, or that are not alive."""
         live = frozenset(self._registry.live_instance_ids())
-        return _Excluded(live, frozenset(i.id for i in self._registry.instances() if not _takes_queries(i)))
+        instances = self._registry.instances()
+        self.addresses = {i.id: (i.host, i.port) for i in instances}
+        return _Excluded(live, frozenset(i.id for i in instances if not _takes_queries(i)))
 
     def _quota(self, config: TableConfig) -> float | None:
         """Return what this broker may let pass of a table's quota: all brokers that serve the table have the same share."""

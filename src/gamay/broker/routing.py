@@ -138,6 +138,10 @@ class RoutingTables:
         found = self._registry.get_instance(instance_id)
         return ("", 0) if found is None else (found.host, found.port)
 
+    def known_address(self, instance_id: str) -> tuple[str, int] | None:
+        """Return where an instance was when routes were last made, without asking the metadata store; None if unknown."""
+        return self._builder.addresses.get(instance_id)
+
     def find(self, name: str) -> list[TableRoute]:
         """Return the routes of the table that a query names, raw or typed, in any case; OFFLINE first."""
         return self._snapshot.find(name)

@@ -172,6 +172,10 @@ class _LeadStore:
         return self._base.session_id
 
     @property
+    def connected(self) -> bool:
+        return self._base.connected
+
+    @property
     def num_reconnects(self) -> int:
         return self._base.num_reconnects
 

@@ -81,6 +81,10 @@ class EmbeddedStore:
         return self._session_id
 
     @property
+    def connected(self) -> bool:
+        return True
+
+    @property
     def num_reconnects(self) -> int:
         return 0
 

@@ -58,6 +58,11 @@ class MetadataStore(Protocol):
         ...
 
     @property
+    def connected(self) -> bool:
+        """Return whether the store answers at the moment, as far as is known without asking it."""
+        ...
+
+    @property
     def num_reconnects(self) -> int:
         """Return how often a connection that was lost came back; 0 for a store that cannot be lost."""
         ...

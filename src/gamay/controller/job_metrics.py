@@ -24,6 +24,8 @@ def measure_rebalances(registry: Registry) -> Iterator[Measured]:
 
 def measure_tasks(queues: TaskQueues, tables: TableConfigs, now_ms: int) -> Iterator[Measured]:
     """Yield how the tasks of each type are, and since when none could be made for a table that has some."""
+    if not queues.store.connected:
+        return
     for task_type in queues.types():
         yield from _queue(task_type, _states(queues, task_type))
     for table in tables.names():

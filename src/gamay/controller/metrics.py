@@ -21,6 +21,8 @@ def measure_controller(context: ControllerContext, tables: TableManager) -> Iter
     """Yield what the records of the cluster tell."""
     registry = context.registry
     yield from measure_store("controller", registry.store)
+    if not registry.store.connected:
+        return  # Prometheus would not wait, and lose what can be told
     leads = leader_of(registry.store) in (None, context.instance_id)  # a controller that is alone is not elected
     yield Measured("pinot_controller_pinotControllerLeader", leads, "1 at the controller that leads")
     live = set(registry.live_instance_ids())

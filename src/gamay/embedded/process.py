@@ -297,6 +297,8 @@ class BrokerProcess(RoleProcess):
         return self._tls_client or TlsSettings().client_context()
 
     def _address_of(self, server: str) -> tuple[str, int] | None:
+        if not self.store.connected:  # servers that were never asked so far can be asked all the same
+            return self._routing.known_address(server)
         found = self.registry.get_instance(server)
         return None if found is None else (found.host, found.port)
 

@@ -113,3 +113,18 @@ def test_records_that_cannot_be_read_or_written_are_counted(
     assert counted(table) == {
         "llcZookeeperFetchFailures": 4, "llcZookeeperUpdateFailures": 1, "idealStateUpdateFailure": 1,
     }  # fmt: skip
+
+
+def test_a_controller_tells_what_it_can_while_the_store_is_away(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = type(table.registry.store)
+
+    def away(*_: object, **__: object) -> Any:
+        raise StoreUnavailableError("away")
+
+    monkeypatch.setattr(store, "connected", False)
+    for name in ("get", "get_many", "children"):
+        monkeypatch.setattr(store, name, away)
+    answer = table.http.get("/metrics")
+    assert answer.status_code == 200
+    assert "pinot_controller_helixZookeeperReconnects_total 0.0" in answer.text
+    assert "process_resident_memory_bytes" in answer.text
