@@ -68,3 +68,16 @@ def test_memory_of_keys_that_nobody_renews_is_given_back() -> None:
         sizes.append(len(index))
     assert max(sizes) <= 100 * (2 * TTL + 3)
     assert index.num_dropped == 100 * 300 - len(index)
+
+
+def test_rows_that_are_taken_back_forget_no_deleted_key() -> None:
+    """The old generation was begun at a watermark that does not hold any more."""
+    index = GenerationIndex(1, 1, 20.0, is_float=False)
+    for key, value in ((1, 60), (2, 85), (3, 90)):
+        hashes = np.array([key], np.uint64)
+        one = (np.array([[value]]), np.full(1, -1, np.int8), np.ones(1, np.uint8), np.ones(1, np.uint8), Rules(0, key))
+        index.put(Keys(1, hashes, hashes[:0], *NO_TEXT), *one)
+    index.set_watermark(65)
+    assert len(index.remove_expired(Rules(-1, deleted_ttl=10.0))) == 0
+    index.set_watermark(75)
+    assert len(index.remove_expired(Rules(-1, deleted_ttl=10.0))) == 1

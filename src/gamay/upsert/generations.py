@@ -77,7 +77,7 @@ class GenerationIndex(KeyIndex):
         """Remove the deleted keys beyond `deleted_ttl`; others go with their generation."""
         if rules.deleted_ttl <= 0:
             return np.empty(0, np.int64)
-        self._aged.raise_watermark(self.watermark)
+        self._aged.set_watermark(self.watermark)  # it may be lower than it was: rows are taken back
         return np.concatenate([super().remove_expired(rules), self._aged.remove_expired(rules)])
 
     def _turn(self) -> None:
