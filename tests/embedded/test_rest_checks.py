@@ -46,6 +46,7 @@ def test_settings_without_effect_are_named_when_a_table_is_stored(trips: Any) ->
     assert "starTreeIndexConfigs: this version builds no star-tree" in said
     assert "instanceAssignmentConfigMap.OFFLINE.constraintConfig: no constraint is known by the name rack" in said
     assert "fieldConfigList of column 'city': this version builds no text index" in said
+    assert "TEXT_MATCH reads the texts; useANDForMultiTermQueries, caseSensitive" in said
     assert trips.controller.post("/tables/validate", json=config).json()["warnings"] == answer["warnings"]
     document = trips.controller.get("/tableConfigs/trips").json()
     warnings = trips.controller.put("/tableConfigs/trips", json=document).json()["warnings"]

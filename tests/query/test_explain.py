@@ -55,6 +55,14 @@ def test_indexes_are_named(trips: Any) -> None:
         ("SELECT day FROM trips LIMIT 0", "SELECT_EMPTY(selectList:day)"),
         ("SELECT day FROM trips ORDER BY city", "SELECT_ORDERBY(selectList:day)"),
         ("SELECT day FROM trips WHERE day = 77", "ALL_SEGMENTS_PRUNED_ON_SERVER"),
+        (
+            "SELECT day FROM trips WHERE TEXT_MATCH(city, 'oslo OR lima')",
+            "FILTER_FULL_SCAN(operator:TEXT_MATCH,predicate:text_match(city,'oslo OR lima'))",
+        ),
+        (
+            "SELECT day FROM trips WHERE TEXT_MATCH(tags, 't1', 'slop=1')",
+            "FILTER_FULL_SCAN(operator:TEXT_MATCH,predicate:text_match(tags,'t1','slop=1'))",
+        ),
         ("SELECT day FROM trips WHERE tags <> 't1'", "FILTER_FULL_SCAN(operator:NOT_EQ,predicate:tags != 't1')"),
         (
             "SELECT day FROM trips WHERE city IS NULL",

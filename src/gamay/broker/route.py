@@ -15,6 +15,7 @@ from gamay.cluster.records import CONSUMING, ERROR, OFFLINE, ONLINE, Assignment,
 from gamay.cluster.registry import Registry
 from gamay.cluster.time_boundary import TimeBoundary, boundary_of, fixed_boundary_ms
 from gamay.model.schema import Schema
+from gamay.model.search_settings import SearchSettings
 from gamay.model.stored import stored_schema, stored_table_config
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType, raw_table_name
@@ -123,7 +124,7 @@ class RouteBuilder:
             tuple(found.candidates),
             tuple((segment, _missed_from(segment, view, known)) for segment in found.unready),
             PruningTable.build([one.stats for one in stats]),
-            BoundPlans(parsed_schema),
+            BoundPlans(parsed_schema, SearchSettings.of(parsed)),
             TableLimits.of(parsed.query),
             self._quota(parsed),
             selector,

@@ -23,6 +23,19 @@ LOOKUP = "lookup(dimension)"
 """The function that lookUp is once the broker knows the table: of the typed name of the table, the column, its type,
 whether that is multi-value, and the key. No query can name it."""
 
+TEXT_MATCH = "textmatch(configured)"
+"""The function that TEXT_MATCH is where the column's text index config says how: its options (perhaps '') and those
+settings, as JSON, are the last two arguments. No query can name it."""
+
+TEXT_PART = "textmatch(part)"
+"""The function that a word or phrase of TEXT_MATCH is: the second argument is its place in the query, the others are those
+of TEXT_MATCH. No query can name it."""
+
+NEAREST = "vectorsimilarity(configured)"
+WITHIN = "vectorsimilarityradius(configured)"
+"""The functions that VECTOR_SIMILARITY and VECTOR_SIMILARITY_RADIUS are where the column's vector index config names a
+distance, which is the last argument. No query can name them."""
+
 GROUPING = ("grouping", "groupingid")
 """The names of GROUPING(a, b, …), which tells for a row of the result which of its keys are rolled up."""
 

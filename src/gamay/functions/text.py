@@ -8,7 +8,8 @@ from decimal import Decimal
 
 import numpy as np
 
-from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, LiteralValue
+from gamay.functions.expression import FILTERED, TEXT_MATCH, Call, Column, Expression, Literal, LiteralValue
+from gamay.model.types import DataType
 
 _SHOWN = {
     "notequals": "not_equals",
@@ -21,6 +22,7 @@ _SHOWN = {
     "isnotnull": "is_not_null",
     "regexplike": "regexp_like",
     "jsonmatch": "json_match",
+    "textmatch": "text_match",
 }
 _WINDOW_FUNNELS = frozenset(
     {
@@ -57,8 +59,16 @@ def to_text(expression: Expression) -> str:
             return _window_funnel(expression)
         if expression.name == FILTERED:
             return f"{to_text(expression.args[0])} FILTER(WHERE {condition_text(expression.args[1])})"
+        if expression.name == TEXT_MATCH:
+            return _configured(expression)
         return f"{_SHOWN.get(expression.name, expression.name)}({','.join(map(to_text, expression.args))})"
     return "*"
+
+
+def _configured(call: Call) -> str:
+    """`text_match(x,'word')`: without the settings of the column, which nobody wrote."""
+    written = call.args[:-1]
+    return to_text(Call("textmatch", written if written[-1] != Literal("", DataType.STRING) else written[:-1]))
 
 
 def condition_text(condition: Expression) -> str:

@@ -15,6 +15,7 @@ from gamay.model.column_index import (
 from gamay.model.indexing import FieldConfig, IndexingConfig, PartitionConfig
 from gamay.model.rules import TableRule, TableSubject, complaint, duplicates, missing_column
 from gamay.model.schema import FieldSpec
+from gamay.model.search_settings import DISTANCES, vector_distance
 from gamay.model.table_name import TableType
 from gamay.model.types import DataType
 from gamay.model.units import parse_data_size
@@ -147,6 +148,11 @@ def _special(indexing: IndexingConfig, declared: FieldConfig | None, spec: Field
         if single is not None and spec.single_value != single:
             kind = "single-value" if single else "multi-value"
             yield f"the column '{spec.name}' has a {name} index, which needs a {kind} column"
+        if name == "vector" and declared is not None and (distance := vector_distance(declared)) not in ("", *DISTANCES):
+            yield (
+                f"the vectorDistanceFunction '{distance}' of '{spec.name}' is not one of {', '.join(DISTANCES)}."
+                f"{nearest(distance, DISTANCES)}"
+            )
         switched_off = spec.name in indexing.no_dictionary_columns or spec.name in indexing.no_dictionary_config
         if needs_dictionary and switched_off:
             yield f"the column '{spec.name}' has a {name} index, which needs the dictionary that is switched off"

@@ -6,6 +6,7 @@ Such keys are accepted, because configs are shared with clusters that do act on 
 from collections.abc import Iterator
 
 from gamay.model.ingestion import IngestionConfig
+from gamay.model.search_settings import TEXT_SETTINGS
 from gamay.model.table_config import TableConfig
 from gamay.model.task_settings import TASK_TYPES, unknown_task_keys
 
@@ -18,6 +19,13 @@ _INDEXES = {
     "vector": "vector index",
     "open_struct": "OPEN_STRUCT index",
     "timestamp": "timestamp index",
+}
+
+
+# what there is without an index
+_INSTEAD = {
+    "text index": f"TEXT_MATCH reads the texts; {', '.join(TEXT_SETTINGS)} hold for it, nothing else does",
+    "vector index": "VECTOR_SIMILARITY looks at every vector; vectorDistanceFunction holds for it, nothing else does",
 }
 
 
@@ -55,7 +63,7 @@ def _unbuilt_indexes(config: TableConfig) -> Iterator[str]:
     if indexing.json_index_configs:
         yield _unbuilt("tableIndexConfig.jsonIndexConfigs", "JSON index")
     if indexing.multi_column_text_index is not None:
-        yield _unbuilt("tableIndexConfig.multiColumnTextIndexConfig", "text index")
+        yield _unbuilt("tableIndexConfig.multiColumnTextIndexConfig", "text index of several columns")
     for field in config.field_configs:
         where = f"fieldConfigList of column '{field.name}'"
         asked = {kind.lower() for kind in field.all_index_types}
@@ -70,7 +78,7 @@ def _unbuilt_indexes(config: TableConfig) -> Iterator[str]:
 
 
 def _unbuilt(where: str, what: str) -> str:
-    return f"{where}: this version builds no {what}; the setting is kept, and queries do without it"
+    return f"{where}: this version builds no {what}; the setting is kept, and {_INSTEAD.get(what, 'queries do without it')}"
 
 
 _LOG_RATE_DEFAULT = IngestionConfig().ingestion_exception_log_rate_limit_per_min

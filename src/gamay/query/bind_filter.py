@@ -8,6 +8,7 @@ from gamay.functions.expression import LOOKUP, Call, Column, Expression, Literal
 from gamay.functions.registry import scalar_function
 from gamay.functions.vector import Operand, Scalar
 from gamay.model.types import DataType
+from gamay.query.bind_search import TEXT_SEARCHES, VECTOR_SEARCHES, text_filter, vector_filter
 from gamay.query.constants import repeated
 from gamay.query.filter.scan import truth
 from gamay.query.literal_predicates import MIRRORED, conjunction_of_ranges, literal_predicate, union
@@ -118,9 +119,19 @@ class FilterBinder:
         if args and isinstance(args[0], Column):
             column = args[0].name
             predicate = literal_predicate(name, column, self._column_type(column)[0], args[1:])
+            if predicate is None:
+                predicate = self._search(Call(name, args), column)
             if predicate is not None:
                 return self._known(column, predicate, wanted)
         return self._test(Call(name, args), wanted)
+
+    def _search(self, call: Call, column: str) -> Filter | None:
+        """Return the predicate of a search that is no expression of single values; None for other calls."""
+        if call.name in VECTOR_SEARCHES:
+            return vector_filter(call, self._column_type(column))
+        if call.name in TEXT_SEARCHES and self._is_multi_value(column):
+            return text_filter(call, column, self._column_type(column)[0])
+        return None
 
     def _is_multi_value(self, column: str) -> bool:
         return self._column_type(column)[1]

@@ -7,7 +7,7 @@ the reduce at the broker (id 1), the combine of the servers (id 2), and below it
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from gamay.functions.expression import Call, Column, Expression, Literal, LiteralValue, walk
+from gamay.functions.expression import TEXT_MATCH, TEXT_PART, Call, Column, Expression, Literal, LiteralValue, walk
 from gamay.functions.text import literal_text, to_text
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
@@ -19,7 +19,7 @@ from gamay.query.execute_groups import known_partials
 from gamay.query.filter.apply import apply_filter
 from gamay.query.filter.counters import EntryCounter
 from gamay.query.filter.resolve import Indexed, Resolver
-from gamay.query.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Not, Or, Range, Test, conjunction
+from gamay.query.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Near, Not, Or, Range, Test, conjunction
 from gamay.query.response import ResultTable
 from gamay.query.stats import QueryStats
 from gamay.query.virtual import QuerySegment
@@ -66,7 +66,12 @@ _COMPARISONS = {
     "greaterthanorequal": ("RANGE", ">="),
 }
 _LISTS = {"in": ("IN", "IN"), "notin": ("NOT_IN", "NOT IN")}
-_NAMED_PREDICATES = {"like": "REGEXP_LIKE", "regexplike": "REGEXP_LIKE", "jsonmatch": "JSON_MATCH"}
+_NAMED_PREDICATES = {
+    "like": "REGEXP_LIKE",
+    "regexplike": "REGEXP_LIKE",
+    "jsonmatch": "JSON_MATCH",
+    "textmatch": "TEXT_MATCH",
+}
 
 
 def explain_segments(bound: BoundQuery, segments: Sequence[QuerySegment], stats: QueryStats) -> SegmentPlans:
@@ -277,6 +282,8 @@ def _constant(segment: QuerySegment, *, matches: bool) -> Operator:
 
 
 def _leaf(leaf: Leaf, segment: QuerySegment, *, negated: bool) -> Operator:
+    if isinstance(leaf, Near):
+        return _near(leaf)
     resolved = Resolver(segment, EntryCounter()).leaf(leaf, segment.num_docs)
     if isinstance(resolved, Indexed) and resolved.index in ("empty", "match_all"):
         return _constant(segment, matches=(resolved.index == "match_all") != negated)
@@ -289,7 +296,17 @@ def _leaf(leaf: Leaf, segment: QuerySegment, *, negated: bool) -> Operator:
     return Operator(f"{name}(indexLookUp:{resolved.index},operator:{operator},predicate:{predicate})")
 
 
-def _predicate(leaf: Leaf, negated: bool) -> tuple[str, str]:
+def _near(leaf: Near) -> Operator:
+    """Nothing is looked for yet: every vector would be."""
+    vector = ", ".join(map(literal_text, leaf.vector))
+    if leaf.count is None:
+        predicate = f"vector_similarity_radius({leaf.column}, ARRAY[{vector}], {literal_text(leaf.radius)})"
+        return Operator(f"VECTOR_SIMILARITY_RADIUS(distance:{leaf.distance},predicate:{predicate})")
+    predicate = f"vector_similarity({leaf.column}, ARRAY[{vector}], {leaf.count})"
+    return Operator(f"VECTOR_SIMILARITY_EXACT_SCAN(distance:{leaf.distance},predicate:{predicate})")
+
+
+def _predicate(leaf: In | Range | IsNull | Match | Test, negated: bool) -> tuple[str, str]:
     """Return the kind of a predicate and its text."""
     if isinstance(leaf, In):
         listed = ",".join(_quoted(value) for value in leaf.values)
@@ -300,9 +317,17 @@ def _predicate(leaf: Leaf, negated: bool) -> tuple[str, str]:
         return "RANGE", _range_text(leaf)
     if isinstance(leaf, IsNull):
         return ("IS_NOT_NULL", f"{leaf.column} IS NOT NULL") if negated else ("IS_NULL", f"{leaf.column} IS NULL")
-    expression = leaf.expression
+    expression = _as_written(leaf.expression)
     named = _NAMED_PREDICATES.get(expression.name) if isinstance(expression, Call) and isinstance(leaf, Match) else None
     return _compared(expression) if named is None else (named, to_text(expression))
+
+
+def _as_written(expression: Expression) -> Expression:
+    """Return a search of a text as the query has it, where the expression is a part of it, or knows more."""
+    if not isinstance(expression, Call) or expression.name not in (TEXT_MATCH, TEXT_PART):
+        return expression
+    args = expression.args if expression.name == TEXT_MATCH else (expression.args[0], *expression.args[2:])
+    return Call("textmatch", args[:3] if args[2:] and args[2] != Literal("", DataType.STRING) else args[:2])
 
 
 def _compared(expression: Expression) -> tuple[str, str]:

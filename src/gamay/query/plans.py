@@ -8,8 +8,10 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from gamay.model.schema import Schema
+from gamay.model.search_settings import NO_SETTINGS, SearchSettings
 from gamay.query.bind import BoundQuery, bind, bind_like, where_pattern
 from gamay.query.rebind import WherePattern
+from gamay.query.search_settings import with_search_settings
 from gamay.sql.query import Query
 
 SHAPES_MAX = 1000
@@ -61,15 +63,19 @@ class Plan:
 class BoundPlans:
     """The bound queries of one table and schema, by shape; safe to share between threads.
 
+    settings: how the table's columns are searched; a server needs none, for what a broker sends it says so.
     A lost entry is only bound again, so no lock is needed.
     """
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, settings: SearchSettings = NO_SETTINGS) -> None:
         self._schema = schema
+        self._settings = settings
         self._shapes: dict[Hashable, Shape] = {}
 
     def plan(self, query: Query) -> Plan:
         """Bind a query as `gamay.query.bind.bind` does; raises what it raises."""
+        if self._settings:
+            query = with_search_settings(query, self._schema, self._settings)
         key = (query.shape, query.limit, query.offset, frozenset(query.options.items()) if query.options else None)
         shape = None if query.shape is None else self._shapes.get(key)
         if shape is None:

@@ -81,7 +81,21 @@ class Test:
     columns: tuple[str, ...]
 
 
-Leaf: TypeAlias = In | Range | IsNull | Match | Test
+@dataclass(frozen=True, slots=True)
+class Near:
+    """The column's vector is one of the `count` nearest of its segment, or within `radius`; the other of these is None.
+
+    distance: one of `gamay.model.search_settings.DISTANCES`.
+    """
+
+    column: str
+    vector: tuple[float, ...]
+    distance: str
+    count: int | None
+    radius: float | None
+
+
+Leaf: TypeAlias = In | Range | IsNull | Match | Test | Near
 Filter: TypeAlias = Constant | And | Or | Not | Leaf
 
 EVERYTHING = Constant(True)

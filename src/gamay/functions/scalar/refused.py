@@ -10,9 +10,6 @@ from gamay.functions.vector import Operand
 _ADVICE = {
     "groovy": "scripts are not run; write the expression in SQL, or in Python as a function of your own "
     "(entry-point group gamay.functions)",
-    "textMatch": "there is no text index; write x LIKE '%word%' or REGEXP_LIKE(x, 'pattern')",
-    "vectorSimilarity": "there is no vector index; write ORDER BY cosineDistance(x, ARRAY[...]) LIMIT k",
-    "vectorSimilarityRadius": "there is no vector index; write cosineDistance(x, ARRAY[...]) < r",
     "item": "only columns of type MAP have items, and there are none; write jsonExtractScalar(x, '$.key', 'STRING') for "
     "JSON, arrayElementAtInt(x, 1) and its kin for multi-value columns",
     "inSubquery": "a query inside a query is answered by the broker of that query; it has no meaning elsewhere",

@@ -18,6 +18,7 @@ from gamay.functions.vector import Vector
 from gamay.query.filter.calendar import calendar_docs
 from gamay.query.filter.counters import EntryCounter
 from gamay.query.filter.docset import DocRange, DocSet, complement, intersect, unite
+from gamay.query.filter.nearest import NearScan, nearest_docs
 from gamay.query.filter.prefixes import like_ranges
 from gamay.query.filter.scan import (
     AndScan,
@@ -36,7 +37,7 @@ from gamay.query.filter.scan import (
 from gamay.query.filter.shared import SharedScan
 from gamay.query.filter.sorted_values import searched_docs
 from gamay.query.filter.values import in_test, range_test
-from gamay.query.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Not, Or, Range, Test
+from gamay.query.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Near, Not, Or, Range, Test
 from gamay.query.virtual import QuerySegment
 from gamay.segment.spi import Column, Dictionary, Segment
 
@@ -175,6 +176,8 @@ class Resolver:
         column = self._segment.column(leaf.column)
         if isinstance(leaf, IsNull):
             return self.nothing() if column.null_docs is None else Indexed(column.null_docs, "bitmap")
+        if isinstance(leaf, Near):
+            return self._near(leaf, column)
         dictionary = column.dictionary
         if dictionary is None:
             return self._raw(leaf, column)
@@ -189,6 +192,14 @@ class Resolver:
             if error.code is not ErrorCode.QUERY_EXECUTION:
                 raise
             return self._by_value(leaf, column)
+
+    def _near(self, leaf: Near, column: Column) -> Resolved:
+        scan = NearScan(column, leaf, self._counter)
+        if leaf.count is None:
+            return scan
+        visible = self._segment.visible if isinstance(self._segment, QuerySegment) else None
+        docs = nearest_docs(scan, leaf.count, self._num_docs, None if visible is None else visible.mask)
+        return Indexed(docs, "exact_scan")
 
     def _encoded(self, leaf: In | Range | Match, column: Column, dictionary: Dictionary) -> Resolved:
         ids = _ids(leaf, dictionary, self._run)
@@ -246,7 +257,7 @@ def computes(filter_: Filter) -> bool:
     """Tell whether resolving a filter computes an expression."""
     if isinstance(filter_, And | Or):
         return any(computes(part) for part in filter_.parts)
-    return computes(filter_.part) if isinstance(filter_, Not) else isinstance(filter_, Match | Test)
+    return computes(filter_.part) if isinstance(filter_, Not) else isinstance(filter_, Match | Test | Near)
 
 
 def _matching(leaf: Match, values: Vector) -> Mask:

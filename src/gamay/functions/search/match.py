@@ -1,0 +1,205 @@
+"""Which of many texts a query matches.
+
+Most texts lack what a word must contain, and that is found out by looking at bytes. Only the others are divided into words.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gamay.functions.arrow import binary_buffers
+from gamay.functions.scalar.patterns import LikeParts
+from gamay.functions.search.query import (
+    Between,
+    Clauses,
+    Everything,
+    Leaf,
+    OneWord,
+    Pattern,
+    Phrase,
+    SearchQuery,
+    Similar,
+    Term,
+)
+from gamay.functions.search.words import ASCII_MAX, Analysis, Words, lower_case, words_of
+from gamay.functions.vector import Values, take
+from gamay.kernels import words as kernels
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+Rows: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+
+# texts for each one that is asked about, from which these are taken out before they are looked at
+_FEW = 4
+
+
+def matching(query: SearchQuery, texts: Values, analysis: Analysis) -> Mask:
+    """Tell which texts (StringArray) a query matches: bool [n]."""
+    return _Matcher(texts, analysis).flags(query, np.arange(len(texts)))
+
+
+class _Matcher:
+    """Matches queries with some texts."""
+
+    def __init__(self, texts: Values, analysis: Analysis) -> None:
+        self._analysis = analysis
+        is_ascii = binary_buffers(texts)[1].max(initial=0) <= ASCII_MAX
+        # other letters change their bytes with their case, so that parts are looked for in what they become
+        self._ignore_case = is_ascii and not analysis.case_sensitive
+        self._texts = texts if is_ascii or analysis.case_sensitive else lower_case(texts)
+
+    def flags(self, query: SearchQuery, rows: Rows) -> Mask:
+        """Tell which of some texts a query matches: bool [rows]."""
+        if isinstance(query, Everything):
+            return np.ones(len(rows), np.bool_)
+        if isinstance(query, Clauses):
+            return self._clauses(query, rows)
+        found = np.zeros(len(rows), np.bool_)
+        candidates = self._candidates(_parts(query), rows)
+        if len(candidates):
+            found[candidates] = self._holds(query, self._words(rows[candidates]))
+        return found
+
+    def _clauses(self, query: Clauses, rows: Rows) -> Mask:
+        left = np.arange(len(rows))
+        for part in query.must:  # each looks only at the texts that those before it leave
+            left = left[self.flags(part, rows[left])]
+        if query.should_min == 1:
+            left = left[self._any(query.should, rows[left])]
+        elif query.should_min:
+            counts = np.zeros(len(left), np.int64)
+            for part in query.should:
+                counts += self.flags(part, rows[left])
+            left = left[counts >= query.should_min]
+        for part in query.must_not:
+            left = left[~self.flags(part, rows[left])]
+        found = np.zeros(len(rows), np.bool_)
+        found[left] = True
+        return found
+
+    def _any(self, parts: Sequence[SearchQuery], rows: Rows) -> Mask:
+        found = np.zeros(len(rows), np.bool_)
+        for part in parts:
+            rest = np.flatnonzero(~found)
+            found[rest] = self.flags(part, rows[rest])
+        return found
+
+    def _candidates(self, parts: Sequence[str], rows: Rows) -> Rows:
+        """Return the places in `rows` of the texts that contain all parts."""
+        left = np.arange(len(rows))
+        for part in parts:
+            if len(left) == 0:
+                break
+            needed = LikeParts.of([part], False, False, ignore_case=self._ignore_case)
+            if len(left) * _FEW < len(self._texts):
+                left = left[needed.holds(take(self._texts, rows[left]))]
+            else:
+                left = left[needed.holds(self._texts)[rows[left]]]
+        return left
+
+    def _words(self, rows: Rows) -> Words:
+        texts = self._texts if len(rows) == len(self._texts) else take(self._texts, rows)
+        return words_of(lower_case(texts) if self._ignore_case else texts)
+
+    def _holds(self, query: Leaf, words: Words) -> Mask:
+        """Tell which of the texts whose words are given match: bool [texts]."""
+        marks = _Marks(words, self._analysis)
+        if not isinstance(query, Phrase):
+            return words.texts_with(marks.of(query))
+        elements = np.array([marks.of(word) for word in query.words])
+        if query.slop == 0:
+            return _in_a_row(elements, query.places, words)
+        return _near(elements.view(np.uint8), query, words)
+
+
+class _Marks:
+    """Tells which words match; each different word is looked at once, but where it is compared alone."""
+
+    def __init__(self, words: Words, analysis: Analysis) -> None:
+        self._words, self._analysis = words, analysis
+        self._distinct: tuple[Array, pa.StringArray] | None = None
+
+    def of(self, wanted: OneWord) -> Mask:
+        """Tell which words match: bool [words]."""
+        if isinstance(wanted, Term):
+            return self._words.equal(wanted.word)
+        if self._distinct is None:
+            self._distinct = self._words.distinct()
+        codes, entries = self._distinct
+        found = _TESTS[type(wanted)](wanted, entries)
+        # what an index would not have
+        found = found & ~np.asarray(pc.is_in(entries, value_set=pa.array(sorted(self._analysis.stop_words), pa.string())))
+        marks: Mask = found[codes]
+        return marks
+
+
+def _matches_pattern(wanted: Pattern, entries: pa.StringArray) -> Mask:
+    return np.asarray(pc.match_substring_regex(entries, wanted.regex))
+
+
+def _is_similar(wanted: Similar, entries: pa.StringArray) -> Mask:
+    offsets, data = binary_buffers(entries)
+    out = np.empty(len(entries), np.bool_)
+    word = np.array(list(map(ord, wanted.word)), np.int64)
+    buffers = np.empty((3, len(word) + 1), np.int64)
+    kernels.similar_words(np.array(data), offsets, word, wanted.edits_max, wanted.prefix, buffers, out)
+    return out
+
+
+def _is_between(wanted: Between, entries: pa.StringArray) -> Mask:
+    out = np.ones(len(entries), np.bool_)
+    if wanted.lower is not None:
+        compare = pc.greater_equal if wanted.lower_inclusive else pc.greater
+        out &= np.asarray(compare(entries, wanted.lower))
+    if wanted.upper is not None:
+        compare = pc.less_equal if wanted.upper_inclusive else pc.less
+        out &= np.asarray(compare(entries, wanted.upper))
+    return out
+
+
+_TESTS: dict[type, Callable[[Any, pa.StringArray], Mask]] = {
+    Pattern: _matches_pattern,
+    Similar: _is_similar,
+    Between: _is_between,
+}
+
+
+def _parts(query: Leaf) -> tuple[str, ...]:
+    """Return what each text that matches contains: the longest first, for few texts have that."""
+    if isinstance(query, Term):
+        return (query.word,)
+    if isinstance(query, Pattern):
+        return tuple(sorted(query.parts, key=len, reverse=True))
+    if isinstance(query, Phrase):
+        parts = {part for word in query.words for part in _parts(word)}
+        return tuple(sorted(parts, key=lambda part: (-len(part), part)))
+    return ()
+
+
+def _in_a_row(elements: Array, places: Sequence[int], words: Words) -> Mask:
+    """Tell which texts have words that stand as in the phrase: bool [texts]."""
+    size = places[-1]
+    if len(words) <= size:
+        return np.zeros(len(words.bounds) - 1, np.bool_)
+    starts = elements[0, : len(words) - size].copy()
+    for marks, place in zip(elements[1:], places[1:], strict=True):
+        starts &= marks[place : len(words) - size + place]
+    before = np.zeros(len(words) + 1, np.int32)
+    np.cumsum(starts, out=before[1 : len(starts) + 1])
+    before[len(starts) + 1 :] = before[len(starts)]
+    first = words.bounds[:-1]
+    # the last place at which the phrase can begin and still end in the same text
+    stop = np.maximum(words.bounds[1:] - size, first)
+    found: Mask = before[stop] > before[first]
+    return found
+
+
+def _near(elements: Array, query: Phrase, words: Words) -> Mask:
+    out = np.empty(len(words.bounds) - 1, np.bool_)
+    earlier = [max((k for k in range(e) if query.words[k] == word), default=-1) for e, word in enumerate(query.words)]
+    places = np.array(query.places, np.int64)
+    kernels.mark_phrases(elements, words.bounds, places, np.array(earlier, np.int64), query.slop, query.in_order, out)
+    return out

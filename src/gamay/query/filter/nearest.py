@@ -1,0 +1,120 @@
+"""The rows whose vectors are near one: the nearest of a segment, or all within a distance. Every vector is looked at.
+
+A row that is null, or holds only the default of a FLOAT that is missing, has no vector and is near nothing.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from pyroaring import BitMap
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.vector import Vector, take_rows
+from gamay.kernels.vectors import cosines, dot_products, squared_distances
+from gamay.query.filter.counters import EntryCounter
+from gamay.query.filter.docset import Mask, doc_mask
+from gamay.query.matches import BLOCK_ROWS, AllDocs, DocIds, DocList
+from gamay.query.predicate import Near
+from gamay.query.read import read_values
+from gamay.segment.spi import Column
+
+Distances: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
+
+# the distance of a row without a vector, or whose vector has no direction
+_NONE = np.nan
+
+
+def _of(kernel: Callable[..., None], finish: Callable[[Distances], Distances]) -> Callable[..., Distances]:
+    def distances(values: Any, offsets: Any, vector: Any) -> Distances:
+        out = np.empty(len(offsets) - 1)
+        kernel(values, offsets, vector, np.zeros(len(out), np.int64), out)
+        return finish(out)
+
+    return distances
+
+
+_DISTANCES: dict[str, Callable[..., Distances]] = {
+    "COSINE": _of(cosines, lambda found: 1 - found),
+    "INNER_PRODUCT": _of(dot_products, np.negative),
+    "DOT_PRODUCT": _of(dot_products, np.negative),
+    "EUCLIDEAN": _of(squared_distances, lambda found: found),
+    "L2": _of(squared_distances, np.sqrt),
+}
+
+
+class NearScan:
+    """Tells how far the vectors of rows are from one, and tests whether they are within `leaf.radius`."""
+
+    cost = 200.0
+
+    def __init__(self, column: Column, leaf: Near, counter: EntryCounter) -> None:
+        self._column, self._leaf, self._counter = column, leaf, counter
+        self._vector = np.array(leaf.vector, np.float32)
+        self._distances = _DISTANCES[leaf.distance]
+        self._nulls = None if column.null_docs is None else doc_mask(column.null_docs, column.num_docs)
+
+    def mask(self, first: int, last: int) -> Mask:
+        return self._within(AllDocs(first, last))
+
+    def mask_at(self, docs: DocIds) -> Mask:
+        return self._within(DocList(docs))
+
+    def _within(self, block: AllDocs | DocList) -> Mask:
+        radius = self._leaf.radius
+        assert radius is not None
+        within: Mask = self.distances(block) <= radius
+        return within
+
+    def distances(self, block: AllDocs | DocList) -> Distances:
+        """Return the distance of each row's vector: float64, NaN where it has none. Raises QueryError for other lengths."""
+        rows = read_values(self._column, block)
+        self._counter.add(len(rows.values))
+        has_vector = self._has_vector(rows, block)
+        kept = np.flatnonzero(has_vector)
+        if len(kept) < len(rows):
+            taken = take_rows(rows, kept)
+            assert isinstance(taken, Vector)
+            rows = taken
+        assert rows.offsets is not None
+        different = np.flatnonzero(np.diff(rows.offsets) != len(self._vector))
+        if len(different):
+            length = int(np.diff(rows.offsets)[different[0]])
+            raise QueryError(
+                ErrorCode.QUERY_EXECUTION,
+                f"The vectors of '{self._leaf.column}' have {length} elements in some rows, and the one that is searched "
+                f"has {len(self._vector)}",
+            )
+        out = np.full(len(has_vector), _NONE)
+        out[kept] = self._distances(rows.values, rows.offsets, self._vector)
+        return out
+
+    def _has_vector(self, rows: Vector, block: AllDocs | DocList) -> Mask:
+        assert rows.offsets is not None
+        lengths = np.diff(rows.offsets)
+        has_vector: Mask = lengths > 0
+        if len(self._vector) > 1:
+            single = np.flatnonzero(lengths == 1)
+            has_vector[single] = rows.values[rows.offsets[single]] != -np.inf
+        if self._nulls is not None:
+            rows_of = slice(block.start, block.stop) if isinstance(block, AllDocs) else block.ids
+            has_vector &= ~self._nulls[rows_of]
+        return has_vector
+
+
+def nearest_docs(scan: NearScan, count: int, num_docs: int, visible: Mask | None) -> BitMap:
+    """Return the docs with the least distances, at most so many; of equal ones the first.
+
+    visible: bool [num_docs], the docs that count; None when all do.
+    """
+    best, docs = np.empty(0), np.empty(0, np.int64)
+    for start in range(0, num_docs, BLOCK_ROWS):
+        stop = min(num_docs, start + BLOCK_ROWS)
+        distances = scan.distances(AllDocs(start, stop))
+        if visible is not None:
+            distances[~visible[start:stop]] = _NONE
+        nearer = np.flatnonzero(distances < best[-1] if len(best) == count else distances == distances)
+        best, docs = np.concatenate([best, distances[nearer]]), np.concatenate([docs, nearer + start])
+        order = np.argsort(best, kind="stable")[:count]
+        best, docs = best[order], docs[order]
+    return BitMap(docs.astype(np.uint32))
