@@ -100,7 +100,7 @@ class Broker:
             text = _PROPERTIES.format(folder=folder, port=self.port, controller_port=free_port())
             self._properties.write_text(text, encoding="utf-8")
             cluster = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
-            self._java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._properties)).wait()
+            self._java("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(self._properties)).wait()
 
     @property
     def address(self) -> str:
