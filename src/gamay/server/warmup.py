@@ -102,6 +102,7 @@ _QUERIES = (
     "SELECT raw_text, COUNT(*) FROM warmup WHERE REGEXP_LIKE(raw_text, 't.*[35]1$') GROUP BY raw_text LIMIT 5",
     "SELECT raw_text, doc FROM warmup WHERE some = 'some_00017' ORDER BY raw_text LIMIT 5",
     "SELECT SUM(JSON_EXTRACT_SCALAR(doc, '$.a', 'INT')) FROM warmup WHERE JSON_MATCH(doc, '\"$.b\" = ''few_2''')",
+    "SELECT COUNT(*) FROM warmup WHERE TEXT_MATCH(raw_text, 'textsome_00017text OR t*7text')",
     "SELECT JSON_EXTRACT_SCALAR(doc, '$.b', 'STRING') AS b, COUNT(*) FROM warmup GROUP BY b ORDER BY b",
 )
 

@@ -34,6 +34,7 @@ Rows: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 # texts for each one that is asked about, from which these are taken out before they are looked at
 _FEW = 4
+_SAMPLED = 64
 
 
 def matching(query: SearchQuery, texts: Values, analysis: Analysis) -> Mask:
@@ -90,10 +91,14 @@ class _Matcher:
     def _candidates(self, parts: Sequence[str], rows: Rows) -> Rows:
         """Return the places in `rows` of the texts that contain all parts."""
         left = np.arange(len(rows))
-        for part in parts:
+        needed_parts = [LikeParts.of([part], False, False, ignore_case=self._ignore_case) for part in parts]
+        if len(parts) > 1 and len(rows) > _SAMPLED:
+            # what few of some texts contain is looked for first
+            some = take(self._texts, rows[:: len(rows) // _SAMPLED])
+            needed_parts.sort(key=lambda needed: np.count_nonzero(needed.holds(some)))
+        for needed in needed_parts:
             if len(left) == 0:
                 break
-            needed = LikeParts.of([part], False, False, ignore_case=self._ignore_case)
             if len(left) * _FEW < len(self._texts):
                 left = left[needed.holds(take(self._texts, rows[left]))]
             else:

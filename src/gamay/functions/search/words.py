@@ -25,8 +25,7 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 WORD_CHARS_MAX = 255
 ASCII_MAX = 127
 _CODES = 0x20000
-_LOWER = np.arange(256, dtype=np.uint8)
-_LOWER[ord("A") : ord("Z") + 1] += 32
+_LETTERS, _CASE_BIT = 26, 5
 
 # https://www.unicode.org/reports/tr29/#Table_Word_Break_Property_Values; ranges [first, last]
 _IDEOGRAPHS = (
@@ -125,7 +124,9 @@ def lower_case(texts: Values) -> pa.StringArray:
     offsets, data = binary_buffers(texts)
     if data.max(initial=0) > ASCII_MAX:
         return pc.utf8_lower(texts)
-    return pa.Array.from_buffers(pa.string(), len(texts), [None, pa.py_buffer(offsets), pa.py_buffer(_LOWER[data])])
+    # what lies before A wraps around; to look each byte up in a table would take twice as long
+    lowered = data | ((data - np.uint8(ord("A"))) < _LETTERS).view(np.uint8) << _CASE_BIT
+    return pa.Array.from_buffers(pa.string(), len(texts), [None, pa.py_buffer(offsets), pa.py_buffer(lowered)])
 
 
 def words_of(texts: Values) -> Words:
