@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tests.naive import lucene
+from tests.naive.lucene import Group, Near, Word
 from tests.reference_evaluator import aggregates as a
 from tests.reference_evaluator import functions as f
 from tests.reference_evaluator.expressions import Expressions, literal, number, quoted, words
@@ -31,6 +33,14 @@ COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 LIKES = ("%o%", "O%", "%a_b%", "osl_", "%", "%é%", "", "%ü%", "new%york", "%_0%", "a\\%b", "user\\_1%")
 REGEXES = ("^O", "o$", "[A-Z]\\.", "a.b", "^$", "s+l", "zzz", "York|Lima", "^.{4}$", "[0-9]{2,}")
 
+SEARCHES = (
+    Group((("", "", Word("term", "oslo")),)),
+    Group((("", "", Word("wildcard", "o*")), ("", "-", Word("term", "York")))),
+    Group((("", "", Near(("new", "york"), 0)), ("OR", "", Word("similar", "lmia", 1)))),
+    Group((("", "", Word("range", "l", 0, "p")), ("AND", "", Word("wildcard", "?*a*")))),
+    Group((("", "+", Word("regex", "[a-z]+")), ("", "-", Word("term", "a")), ("", "", Word("term", "oslo")))),
+)
+
 
 class Conditions(Expressions):
     """Adds conditions."""
@@ -53,6 +63,7 @@ class Conditions(Expressions):
             self._between,
             self._like,
             self._regexp,
+            self._text_match,
             self._null_test,
             self._list_number,
             self._list_number,
@@ -159,6 +170,12 @@ class Conditions(Expressions):
         pattern = re.compile(text, re.IGNORECASE if ignore else 0)
         sql = f"REGEXP_LIKE({column.sql}, {quoted(text)}{', ' + quoted('i') if ignore else ''})"
         return matches(sql, column, lambda v: pattern.search(v) is not None)
+
+    def _text_match(self) -> Node:
+        column = self.text(1) if self.chance(0.2) else self.column(self.shape.choice(self.roles.texts))
+        query = self.pick.choice(SEARCHES)
+        sql = f"TEXT_MATCH({column.sql}, {quoted(query.written())}, 'allowLeadingWildcard=true')"
+        return matches(sql, column, lambda v: lucene.holds(query, [v]))
 
     def _null_test(self) -> Node:
         if self.chance(0.3) and self.nulls:
