@@ -197,7 +197,7 @@ class Run:
         self.stream: LogStream | KafkaStream = (KafkaStream if kind == "kafka" else LogStream)(folder, partitions)
         self._ended = threading.Event()
 
-    def run(self, every_s: float, rate: float, *, pauseless: bool) -> Outcome:
+    def run(self, every_s: float, rate: float, *, pauseless: bool = False) -> Outcome:
         """Do it. every_s: mean time between two kills; rate: rows a second that are sent, at most."""
         began_s = time.monotonic()
         sender: subprocess.Popen[bytes] | None = None

@@ -105,6 +105,7 @@ def test_expired_deleted_segments_are_removed_by_the_periodic_task(trips: Any, m
         "RetentionManager",
         "SegmentRelocator",
         "SegmentStatusChecker",
+        "StaleInstancesCleanupTask",
     ]
     answer = trips.controller.get("/periodictask/run", params={"taskname": "RetentionManager"}).json()
     assert answer["isSuccessful"]

@@ -64,19 +64,20 @@ class TenantRebalanceManager:
         job = _TenantJob(self._context.ids.new(), tenant, self._context.clock.now_ms(), statuses)
         if options.dry_run:
             statuses.update({table: result.status for table, result in results.items()})
-        else:
+        shown = {table: result.to_json() for table, result in results.items()}
+        answer = {
+            "jobId": job.id,
+            "totalTables": len(chosen),
+            "statusSummary": dict(Counter(statuses.values())),  # before the job changes them
+            "rebalanceTableResults": shown if verbose else {t: _short(answer) for t, answer in shown.items()},
+        }
+        if not options.dry_run:
             with self._lock:
                 self._jobs[job.id] = job
             threading.Thread(
                 target=self._run, args=(job, options, parallel, may_run_beside), name=f"rebalance-{tenant}", daemon=True
             ).start()
-        shown = {table: result.to_json() for table, result in results.items()}
-        return {
-            "jobId": job.id,
-            "totalTables": len(chosen),
-            "statusSummary": dict(Counter(statuses.values())),
-            "rebalanceTableResults": shown if verbose else {t: _short(answer) for t, answer in shown.items()},
-        }
+        return answer
 
     def status(self, job_id: str) -> dict[str, Any]:
         """Return how far a job is. Raises NotFoundError."""

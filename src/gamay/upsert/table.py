@@ -171,6 +171,7 @@ class TableUpsert:
         begun_s = self._clock.monotonic_s()
         rows = self._rows(source)
         if rows is None:
+            partition.counters.snapshots_unreadable += self.has_snapshot(source)
             return partition.add_segment(source.segment, source.created_ms, install=install)
         docs = partition.add_segment(source.segment, source.created_ms, (rows.valid, rows.queryable), install, rows.keys)
         self._stored_as(source, docs, rows)
@@ -183,7 +184,6 @@ class TableUpsert:
             return None
         name, found = source.segment.name, self._snapshot(source)
         if found is None:
-            self._partition(self.partition_id(source.segment)).counters.snapshots_unreadable += 1
             return None
         keys = self._folder.read_keys(name, source.crc, self.settings.signature)
         return StoredRows(source.segment, source.created_ms, *found, keys)
