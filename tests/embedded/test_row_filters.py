@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pyarrow as pa
 import pytest
-from tests.embedded.test_small_queries import CONFIG, SCHEMA, Far, connect, rows, shown
+from tests.embedded.test_small_queries import Far, connect, fill, shown
 
 import gamay
 from gamay.base.errors import InvalidConfigError
@@ -63,9 +63,7 @@ SUBQUERY = "SELECT COUNT(*), SUM(m) FROM t {} IN_SUBQUERY(i, 'SELECT IDSET(i) FR
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     with connect(tmp_path_factory.mktemp("rows") / "data") as db:
-        db.create_table("t", rows(0, 150), schema=SCHEMA, config=CONFIG)
-        for number, count in enumerate((1, 300, 40), 1):
-            db.append("t", rows(number, count))
+        fill(db)
         yield db
 
 

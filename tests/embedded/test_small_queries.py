@@ -117,12 +117,17 @@ def connect(folder: Path) -> Database:
     return db
 
 
+def fill(db: Database) -> None:
+    """Create the table, of four segments."""
+    db.create_table("t", rows(0, 150), schema=SCHEMA, config=CONFIG)
+    for number, count in enumerate((1, 300, 40), 1):
+        db.append("t", rows(number, count))
+
+
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     with connect(tmp_path_factory.mktemp("small") / "data") as db:
-        db.create_table("t", rows(0, 150), schema=SCHEMA, config=CONFIG)
-        for number, count in enumerate((1, 300, 40), 1):
-            db.append("t", rows(number, count))
+        fill(db)
         yield db
 
 
