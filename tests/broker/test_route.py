@@ -10,6 +10,7 @@ import pytest
 from gamay.base.clock import ManualClock
 from gamay.broker.route import NEW_SEGMENT_MS, RouteBuilder, TableRoute
 from gamay.broker.routing import RoutingTables
+from gamay.cluster.column_stats import ColumnSummary, encode_columns
 from gamay.cluster.embedded_store import EmbeddedStore
 from gamay.cluster.records import (
     CONSUMING,
@@ -24,6 +25,9 @@ from gamay.cluster.records import (
 )
 from gamay.cluster.registry import Registry, announce
 from gamay.model.table_config import TableConfig
+from gamay.model.table_name import TableType
+from gamay.model.types import DataType
+from gamay.query.predicate import Range
 
 NOW_MS = 1_700_000_000_000
 SERVERS = ("Server_a_1", "Server_b_1", "Server_c_1")
@@ -33,7 +37,8 @@ A, B, C = SERVERS
 class Records:
     """The records of one table, and the routes that a broker makes of them; servers are alive and enabled at first."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, config: TableConfig) -> None:
+        self.table = config.typed_name
         self.clock = ManualClock(NOW_MS)
         self.store = EmbeddedStore.open(folder / "metadata.db", self.clock)
         self.registry = Registry(self.store)
@@ -42,8 +47,8 @@ class Records:
             self.registry.create_instance(Instance(name, name, 1))
             announce(session, name)
         self.registry.put_schema("t", {"schemaName": "t", "dimensionFieldSpecs": [{"name": "n", "dataType": "INT"}]})
-        self.registry.create_ideal_state(Assignment.new_table("t_OFFLINE", 2))
-        self.registry.create_table_config("t_OFFLINE", TableConfig.offline("t").to_json())
+        self.registry.create_ideal_state(Assignment.new_table(self.table, 2))
+        self.registry.create_table_config(self.table, config.to_json())
         self.routing = RoutingTables(self.registry, self.clock)
         self.routing.start()
 
@@ -61,11 +66,11 @@ class Records:
     ) -> None:
         """Write the states of segments; the view is the ideal state unless it is given."""
         for name in ideal:
-            if self.registry.get_segment("t_OFFLINE", name) is None:
+            if self.registry.get_segment(self.table, name) is None:
                 record = SegmentRecord(name, 1, 10, push_time_ms=pushed_ms, download_url="u")
-                self.registry.create_segment("t_OFFLINE", record)
-        self.registry.update_ideal_state("t_OFFLINE", lambda known: replace(known, states=ideal))
-        self.registry.put_external_view(Assignment("t_OFFLINE", ideal if view is None else view))
+                self.registry.create_segment(self.table, record)
+        self.registry.update_ideal_state(self.table, lambda known: replace(known, states=ideal))
+        self.registry.put_external_view(Assignment(self.table, ideal if view is None else view))
 
     def route(self, condition: Callable[[TableRoute], bool]) -> TableRoute:
         """Return the route once a condition holds."""
@@ -75,7 +80,7 @@ class Records:
 
 @pytest.fixture
 def records(tmp_path: Path) -> Iterator[Records]:
-    made = Records(tmp_path)
+    made = Records(tmp_path, TableConfig.offline("t"))
     yield made
     made.close()
 
@@ -164,6 +169,35 @@ def test_online_before_consuming_and_one_consuming_segment_each(records: Records
     records.sessions[A].close()
     route = records.route(lambda route: len(route.segments) == 3)
     assert dict(zip(route.segments, route.servers, strict=True)) == {first: (B,), second: (B,), other: (B,)}
+
+
+def test_what_follows_an_ended_segment_is_asked_for_until_it_is_known(tmp_path: Path) -> None:
+    """The server of an ended segment reads on in the next one; the times of the first say nothing of those rows."""
+    offline = TableConfig.offline("t")
+    table = replace(offline, typed_name="t_REALTIME", table_type=TableType.REALTIME)
+    records = Records(tmp_path, table)
+    first, second = (f"t__0__{i}__20240101T0000Z" for i in range(2))
+    summary = ColumnSummary(DataType.INT, 10, 0, 9, False, 10, 0, None)
+    record = SegmentRecord(first, 1, 10, push_time_ms=1, download_url="u", column_stats=encode_columns({"n": summary}))
+    records.registry.create_segment(records.table, record)
+    later = Range("n", 100, None, True, False)
+
+    def asked(route: TableRoute) -> list[int]:
+        return route.pruning.kept_by(later, {field.name: field for field in route.schema.fields})
+
+    try:
+        records.put({first: both()})  # paused: nothing follows
+        records.route(lambda route: route.segments == (first,) and asked(route) == [])
+        records.put({first: both(CONSUMING)})  # recorded as ended, the ideal state does not tell yet
+        records.route(lambda route: route.segments == (first,) and asked(route) == [0])
+        following = {first: both(), second: both(CONSUMING)}
+        records.put(following, {first: both()})
+        records.route(lambda route: route.segments == (first,) and asked(route) == [0])
+        records.put(following)
+        route = records.route(lambda route: len(route.segments) == 2)
+        assert asked(route) == [1]
+    finally:
+        records.close()
 
 
 def test_strict_groups_leave_new_segments_out_for_a_while(records: Records) -> None:

@@ -20,13 +20,15 @@ from gamay.model.stored import stored_schema, stored_table_config
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType, raw_table_name
 from gamay.query.plans import BoundPlans
-from gamay.query.prune import PruningTable
+from gamay.query.prune import PruningTable, SegmentRecordStats
 
 NEW_SEGMENT_MS = 300_000
 _RECORDS_AT_ONCE = 5000
 _READS_MAX = 20
 
 KnownFacts: TypeAlias = dict[str, SegmentFacts]
+# Of a segment behind which a server may read on: what its record tells holds for its own rows only.
+_UNKNOWN = SegmentRecordStats("", None, {})
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -115,6 +117,10 @@ class RouteBuilder:
                 known[segment].was_served = True
         stats = [known[segment] for segment in found.segments]
         new_until = [known[segment].new_until_ms for segment in found.optional]
+        latest = frozenset() if parsed.table_type is TableType.OFFLINE else _latest(found.segments)
+        # a segment may be recorded as ended before the ideal state names the one that its partition goes on in
+        ended = frozenset(name for name in _latest(wanted) if CONSUMING not in wanted[name].values())
+        continued = latest - ended
         return TableRoute(
             table,
             ideal.enabled,
@@ -123,7 +129,7 @@ class RouteBuilder:
             tuple(found.segments),
             tuple(found.candidates),
             tuple((segment, _missed_from(segment, view, known)) for segment in found.unready),
-            PruningTable.build([one.stats for one in stats]),
+            PruningTable.build([_UNKNOWN if one.stats.name in continued else one.stats for one in stats]),
             BoundPlans(parsed_schema, SearchSettings.of(parsed)),
             TableLimits.of(parsed.query),
             self._quota(parsed),
@@ -136,7 +142,7 @@ class RouteBuilder:
                 fixed_boundary_ms(ideal.simple),
             ),
             min(new_until, default=None),
-            frozenset() if parsed.table_type is TableType.OFFLINE else _latest(found.segments),
+            latest,
         )
 
     def _segments_of(self, table: str) -> tuple[Assignment | None, Assignment | None, Collection[str]]:
