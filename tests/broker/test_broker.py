@@ -124,10 +124,25 @@ def test_nothing_left_after_pruning_still_answers(world: World) -> None:
     answer = world.ask("SELECT count(*) FROM t WHERE n > 1000").json()
     assert answer["resultTable"]["rows"] == [[0]]
     assert answer["numServersQueried"] == 0
+    assert (answer["numSegmentsPrunedByBroker"], answer["totalDocs"]) == (4, 40)  # as where a segment is left
+    explained = world.ask("EXPLAIN PLAN FOR SELECT count(*) FROM t WHERE n > 1000").json()
+    assert (explained["resultTable"]["rows"][1][0], explained["totalDocs"]) == ("ALL_SEGMENTS_PRUNED_ON_SERVER", 40)
     assert world.asked() == set()
     grouped = world.ask("SELECT n, count(*) FROM t WHERE n > 1000 GROUP BY n").json()
     assert grouped["resultTable"]["dataSchema"]["columnDataTypes"] == ["INT", "LONG"]
     assert grouped["resultTable"]["rows"] == []
+
+
+def test_what_is_not_even_looked_at_has_an_id_and_is_counted(world: World) -> None:
+    answers = [
+        world.http.post("/query/sql", json={"sql": "SELECT 1", "queryOptions": options}).json()
+        for options in ("a", 5, "a=1;a=2")
+    ]
+    assert {answer["exceptions"][0]["errorCode"] for answer in answers} == {150}
+    assert all(answer["requestId"].startswith("7") and answer["brokerId"] == "Broker_x_1" for answer in answers)
+    assert len({answer["requestId"] for answer in answers}) == 3
+    world.http.post("/query", json={"pql": "SELECT COUNT(*) FROM t", "queryOptions": "a"})
+    assert sum(one.value for one in world.runner.measure() if one.name == "pinot_broker_queries") == 4
 
 
 @pytest.mark.parametrize("name", ["t", "T", "t_OFFLINE", "T_offline"])

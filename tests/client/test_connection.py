@@ -118,6 +118,10 @@ def test_a_broker_that_hangs_ends_in_a_timeout_and_is_not_asked_twice(stubs):
         (403, b'{"code":403,"error":"Permission denied."}', OperationalError, "denies access: Permission denied."),
         (404, b"<html>", InterfaceError, "takes no queries.*Is it a broker"),
         (400, b'{"code":400,"error":"Invalid JSON"}', ProgrammingError, "Invalid JSON"),
+        (405, b"", InterfaceError, "refuses the request: POST http"),
+        (408, b"", OperationalError, "does not take the query now"),
+        (413, b'{"code":413,"error":"too long"}', ProgrammingError, "refuses the request: too long"),
+        (429, b'{"code":429,"error":"too much"}', OperationalError, "does not take the query now: too much"),
         (500, b"<html>oops</html>", OperationalError, "500 Internal Server Error"),
         (502, b"", OperationalError, "502 Bad Gateway"),
         (301, b"", InterfaceError, "redirected to"),
@@ -188,6 +192,41 @@ def test_errors_of_a_real_broker(connection, sql, code, message):
     with pytest.raises(ProgrammingError, match=message) as raised:
         connection.execute(sql)
     assert raised.value.code.code == raised.value.error_code == code
+
+
+@pytest.mark.parametrize(
+    ("sql", "code"), [("SELEC 1", 150), ("SELECT 1 FROM nowhere", 190), ("SELECT c_in FROM every", 710)]
+)
+def test_errors_are_the_same_whether_the_status_tells_of_them_or_not(broker_url, sql, code):
+    headers = {"Pinot-Use-Http-Status-For-Errors": "true"}
+    with Connection.from_host_list(broker_url, headers=headers) as connection:
+        assert connection.execute("SELECT 1").rows() == [(1,)]
+        for one in (connection, Connection.from_host_list(broker_url)):
+            with pytest.raises(ProgrammingError) as raised:
+                one.execute(sql)
+            assert raised.value.error_code == code
+            assert raised.value.response["numServersQueried"] == 0
+
+
+def test_a_partial_answer_is_no_reason_to_ask_another_broker(stubs, answer):
+    broker, other = stubs(), stubs()
+    partial = answer([[7]], exceptions=[{"errorCode": 427, "message": "1 servers [x]"}])
+    broker.answer = other.answer = lambda path, body: (503, partial)
+    with Connection.from_host_list(broker.url, other.url) as connection:
+        assert connection.execute("SELECT 1", allow_partial=True).rows() == [(7,)]
+    assert len(broker.requests + other.requests) == 1
+
+
+def test_servers_that_did_not_answer_are_told_of_without_an_exception_too(stubs, answer):
+    broker = stubs()
+    broker.answer = lambda path, body: (200, answer([[7]], numServersQueried=3))
+    with Connection.from_host_list(broker.url) as connection:
+        with pytest.raises(OperationalError, match="2 of 3 servers did not answer; allow_partial") as raised:
+            connection.execute("SELECT 1")
+        assert raised.value.code is ErrorCode.SERVER_NOT_RESPONDING
+        assert raised.value.response["numServersResponded"] == 1
+        taken = connection.execute("SELECT 1", allow_partial=True)
+    assert (taken.rows(), taken.partial, taken.reasons) == ([(7,)], True, ("2 of 3 servers did not answer",))
 
 
 def test_partial_answers_are_raised_unless_they_are_asked_for(stubs, answer):

@@ -67,6 +67,10 @@ def test_types_and_constructors():
     assert NUMBER != STRING
     assert STRING != "LONG"
     assert len({STRING, BINARY, NUMBER, DATETIME, ROWID}) == 5
+    groups = (STRING, BINARY, NUMBER, DATETIME, ROWID)
+    for kind in ("INT", "BIG_DECIMAL", "BOOLEAN", "STRING", "JSON", "UUID", "BYTES", "TIMESTAMP", "MAP", "UNKNOWN"):
+        assert [group == f"{kind}_ARRAY" for group in groups] == [group == kind for group in groups]
+        assert sum(group == kind for group in groups) == 1
     assert repr(NUMBER) == "NUMBER"
 
 
@@ -78,6 +82,7 @@ def test_description(cursor):
     codes = [column[1] for column in cursor.description]
     assert codes[:4] == [NUMBER, STRING, DATETIME, BINARY]
     assert codes[4] == "INT_ARRAY"
+    assert codes[4] == NUMBER != codes[1]
     assert cursor.rowcount == 2
     cursor.execute("SELECT c_int FROM every LIMIT 0")
     assert (cursor.rowcount, cursor.fetchall(), cursor.description[0][0]) == (0, [], "c_int")
@@ -139,14 +144,44 @@ def test_partial_answers_leave_a_message(stubs, answer):
         assert cursor.partial
         [(kind, message)] = cursor.messages
         assert kind is gamay.client.Warning
-        assert "partial" in str(message)
+        assert str(message) == "the answer is partial: groups beyond numGroupsLimit are left out"
         broker.answer = lambda path, body: (200, answer([[7]]))
         cursor.execute("SELECT 1")
         assert (cursor.messages, cursor.partial) == ([], False)
 
 
+def test_the_sets_of_pql_come_one_after_another(cursor):
+    """Nothing may be lost: PQL has a set of rows for each aggregate."""
+    query = "SELECT MIN(c_int), COUNT(*) FROM every WHERE c_int IN (%s) GROUP BY c_string"
+    cursor.execute(query, [[8, 9]], language="pql")
+    assert (cursor.description[1][0], cursor.fetchone()) == ("min_c_int", ("x", "8.00000"))
+    assert cursor.nextset()
+    assert (cursor.description[1][0], cursor.rowcount, cursor.rownumber) == ("count_star", 1, 0)
+    assert cursor.fetchall() == [("x", "1")]
+    assert cursor.nextset() is None
+    cursor.executemany(query, [[8], [9], [8]], language="pql")
+    assert cursor.fetchall() == [("x", "8.00000")] * 2
+    assert cursor.nextset()
+    assert cursor.fetchall() == [("x", "1")] * 2
+    assert cursor.execute("SELECT 1").nextset() is None
+
+
+def test_there_is_no_next_set_without_a_first(cursor):
+    with pytest.raises(InterfaceError, match="execute a query first"):
+        cursor.nextset()
+
+
+def test_connections_have_the_exceptions(connection):
+    for name in ("Warning", "Error", "InterfaceError", "DatabaseError", "DataError", "OperationalError", "IntegrityError"):
+        assert getattr(connection, name) is getattr(gamay.client, name)
+    with pytest.raises(connection.ProgrammingError):
+        connection.execute("SELEC")
+    assert connection.InternalError is gamay.client.InternalError
+    assert connection.NotSupportedError is gamay.client.NotSupportedError
+
+
 def test_what_does_nothing(connection, cursor):
-    assert cursor.setinputsizes([1]) is cursor.setoutputsize(5) is cursor.nextset() is None
+    assert cursor.setinputsizes([1]) is cursor.setoutputsize(5) is None
     assert connection.commit() is connection.rollback() is None
     assert cursor.connection is connection
 

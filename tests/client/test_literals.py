@@ -115,10 +115,11 @@ def test_literals(value, text):
     assert literal(value) == text
 
 
-def test_times_of_pandas():
+def test_times_and_nulls_of_pandas():
     pandas = pytest.importorskip("pandas")
     assert literal(pandas.Timestamp("2024-05-01 10:00", tz="Europe/Oslo")) == "'2024-05-01 08:00:00'"
-    assert literal(pandas.NaT) == "NULL"
+    assert literal(pandas.NaT) == literal(pandas.NA) == "NULL"
+    assert literal(pandas.Series([1, None], dtype="Int64").tolist()) == "1, NULL"
 
 
 @pytest.mark.parametrize("value", [[], object(), {"a": 1}, [[1]], Decimal("NaN"), "\ud800", 1j])

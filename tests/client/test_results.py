@@ -241,18 +241,20 @@ def test_what_prompts_and_notebooks_show(connection):
 
 
 @pytest.mark.parametrize(
-    ("response", "partial"),
+    ("response", "reasons"),
     [
-        ({}, False),
-        ({"partialResult": True}, True),
-        ({"numGroupsLimitReached": True}, True),
-        ({"numServersQueried": 2, "numServersResponded": 1}, True),
-        ({"numServersQueried": 2, "numServersResponded": 2}, False),
-        ({"exceptions": [{"errorCode": 427, "message": "x"}]}, True),
+        ({}, ()),
+        ({"partialResult": True}, ("the broker does not say why",)),
+        ({"partialResult": True, "numGroupsLimitReached": True}, ("groups beyond numGroupsLimit are left out",)),
+        ({"maxRowsInDistinctReached": True}, ("DISTINCT stopped at maxRowsInDistinct",)),
+        ({"numServersQueried": 2, "numServersResponded": 1}, ("1 of 2 servers did not answer",)),
+        ({"numServersQueried": 2, "numServersResponded": 2}, ()),
+        ({"partialResult": True, "exceptions": [{"errorCode": 427, "message": "x"}]}, ("x",)),
     ],
 )
-def test_partial(response, partial):
-    assert group(**response).partial is partial
+def test_partial(response, reasons):
+    found = group(**response)
+    assert (found.partial, found.reasons) == (bool(reasons), reasons)
 
 
 # -- answers that are none

@@ -66,6 +66,13 @@ def test_options_ask_for_a_cursor_too(cluster: EmbeddedCluster, sql: str, body: 
     assert get(cluster, f"/{answer['requestId']}/results?offset=2&numRows=1").json()["resultTable"]["rows"] == ROWS[2:3]
 
 
+def test_queries_in_the_url_may_ask_for_a_cursor(cluster: EmbeddedCluster) -> None:
+    parameters = {"sql": SQL, "getCursor": "true", "numRows": "3"}
+    answer = httpx.get(f"{cluster.broker_url}/query/sql", params=parameters).json()
+    assert (answer["resultTable"]["rows"], answer["numRows"], answer["numRowsResultSet"]) == (ROWS[:3], 3, 2500)
+    assert get(cluster, f"/{answer['requestId']}/results?offset=3&numRows=1").json()["resultTable"]["rows"] == ROWS[3:4]
+
+
 def test_nothing_is_kept_of_other_queries(cluster: EmbeddedCluster) -> None:
     before = len(get(cluster, "").json())
     for answer in (

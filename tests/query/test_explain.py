@@ -93,6 +93,17 @@ def test_operators(trips: Any, sql: str, operator: str) -> None:
     assert operator in [text for text, _, _ in plan(trips, sql)]
 
 
+def test_having_is_written_as_other_conditions_are(trips: Any) -> None:
+    sql = "SELECT city FROM trips GROUP BY city HAVING MAX(day) > 5 AND (COUNT(*) IN (1, 2) OR city <> 'Oslo') LIMIT 3"
+    shown = "havingFilter:(max(day) > '5' AND (count(*) IN ('1','2') OR city != 'Oslo'))"
+    assert plan(trips, sql)[0][0] == f"BROKER_REDUCE({shown},limit:3)"
+
+
+def test_bounds_of_a_range_stay_together(trips: Any) -> None:
+    operators = [text for text, _, _ in plan(trips, "SELECT day FROM trips WHERE price > 1 AND price <= 4")]
+    assert operators[-1].endswith("operator:RANGE,predicate:(price > '1.0' AND price <= '4.0'))")
+
+
 def test_all_plans_when_verbose(trips: Any) -> None:
     sql = "SELECT day FROM trips WHERE day < 5"
     assert sum(text.startswith("PLAN_START") for text, _, _ in plan(trips, sql)) == 1

@@ -73,6 +73,7 @@ def test_who_waits_is_told_at_once_that_it_was_cancelled_or_is_too_late(release:
             await cancelled
         with pytest.raises(QueryError) as second:
             await queue.turn(lambda: ran.append("late"), 0, deadline(timeout_ms=20))
+        assert "The 20 ms of the query ended before its turn came, with 1 others before it" in str(second.value)
         return first.value.code.code, second.value.code.code
 
     assert asyncio.run(ask()) == (503, 240)

@@ -131,19 +131,19 @@ class BrokerApp:
                 return _failure(400, f"Invalid JSON: {error}")
             if not isinstance(body, dict):
                 return _failure(400, 'Invalid JSON: the body must be an object like {"sql": "SELECT 1"}')
-            body = with_cursor(body, request.query_params)
         else:
             try:
                 body = url_parameters(request.scope["query_string"])
             except InvalidConfigError as error:
                 return _failure(400, str(error))
+        body = with_cursor(body, request.query_params)
         sql = body.get("sql")
         pql = pql_text(body)
         if sql is None and pql is not None and request.url.path == "/query":
             try:
                 answer = await self._pql(request, pql, body)
             except QueryError as error:
-                refused = refused_pql(error, self._runner.broker_id)
+                refused = refused_pql(self._runner, error)
                 return _answered(request, error.code.code, error.code.http_status, refused)
             return _answered(request, *answer)
         if not isinstance(sql, str):

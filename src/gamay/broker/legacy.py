@@ -89,11 +89,9 @@ def begin_pql(
     return BegunPql(runner, pending, parsed[0] if parsed else None)
 
 
-def refused_pql(error: QueryError, broker_id: str) -> bytes:
+def refused_pql(runner: QueryRunner, error: QueryError) -> bytes:
     """Return the response to PQL that was not even looked at."""
-    response = BrokerResponse.of_error(error)
-    response.broker_id = broker_id
-    return orjson.dumps(to_legacy_json(response, None))
+    return orjson.dumps(to_legacy_json(runner.refused(error), None))
 
 
 def _options(body: Mapping[str, Any]) -> dict[str, str]:

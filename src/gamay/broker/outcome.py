@@ -50,7 +50,7 @@ def tell(response: BrokerResponse, pending: PendingQuery, gathered: Gathered[Res
     stats.num_servers_responded = len(gathered.responded)
     response.tables_queried = [raw_table_name(pending.routes[0].table)]
     stats.num_segments_pruned_by_broker = sum(part.num_pruned for part in pending.parts)
-    if gathered.results:
+    if gathered.results or not gathered.num_queried:  # where servers failed, what the others have is not known either
         stats.total_docs += sum(part.docs_pruned for part in pending.parts)
     unavailable = list(gathered.missing)
     for route in (part.route for part in pending.parts):

@@ -113,9 +113,7 @@ class QueryAnswers:
         return self._finish(pending)
 
     def _failed(self, error: QueryError) -> Answered:
-        failure = BrokerResponse.of_error(error)
-        failure.broker_id = self._runner.broker_id
-        return _encoded(failure)
+        return _encoded(self._runner.refused(error))
 
     def _finish(self, pending: PendingQuery) -> Answered:
         response = self._runner.finish(pending)

@@ -148,6 +148,13 @@ class QueryRunner:
             self._query_log.write(sql, table, response, ended_s)
         return response
 
+    def refused(self, error: QueryError) -> BrokerResponse:
+        """Return the answer to a request whose query is not even looked at: its options make no sense, or all is full."""
+        response = BrokerResponse.of_error(error)
+        response.request_id, response.broker_id = str(next(self._request_ids)), self.broker_id
+        self.counters.count(None, response, Phases())
+        return response
+
     def begin(
         self,
         sql: str,

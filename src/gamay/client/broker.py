@@ -1,11 +1,16 @@
 """Queries to one broker."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from gamay.base.errors import ErrorCode
 from gamay.client.errors import ProgrammingError
 from gamay.client.http import HttpService, NotAnAnswerError, ServiceError
+
+if TYPE_CHECKING:
+    import httpx
 
 SQL, PQL = "sql", "pql"
 SQL_PATH, PQL_PATH = "/query/sql", "/query"
@@ -21,6 +26,14 @@ class BrokerClient(HttpService):
             return self.request("GET", "/health").status_code == 200
         except ServiceError:
             return False
+
+    def _is_answer(self, response: "httpx.Response") -> bool:
+        """With the header `Pinot-Use-Http-Status-For-Errors` the status repeats what the answer's exceptions say."""
+        try:
+            answer = orjson.loads(response.content)
+        except orjson.JSONDecodeError:
+            return False
+        return isinstance(answer, dict) and "exceptions" in answer
 
     def ask(
         self,

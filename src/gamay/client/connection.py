@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.errors import ErrorCode, GamayError, InvalidConfigError, NotFoundError
 from gamay.base.zookeeper_login import ANYBODY, ZooKeeperLogin
+from gamay.client import errors
 from gamay.client.broker import PQL, SQL, BrokerClient, option_text, options_of
 from gamay.client.controller import ControllerClient
 from gamay.client.directory import BrokerDirectory, ControllerDirectory, FixedBrokers, ZooKeeper, ZooKeeperDirectory
@@ -101,6 +102,18 @@ class Connection:
         self._threads: ThreadPoolExecutor | None = None
         self._closed = False
 
+    # PEP 249 wants them here, too, for programs that use several such modules
+    Warning = errors.Warning
+    Error = errors.Error
+    InterfaceError = errors.InterfaceError
+    DatabaseError = errors.DatabaseError
+    DataError = errors.DataError
+    OperationalError = errors.OperationalError
+    IntegrityError = errors.IntegrityError
+    InternalError = errors.InternalError
+    ProgrammingError = errors.ProgrammingError
+    NotSupportedError = errors.NotSupportedError
+
     # -- making one
 
     @classmethod
@@ -175,6 +188,12 @@ class Connection:
         takes_part = self._settings.allow_partial if allow_partial is None else allow_partial
         if group.exceptions and not (takes_part and group.result_sets):
             raise error_of(group.exceptions, response)
+        if group.num_servers_lacking > 0 and not takes_part:
+            raise OperationalError(
+                f"{group.reasons[0]}; allow_partial=True takes what the others have",
+                ErrorCode.SERVER_NOT_RESPONDING,
+                response=response,
+            )
         return group
 
     def execute_async(
@@ -384,4 +403,11 @@ def _refused(url: str, error: GamayError) -> Exception:
         )
     if isinstance(error, InvalidConfigError):
         return ProgrammingError(f"broker {url} refuses the request: {error}", ErrorCode.JSON_PARSING)
-    return InterfaceError(str(error))
+    if error.http_status == 413:
+        return ProgrammingError(f"broker {url} refuses the request: {error}", ErrorCode.QUERY_VALIDATION)
+    if error.http_status in (408, 429):
+        code = ErrorCode.BROKER_TIMEOUT if error.http_status == 408 else ErrorCode.TOO_MANY_REQUESTS
+        return OperationalError(f"broker {url} does not take the query now: {error}", code)
+    return InterfaceError(
+        str(error) if isinstance(error, NotAnAnswerError) else f"broker {url} refuses the request: {error}"
+    )

@@ -25,7 +25,8 @@ class Cursor:
         self._connection = connection
         self._closed = False
         self._group: ResultSetGroup | None = None
-        self._results: list[ResultSet] = []
+        self._results: list[ResultSet] = []  # whose rows are fetched, one after another
+        self._more: list[list[ResultSet]] = []  # those of the sets behind
         self._rows: list[tuple[Any, ...]] | None = None  # made with the first fetch: frames do without
         self._next = 0
         self.arraysize = 1
@@ -43,7 +44,7 @@ class Cursor:
         self._forget()
         keywords = _renamed(keywords)
         group = self._connection.execute(operation, parameters, **keywords)
-        self._take(group, list(group.result_sets[:1]))
+        self._take(group, [[one] for one in group.result_sets])
         return self
 
     def executemany(self, operation: str, seq_of_parameters: Iterable[Parameters], **keywords: Any) -> Self:
@@ -51,24 +52,23 @@ class Cursor:
         self._check_open()
         self._forget()
         keywords = _renamed(keywords)
-        results: list[ResultSet] = []
-        group = None
+        sets: list[list[ResultSet]] = []
         for parameters in seq_of_parameters:
             group = self._connection.execute(operation, parameters, **keywords)
-            results += group.result_sets[:1]
-            self._take(group, results)
+            sets += [[] for _ in group.result_sets[len(sets) :]]
+            for results, found in zip(sets, group.result_sets, strict=False):
+                results.append(found)
+            self._take(group, sets)
         return self
 
-    def _take(self, group: ResultSetGroup, results: list[ResultSet]) -> None:
+    def _take(self, group: ResultSetGroup, sets: list[list[ResultSet]]) -> None:
         self._group = group
-        self._results = results
+        self._results, self._more = (sets[0], sets[1:]) if sets else ([], [])
         self._rows = None
-        if group.partial:
-            reasons = [message for _, message in group.exceptions] or ["a limit was reached, or a server did not answer"]
-            self.messages += [(Warning, Warning(f"the answer is partial: {reason}")) for reason in reasons]
+        self.messages += [(Warning, Warning(f"the answer is partial: {reason}")) for reason in group.reasons]
 
     def _forget(self) -> None:
-        self._group, self._results, self._rows, self._next = None, [], None, 0
+        self._group, self._results, self._more, self._rows, self._next = None, [], [], None, 0
         self.messages = []
 
     # -- what the last answer was
@@ -164,9 +164,14 @@ class Cursor:
 
     # -- the rest of PEP 249
 
-    def nextset(self) -> None:
-        """Return None: the answer to SQL is one set of rows."""
-        self._check_open()
+    def nextset(self) -> bool | None:
+        """Go on to the rows of PQL's next aggregate; return None when there is none, as behind an answer to SQL."""
+        self._check_fetchable()
+        self.messages = []
+        if not self._more:
+            return None
+        self._results, self._rows, self._next = self._more.pop(0), None, 0
+        return True
 
     def setinputsizes(self, sizes: Sequence[Any]) -> None:
         """Do nothing, as PEP 249 allows."""

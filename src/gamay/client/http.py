@@ -146,10 +146,16 @@ class HttpService:
         except httpx.DecodingError as error:
             raise NotAnAnswerError(f"{what} got an answer that cannot be decompressed: {error}") from error
         if response.status_code >= 400:
+            if self._is_answer(response):
+                return response
             raise failure_of(response)
         if response.status_code >= 300:
             raise NotAnAnswerError(f"{what} is redirected to {response.headers.get('location')}; give that address instead")
         return response
+
+    def _is_answer(self, _: "httpx.Response") -> bool:
+        """Whether a response is what was asked for, though its status is one of failures."""
+        return False
 
     def json(self, method: str, path: str, **options: Any) -> Any:
         """Send a request and return the JSON of its answer. Raises NotAnAnswerError for what is not JSON."""

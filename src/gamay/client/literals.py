@@ -44,7 +44,7 @@ def literal(value: Any) -> str:
 
 
 def _scalar(value: Any) -> str:
-    if value is None:
+    if value is None or type(value).__name__ == "NAType":  # of pandas
         return "NULL"
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"

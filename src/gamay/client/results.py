@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _ROWS_SHOWN = 20
-_LIMIT_FLAGS = (
-    "numGroupsLimitReached",
-    "maxRowsInDistinctReached",
-    "maxRowsWithoutChangeInDistinctReached",
-    "maxExecutionTimeInDistinctReached",
-)
+_LIMIT_FLAGS = {
+    "numGroupsLimitReached": "groups beyond numGroupsLimit are left out",
+    "maxRowsInDistinctReached": "DISTINCT stopped at maxRowsInDistinct",
+    "maxRowsWithoutChangeInDistinctReached": "DISTINCT stopped at maxRowsWithoutChangeInDistinct",
+    "maxExecutionTimeInDistinctReached": "DISTINCT stopped after maxExecutionTimeMsInDistinct",
+}
 _NOT_STATISTICS = ("resultTable", "exceptions", "aggregationResults", "selectionResults")
 
 
@@ -246,7 +246,8 @@ class ResultSetGroup:
 
     response: the JSON as the broker sent it; exceptions: `(number, message)` of what went wrong
     where the answer was taken in spite of it; partial: whether something is left out, for an exception, a server that did
-    not answer, or a limit that was hit; time_used_ms: how long the broker took; broker: the address that answered.
+    not answer, or a limit that was hit; reasons: which of them, as sentences; num_servers_lacking: those that did not
+    answer; time_used_ms: how long the broker took; broker: the address that answered.
     """
 
     def __init__(self, response: Mapping[str, Any], broker: str = "") -> None:
@@ -255,8 +256,20 @@ class ResultSetGroup:
         self.broker = broker
         self.exceptions = exceptions_of(response)
         self.time_used_ms = _count(response, "timeUsedMs")
-        self.partial = _is_partial(response)
+        self.num_servers_lacking = _count(response, "numServersQueried") - _count(response, "numServersResponded")
+        self.reasons = tuple(self._reasons())
+        self.partial = bool(self.reasons)
         self.result_sets = tuple(_result_sets(response))
+
+    def _reasons(self) -> Iterator[str]:
+        yield from (message for _, message in self.exceptions)
+        if self.num_servers_lacking > 0:
+            queried = self.response["numServersQueried"]
+            yield f"{self.num_servers_lacking} of {queried} servers did not answer"
+        limits = [text for flag, text in _LIMIT_FLAGS.items() if self.response.get(flag)]
+        yield from limits
+        if self.response.get("partialResult") and not (self.exceptions or limits or self.num_servers_lacking > 0):
+            yield "the broker does not say why"
 
     @cached_property
     def stats(self) -> QueryStatistics:
@@ -310,15 +323,6 @@ class ResultSetGroup:
     def _repr_html_(self) -> str:
         note = "<p>The answer is partial.</p>" if self.partial else ""
         return "".join(one._repr_html_() for one in self.result_sets) + note
-
-
-def _is_partial(response: Mapping[str, Any]) -> bool:
-    return bool(
-        response.get("partialResult")
-        or response.get("exceptions")
-        or any(response.get(flag) for flag in _LIMIT_FLAGS)
-        or _count(response, "numServersResponded") < _count(response, "numServersQueried")
-    )
 
 
 def _count(response: Mapping[str, Any], name: str) -> int:

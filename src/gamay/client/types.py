@@ -4,14 +4,14 @@ from datetime import UTC, date, datetime, time
 
 
 class TypeGroup:
-    """Equal to each of some wire types: `cursor.description[0][1] == NUMBER`."""
+    """Equal to each of some wire types, and lists of them: `cursor.description[0][1] == NUMBER`."""
 
     def __init__(self, name: str, *wire_types: str) -> None:
         self.name = name
         self._wire_types = frozenset(wire_types)
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, str) and other in self._wire_types)
+        return self is other or (isinstance(other, str) and other.removesuffix("_ARRAY") in self._wire_types)
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -20,7 +20,7 @@ class TypeGroup:
         return self.name
 
 
-STRING = TypeGroup("STRING", "STRING", "JSON", "UUID", "OBJECT")
+STRING = TypeGroup("STRING", "STRING", "JSON", "UUID", "OBJECT", "MAP", "UNKNOWN")
 BINARY = TypeGroup("BINARY", "BYTES")
 NUMBER = TypeGroup("NUMBER", "INT", "LONG", "FLOAT", "DOUBLE", "BIG_DECIMAL", "BOOLEAN")
 DATETIME = TypeGroup("DATETIME", "TIMESTAMP")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gamay.functions.expression import TEXT_MATCH, TEXT_PART, Call, Column, Expression, Literal, LiteralValue, walk
-from gamay.functions.text import literal_text, to_text
+from gamay.functions.text import condition_text, literal_text, to_text
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
 from gamay.query.bind import BoundQuery, QueryKind, physical_columns
@@ -154,7 +154,7 @@ def _reduce_text(bound: BoundQuery) -> str:
     query = bound.query
     parts = []
     if query.having is not None:
-        parts.append(f"havingFilter:{to_text(query.having)}")
+        parts.append(f"havingFilter:{condition_text(query.having)}")
     if query.order_by and bound.order_by:
         keys = [f"{to_text(key.expression)} {'DESC' if key.descending else 'ASC'}" for key in query.order_by]
         parts.append(f"sort:[{', '.join(keys)}]")
@@ -357,4 +357,4 @@ def _range_text(leaf: Range) -> str:
         parts.append(f"{leaf.column} {'>=' if leaf.lower_inclusive else '>'} {_quoted(leaf.lower)}")
     if leaf.upper is not None:
         parts.append(f"{leaf.column} {'<=' if leaf.upper_inclusive else '<'} {_quoted(leaf.upper)}")
-    return " AND ".join(parts)
+    return parts[0] if len(parts) == 1 else f"({' AND '.join(parts)})"

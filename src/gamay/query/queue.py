@@ -67,6 +67,7 @@ class QueryQueue:
         it: QueryError 250 or 503. It keeps its thread until it has ended.
         """
         loop = asyncio.get_running_loop()
+        before = self._inside
         future = self.submit(work, num_bytes)
         ending = asyncio.wrap_future(future)
         ending.add_done_callback(_seen)
@@ -87,7 +88,7 @@ class QueryQueue:
                 raise QueryError(ErrorCode.QUERY_CANCELLATION, "The query was cancelled while it waited for its turn")
             raise QueryError(
                 ErrorCode.QUERY_SCHEDULING_TIMEOUT,
-                f"The query waited its {deadline.timeout_ms:.0f} ms for its turn while {self.threads} others ran; "
+                f"The {deadline.timeout_ms:.0f} ms of the query ended before its turn came, with {before} others before it; "
                 "ask again later, or set a larger timeoutMs",
             )
         await asyncio.wait((ending,), timeout=_GRACE_S)
