@@ -81,3 +81,17 @@ def test_queries_travel(engine: Engine, first: int) -> None:
         check(engine, plans, sql, table, variant)
         check(engine, plans, sql, table, variant)  # the template is known now
     assert np.isfinite(first)
+
+
+@pytest.mark.parametrize("option", ["", "SET autoRewriteAggregationType = true; "])
+def test_aggregates_of_a_column_and_a_constant_travel(engine: Engine, option: str) -> None:
+    """Servers aggregate what the broker then computes with, whether the column has an alias or not."""
+    plans, table = ReceivedPlans(), engine.table("flights")
+    first, second = (
+        "sum(arr_delay + {}), min(dep_delay * -{}), max({} - arr_delay)",
+        "sum(arr_delay + {}) AS x, avg({} - day)",
+    )
+    for select in (first, second):
+        for constant in (1, 0, 2.5):
+            sql = f"{option}SELECT {select.format(constant, constant, constant)} FROM {table.name} WHERE month < {constant}"
+            check(engine, plans, sql, table, VARIANTS[0])

@@ -30,14 +30,22 @@ from gamay.functions.text import to_text
 from gamay.model.field_spec import FieldSpec
 from gamay.model.schema import Schema
 from gamay.model.types import DataType
-from gamay.query.bind_aggregates import AggregateBinder, BoundAggregate, counting_rows, with_exact_forms
+from gamay.query.bind_aggregates import (
+    AggregateBinder,
+    BoundAggregate,
+    counting_rows,
+    with_exact_forms,
+    with_linear_forms,
+)
 from gamay.query.bind_filter import FilterBinder, fold
 from gamay.query.conditions import with_conditions
 from gamay.query.predicate import EVERYTHING, Filter, filter_columns
 from gamay.query.rebind import WherePattern
 from gamay.query.scope import NULL_FLAG_PREFIX, Scope, ValueType, with_null_defaults, with_null_flags
+from gamay.sql.linear import linear_form
 from gamay.sql.option_values import flag
 from gamay.sql.query import OrderBy, Query, SelectItem
+from gamay.sql.translate import canonical
 
 _GROUPING_ARGS_MAX = 31
 NO_SCHEMA = Schema("", ())
@@ -171,6 +179,7 @@ class _Binder:
         self._schema = schema
         self._scope = Scope(schema, query.table)
         self.null_handling = flag(query.options, "enableNullHandling")
+        self._keeps_types = flag(query.options, "autoRewriteAggregationType")
         self._keys: list[Expression] = []
         self._key_types: list[ValueType] = []
         self._sets: tuple[tuple[int, ...], ...] = ()
@@ -208,22 +217,30 @@ class _Binder:
                     raise _invalid("DISTINCT * is not supported; list the columns")
                 items.extend(SelectItem(Column(name), name) for name in self._scope.star())
             else:
-                items.append(SelectItem(self._row_expression(item.expression), self._name(item)))
+                items.append(SelectItem(self._item_expression(item), self._name(item)))
         return items
 
     def _name(self, item: SelectItem) -> str:
         """Return the name of a result column: of what is computed, COUNT(*) for COUNT(x) without null handling."""
-        counted = self._with_exact_forms(item.expression)
+        if item.shown is None:
+            return item.name
+        counted = self._with_exact_forms(item.shown)
         counted = counted if self.null_handling else counting_rows(counted)
-        renamed = counted is not item.expression and item.name == to_text(item.expression)
-        return to_text(counted) if renamed else item.name
+        return item.name if counted is item.shown else to_text(counted)
+
+    def _item_expression(self, item: SelectItem) -> Expression:
+        """Return what a select item computes; whole numbers stay whole where its name says so, as in `add(sumlong(a),…)`."""
+        linear = linear_form(item.expression) if self._keeps_types else None
+        is_shown = linear is not None and item.name == to_text(linear)  # servers know the name, not how it came about
+        return self._row_expression(canonical(linear) if linear is not None and is_shown else item.expression)
 
     def _row_expression(self, expression: Expression) -> Expression:
-        bound = fold(self._scope.bind(with_conditions(self._with_exact_forms(expression))))
+        bound = self._scope.bind(with_conditions(self._with_exact_forms(expression)))
+        bound = fold(with_linear_forms(bound, self._type))
         return with_null_defaults(bound) if self.null_handling else with_null_flags(counting_rows(bound))
 
     def _with_exact_forms(self, expression: Expression) -> Expression:
-        if not flag(self._query.options, "autoRewriteAggregationType"):
+        if not self._keeps_types:
             return expression
         return with_exact_forms(expression, lambda argument: self._type(self._scope.bind(argument)))
 

@@ -1,17 +1,20 @@
 """The aggregates of one query: each bound once however often it is written, and the conditions of FILTER clauses."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.nullable import NullSkipping
 from gamay.functions.aggregate.spi import Aggregate
-from gamay.functions.expression import FILTERED, Call, Column, Expression, Star, walk
+from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, Star, walk
 from gamay.functions.registry import aggregate_arguments, bind_aggregate, is_aggregate
 from gamay.functions.text import to_text
 from gamay.model.types import DataType
 from gamay.query.predicate import EVERYTHING, Filter, conjunction, disjunction
 from gamay.query.scope import FILTER_PREFIX, ValueType
+from gamay.sql.linear import linear_form
+from gamay.sql.translate import canonical
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,7 @@ def filter_column(index: int) -> Column:
     return Column(f"{FILTER_PREFIX}{index}")
 
 
+_LINEAR = frozenset({DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE})
 _EXACT_FORMS = {
     ("sum", DataType.INT): "sumint",
     ("sum", DataType.LONG): "sumlong",
@@ -55,6 +59,45 @@ def with_exact_forms(expression: Expression, type_of: Callable[[Expression], Val
         name = expression.name if multi_value else _EXACT_FORMS.get((expression.name, data_type), expression.name)
         return Call(name, args)
     return expression if args == expression.args else Call(expression.name, args)
+
+
+def with_linear_forms(expression: Expression, type_of: Callable[[Expression], ValueType]) -> Expression:
+    """Return an expression with `sum(a + 1)` as `sum(a) + 1.0 * count(a)`, and so on: the sum of a column is known sooner.
+
+    Only where both are equal, but for rounding, over any rows and over none. `type_of` tells the type of a column.
+    """
+    if not isinstance(expression, Call) or expression.name == FILTERED:
+        return expression
+    if linear_form(expression) is not None:
+        return _from_column(expression, type_of)
+    if is_aggregate(expression.name):
+        return expression
+    args = tuple([with_linear_forms(arg, type_of) for arg in expression.args])
+    return expression if args == expression.args else Call(expression.name, args)
+
+
+def _from_column(call: Call, type_of: Callable[[Expression], ValueType]) -> Expression:
+    inner = call.args[0]
+    assert isinstance(inner, Call)
+    column, constant = sorted(inner.args, key=lambda arg: isinstance(arg, Literal))
+    assert isinstance(constant, Literal)
+    data_type, is_multi_value = type_of(column)
+    if (
+        is_multi_value
+        or data_type not in _LINEAR
+        or constant.type not in _LINEAR
+        or not isinstance(constant.value, int | float)
+    ):
+        return call
+    factor = constant.value if inner.name == "times" else -1 if inner.name == "minus" and inner.args[1] is column else 1
+    # nothing has the average -Infinity, and no other number does: not -1 times it, nor 0 times
+    if not math.isfinite(constant.value) or factor == 0 or (call.name == "avg" and factor < 0):
+        return call
+    number = Literal(float(constant.value), DataType.DOUBLE)
+    args = tuple([number if arg is constant else arg for arg in inner.args])
+    linear = linear_form(Call(call.name, (Call(inner.name, args),)))
+    assert linear is not None
+    return canonical(linear)
 
 
 def counting_rows(expression: Expression) -> Expression:

@@ -23,6 +23,7 @@ from gamay.query.predicate import And, Constant, Filter, In, IsNull, Leaf, Match
 from gamay.query.response import ResultTable
 from gamay.query.stats import QueryStats
 from gamay.query.virtual import QuerySegment
+from gamay.sql.linear import linear_form
 from gamay.sql.option_values import flag
 
 
@@ -161,8 +162,8 @@ def _reduce_text(bound: BoundQuery) -> str:
     parts.append(f"limit:{bound.limit}")
     if bound.kind in (QueryKind.GROUP_BY, QueryKind.AGGREGATION):
         after = [
-            to_text(item.expression)
-            for item, output in zip(query.select, bound.outputs, strict=False)
+            name if item.shown is not None else to_text(linear_form(item.expression) or item.expression)
+            for item, name, output in zip(query.select, bound.names, bound.outputs, strict=False)
             if isinstance(output, Call)
         ]
         if after:

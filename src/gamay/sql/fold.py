@@ -7,7 +7,7 @@ from gamay.functions.registry import scalar_function
 from gamay.functions.text import to_text
 from gamay.model.types import DataType
 from gamay.sql.slots import Computed, Slot, refilled, with_members
-from gamay.sql.translate import FALSE, TRUE, oriented
+from gamay.sql.translate import FALSE, SYNONYMS, TRUE, canonical, oriented
 
 # Only their place beside such a constant matters to the plan, not what it is.
 _COMPARED = frozenset(
@@ -59,7 +59,7 @@ class Folder:
                 args = tuple(self._depended_on(arg) for arg in args)
             unchanged = _same(args, expression.args)
             return expression if unchanged else oriented(name, *args)
-        function = scalar_function(name)
+        function = scalar_function(SYNONYMS.get(name, name))
         call = expression if _same(args, expression.args) else Call(name, args)
         if function is None or not function.can_fold or not (function.is_deterministic or self._volatile):
             return call
@@ -76,8 +76,10 @@ class Folder:
 def _value_of(call: Expression) -> Expression:
     """Compute a call of constants; raises QueryError, QUERY_VALIDATION, when it has no value."""
     assert isinstance(call, Call)
+    constant = canonical(with_members(call))
+    assert isinstance(constant, Call)
     try:
-        return evaluate_constant(with_members(call))
+        return evaluate_constant(constant)
     except QueryError as error:
         if error.code is ErrorCode.QUERY_EXECUTION:
             raise QueryError(ErrorCode.QUERY_VALIDATION, f"{to_text(call)} has no value: {error}") from error

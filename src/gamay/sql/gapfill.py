@@ -128,9 +128,9 @@ def _has_limit(lexemes: Sequence[Lexeme]) -> bool:
 def _named(item: SelectItem) -> SelectItem:
     """Return an item, GAPFILL without an alias under the name of its time."""
     call = item.expression
-    if not isinstance(call, Call) or call.name != "gapfill" or not call.args or item.name != to_text(call):
+    if not isinstance(call, Call) or call.name != "gapfill" or not call.args or item.shown is None:
         return item
-    return SelectItem(call, to_text(call.args[0]))
+    return SelectItem(call, to_text(call.args[0]), call.args[0])
 
 
 def _gapfill_items(query: Query) -> list[int]:
@@ -214,7 +214,7 @@ class _Planner:
         items = list(self._query.select)
         call = items[position].expression
         assert isinstance(call, Call)
-        items[position] = SelectItem(call.args[0], items[position].name)
+        items[position] = replace(items[position], expression=call.args[0])
         return replace(
             self._query,
             select=tuple(items),

@@ -31,6 +31,7 @@ from gamay.sql.row_limits import STANDARD_LIMITS, RowLimits, with_limits, withou
 from gamay.sql.slots import Lifted, lift_literals, without_slots
 from gamay.sql.statement import parse_single_expression
 from gamay.sql.template import Template, check_number_range, compile_template
+from gamay.sql.translate import canonical
 
 CACHED_TEMPLATES_MAX = 2000
 _CACHED_TEXT_MAX = 20_000
@@ -130,7 +131,7 @@ def _parse_level(text: str, options: Mapping[str, str] | None, limits: RowLimits
 
 def parse_expression(text: str) -> Expression:
     """Parse a single expression, as in ingestion transforms and filters; raises QueryError."""
-    expression = Folder().fold(parse_unfolded(text))
+    expression = canonical(Folder().fold(parse_unfolded(text)))
     check_number_range(expression)
     return without_slots(expression)
 

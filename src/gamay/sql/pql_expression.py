@@ -351,7 +351,7 @@ class ExpressionReader:
             return Term(Call("count", (Star(),)), "count_star", Role.AGGREGATE, name.start)
         if isinstance(argument.expression, Star):
             raise self.error(argument.start, f"{name.source}(*) has no meaning; only COUNT takes *")
-        call = Call(SYNONYMS.get(written, written), (argument.expression,))
+        call = Call(written, (argument.expression,))
         return Term(call, f"{shown}_{argument.text}", Role.AGGREGATE, name.start)
 
     def _literal(self, lexeme: Lexeme) -> Literal:

@@ -9,10 +9,15 @@ from gamay.model.datetime_format import DateTimeFormat
 
 @dataclass(frozen=True, slots=True)
 class SelectItem:
-    """One output column: its expression and the name it has in the result (alias, or the expression's text)."""
+    """One output column: its expression and the name it has in the result.
+
+    shown: what the name is the text of, as written (`add(a, b)`, where the expression is `a + b`); None where an alias was
+    given, or the name is settled otherwise.
+    """
 
     expression: Expression
     name: str
+    shown: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,23 +13,24 @@ from gamay.functions.text import literal_text, to_text
 from gamay.model.types import DataType
 from gamay.sql.errors import syntax_error
 from gamay.sql.fold import Folder
+from gamay.sql.linear import linear_form
 from gamay.sql.query import OrderBy, SelectItem
 from gamay.sql.slots import Slot
 from gamay.sql.statement import Statement
-from gamay.sql.translate import TRUE
+from gamay.sql.translate import TRUE, canonical
 
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
     """What a statement means; LIMIT and OFFSET are still literals of the text.
 
-    derived_names: for each select item whether its name is the text of its expression.
+    shown: for each select item the expression as written, whose text is its name (see `named`); None with an alias.
     has_computed: constants were computed from literals. ordinals: the numbers of the literals that served as ordinals.
     """
 
     statement: Statement
     select: tuple[SelectItem, ...]
-    derived_names: tuple[bool, ...]
+    shown: tuple[Expression | None, ...]
     distinct: bool
     has_computed: bool
     ordinals: frozenset[int]
@@ -42,6 +43,8 @@ def rewrite(statement: Statement) -> Rewritten:
     ordinals = _ordinal_slots(statement)
     statement = _resolve_ordinals(statement)
     statement = _resolve_aliases(statement)
+    shown = tuple(None if item.alias is not None else item.expression for item in statement.items)
+    statement = _canonical(statement)
     statement = _drop_constant_keys(statement)
     _check_aggregates(statement)
     if statement.table is None:
@@ -56,8 +59,7 @@ def rewrite(statement: Statement) -> Rewritten:
     else:
         statement = _check_grouping(statement)
     statement = replace(statement, order_by=_once(statement.order_by))
-    select, derived = _select_items(statement)
-    return Rewritten(statement, select, derived, distinct, folder.has_computed, ordinals)
+    return Rewritten(statement, _select_items(statement, shown), shown, distinct, folder.has_computed, ordinals)
 
 
 def _fold(statement: Statement, folder: Folder) -> Statement:
@@ -70,6 +72,18 @@ def _fold(statement: Statement, folder: Folder) -> Statement:
         group_by=tuple(folder.fold(key) for key in statement.group_by),
         having=None if having == TRUE else having,
         order_by=tuple(replace(key, expression=folder.fold(key.expression)) for key in statement.order_by),
+    )
+
+
+def _canonical(statement: Statement) -> Statement:
+    having = None if statement.having is None else canonical(statement.having)
+    return replace(
+        statement,
+        items=tuple(replace(item, expression=canonical(item.expression)) for item in statement.items),
+        where=None if statement.where is None else canonical(statement.where),
+        group_by=tuple(canonical(key) for key in statement.group_by),
+        having=having,
+        order_by=tuple(replace(key, expression=canonical(key.expression)) for key in statement.order_by),
     )
 
 
@@ -276,20 +290,20 @@ def _folded_case(expression: Expression) -> Expression:
     return expression
 
 
-def _select_items(statement: Statement) -> tuple[tuple[SelectItem, ...], tuple[bool, ...]]:
+def _select_items(statement: Statement, shown: Iterable[Expression | None]) -> tuple[SelectItem, ...]:
     constant = statement.table is None
-    items = []
-    for item in statement.items:
-        name = item.alias if item.alias is not None else item_name(item.expression, constant)
-        items.append(SelectItem(item.expression, name))
-    return tuple(items), tuple(item.alias is None for item in statement.items)
+    return tuple(
+        SelectItem(item.expression, item.alias or "") if written is None else named(item.expression, written, constant)
+        for item, written in zip(statement.items, shown, strict=True)
+    )
 
 
-def item_name(expression: Expression, constant: bool) -> str:
-    """Return the name of a column without alias; `constant` in a query without a table."""
-    if constant and isinstance(expression, Literal) and expression.type is not DataType.STRING:
-        return literal_text(expression.value)
-    return to_text(expression)
+def named(expression: Expression, written: Expression, constant: bool) -> SelectItem:
+    """Return the item of an expression without alias, which was `written` so; `constant` in a query without a table."""
+    if constant and isinstance(written, Literal) and written.type is not DataType.STRING:
+        return SelectItem(expression, literal_text(written.value))
+    shown = linear_form(written) or written
+    return SelectItem(expression, to_text(shown), shown)
 
 
 def _invalid(message: str) -> QueryError:

@@ -10,7 +10,7 @@ from gamay.functions.text import literal_text
 from gamay.model.types import DataType
 from gamay.sql.answers import asks_broker
 from gamay.sql.query import OrderBy, Query, SelectItem
-from gamay.sql.rewrite import Rewritten, item_name, rewrite
+from gamay.sql.rewrite import Rewritten, named, rewrite
 from gamay.sql.row_limits import DEFAULT_LIMIT, LIMIT_MAX, limit_error
 from gamay.sql.slots import Lifted, Slot, filler, members, refilled
 from gamay.sql.statement import Item, Statement, parse_statement
@@ -216,20 +216,23 @@ def _order_filler(keys: Sequence[OrderBy]) -> Callable[[Literals], tuple[OrderBy
 
 def _select_filler(rewritten: Rewritten, constant: bool) -> Callable[[Literals], tuple[SelectItem, ...]]:
     parts = [
-        (item, filler(item.expression), derived)
-        for item, derived in zip(rewritten.select, rewritten.derived_names, strict=True)
+        (item, filler(item.expression), written, None if written is None else filler(written))
+        for item, written in zip(rewritten.select, rewritten.shown, strict=True)
     ]
-    if all(fill is None for _, fill, _ in parts):
+    if all(fill is None for _, fill, _, _ in parts):
         return lambda literals: rewritten.select
 
     def fill_select(literals: Literals) -> tuple[SelectItem, ...]:
         items = []
-        for item, fill, derived in parts:
+        for item, fill, written, fill_written in parts:
             if fill is None:
                 items.append(item)
-                continue
-            expression = fill(literals)
-            items.append(SelectItem(expression, item_name(expression, constant) if derived else item.name))
+            elif fill_written is None:
+                items.append(SelectItem(fill(literals), item.name))
+            else:
+                expression = fill(literals)
+                shown = expression if written is item.expression else fill_written(literals)
+                items.append(named(expression, shown, constant))
         return tuple(items)
 
     return fill_select

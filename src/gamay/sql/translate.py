@@ -30,13 +30,13 @@ _BINARY: dict[type[exp.Expr], str] = {
     exp.NullSafeEQ: "isnotdistinctfrom",
     exp.NullSafeNEQ: "isdistinctfrom",
 }
+# other names of functions: result columns are called by the one that was written
 SYNONYMS = {
     "add": "plus",
     "sub": "minus",
     "mult": "times",
     "div": "divide",
     "casewhen": "case",
-    "average": "avg",
 }
 _MIRRORED = {
     "equals": "equals",
@@ -127,7 +127,7 @@ class Translator:
     def _call(self, node: exp.Expr) -> Expression:
         written = node.name if isinstance(node.this, str) else node.this.name
         name = canonical_name(written.removeprefix(FUNCTION_MARK))
-        name = SYNONYMS.get(name, name)
+        name = "avg" if name == "average" else name
         if name == FILTERED:
             raise self.error(node, f"Unknown function '{written.removeprefix(FUNCTION_MARK)}'")
         parts = node.expressions
@@ -150,7 +150,7 @@ class Translator:
             check_count(name, len(args), function.min_args, function.max_args)
         if len(args) == 1 and isinstance(first, Call) and (name, first.name) in _OVER_VALUES:
             return Call(_OVER_VALUES[name, first.name], first.args)
-        if name == "case" and len(args) % 2 == 0:
+        if SYNONYMS.get(name, name) == "case" and len(args) % 2 == 0:
             args = (*args, NULL)
         args = _log_columns(name, args)
         if any(isinstance(arg, Star) for arg in args):
@@ -279,6 +279,16 @@ def oriented(name: str, *args: Expression) -> Expression:
     if name in _MIRRORED and len(args) == 2 and isinstance(args[0], Literal) and not isinstance(args[1], Literal):
         return Call(_MIRRORED[name], (args[1], args[0]))
     return Call(name, args)
+
+
+def canonical(expression: Expression) -> Expression:
+    """Return the expression with the one name of each function that has several."""
+    if not isinstance(expression, Call):
+        return expression
+    args = tuple([canonical(arg) for arg in expression.args])
+    name = SYNONYMS.get(expression.name, expression.name)
+    is_same = name == expression.name and all(new is old for new, old in zip(args, expression.args, strict=True))
+    return expression if is_same else Call(name, args)
 
 
 def _log_columns(name: str, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
