@@ -185,6 +185,40 @@ def test_the_sample_schema_of_the_seed() -> None:
     assert "timeFieldSpec" in schema.to_json()
 
 
+def test_the_first_form_of_time_columns() -> None:
+    flat = {"name": "t", "dataType": "LONG", "timeFormat": "EPOCH", "timeUnitSize": 5, "timeType": "MINUTES"}
+    parsed = Schema.from_json({"schemaName": "t", "timeFieldSpec": {**flat, "defaultNullValue": 7, "extra": 1}})
+    nested = {"incomingGranularitySpec": flat, "defaultNullValue": 7}
+    assert parsed.value == Schema.from_json({"schemaName": "t", "timeFieldSpec": nested}).value
+    assert list(parsed.unrecognized) == ["/timeFieldSpec/extra"]
+    field = parsed.value.field("t")
+    assert (field.format and field.format.text, field.default_null_value) == ("5:MINUTES:EPOCH", 7)
+    assert Schema.from_json(parsed.value.to_json()).value == parsed.value
+
+
+def test_the_types_of_date_times_are_kept() -> None:
+    dates = [
+        {"name": "a", "dataType": "LONG", "format": "1:HOURS:EPOCH", "granularity": "1:HOURS", "dateTimeType": "PRIMARY"},
+        {
+            "name": "b",
+            "dataType": "LONG",
+            "format": "1:DAYS:SIMPLE_DATE_FORMAT:yyyyMMdd",
+            "granularity": "1:DAYS",
+            "dateTimeType": "SECONDARY",
+        },
+        {"name": "c", "dataType": "LONG", "format": "1:MILLISECONDS:EPOCH", "granularity": "5:MINUTES"},
+    ]
+    parsed = Schema.from_json({"schemaName": "t", "dateTimeFieldSpecs": dates})
+    assert not parsed.unrecognized
+    assert [spec.get("dateTimeType") for spec in parsed.value.to_json()["dateTimeFieldSpecs"]] == [
+        "PRIMARY",
+        "SECONDARY",
+        None,
+    ]
+    with pytest.raises(InvalidConfigError, match=r"dateTimeType.*one of PRIMARY, SECONDARY, DERIVED"):
+        Schema.from_json({"schemaName": "t", "dateTimeFieldSpecs": [{**dates[0], "dateTimeType": "MAIN"}]})
+
+
 def time_schema(incoming: dict[str, Any], outgoing: dict[str, Any] | None = None) -> FieldSpec:
     spec: dict[str, Any] = {"incomingGranularitySpec": {"name": "i", "dataType": "LONG", **incoming}}
     if outgoing:

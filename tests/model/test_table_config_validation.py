@@ -3,6 +3,7 @@
 import copy
 import re
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -530,6 +531,13 @@ REALTIME = {
 )
 def test_upsert_refusals(upsert: dict[str, Any], reason: str) -> None:
     assert reason in refusal({**REALTIME, "upsertConfig": upsert})
+
+
+def test_a_missing_time_column_is_named_where_the_schema_tells_it() -> None:
+    fields = (*SCHEMA.fields[:-1], replace(SCHEMA.field("days"), date_time_type="PRIMARY"))
+    document = {**GOOD, **REALTIME, "segmentsConfig": {"replication": "1"}, "tableIndexConfig": GOOD["tableIndexConfig"]}
+    with pytest.raises(InvalidConfigError, match=r"timeColumnName is missing; .* such as 'days', the schema's PRIMARY"):
+        validate_table_config(TableConfig.from_json(document).value, replace(SCHEMA, fields=fields))
 
 
 def test_upsert_needs_one_server_for_a_partition() -> None:

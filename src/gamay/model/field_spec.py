@@ -60,6 +60,7 @@ class FieldSpec:
     max_length: characters (STRING, JSON) or bytes (BYTES) at most; other types ignore it.
     max_length_exceed_strategy: BY_TYPE takes the default of the type.
     format, granularity: date-time columns only; a TIMESTAMP column's format is always `TIMESTAMP`.
+    date_time_type: what the first date-time columns said of themselves: PRIMARY, SECONDARY or DERIVED; it changes nothing.
     transform_function: text of an expression that computes the column (older place; see `ingestion.transforms`).
     """
 
@@ -76,6 +77,7 @@ class FieldSpec:
     virtual_column_provider: str | None = None
     format: DateTimeFormat | None = None
     granularity: Granularity | None = None
+    date_time_type: str | None = None
     sample_value: str | int | None = None
     description: str | None = None
     tags: tuple[str, ...] = ()
@@ -116,6 +118,7 @@ class FieldSpec:
             "virtualColumnProvider": (self.virtual_column_provider, self.virtual_column_provider is not None),
             "format": (self.format and self.format.text, self.format is not None),
             "granularity": (self.granularity and self.granularity.text, self.granularity is not None),
+            "dateTimeType": (self.date_time_type, self.date_time_type is not None),
             "sampleValue": (self.sample_value, self.sample_value is not None),
             "description": (self.description, self.description is not None),
             "tags": (list(self.tags), bool(self.tags)),
@@ -173,6 +176,7 @@ class _SpecKeys:
 class _DateTimeSpecKeys(_SpecKeys):
     format: str = key("format", TEXT, "")
     granularity: str = key("granularity", TEXT, "")
+    date_time_type: str | None = key("dateTimeType", choice("PRIMARY", "SECONDARY", "DERIVED"))
     sample_value: str | int | None = key("sampleValue", Shape(_read_sample_value, lambda value: value))
 
 
@@ -219,6 +223,7 @@ def _to_field_spec(raw: Any, role: FieldRole, at: At) -> FieldSpec:
         virtual_column_provider=raw.virtual_column_provider,
         format=_read_format(raw, at) if is_date_time else None,
         granularity=_read_granularity(raw, at) if is_date_time else None,
+        date_time_type=raw.date_time_type if is_date_time else None,
         sample_value=raw.sample_value if is_date_time else None,
         description=raw.description,
         tags=raw.tags,

@@ -158,9 +158,20 @@ _LISTS = {
 }
 
 
+_OF_COLUMN = ("name", "dataType", "timeType", "timeUnitSize", "timeunitSize", "timeFormat")
+
+
 def _read_time_field(value: Any, at: At) -> tuple[TimeFieldSpec, FieldSpec | None]:
-    spec = _TIME_FIELD_KEYS.read(value, at)
+    spec = _TIME_FIELD_KEYS.read(_with_incoming(value), at)
     return spec, spec.to_field(at)
+
+
+def _with_incoming(value: Any) -> Any:
+    """Return a time field that names its column itself, as the first ones did, in the form of those that came after."""
+    if not isinstance(value, dict) or "name" not in value or "incomingGranularitySpec" in value:
+        return value
+    own = {name: setting for name, setting in value.items() if name in _OF_COLUMN}
+    return {"incomingGranularitySpec": own, **{name: value[name] for name in value if name not in own}}
 
 
 def _read_complex(value: Any, at: At) -> tuple[()]:

@@ -28,7 +28,9 @@ def _time_column(subject: TableSubject) -> Iterator[str]:
     name = config.time_column
     if name is None:
         if config.table_type is TableType.REALTIME:
-            yield "segmentsConfig.timeColumnName is missing; a REALTIME table needs one"
+            primary = next((f.name for f in schema.fields if f.date_time_type == "PRIMARY"), None)
+            hint = f", such as '{primary}', the schema's PRIMARY date-time column" if primary else ""
+            yield f"segmentsConfig.timeColumnName is missing; a REALTIME table needs one{hint}"
         return
     missing = missing_column(schema, name, "segmentsConfig.timeColumnName")
     if missing:
