@@ -49,7 +49,14 @@ STORE = {
         ("$.store.book[1:3].title", ["Sword", "Moby"]),
         ("$.store.book[:1].title", ["Sayings"]),
         ("$.store.book[-2:].title", ["Moby", "Lord"]),
-        ("$.store.bicycle['color','price']", ["red", 19.95]),
+        ("$.store.bicycle['color','price']", {"color": "red", "price": 19.95}),
+        ("$.store.bicycle['color','none']", {"color": "red"}),
+        ("$.store.book[:2]['title','price']", [{"title": "Sayings", "price": 8.95}, {"title": "Sword", "price": 12.99}]),
+        ("$.store['book','bicycle'].price", [19.95]),
+        ("$.store.color['a','b']", MISSING),
+        ("$.store.book.[0].title", "Sayings"),
+        ("$.['store'].['book'].[*].['price']", [8.95, 12.99, 8.99, 22.99]),
+        ("$.store.book.index(-1).title", "Lord"),
         ("$.store.bicycle.*", ["red", 19.95]),
         ("$..author", ["Nigel Rees", "Evelyn Waugh", "Herman Melville", "J. R. R. Tolkien"]),
         ("$..book[2].title", ["Moby"]),
@@ -63,6 +70,17 @@ STORE = {
         ("$.store.book[?(@.category in ['reference', 'x'])].title", ["Sayings"]),
         ("$.store.book[?(@.category nin ['reference'])].price", [12.99, 8.99, 22.99]),
         ("$.store.book[?((@.price == 8.95))].author", ["Nigel Rees"]),
+        ("$.store.book.[?(@.price<9&&@.isbn)].title", ["Moby"]),
+        ("$.store.book[?(@.price<$.store.bicycle.price)].title", ["Sayings", "Sword", "Moby"]),
+        ("$.store.book[?(@.price == $['store'].book[0].price)].title", ["Sayings"]),
+        ("$.store.book[?(@.title.length() < 5)].title", ["Moby", "Lord"]),
+        ("$.store.book[?(@.isbn != 'x')].title", ["Sayings", "Sword", "Moby", "Lord"]),
+        ("$.store.book[?(@.isbn == null)].title", MISSING),
+        ("$.store.book[?(@.isbn nin ['x'])].title", ["Sayings", "Sword", "Moby", "Lord"]),
+        ("$.store.book[?(@.title contains 'o')].title", ["Sword", "Moby", "Lord"]),
+        ("$.store.book[?(@.title size 4)].title", ["Moby", "Lord"]),
+        ('$.store.book[?(@.category in ["it\'s", "reference"])].title', ["Sayings"]),
+        ("$.store[?(@ empty false)][0].title", ["Sayings"]),
         ("$.store.book.length()", 4),
         ("$.store.book[?(@.price > 'x')]", MISSING),
         ("$", STORE),
@@ -73,7 +91,11 @@ def test_paths(path: str, expected: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["$.a[", "$.a[x]", "$..", "$.a..", "$.[0]", "$.a[?(@.b ==)]", "$.a[?(@.b", "$.a[1:2:3]", "$['a'", "$.a."]
+    "path",
+    [
+        *("$.a[", "$.a[x]", "$..", "$.a..", "$.a[1:2:3]", "$['a'", "$.a.", "$.a[?(@.b ==)]", "$.a[?(@.b"),
+        *("$.a[?(@.b in [1,2)]", "$.a[?(@.b in [1 2])]", "$.a[?(@.b =~ /(/)]", "$.a[?(@.b.none())]", "$.a[?(@.b size)]"),
+    ],
 )
 def test_what_is_no_path_is_refused_when_bound(path: str) -> None:
     constant = Literal(path, DataType.STRING)
@@ -84,6 +106,74 @@ def test_what_is_no_path_is_refused_when_bound(path: str) -> None:
         with pytest.raises(QueryError, match="no JSON path") as caught:
             result_type(call, lambda _: (DataType.JSON, False))
         assert caught.value.code is ErrorCode.QUERY_VALIDATION
+
+
+def value_of(name: str, *constants: Any) -> Any:
+    """Compute a function of constants, for one row."""
+    types = {str: DataType.STRING, int: DataType.LONG}
+    call = Call(name.lower(), tuple(Literal(value, types[type(value)]) for value in constants))
+    result_type(call, lambda _: (DataType.STRING, False))
+    result = evaluate(call, lambda _: Scalar(None, DataType.STRING), 1)
+    if isinstance(result, Scalar):
+        return result.value
+    assert isinstance(result, Vector)
+    return result.values.tolist() if isinstance(result.values, np.ndarray) else result.values.to_pylist()
+
+
+LISTS = [[1, 2], [1], [], ["a", 2.0]]
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("@ size 2", [[1, 2], ["a", 2.0]]),
+        ("@ empty true", [[]]),
+        ("@ empty false && @ size 1", [[1]]),
+        ("@ subsetof [1, 3]", [[1], []]),
+        ("@ anyof [2, 'b']", [[1, 2], ["a", 2.0]]),
+        ("@ noneof [2]", [[1], []]),
+        ("@ contains 'a'", [["a", 2.0]]),
+        ("!(@ contains 1)", [[], ["a", 2.0]]),
+        ("@[0] in $[1]", [[1, 2], [1]]),
+        ("1 == @[0]", [[1, 2], [1]]),
+    ],
+)
+def test_conditions_on_lists(condition: str, expected: list[Any]) -> None:
+    assert read_path(LISTS, path_steps(f"$[?({condition})]")) == expected
+
+
+def test_conditions_compare_numbers_that_are_read_exactly() -> None:
+    assert value_of("jsonExtractScalar", '{"a": [8.95, 9, 12.99]}', "$.a[?(@ <= 8.95)]", "BIG_DECIMAL_ARRAY") == [
+        Decimal("8.95")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("$.big", "STRING"), "123456789012345678901234567890"),
+        (("$.big", "JSON"), "123456789012345678901234567890"),
+        (("$.big", "DOUBLE"), 123456789012345678901234567890.0),
+        (("$.big", "BOOLEAN"), True),
+        (("$.big", "LONG", -1), -1),
+        (("$.list", "STRING_ARRAY"), ["-123456789012345678901", "1.0E30", "x"]),
+        (("$.list[1]", "STRING"), "1.0E30"),
+        (("$.list", "INT_ARRAY", "[7, 8]"), [7, 8]),  # what a default is for as well as for what is missing
+        (("$.list", "BIG_DECIMAL", "1.5"), Decimal("1.5")),
+        (("$", "BIG_DECIMAL", "2.50"), Decimal("2.50")),
+    ],
+)
+def test_numbers_that_do_not_fit_and_lists_that_are_none(arguments: tuple[Any, ...], expected: Any) -> None:
+    document = '{"big": 123456789012345678901234567890, "list": [-123456789012345678901, 1e30, "x"]}'
+    assert value_of("jsonExtractScalar", document, *arguments) == expected
+    if arguments[1] == "STRING":
+        assert value_of("jsonPathString", document, arguments[0]) == expected
+
+
+def test_what_cannot_be_read_is_an_error_without_a_default() -> None:
+    for document, kind in (('{"a": 123456789012345678901234567890}', "LONG"), ('{"a": [1]}', "BIG_DECIMAL")):
+        with pytest.raises(QueryError, match=f"cannot be read as {kind}"):
+            value_of("jsonExtractScalar", document, "$.a", kind)
 
 
 _documents = st.recursive(

@@ -36,6 +36,8 @@ from gamay.kernels.json import FALSE, REAL, TEXT, TRUE, WHOLE
 from gamay.model.types import DataType
 
 STRING, LONG, DOUBLE, BOOLEAN = DataType.STRING, DataType.LONG, DataType.DOUBLE, DataType.BOOLEAN
+_ROUNDED_MIN = 2.0**64
+"""Whole numbers of more than 64 bits are parsed as doubles."""
 
 
 # -- from JSON values to values of a type
@@ -45,7 +47,11 @@ def json_text(value: Any) -> str:
     """Return a JSON value as text: a string as it is, a double as Java prints it, everything else as JSON."""
     if isinstance(value, str):
         return value
-    return java_double_text(value) if isinstance(value, float) else orjson.dumps(value).decode()
+    if isinstance(value, float):
+        return java_double_text(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return orjson.dumps(value, default=str).decode()  # decimals lie in documents that are read exactly
 
 
 def scalar_of(value: Any, to: DataType) -> Any:
@@ -55,14 +61,21 @@ def scalar_of(value: Any, to: DataType) -> Any:
     if to is STRING:
         return json_text(value)
     if to is DataType.JSON:
-        return orjson.dumps(value).decode()
+        return str(value) if _is_huge(value) else orjson.dumps(value).decode()
     if isinstance(value, bool):
         return convert_value(value, BOOLEAN, to)
     if isinstance(value, int) and -(2**63) <= value < 2**63:
         return convert_value(value, LONG, to)
     if isinstance(value, float):
         return convert_value(value, DOUBLE, to)
-    return parse_text(json_text(value), to) if to is not BOOLEAN else convert_value(json_text(value), STRING, BOOLEAN)
+    if to is BOOLEAN:
+        return _is_huge(value) or convert_value(json_text(value), STRING, BOOLEAN)
+    return parse_text(json_text(value), to)
+
+
+def _is_huge(value: Any) -> bool:
+    """Whether a value is a whole number of more than 64 bits."""
+    return isinstance(value, int) and not -(2**63) <= value < 2**64
 
 
 def _parse_exactly(document: str) -> Any:
@@ -71,6 +84,19 @@ def _parse_exactly(document: str) -> Any:
         return json.loads(document, parse_float=Decimal, parse_int=Decimal)
     except ValueError:
         return MISSING
+
+
+def find_in(document: str, steps: tuple[Step, ...]) -> Any:
+    """Return what a path leads to in a document, whole numbers of more than 64 bits with all their digits."""
+    found = read_path(parse_document(document), steps)
+    if any(map(_may_be_whole, found if isinstance(found, list) else [found])):
+        return read_path(json.loads(document), steps)
+    return found
+
+
+def _may_be_whole(value: Any) -> bool:
+    """Whether a parsed number may have been written as a whole one and rounded."""
+    return isinstance(value, float) and abs(value) >= _ROUNDED_MIN
 
 
 # -- jsonExtractScalar
@@ -170,7 +196,12 @@ class Extraction:
         if value is MISSING or value is None:
             return [] if self.default is MISSING or self.default is None else self.default
         items = value if isinstance(value, list) else [value]
-        return [scalar_of(item, self.type) for item in items if item is not None]
+        try:
+            return [scalar_of(item, self.type) for item in items if item is not None]
+        except QueryError:
+            if self.default is MISSING or self.default is None:
+                raise
+            return self.default
 
 
 _NUMBERS = (DataType.INT, LONG, DataType.FLOAT, DOUBLE)
@@ -225,9 +256,9 @@ def _extract(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
         return null_result(extraction.type, extraction.multi_value, num_rows)
     constant = isinstance(document, Scalar) and not extraction.multi_value
     documents = to_vector(convert(document, STRING), 1 if constant else num_rows)
-    parse = _parse_exactly if extraction.type is DataType.BIG_DECIMAL else parse_document
     steps = path_steps(extraction.path)
-    find = lambda text: read_path(parse(text), steps)  # noqa: E731
+    exactly = extraction.type is DataType.BIG_DECIMAL
+    find = lambda text: read_path(_parse_exactly(text), steps) if exactly else find_in(text, steps)  # noqa: E731
     is_json = holds_json(call, document)
     results = extraction.plain_results(documents, steps, find, is_json=is_json) or extraction.results(documents, find)
     if not constant:
@@ -266,7 +297,7 @@ def _register_path(name: str, to: DataType, absent: Any) -> None:
         steps = path_steps(path)
 
         def find(text: str) -> Any:
-            value = read_path(parse_document(text), steps)
+            value = find_in(text, steps)
             if value is MISSING or value is None:
                 return absent if default is MISSING else default
             try:
@@ -300,7 +331,7 @@ def _json_path_array(name: str, absent: list[str] | None, null_as: str | None) -
         steps = path_steps(path)
 
         def find(text: str) -> list[str] | None:
-            value = read_path(parse_document(text), steps)
+            value = find_in(text, steps)
             if value is MISSING or value is None:
                 return absent
             return [json_text(item) for item in (value if isinstance(value, list) else [value])]

@@ -11,7 +11,7 @@ where   a test of a child          apply   the name of a function of the node, s
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -22,7 +22,9 @@ from gamay.base.errors import ErrorCode, QueryError
 
 Step: TypeAlias = tuple[str, Any]
 Place: TypeAlias = tuple[str | int, ...]
-Test: TypeAlias = Callable[[Any], bool]
+Test: TypeAlias = Callable[[Any, Any], bool]
+"""Of a child, and of the whole document."""
+Relation: TypeAlias = Callable[[Any, Any], bool]
 
 MISSING = object()
 _BRANCHING = frozenset({"all", "deep", "keys", "indexes", "slice", "where"})
@@ -42,7 +44,7 @@ _FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 _NAME = r"[^.\[\]()\s]+"
 _QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 _STEP = re.compile(
-    rf"(?P<deep>\.\.)|\.(?P<function>{'|'.join(_FUNCTIONS)})\(\)|\.(?P<name>\*|{_NAME}(?:\s+{_NAME})*)"
+    rf"(?P<deep>\.\.)|\.(?P<function>{'|'.join(_FUNCTIONS)})\(\)|\.index\(\s*(?P<at>-?\d+)\s*\)|\.(?P<name>\*|{_NAME}(?:\s+{_NAME})*)"
     rf"|\[\s*(?:(?P<keys>(?:{_QUOTED})(?:\s*,\s*(?:{_QUOTED}))*)|(?P<all>\*)"
     r"|(?P<slice>(?:-?\d+)?\s*:\s*(?:-?\d+)?)|(?P<indexes>-?\d+(?:\s*,\s*-?\d+)*))\s*\]"
 )
@@ -60,6 +62,8 @@ def path_steps(path: str) -> tuple[Step, ...]:
         text = text if text.startswith("[") else f".{text}"
     steps: list[Step] = []
     while position < len(text):
+        if text.startswith(".[", position):  # `$.[0]` is written for `$[0]`
+            position += 1
         if text.startswith("[?", position):
             test, position = _where(path, text, position)
             steps.append(("where", test))
@@ -88,6 +92,8 @@ def _no_path(path: str, rest: str) -> QueryError:
 def _step(match: "re.Match[str]") -> Step:
     if match["function"] is not None:
         return "apply", match["function"]
+    if match["at"] is not None:
+        return "index", int(match["at"])
     if match["all"] is not None or match["name"] == "*":
         return "all", None
     if match["name"] is not None:
@@ -108,26 +114,55 @@ def _unquoted(text: str) -> str:
 
 # -- conditions in brackets
 
+# what ends a name here: an operator may follow without a blank, as in `@.a<3`
+_PLAIN_NAME = r"[^.\[\]()\s<>=~!&|,]+"
 _TOKEN = re.compile(
-    rf"\s*(?:(?P<path>@(?:\.{_NAME}|\[(?:{_QUOTED}|-?\d+)\])*)|(?P<text>{_QUOTED})|(?P<number>-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)"
-    r"|(?P<word>true|false|null)|(?P<regex>/(?:[^/\\]|\\.)*/i?)|(?P<op>&&|\|\||==|!=|<=|>=|=~|<|>|!|\(|\))|(?P<in>n?in)\s*(?P<list>\[[^\]]*\]))"
+    rf"\s*(?:(?P<path>[@$](?:\.\.?(?:\*|{_PLAIN_NAME}(?:\(\))?)|\.?\[(?:{_QUOTED}|-?\d+|\*)\])*)|(?P<text>{_QUOTED})"
+    rf"|(?P<list>\[(?:{_QUOTED}|[^\]'\"])*\])|(?P<number>-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)"
+    r"|(?P<word>true|false|null)\b|(?P<regex>/(?:[^/\\]|\\.)*/i?)|(?P<op>&&|\|\||==|!=|<=|>=|=~|<|>|!|\(|\))"
+    r"|(?P<relation>nin|in|subsetof|anyof|noneof|contains|size|empty)(?=[\s\[]))"
 )
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "==": lambda a, b: _kind(a) == _kind(b) and a == b,
-    "!=": lambda a, b: not (_kind(a) == _kind(b) and a == b),
-    "<": lambda a, b: _ordered(a, b) and a < b,
-    "<=": lambda a, b: _ordered(a, b) and a <= b,
-    ">": lambda a, b: _ordered(a, b) and a > b,
-    ">=": lambda a, b: _ordered(a, b) and a >= b,
+_COMPARE: dict[str, Relation] = {
+    "==": lambda a, b: _equal(a, b),
+    "!=": lambda a, b: not _equal(a, b),  # so what is missing is unequal
+    "<": lambda a, b: _ordered(a, b) and _plain(a) < _plain(b),
+    "<=": lambda a, b: _ordered(a, b) and _plain(a) <= _plain(b),
+    ">": lambda a, b: _ordered(a, b) and _plain(a) > _plain(b),
+    ">=": lambda a, b: _ordered(a, b) and _plain(a) >= _plain(b),
+    "=~": lambda a, b: isinstance(a, str) and isinstance(b, re.Pattern) and b.fullmatch(a) is not None,
+}
+_RELATIONS: dict[str, Relation] = {
+    "in": lambda a, b: _holds(b, a),
+    "nin": lambda a, b: not _holds(b, a),  # so what is missing is not in the list either
+    "subsetof": lambda a, b: isinstance(a, list) and all(_holds(b, element) for element in a),
+    "anyof": lambda a, b: isinstance(a, list) and any(_holds(b, element) for element in a),
+    "noneof": lambda a, b: isinstance(a, list) and not any(_holds(b, element) for element in a),
+    "contains": lambda a, b: isinstance(b, str) and b in a if isinstance(a, str) else _holds(a, b),
+    "size": lambda a, b: isinstance(a, list | str) and _equal(len(a), b),
+    "empty": lambda a, b: isinstance(a, list | str | dict) and (not a) is b,
 }
 
 
 def _kind(value: Any) -> str:
-    return "number" if isinstance(value, int | float) and not isinstance(value, bool) else type(value).__name__
+    is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    return "number" if is_number else type(value).__name__
+
+
+def _plain(value: Any) -> Any:
+    """Return what can be compared: decimals, of documents that are read with all digits, as doubles."""
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def _equal(left: Any, right: Any) -> bool:
+    return left is not MISSING and _kind(left) == _kind(right) and bool(_plain(left) == _plain(right))
 
 
 def _ordered(left: Any, right: Any) -> bool:
     return _kind(left) == _kind(right) and _kind(left) in ("number", "str")
+
+
+def _holds(values: Any, wanted: Any) -> bool:
+    return isinstance(values, list) and any(_equal(value, wanted) for value in values)
 
 
 def _where(path: str, text: str, start: int) -> tuple[Test, int]:
@@ -141,7 +176,7 @@ def _where(path: str, text: str, start: int) -> tuple[Test, int]:
 
 
 class _Conditions:
-    """Reads `@.a > 3 && (@.b =~ /x/ || !@.c)`, from a position on."""
+    """Reads `@.a > 3 && (@.b =~ /x/ || !@.c)`, from a position on; `@` is the child that is tested, `$` the document."""
 
     def __init__(self, path: str, text: str, position: int) -> None:
         self._path = path
@@ -162,18 +197,18 @@ class _Conditions:
         tests = [self._all_of()]
         while self._take("||"):
             tests.append(self._all_of())
-        return tests[0] if len(tests) == 1 else lambda node: any(test(node) for test in tests)
+        return tests[0] if len(tests) == 1 else lambda node, root: any(test(node, root) for test in tests)
 
     def _all_of(self) -> Test:
         tests = [self._single()]
         while self._take("&&"):
             tests.append(self._single())
-        return tests[0] if len(tests) == 1 else lambda node: all(test(node) for test in tests)
+        return tests[0] if len(tests) == 1 else lambda node, root: all(test(node, root) for test in tests)
 
     def _single(self) -> Test:
         if self._take("!"):
             test = self._single()
-            return lambda node: not test(node)
+            return lambda node, root: not test(node, root)
         if self._take("("):
             test = self.any_of()
             if not self._take(")"):
@@ -181,36 +216,36 @@ class _Conditions:
             return test
         left = self._operand()
         token = self._peek()
-        if token is not None and token["in"] is not None:
-            self.position = token.end()
-            listed = orjson.loads(re.sub(r"'((?:[^'\\]|\\.)*)'", r'"\1"', token["list"]))
-            return lambda node: left(node) is not MISSING and (left(node) in listed) == (token["in"] == "in")
-        if token is not None and token["op"] in _COMPARE:
-            self.position = token.end()
-            right, compare = self._operand(), _COMPARE[token["op"]]
-            return lambda node: left(node) is not MISSING and compare(left(node), right(node))
-        if self._take("=~"):
-            pattern = self._operand()(None)
-            if not isinstance(pattern, re.Pattern):
-                raise _no_path(self._path, self._text[self.position :])
-            return lambda node: isinstance(left(node), str) and pattern.fullmatch(left(node)) is not None
-        return lambda node: left(node) is not MISSING
-
-    def _operand(self) -> Callable[[Any], Any]:
-        token = self._peek()
-        if token is None or token["op"] is not None or token["in"] is not None:
-            raise _no_path(self._path, self._text[self.position :])
+        relation = None if token is None else _RELATIONS.get(token["relation"]) or _COMPARE.get(token["op"])
+        if token is None or relation is None:
+            return lambda node, root: left(node, root) is not MISSING
         self.position = token.end()
+        right = self._operand()
+        return lambda node, root: relation(left(node, root), right(node, root))
+
+    def _operand(self) -> Callable[[Any, Any], Any]:
+        token = self._peek()
+        if token is None or token["op"] is not None or token["relation"] is not None:
+            raise _no_path(self._path, self._text[self.position :])
         if token["path"] is not None:
             steps = path_steps("$" + token["path"][1:])
-            return lambda node: _definite(node, steps)
-        constant = _constant(token)
-        return lambda node: constant
+            self.position = token.end()
+            if token["path"].startswith("$"):
+                return lambda node, root: read_path(root, steps)
+            return lambda node, root: read_path(node, steps)
+        try:
+            constant = _constant(token)
+        except (ValueError, re.error):  # of JSON, and of regular expressions
+            raise _no_path(self._path, self._text[self.position :]) from None
+        self.position = token.end()
+        return lambda node, root: constant
 
 
 def _constant(token: "re.Match[str]") -> Any:
     if token["text"] is not None:
         return _unquoted(token["text"])
+    if token["list"] is not None:
+        return orjson.loads(re.sub(_QUOTED, lambda found: orjson.dumps(_unquoted(found[0])).decode(), token["list"]))
     if token["regex"] is not None:
         body, _, flags = token["regex"][1:].rpartition("/")
         return re.compile(body, re.IGNORECASE if flags else 0)
@@ -251,13 +286,26 @@ def parse_document(document: str) -> Any:
 
 
 def read_path(node: Any, steps: tuple[Step, ...]) -> Any:
-    """Return what a path leads to: a list where it branches; `MISSING` where it leads nowhere."""
+    """Return what a path leads to: a list where it branches, one object of all the names at its end; else `MISSING`."""
     if node is MISSING:
         return MISSING
-    if all(kind not in _BRANCHING for kind, _ in steps):
+    if steps and steps[-1][0] == "keys":
+        return _members(node, steps[:-1], steps[-1][1])
+    if _is_definite(steps):
         return _definite(node, steps)
     found = [value for _, value in located(node, steps)]
     return found or MISSING
+
+
+def _is_definite(steps: tuple[Step, ...]) -> bool:
+    return all(kind not in _BRANCHING for kind, _ in steps)
+
+
+def _members(node: Any, steps: tuple[Step, ...], names: Sequence[str]) -> Any:
+    """Return the objects that a path leads to with only some of their members, as `$.a['b','c']` asks for."""
+    nodes = [value for _, value in located(node, steps) if isinstance(value, dict)]
+    found = [{name: value[name] for name in names if name in value} for value in nodes]
+    return (found[0] if _is_definite(steps) else found) if found else MISSING
 
 
 def _definite(node: Any, steps: tuple[Step, ...]) -> Any:
@@ -278,16 +326,16 @@ def located(node: Any, steps: tuple[Step, ...]) -> list[tuple[Place, Any]]:
     """Return every place that a path leads to, with the value there, in document order."""
     found: list[tuple[Place, Any]] = [((), node)]
     for step in steps:
-        found = [((*place, *more), child) for place, value in found for more, child in _selected(value, step)]
+        found = [((*place, *more), child) for place, value in found for more, child in _selected(value, step, node)]
     return found
 
 
-def _selected(node: Any, step: Step) -> Iterator[tuple[Place, Any]]:
+def _selected(node: Any, step: Step, root: Any) -> Iterator[tuple[Place, Any]]:
     kind, argument = step
     if kind == "deep":
         yield (), node
         for key, child in children(node):
-            for place, value in _selected(child, step):
+            for place, value in _selected(child, step, root):
                 yield (key, *place), value
     elif kind == "apply":
         applied = _FUNCTIONS[argument](node)
@@ -297,7 +345,7 @@ def _selected(node: Any, step: Step) -> Iterator[tuple[Place, Any]]:
         if isinstance(node, dict):
             yield from (((name,), node[name]) for name in ([argument] if kind == "key" else argument) if name in node)
     elif kind in ("all", "where"):
-        yield from (((key,), child) for key, child in children(node) if kind == "all" or argument(child))
+        yield from (((key,), child) for key, child in children(node) if kind == "all" or argument(child, root))
     elif isinstance(node, list):
         size = len(node)
         if kind == "slice":
