@@ -79,7 +79,10 @@ def test_theta_sketches_of_filters_in_groups(db: Database) -> None:
         ("toThetaSketch()", "argument"),
         ("toHLL(user, 99)", "from 2 to 16"),
         ("toIntegerSumTupleSketch(user, 'x')", "whole number"),
-        ("intSumTupleSketchUnion(user, day)", "single-value BYTES"),
+        ("intSumTupleSketchUnion(user, day)", "argument 1 must be a sketch"),
+        ("intSumTupleSketchUnion(64, toIntegerSumTupleSketch(user, 1), day)", "argument 3 must be a sketch, .* not LONG"),
+        ("thetaSketchDiff(toThetaSketch(user), tags)", "argument 2 must be single-value"),
+        ("getThetaSketchEstimate('no sketch')", "'no sketch' is no sketch in hexadecimal or Base64"),
         ("thetaSketchUnion(toThetaSketch(user))", "2 to 5"),
         ("fromULL('abcd')", "not a serialised UltraLogLog"),
         ("getCpcSketchEstimate('abcd')", "not a serialised CPC"),
@@ -105,6 +108,41 @@ def test_set_operations_row_by_row(db: Database) -> None:
     assert row == (2, 0, 1, 2, 1, 2, 0, 1, 0)
     assert "retained entries" in one(db, f"SELECT thetaSketchToString({a}) FROM visits")
     assert "CPC sketch" in one(db, "SELECT cpcSketchToString(toCpcSketch(user)) FROM visits")
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("getThetaSketchEstimate(%theta)", len(users(0))),
+        ("getThetaSketchEstimate(thetaSketchUnion(%theta, %theta1, %theta2))", len(users(0, 1, 2))),
+        ("getThetaSketchEstimate(thetaSketchIntersect(%theta, %theta1))", len(users(0) & users(1))),
+        ("GET_THETA_SKETCH_ESTIMATE(THETA_SKETCH_DIFF(%theta, %theta1))", len(users(0) - users(1))),
+        ("getIntTupleSketchEstimate(intSumTupleSketchUnion(%tuple, %tuple1))", len(users(0, 1))),
+        ("getIntTupleSketchEstimate(intMaxTupleSketchIntersect(%tuple, %tuple1))", len(users(0) & users(1))),
+        ("getIntTupleSketchEstimate(intSumTupleSketchDiff(%tuple, %tuple1))", len(users(0) - users(1))),
+        ("getCpcSketchEstimate(cpcSketchUnion(%cpc, %cpc1))", pytest.approx(len(users(0, 1)), rel=0.05)),
+        ("fromULL(%ull)", pytest.approx(len(users(0)), rel=0.05)),
+        ("fromULL(%ull) - getThetaSketchEstimate(%theta)", pytest.approx(0, abs=20)),
+    ],
+)
+def test_set_operations_on_aggregates(db: Database, expression: str, expected: Any) -> None:
+    calls = {
+        "theta": "DISTINCTCOUNTRAWTHETASKETCH(user, '')",
+        "tuple": "DISTINCTCOUNTRAWINTEGERSUMTUPLESKETCH(toIntegerSumTupleSketch(user, 1))",
+        "cpc": "DISTINCTCOUNTRAWCPCSKETCH(user)",
+        "ull": "DISTINCTCOUNTRAWULL(user)",
+    }
+    for name, call in calls.items():
+        for day in ("1", "2", ""):
+            expression = expression.replace(f"%{name}{day}", f"{call} FILTER(WHERE day = {day or 0})")
+    assert one(db, f"SELECT {expression} FROM visits") == expected
+    assert one(db, f"SELECT {expression} AS e FROM visits GROUP BY day * 0 HAVING e >= -20 ORDER BY e") == expected
+
+
+def test_text_of_a_sketch_is_read_as_the_sketch(db: Database) -> None:
+    raw = one(db, "SELECT DISTINCTCOUNTRAWTHETASKETCH(user) FROM visits")
+    for text in (raw, base64.b64decode(raw).hex()):
+        assert one(db, f"SELECT getThetaSketchEstimate('{text}')") == len(users(0, 1, 2))
 
 
 def test_counts_agree_with_and_without_filters(db: Database) -> None:

@@ -199,7 +199,7 @@ class Extraction:
         try:
             return [scalar_of(item, self.type) for item in items if item is not None]
         except QueryError:
-            if self.default is MISSING or self.default is None:
+            if not isinstance(self.default, list):
                 raise
             return self.default
 

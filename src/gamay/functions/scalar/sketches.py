@@ -1,20 +1,24 @@
 """Sketches of single values, and what can be done with serialised sketches: for ingestion, and for results of queries.
 
 The creators make a sketch that holds one value, as BYTES, which aggregates merge; of null they make an empty one. Sketches
-are merged row by row by the union, intersection and difference functions; an empty byte string holds nothing. The formats
-are told in `gamay.functions.sketch`.
+are merged row by row by the union, intersection and difference functions, which take BYTES and the texts that `…RAW…`
+aggregates give; an empty byte string holds nothing. The formats are told in `gamay.functions.sketch`.
 """
 
+import base64
+import binascii
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.convert import by_distinct, convert, to_vector
-from gamay.functions.scalar.define import Body, check_count, each, scalar, type_of, wrong
+from gamay.functions.scalar.define import ANY, Body, check_count, scalar, type_of, wrong
 from gamay.functions.sketch import compact, cpc, deferred, entries, hll, ull
 from gamay.functions.sketch.entries import Entries, Mode
 from gamay.functions.sketch.registers import RegisterKind, parse_sketches, rounded
@@ -28,6 +32,7 @@ BYTES, LONG, INT, STRING = DataType.BYTES, DataType.LONG, DataType.INT, DataType
 # Unions keep as much as the creators do.
 _ENTRIES = 16384
 _MOST_SKETCHES = 5
+_SHOWN_CHARS = 40
 
 
 # -- creators
@@ -122,7 +127,57 @@ _creator("toHLL", hll.LOG2M_RANGE[0], hll.LOG2M_RANGE[-1], hll.DEFAULT_LOG2M, _t
 _creator("toULL", ull.PRECISION_RANGE[0], ull.PRECISION_RANGE[-1], ull.DEFAULT_PRECISION, _to_registers(ull.UllKind))
 
 
-@scalar("fromULL", params=(each(BYTES),), returns=LONG)
+# -- sketches as arguments
+
+_HEXADECIMAL = re.compile(r"(?:[0-9a-fA-F]{2})*")
+
+
+def _check_sketch(name: str, position: int, given: ValueType) -> None:
+    data_type, multi_value = given
+    if multi_value or data_type not in (BYTES, STRING, DataType.UNKNOWN):
+        shown = f"{data_type.value}{'_ARRAY' if multi_value else ''}"
+        raise wrong(name, f"argument {position} must be a sketch, BYTES or what a RAW aggregate gives, not {shown}")
+
+
+def _sketch_bytes(name: str, vector: Vector) -> pa.Array:
+    """Return the bytes of sketches; texts are hexadecimal or Base64, as aggregates write them (and no sketch's are both)."""
+    if vector.type is BYTES:
+        return vector.values
+
+    def decoded(text: str) -> bytes:
+        if _HEXADECIMAL.fullmatch(text):
+            return bytes.fromhex(text)
+        try:
+            return base64.b64decode(text, validate=True)
+        except binascii.Error:
+            shown = text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
+            raise QueryError(
+                ErrorCode.QUERY_EXECUTION, f"Function '{name}': '{shown}' is no sketch in hexadecimal or Base64"
+            ) from None
+
+    return by_distinct(vector.values, decoded, BYTES)
+
+
+def _of_sketches(name: str, least: int, most: int, returns: DataType) -> Callable[[Body], Body]:
+    """Register a function of `least` to `most` columns of sketches."""
+
+    def result_type(call: Call, types: Sequence[ValueType]) -> ValueType:
+        for position, given in enumerate(types, 1):
+            _check_sketch(name, position, given)
+        return returns, False
+
+    def decorate(function: Body) -> Body:
+        def body(*columns: Vector) -> Any:
+            return function(*(_sketch_bytes(name, column) for column in columns))
+
+        body.__doc__ = function.__doc__
+        scalar(name, params=(ANY,) * most, returns=result_type, optional=most - least)(body)
+        return function
+
+    return decorate
+
+
+@_of_sketches("fromULL", 1, 1, LONG)
 def from_ull(sketches: pa.Array) -> Array:
     """The estimate of an UltraLogLog sketch."""
     kind = ull.UllKind()
@@ -142,10 +197,7 @@ def _binary(sketches: Sequence[bytes]) -> pa.Array:
 
 
 def _from_two_to_five(name: str, merge: Callable[[list[pa.Array]], pa.Array]) -> None:
-    def body(*columns: pa.Array) -> pa.Array:
-        return merge(list(columns))
-
-    scalar(name, params=(each(BYTES),) * _MOST_SKETCHES, returns=BYTES, optional=_MOST_SKETCHES - 2)(body)
+    _of_sketches(name, 2, _MOST_SKETCHES, BYTES)(lambda *columns: merge(list(columns)))
 
 
 _from_two_to_five(
@@ -158,18 +210,18 @@ _from_two_to_five(
 )
 
 
-@scalar("thetaSketchDiff", params=(each(BYTES), each(BYTES)), returns=BYTES)
+@_of_sketches("thetaSketchDiff", 2, 2, BYTES)
 def theta_sketch_diff(left: pa.Array, right: pa.Array) -> pa.Array:
     """What is in the first sketch, but not in the second."""
     return _binary(compact.theta_bytes(entries.difference(_thetas(left), _thetas(right))))
 
 
-@scalar("getThetaSketchEstimate", params=(each(BYTES),), returns=LONG)
+@_of_sketches("getThetaSketchEstimate", 1, 1, LONG)
 def theta_sketch_estimate(sketches: pa.Array) -> Array:
     return rounded(entries.estimates(_thetas(sketches)))
 
 
-@scalar("thetaSketchToString", params=(each(BYTES),), returns=STRING)
+@_of_sketches("thetaSketchToString", 1, 1, STRING)
 def theta_sketch_to_string(sketches: pa.Array) -> pa.Array:
     """What the library says of a sketch, for people to read."""
 
@@ -207,14 +259,13 @@ def _register_tuple_union(name: str, mode: Mode) -> None:
         check_count(name, len(types), 2, 3)
         if len(types) == 3:
             most(call.args[0])
-        for data_type, multi_value in types[-2:]:
-            if data_type not in (BYTES, DataType.UNKNOWN) or multi_value:
-                raise wrong(name, f"sketches are single-value BYTES, not {data_type.value}{'_ARRAY' if multi_value else ''}")
+        for position, given in enumerate(types[-2:], len(types) - 1):
+            _check_sketch(name, position, given)
         return BYTES, False
 
     def compute(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
         result_type(call, [type_of(arg) for arg in args])
-        columns = [to_vector(convert(arg, BYTES), num_rows).values for arg in args[-2:]]
+        columns = [_sketch_bytes(name, to_vector(arg, num_rows)) for arg in args[-2:]]
         merged = entries.union([_tuples(column) for column in columns], most(args[0]) if len(args) == 3 else _ENTRIES, mode)
         return Vector(BYTES, _binary(compact.tuple_bytes(merged, mode)), None, union_nulls(args))
 
@@ -224,16 +275,16 @@ def _register_tuple_union(name: str, mode: Mode) -> None:
 for _mode in Mode:
     _word = _mode.name.capitalize()
     _register_tuple_union(f"int{_word}TupleSketchUnion", _mode)
-    scalar(f"int{_word}TupleSketchIntersect", params=(each(BYTES), each(BYTES)), returns=BYTES)(_tuple_intersection(_mode))
+    _of_sketches(f"int{_word}TupleSketchIntersect", 2, 2, BYTES)(_tuple_intersection(_mode))
 
 
-@scalar("intSumTupleSketchDiff", params=(each(BYTES), each(BYTES)), returns=BYTES)
+@_of_sketches("intSumTupleSketchDiff", 2, 2, BYTES)
 def tuple_sketch_diff(left: pa.Array, right: pa.Array) -> pa.Array:
     """The keys of the first sketch that are not in the second, with their numbers."""
     return _binary(compact.tuple_bytes(entries.difference(_tuples(left), _tuples(right)), Mode.SUM))
 
 
-@scalar("getIntTupleSketchEstimate", params=(each(BYTES),), returns=LONG)
+@_of_sketches("getIntTupleSketchEstimate", 1, 1, LONG)
 def tuple_sketch_estimate(sketches: pa.Array) -> Array:
     return rounded(entries.estimates(_tuples(sketches)))
 
@@ -251,7 +302,7 @@ def _cpc_union(columns: list[pa.Array]) -> pa.Array:
 _from_two_to_five("cpcSketchUnion", _cpc_union)
 
 
-@scalar("getCpcSketchEstimate", params=(each(BYTES),), returns=LONG)
+@_of_sketches("getCpcSketchEstimate", 1, 1, LONG)
 def cpc_sketch_estimate(sketches: pa.Array) -> Array:
     def estimate(data: bytes) -> int:
         sketch = cpc.parse(data)
@@ -260,7 +311,7 @@ def cpc_sketch_estimate(sketches: pa.Array) -> Array:
     return np.asarray(by_distinct(sketches, estimate, LONG))
 
 
-@scalar("cpcSketchToString", params=(each(BYTES),), returns=STRING)
+@_of_sketches("cpcSketchToString", 1, 1, STRING)
 def cpc_sketch_to_string(sketches: pa.Array) -> pa.Array:
     """What the library says of a sketch, for people to read."""
 
