@@ -9,7 +9,9 @@ Every file is complete or not there; one that cannot be read is as good as none.
 import logging
 import shutil
 import struct
+import threading
 from pathlib import Path
+from typing import TypeAlias
 
 from pyroaring import BitMap
 
@@ -19,6 +21,9 @@ from gamay.upsert.key_files import StoredKeys, read_keys, write_keys
 
 _log = logging.getLogger(__name__)
 
+SnapshotRows: TypeAlias = tuple[BitMap, BitMap | None]
+"""The valid rows of a segment, and with a delete column the queryable ones among them."""
+
 VALID = "validdocids.bitmap.snapshot"
 QUERYABLE = "queryabledocids.bitmap.snapshot"
 _KEYS = "keys.snapshot"
@@ -26,12 +31,17 @@ _WATERMARK = "ttl.watermark.partition."
 
 
 class SnapshotFolder:
-    """The snapshots of one table on one server."""
+    """The snapshots of one table on one server, which nobody else writes.
+
+    The folder is listed once, when a snapshot is first written or removed: then it is known which copies have some.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._lock = threading.Lock()
+        self._listed: dict[str, set[str]] | None = None
 
-    def read(self, segment: str, crc: int, num_docs: int, has_deletes: bool) -> "tuple[BitMap, BitMap | None] | None":
+    def read(self, segment: str, crc: int, num_docs: int, has_deletes: bool) -> SnapshotRows | None:
         """Return the valid and queryable rows of a segment with this CRC; None when there is no snapshot of it."""
         folder = self._folder(segment, crc)
         valid = _bitmap(folder / VALID, num_docs)
@@ -50,7 +60,9 @@ class SnapshotFolder:
         folder = self._folder(segment, crc)
         version = docs.version
         with full_disk_explained(f"cannot store which rows of segment '{segment}' count", self.root):
-            folder.mkdir(parents=True, exist_ok=True)
+            with self._lock:
+                self._crcs().setdefault(segment, set()).add(str(crc))
+                folder.mkdir(parents=True, exist_ok=True)
             if has_deletes:
                 atomic_write(folder / QUERYABLE, docs.snapshot().bitmap().serialize())
             atomic_write(folder / VALID, docs.snapshot(with_deleted=True).bitmap().serialize())
@@ -67,11 +79,15 @@ class SnapshotFolder:
 
     def remove(self, segment: str, kept_crc: int | None = None) -> None:
         """Remove the snapshots of a segment; kept_crc: but not that of this copy."""
-        if self.root.is_dir():
-            for folder in self.root.iterdir():
-                name, _, crc = folder.name.rpartition("__")
-                if name == segment and crc != str(kept_crc):
-                    shutil.rmtree(folder, ignore_errors=True)
+        with self._lock:
+            crcs = self._crcs().get(segment, set())
+            for crc in crcs - {str(kept_crc)}:
+                folder = self._folder(segment, crc)
+                shutil.rmtree(folder, ignore_errors=True)
+                if not folder.exists():
+                    crcs.discard(crc)
+            if not crcs:
+                self._crcs().pop(segment, None)
 
     def read_watermark(self, partition: int) -> float | None:
         """Return the watermark of a partition; None when there is none."""
@@ -97,10 +113,22 @@ class SnapshotFolder:
 
     def remove_all(self) -> None:
         """Remove everything, with the table."""
-        shutil.rmtree(self.root, ignore_errors=True)
+        with self._lock:
+            shutil.rmtree(self.root, ignore_errors=True)
+            self._listed = None
 
-    def _folder(self, segment: str, crc: int) -> Path:
+    def _folder(self, segment: str, crc: int | str) -> Path:
         return self.root / f"{segment}__{crc}"
+
+    def _crcs(self) -> dict[str, set[str]]:
+        """Return the CRCs of the copies that have a folder, by segment; the lock is held."""
+        if self._listed is None:
+            found: dict[str, set[str]] = {}
+            for folder in self.root.iterdir() if self.root.is_dir() else ():
+                segment, _, crc = folder.name.rpartition("__")
+                found.setdefault(segment, set()).add(crc)
+            self._listed = found
+        return self._listed
 
 
 def _bitmap(path: Path, num_docs: int) -> "BitMap | None":

@@ -8,6 +8,7 @@ Every query holds copies that nobody changes, so updates never wait for a query,
 """
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
@@ -39,7 +40,7 @@ class _View:
 
 
 class Views:
-    """Takes the views of a table. publishing: held while the rows that count change, see `PartitionUpsert`."""
+    """Takes the views of a table. publishing: held while the rows that count change, see `TrackedSegments`."""
 
     def __init__(self, mode: str, refresh_ms: int, publishing: threading.Lock, clock: Clock) -> None:
         self._mode = mode
@@ -93,21 +94,31 @@ class NewSegments:
     def __init__(self, tracking_ms: int, clock: Clock) -> None:
         self._tracking_s = tracking_ms / 1000
         self._clock = clock
-        self._added_s: dict[str, float] = {}
+        self._lock = threading.Lock()
+        self._added_s: OrderedDict[str, float] = OrderedDict()  # in the order of the times
 
     def note(self, name: str) -> None:
         """Tell that a segment was added."""
         if self._tracking_s > 0:
-            self._added_s = {**self._recent(), name: self._clock.monotonic_s()}
+            with self._lock:
+                self._added_s[name] = self._clock.monotonic_s()
+                self._added_s.move_to_end(name)
+                self._drop_old()
 
     def forget(self, name: str) -> None:
         """Tell that a segment was removed."""
-        self._added_s = {known: at_s for known, at_s in self._added_s.items() if known != name}
+        with self._lock:
+            self._added_s.pop(name, None)
 
     def names(self) -> list[str]:
         """Return the segments that were added within the time, in that order."""
-        return list(self._recent()) if self._added_s else []
+        if not self._added_s:
+            return []
+        with self._lock:
+            self._drop_old()
+            return list(self._added_s)
 
-    def _recent(self) -> dict[str, float]:
-        after_s = self._clock.monotonic_s() - self._tracking_s
-        return {name: at_s for name, at_s in self._added_s.items() if at_s > after_s}
+    def _drop_old(self) -> None:
+        before_s = self._clock.monotonic_s() - self._tracking_s
+        while self._added_s and next(iter(self._added_s.values())) <= before_s:
+            self._added_s.popitem(last=False)

@@ -1,0 +1,76 @@
+"""Snapshots on a server's disk: which copies of segments have some, and what finding that out costs."""
+
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.naive.upsert_histories import MemorySegment, Replica, conformed
+from tests.upsert.test_stored_keys import SCHEMA, settings_of
+
+from gamay.upsert.docs import SegmentDocs
+from gamay.upsert.snapshots import SnapshotFolder
+from gamay.upsert.spi import SegmentSource
+
+
+def rows_that_count(number: int = 1) -> SegmentDocs:
+    docs = SegmentDocs(number, has_deletes=False)
+    docs.add(np.arange(number))
+    return docs
+
+
+def test_a_folder_holds_what_was_written_and_not_removed(tmp_path: Path) -> None:
+    rng, folder, expected = random.Random(1), SnapshotFolder(tmp_path / "s"), set[tuple[str, int]]()
+    for _ in range(400):
+        name, crc = rng.choice(["a", "a__b", "b", "t__0__1__20260101T0000Z"]), rng.randrange(-1, 3)
+        action = rng.random()
+        if action < 0.5:
+            folder.write(name, crc, rows_that_count(), has_deletes=False)
+            expected.add((name, crc))
+        elif action < 0.9:
+            kept = rng.choice([None, crc])
+            folder.remove(name, kept)
+            expected = {known for known in expected if known[0] != name or known[1] == kept}
+        elif action < 0.95:
+            folder = SnapshotFolder(tmp_path / "s")  # the server is started again
+        elif action < 0.97:
+            folder.write_watermark(0, 1.0)
+        elif action < 0.98:
+            folder.remove_all()
+            expected = set()
+        found = {path.name.rpartition("__")[::2] for path in (tmp_path / "s").glob("*__*")}
+        assert found == {(name, str(crc)) for name, crc in expected}
+        assert folder.has(name, crc) is ((name, crc) in expected)
+
+
+@pytest.mark.parametrize("num_segments", [2, 40])
+def test_loading_many_segments_lists_their_snapshots_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_segments: int
+) -> None:
+    root = tmp_path / "own"
+    names = [f"t__0__{number}__20260101T0000Z" for number in range(num_segments)]
+    for name in names:  # of a copy that was replaced while the server was away
+        SnapshotFolder(root).write(name, 99, rows_that_count(), has_deletes=False)
+    replica = Replica(settings_of(), tmp_path, random.Random(1), reorders=False)
+    listings: list[Any] = []
+    for module_function in ("listdir", "scandir"):
+        called = getattr(os, module_function)
+
+        def counted(path: Any = ".", called: Any = called) -> Any:
+            listings.append(path)
+            return called(path)
+
+        monkeypatch.setattr(os, module_function, counted)
+    sources = []
+    for number, name in enumerate(names):
+        rows = conformed(SCHEMA, [{"k": name, "c": number, "d": False, "rid": number}])
+        sources.append(SegmentSource(MemorySegment(name, SCHEMA, rows), 1, 1))  # type: ignore[arg-type]
+    replica.table.expect(sources)
+    for source in sources:
+        replica.table.load(source, lambda _: None)
+    assert sum(Path(path) == root for path in listings if isinstance(path, str | os.PathLike)) == 1
+    assert not list(root.glob("*__99"))
+    replica.table.settle(0)
+    assert {path.name for path in root.iterdir()} == {f"{name}__1" for name in names}
