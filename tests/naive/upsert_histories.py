@@ -20,11 +20,12 @@ from gamay.model.table_config import TableConfig
 from gamay.model.upsert_defaults import ServerDefaults
 from gamay.segment.storage_form import from_arrow, to_values
 from gamay.storage.local_store import LocalStore
+from gamay.upsert.host import Host
 from gamay.upsert.settings import UpsertSettings
 from gamay.upsert.shared_snapshots import SharedSnapshots
 from gamay.upsert.snapshots import SnapshotFolder
 from gamay.upsert.spi import SegmentSource
-from gamay.upsert.table import Host, TableUpsert
+from gamay.upsert.table import TableUpsert
 
 STRATEGIES = {
     "rid": "OVERWRITE", "n": "INCREMENT", "m": "MAX", "w": "MIN", "s": "IGNORE", "f": "FORCE_OVERWRITE", "l": "APPEND",

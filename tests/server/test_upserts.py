@@ -12,9 +12,9 @@ from gamay.embedded.database import Database
 from gamay.model.schema import Schema
 from gamay.server.key_counts import instance_keys, upsert_keys
 from gamay.upsert.docs import SegmentDocs
-from gamay.upsert.partition import Install
 from gamay.upsert.spi import SegmentSource
 from gamay.upsert.table import TableUpsert
+from gamay.upsert.tracked import Install
 from gamay.upsert.views import ViewOptions, Views
 
 SCHEMA = Schema.from_json(

@@ -9,11 +9,12 @@ from gamay.ingest.post_merge import post_merge_transform
 from gamay.model.upsert_defaults import ServerDefaults
 from gamay.server.rebuild import TableLayout
 from gamay.upsert.dedup import TableDedup
+from gamay.upsert.host import Host
 from gamay.upsert.merging import load_class
 from gamay.upsert.settings import DedupSettings, UpsertSettings
 from gamay.upsert.snapshots import SnapshotFolder
 from gamay.upsert.spi import KeyedTable
-from gamay.upsert.table import Host, TableUpsert
+from gamay.upsert.table import TableUpsert
 
 T = TypeVar("T")
 

@@ -76,7 +76,7 @@ class UpsertTables:
         if not layout.config.has_keys:
             return None
         from gamay.server.keyed_tables import keyed_table  # a process without such tables has no use for it
-        from gamay.upsert.table import Host
+        from gamay.upsert.host import Host
 
         shared = None if self._store is None else SharedSnapshots(self._store, table, self._folder / _SCRATCH)
         host = Host(self._protects, self._do_later, shared, partial(self._first_unsealed, table))

@@ -78,6 +78,16 @@ class ComparisonColumns:
         """Whether the values of the first one stand for doubles."""
         return self.fields[0].data_type in (DataType.FLOAT, DataType.DOUBLE)
 
+    def as_number(self, watermark: int) -> float:
+        """Return what a watermark stands for, in units of the first column: so it is stored."""
+        if not self.is_float:
+            return float(watermark)
+        return float(restored(np.array([watermark]), np.dtype(np.float64))[0])
+
+    def as_ordered(self, number: float) -> int:
+        """Return the watermark that stands for a stored number."""
+        return int(ordered(np.array([number]))[0]) if self.is_float else int(number)
+
     def of_batch(self, batch: pa.RecordBatch) -> Comparisons:
         """Return the values of a conformed batch. The null of an only column counts as the column's default."""
         num_rows = batch.num_rows

@@ -16,6 +16,7 @@ from gamay.kernels.key_table import ABSENT
 from gamay.segment.spi import Segment
 from gamay.upsert.comparing import beyond, ordered
 from gamay.upsert.key_index import BATCH_ROWS, KeyIndex, Keys, Put, Rules
+from gamay.upsert.ordinals import Ordinals
 from gamay.upsert.parallel import Phase, must_wait
 from gamay.upsert.ranking import partition_of
 from gamay.upsert.settings import DedupSettings
@@ -40,7 +41,8 @@ class PartitionDedup:
         self._settings = settings
         self._lock = threading.RLock()
         self._index = KeyIndex(settings.encoder.words)
-        self._ordinals: dict[str, int] = {}
+        self._ordinals = Ordinals()
+        self._ordinal_of: dict[str, int] = {}
         self._consuming: set[str] = set()
         self.num_dropped = self.num_expired = 0
 
@@ -63,7 +65,7 @@ class PartitionDedup:
         """Take the keys of a segment, in the place of those of the one with its name."""
         with self._lock:
             self.remove(segment.name)
-            ordinal = self._ordinal(segment.name)
+            ordinal = self._ordinal_of[segment.name] = self._ordinals.take()
             time, ttl = self._settings.time, self._settings.ttl
             if time is not None and segment.num_docs and self._index.watermark != ABSENT:
                 latest = segment.column(time.fields[0].name).stats.maximum
@@ -78,10 +80,11 @@ class PartitionDedup:
     def remove(self, name: str) -> None:
         """Forget the keys of a segment."""
         with self._lock:
-            ordinal = self._ordinals.pop(name, None)
+            ordinal = self._ordinal_of.pop(name, None)
             self._consuming.discard(name)
             if ordinal is not None:
                 self._index.remove_segment(ordinal)
+                self._ordinals.give_back(ordinal)
 
     def remove_expired(self) -> None:
         """Remove the keys beyond metadataTTL."""
@@ -96,12 +99,13 @@ class PartitionDedup:
         with self._lock:
             self.remove(name)
             self._consuming.add(name)
-            return ConsumingDedup(self, name, self._ordinal(name))
+            self._ordinal_of[name] = self._ordinals.take()
+            return ConsumingDedup(self, name, self._ordinal_of[name])
 
     def prepare(self, name: str, ordinal: int, batch: pa.RecordBatch, first_doc: int) -> PreparedRows:
         """Look up the keys of a batch; see `spi.ConsumingKeys.prepare`."""
         with self._lock:
-            if self._ordinals.get(name) != ordinal:
+            if self._ordinal_of.get(name) != ordinal:
                 raise ConflictError(f"segment '{name}' is consumed here no longer")
             time = self._settings.time
             times = np.zeros((batch.num_rows, 1), np.int64) if time is None else time.of_batch(batch).values
@@ -124,15 +128,10 @@ class PartitionDedup:
             ordinal, first_doc, drop_late=True, check_expiry=time is not None and wins == _NEVER,
             is_float=time is not None and time.is_float, ttl=self._settings.ttl if time is not None else 0,
         )  # fmt: skip
-        table = np.full(max(self._ordinals.values()) + 1, wins, np.uint8)
+        table = np.full(self._ordinals.count, wins, np.uint8)
         return self._index.put(
             keys, times, np.full(rows, -1, np.int8), np.zeros(rows, np.uint8), table, rules, undoable=wins == _NEVER
         )
-
-    def _ordinal(self, name: str) -> int:
-        used = set(self._ordinals.values())
-        self._ordinals[name] = next(ordinal for ordinal in range(len(used) + 1) if ordinal not in used)
-        return self._ordinals[name]
 
 
 class ConsumingDedup:

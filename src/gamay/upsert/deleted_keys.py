@@ -10,17 +10,43 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gamay.kernels.key_table import DELETED_BIT
+from gamay.kernels.key_table import DELETED_BIT, NO_DOC
 from gamay.segment.spi import Segment
+from gamay.upsert.comparing import beyond
 from gamay.upsert.key_index import BATCH_ROWS, KeyIndex, Keys, Rules
 from gamay.upsert.keys import KeyEncoder
+from gamay.upsert.settings import UpsertSettings
+from gamay.upsert.tracked import DOC_BITS, TrackedSegments
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
-_DOC = DELETED_BIT - 1
+
+def remove_deleted_alone(settings: UpsertSettings, index: KeyIndex, tracked: TrackedSegments) -> Array:
+    """Remove the deleted keys beyond deletedKeysTTL that have rows in one segment only; return their locations, int64."""
+    locations, comparisons = index.items()
+    deleted = (locations & DELETED_BIT != 0) & (locations & DOC_BITS != NO_DOC)
+    locations, comparisons = locations[deleted], comparisons[deleted]
+    expired = beyond(comparisons, index.watermark, settings.deleted_ttl, settings.comparison.is_float)
+    places = np.sort(locations[expired] & ~DELETED_BIT)
+    segments = {one.ordinal: one.read() for one in tracked.by_name().values()} if len(places) else {}
+    groups = [places[places >> 32 == ordinal] for ordinal in np.unique(places >> 32)]
+    wanted = [
+        (ordinal, settings.encoder.at(segments[ordinal], (mine & DOC_BITS).astype(np.int32)))
+        for mine in groups
+        for ordinal in [int(mine[0] >> 32)]
+    ]
+    elsewhere = _rows_left_elsewhere(settings.encoder, list(segments.items()), wanted)
+    unused, removed = tracked.num_ordinals, [np.empty(0, np.int64)]
+    for mine, (_, keys), has_others in zip(groups, wanted, elsewhere, strict=True):
+        alone = np.flatnonzero(~has_others)
+        gone = mine[alone]
+        index.move(keys.at(alone), gone, (unused << 32) | (gone & DOC_BITS))
+        removed.append(gone)
+    index.remove_segment(unused)
+    return np.concatenate(removed)
 
 
-def rows_left_elsewhere(
+def _rows_left_elsewhere(
     encoder: KeyEncoder, segments: Sequence[tuple[int, Segment]], wanted: Sequence[tuple[int, Keys]]
 ) -> list[Array]:
     """Return which keys have rows in another segment than the one that they are given with: for each entry bool [n].
@@ -42,6 +68,6 @@ def rows_left_elsewhere(
         for start in range(0, segment.num_docs, BATCH_ROWS):
             stop = min(start + BATCH_ROWS, segment.num_docs)
             locations, _ = index.find(encoder.of_segment(segment, start, stop))
-            found = locations[locations >= 0] & _DOC
+            found = locations[locations >= 0] & DOC_BITS
             elsewhere[found[own[found] != ordinal]] = True
     return np.split(elsewhere, np.cumsum([len(keys) for _, keys in wanted])[:-1]) if wanted else []

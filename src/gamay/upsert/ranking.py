@@ -7,6 +7,11 @@ name of an uploaded realtime segment; if all is equal, the row that is there sta
 
 import re
 from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _CONSUMED = re.compile(r"(?:(?!__).)+__(\d+)__(\d+)__\d{8}T\d{4}Z")
 _UPLOADED = re.compile(r".+?__.+?__\d+__\d{8}T\d{4}Z__.+")
@@ -28,15 +33,38 @@ class SegmentRank:
         sequence = sequence_of(name)
         return cls(sequence, created_ms, sequence is None and _UPLOADED.fullmatch(name) is not None)
 
-    def beats(self, other: "SegmentRank") -> bool:
-        """Whether a row of this segment takes the place of one of the other with equal comparison values."""
-        if self.sequence is not None and other.sequence is not None:
-            return self.sequence > other.sequence
-        if self.created_ms != other.created_ms:
-            return self.created_ms > other.created_ms
-        if (self.sequence is None) != (other.sequence is None):
-            return self.sequence is None
-        return self.is_standard and not other.is_standard
+
+class Ranks:
+    """The ranks of segments by number, 0 and up, so that one is compared with all others at once."""
+
+    def __init__(self) -> None:
+        self._sequences: Array = np.empty(0, np.int64)  # -1: not of a consumed segment
+        self._created_ms: Array = np.empty(0, np.int64)
+        self._is_standard: Array = np.empty(0, np.bool_)
+
+    def put(self, number: int, rank: SegmentRank) -> None:
+        """Let this be the rank of a segment."""
+        if number >= len(self._sequences):
+            room = 2 * number + 1
+            self._sequences, self._created_ms, self._is_standard = (
+                np.resize(ranks, room) for ranks in (self._sequences, self._created_ms, self._is_standard)
+            )
+        self._sequences[number] = -1 if rank.sequence is None else rank.sequence
+        self._created_ms[number], self._is_standard[number] = rank.created_ms, rank.is_standard
+
+    def beaten_by(self, rank: SegmentRank, count: int) -> Array:
+        """Return over which of the first segments one wins: bool [count].
+
+        That is, whether its rows take the place of theirs with equal comparison values.
+        """
+        sequences, created_ms = self._sequences[:count], self._created_ms[:count]
+        is_consumed = sequences >= 0
+        standard = rank.is_standard & ~self._is_standard[:count]
+        kinds = np.where(is_consumed == (rank.sequence is None), rank.sequence is None, standard)
+        wins: Array = np.where(created_ms == rank.created_ms, kinds, created_ms < rank.created_ms)
+        if rank.sequence is not None:
+            wins = np.where(is_consumed, sequences < rank.sequence, wins)
+        return wins
 
 
 def sequence_of(name: str) -> int | None:

@@ -53,12 +53,22 @@ class UpsertSettings:
         return self.is_partial or self.drop_out_of_order or self.out_of_order_column is not None
 
     @property
+    def forgets(self) -> bool:
+        """Whether keys are forgotten by the watermark."""
+        return self.ttl > 0 or self.deleted_ttl > 0
+
+    @property
     def remembers(self) -> bool:
         """Whether what rows of a FULL table have replaced matters, though each row comes whole.
 
         What a key is compared with is forgotten by the watermark, or values of other comparison columns are taken over.
         """
-        return self.ttl > 0 or self.deleted_ttl > 0 or len(self.comparison.fields) > 1
+        return self.forgets or len(self.comparison.fields) > 1
+
+    @property
+    def takes_over(self) -> bool:
+        """Whether a row takes over values from the row that it replaces; with several comparison columns the others'."""
+        return self.depends or len(self.comparison.fields) > 1
 
     @classmethod
     def of(cls, table_config: TableConfig, schema: Schema, defaults: ServerDefaults = DEFAULTS) -> "UpsertSettings | None":
