@@ -9,6 +9,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -167,10 +168,10 @@ def _of_sketches(name: str, least: int, most: int, returns: DataType) -> Callabl
         return returns, False
 
     def decorate(function: Body) -> Body:
+        @wraps(function)
         def body(*columns: Vector) -> Any:
             return function(*(_sketch_bytes(name, column) for column in columns))
 
-        body.__doc__ = function.__doc__
         scalar(name, params=(ANY,) * most, returns=result_type, optional=most - least)(body)
         return function
 
