@@ -256,6 +256,28 @@ def test_sql_is_still_answered_there(flights: Flights) -> None:
 
 
 @pytest.mark.parametrize(
+    ("sql", "options", "rows"),
+    [
+        ("SELECT Carrier FROM flights", "", _ROWS),
+        ("SELECT Carrier FROM flights", ";timeoutMs=5000", _ROWS),
+        ("SELECT Carrier FROM flights LIMIT 3", "", 3),
+        ("SET useMultistageEngine = false; SELECT Carrier FROM flights", "", 10),
+        ("SELECT Carrier FROM flights OPTION(useMultistageEngine=false)", "", 10),
+        ("SELECT Carrier FROM flights", "timeoutMs=5000; USEMULTISTAGEENGINE = false", 10),
+    ],
+)
+def test_sql_has_no_limit_there_but_its_own(flights: Flights, sql: str, options: str, rows: int) -> None:
+    """Clients that ask /query ask Pinot's other engine, which has no default LIMIT, and must not lose rows here."""
+    answer = flights.http.post("/query", json={"sql": sql, "queryOptions": options}).json()
+    assert (answer["exceptions"], answer["numRowsResultSet"]) == ([], rows)
+    if not options:
+        assert flights.http.get("/query", params={"sql": sql}).json()["numRowsResultSet"] == rows
+    assert flights.http.post("/query/sql", json={"sql": sql, "queryOptions": options}).json()["numRowsResultSet"] == min(
+        rows, 10
+    )
+
+
+@pytest.mark.parametrize(
     ("pql", "code", "message"),
     [
         ("SELECT count(*) FORM flights", 150, "expected FROM after the columns"),

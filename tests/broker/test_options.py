@@ -2,6 +2,7 @@ import pytest
 
 from gamay.base.errors import QueryError
 from gamay.broker.options import is_on, parse_option_text, request_options, timeout_ms
+from gamay.sql.option_values import check_options
 
 
 @pytest.mark.parametrize(
@@ -24,6 +25,24 @@ def test_bad_option_texts(text: str) -> None:
     with pytest.raises(QueryError) as caught:
         parse_option_text(text)
     assert caught.value.code.code == 150
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("useBrokerPruning", "true", "1"),
+        ("runInBroker", "FALSE", "no"),
+        ("AndScanReordering", "true", "maybe"),
+        ("liteModeLeafStageFanOutAdjustedLimit", "-1", "x"),
+        ("maxStreamingPendingBlocks", "100", "0"),
+        ("vectorUseRelativeDistance", "true", "0.5"),
+    ],
+)
+def test_options_of_pinot_are_known_and_checked(name: str, good: str, bad: str) -> None:
+    assert request_options({"queryOptions": f"{name.lower()}={good}"}) == {name: good}
+    check_options({name: good})
+    with pytest.raises(QueryError, match=f"The query option {name} is"):
+        check_options({name: bad})
 
 
 def test_request_options() -> None:

@@ -19,6 +19,7 @@ from gamay.base.urls import url_parameters
 from gamay.broker.cursors import CursorRoutes, with_cursor
 from gamay.broker.legacy import begin_pql, pql_text, refused_pql
 from gamay.broker.metrics import measure_routes, measure_servers
+from gamay.broker.options import without_limit
 from gamay.broker.query_checks import fingerprint, syntax_report
 from gamay.broker.query_endpoint import (
     ERROR_CODE_HEADER,
@@ -148,6 +149,8 @@ class BrokerApp:
             return _answered(request, *answer)
         if not isinstance(sql, str):
             return _failure(400, "Payload is missing the query string field 'sql'")
+        if request.url.path == "/query":
+            body = without_limit(body)
         database = request.headers.get("database")
         return _answered(request, *await self._answers.answer(body, database, _principal(request), request.receive))
 

@@ -38,6 +38,16 @@ def request_options(body: Mapping[str, Any]) -> dict[str, str]:
     return options
 
 
+def without_limit(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the body of a query sent to /query, where Pinot has its other engine: it has no LIMIT unless it is written."""
+    options = body.get("queryOptions") or ""
+    if not isinstance(options, str) or any(
+        part.partition("=")[0].strip().lower() == "usemultistageengine" for part in options.split(";")
+    ):
+        return body
+    return {**body, "queryOptions": f"{options};useMultistageEngine=true"}
+
+
 def timeout_ms(options: Mapping[str, str], table_timeout_ms: int | None) -> int:
     """Return how long a query may take: its option, else the table's limit, else 10 s. Raises QueryError 150."""
     text = options.get("timeoutMs")

@@ -28,7 +28,7 @@ Answered: TypeAlias = tuple[int, int, bytes]
 ERROR_CODE_HEADER = "X-Pinot-Error-Code"
 HTTP_STATUS_HEADER = "Pinot-Use-Http-Status-For-Errors"
 
-_PATHS = ("/query/sql", "/query")
+_PATH = "/query/sql"
 _ERROR_CODE = ERROR_CODE_HEADER.lower().encode()
 _HTTP_STATUS = HTTP_STATUS_HEADER.lower().encode()
 # longer texts are compiled on another thread
@@ -158,7 +158,7 @@ class QueryEndpoint:
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Handle one connection's request."""
-        if scope["type"] != "http" or scope["method"] != "POST" or scope["path"] not in _PATHS:
+        if scope["type"] != "http" or scope["method"] != "POST" or scope["path"] != _PATH:
             await self._behind(scope, receive, send)
             return
         headers: dict[bytes, bytes] = dict(scope["headers"])

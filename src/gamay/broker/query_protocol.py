@@ -16,7 +16,7 @@ from gamay.broker.pending import PendingQuery
 from gamay.broker.query_endpoint import ERROR_CODE_HEADER, QueryAnswers, query_of
 
 # Names and values have the characters that RFC 9110 allows, so that nothing is taken for a header here that is none there.
-_HEAD = re.compile(rb"POST /query(?:/sql)? HTTP/1\.1\r\n((?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~\x80-\xff]*\r\n)+)\r\n")
+_HEAD = re.compile(rb"POST /query/sql HTTP/1\.1\r\n((?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~\x80-\xff]*\r\n)+)\r\n")
 _LENGTH = re.compile(rb"(?im)^content-length:[ \t]*([0-9]{1,9})[ \t]*\r$")
 # What changes how a request is framed, answered or allowed is read by those who know all of it.
 _UNUSUAL = re.compile(
@@ -59,7 +59,7 @@ class QueryProtocol(HttpToolsProtocol):
         if self._asked is not None:
             self._later += data
             self.flow.pause_reading()
-        elif not (self._is_between_requests and data.startswith(b"POST /query") and self._answered(data)):
+        elif not (self._is_between_requests and data.startswith(b"POST /query/sql") and self._answered(data)):
             super().data_received(data)
 
     def on_message_begin(self) -> None:

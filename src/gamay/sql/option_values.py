@@ -19,7 +19,10 @@ serverReturnFinalResultKeyUnpartitioned filteredAggregationsSkipEmptyGroups useF
 explainAskingServers useSpools usePhysicalOptimizer useLiteMode inferPartitionHint traceRuleProductions streamStats
 allowReverseOrder inPredicatePreSorted autoRewriteAggregationType dropResults excludeVirtualColumns getCursor
 isSecondaryWorkload skipUnavailableServers ignoreMissingSegments useIndexBasedDistinctOperator vectorExactRerank
-collectGCStats materializedViewRewrite preserveType brokerPruning
+collectGCStats materializedViewRewrite enableMaterializedViewRewrite preserveType brokerPruning useBrokerPruning
+enableMultiClusterRouting inferInvalidSegmentPartition inferRealtimeSegmentPartition jsonIndexDistinctSkipMissingPath
+optimizeMaxInitialResultHolderCapacity runInBroker unnestColumnPruning useLeafServerForIntermediateStage
+useMSEToFillEmptyResponseSchema vectorUseBoundedQueue vectorUseRelativeDistance
 """
 # from 1 on
 _POSITIVE = """
@@ -28,25 +31,26 @@ minInitialIndexedTableCapacity mseMaxInitialResultHolderCapacity numThreadsExtra
 chunkSizeExtractFinalResult streamingGroupByFlushThreshold numReplicaGroupsToQuery stageParallelism maxRowsInJoin
 maxRowsInWindow maxRowsInDistinct maxRowsWithoutChangeInDistinct maxExecutionTimeMsInDistinct cursorNumRows
 maxServerResponseSizeBytes maxQueryResponseSizeBytes maxQueryMemoryBytes maxDocsScanned maxEntriesScannedInFilter
-maxEntriesScannedPostFilter vectorNprobe vectorMaxCandidates vectorEfSearch
+maxEntriesScannedPostFilter maxStreamingPendingBlocks vectorNprobe vectorMaxCandidates vectorEfSearch
 """
 # any whole number: 0 or less switches what they limit off
 _INTEGERS = """
 extraPassiveTimeoutMs upsertViewFreshnessMs minSegmentGroupTrimSize minServerGroupTrimSize minBrokerGroupTrimSize
 mseMinGroupTrimSize groupTrimThreshold sortAggregateLimitThreshold multiStageLeafLimit inPredicatePruningThreshold
-regexDictSizeThreshold
+regexDictSizeThreshold liteModeLeafStageLimit liteModeLeafStageFanOutAdjustedLimit sortExchangeCopyThreshold
+sortAggregateSingleThreadedNumSegmentsThreshold
 """
 _CHOICES = {
     "joinOverflowMode": ("THROW", "BREAK"),
     "windowOverflowMode": ("THROW", "BREAK"),
     "inPredicateLookupAlgorithm": ("DIVIDE_BINARY_SEARCH", "SCAN", "PLAIN_BINARY_SEARCH"),
-    "AndScanReordering": ("enable", "disable"),
+    "AndScanReordering": ("true", "false", "enable", "disable"),
     "groupByMode": ("sql", "pql"),
     "responseFormat": ("sql", "pql"),
 }
 _TEXTS = """
 database routingOptions sampler skipIndexes orderedPreferredPools skipPlannerRules usePlannerRules clientQueryId
-applicationName workloadName queryHash vectorDistanceThreshold
+applicationName workloadName queryHash vectorDistanceThreshold invertedIndexDistinctCostRatio
 """
 
 
