@@ -88,6 +88,8 @@ class FieldSpec:
     def __post_init__(self) -> None:
         if self.default_null_value is BY_TYPE:
             object.__setattr__(self, "default_null_value", default_null_value(self.data_type, self.role))
+        elif isinstance(self.default_null_value, float):
+            object.__setattr__(self, "default_null_value", self.default_null_value + 0.0)  # there is one zero
         if self.max_length_exceed_strategy is BY_TYPE:
             object.__setattr__(self, "max_length_exceed_strategy", default_strategy(self.data_type))
         if self.role is FieldRole.DATE_TIME and self.data_type is DataType.TIMESTAMP and self.format is None:

@@ -1,11 +1,12 @@
 """From a boolean expression to a `Filter`: predicates on plain columns with coerced literals, everything else as `Test`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import evaluate, result_type
 from gamay.functions.expression import LOOKUP, Call, Column, Expression, Literal, column_names, walk
 from gamay.functions.registry import scalar_function
+from gamay.functions.text import to_text
 from gamay.functions.vector import Operand, Scalar
 from gamay.model.types import DataType
 from gamay.query.bind_search import TEXT_SEARCHES, VECTOR_SEARCHES, text_filter, vector_filter
@@ -31,6 +32,7 @@ from gamay.query.scope import ValueType, with_null_flags
 # what matches a multi-value row when it matches any of its values
 _BY_VALUE = ("like", "regexplike")
 _NULL_TESTS = ("isnull", "isnotnull")
+_COMPARED = (*MIRRORED, "between", "in", "notin")
 # which rows of the condition are meant, those where it is true or false, and whether they or all others
 _TRUTH_TESTS = {
     "istrue": (True, True),
@@ -123,6 +125,7 @@ class FilterBinder:
                 predicate = self._search(Call(name, args), column)
             if predicate is not None:
                 return self._known(column, predicate, wanted)
+        _check_known(name, args)
         return self._test(Call(name, args), wanted)
 
     def _search(self, call: Call, column: str) -> Filter | None:
@@ -206,6 +209,16 @@ class FilterBinder:
         if all(len(same) == 1 for same in sets.values()):
             return filter_
         return disjunction([*(self._known(column, union(same), True) for column, same in sets.items()), *rest])
+
+
+def _check_known(name: str, args: Sequence[Expression]) -> None:
+    """Raise QueryError for an expression that is compared with NULL, as for a column."""
+    nulls = [isinstance(arg, Literal) and arg.value is None for arg in args]
+    if name not in _COMPARED or not any(nulls) or all(isinstance(arg, Literal) for arg in args):
+        return
+    compared = next(arg for arg in args if not isinstance(arg, Literal))
+    message = f"{to_text(compared)} is compared with NULL, which matches nothing; write IS NULL"
+    raise QueryError(ErrorCode.QUERY_VALIDATION, message)
 
 
 def _is_deterministic(expression: Expression) -> bool:

@@ -183,7 +183,7 @@ def _real(index: int, negated: bool) -> Read:
         if len(source) > _EXACT_DIGITS_MAX:
             raise ValueError("the number is long")
         number = int(source) if source.isdigit() else float(source)
-        value = float(-number if negated else number)
+        value = float(-number if negated else number) + 0.0  # there is one zero
         if isinf(value):
             raise ValueError("the number is beyond the column's type")
         return value

@@ -1,11 +1,10 @@
 """Comparisons, IN, BETWEEN, and what conditions on multi-value columns mean.
 
-Numbers compare by value whatever their types; a constant is read as the type of what it is compared with, text with a
-number becomes a number. NaN equals itself and is greater than all numbers. A condition on a multi-value argument holds when
-any of its values fits; `<>` and NOT IN when none is equal.
+Numbers compare by value whatever their types; a constant is read as the type of what it is compared with
+(`gamay.functions.scalar.coerce`), text with a number becomes a number. NaN equals itself and is greater than all numbers. A
+condition on a multi-value argument holds when any of its values fits; `<>` and NOT IN when none is equal.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
@@ -17,7 +16,8 @@ import pyarrow.compute as pc
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Call, Expression, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
-from gamay.functions.scalar.convert import array_of, convert, convert_values, repeat, to_vector
+from gamay.functions.scalar.coerce import Coerced, coerced
+from gamay.functions.scalar.convert import array_of, convert_values, repeat, to_vector
 from gamay.functions.scalar.define import check_count, type_of, wrong
 from gamay.functions.scalar.types import common_type
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, union_nulls
@@ -25,7 +25,6 @@ from gamay.model.types import DataType
 
 BOOLEAN = DataType.BOOLEAN
 Mask = Any  # bool ndarray
-_INTEGERS = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
 
 
 # -- the core: two arrays of one type, or an array and a constant of that type
@@ -105,15 +104,37 @@ def compare(name: str, left: Operand, right: Operand, num_rows: int) -> Mask:
     if isinstance(right, Scalar) and not isinstance(left, Scalar):
         return _with_constant(name, left.decode() if isinstance(left, EncodedVector) else left, right)
     data_type = comparable_type(left.type, right.type)
-    columns = [to_vector(operand, num_rows) for operand in (left, right)]
-    return _COMPARE[name](*(convert_values(c.values, c.type, data_type) for c in columns))
+    one, other = (to_vector(operand, num_rows) for operand in (left, right))
+    if one.type in _REALS and other.type in _LONGS:
+        return _COMPARE[MIRRORED.get(name, name)](_order(other.values, one.values), 0)
+    if one.type in _LONGS and other.type in _REALS:
+        return _COMPARE[name](_order(one.values, other.values), 0)
+    return _COMPARE[name](*(convert_values(c.values, c.type, data_type) for c in (one, other)))
+
+
+_LONGS = (DataType.LONG, DataType.TIMESTAMP)
+_REALS = (DataType.FLOAT, DataType.DOUBLE)
+_ABOVE_LONGS = 2.0**63
+
+
+def _order(whole: Values, real: Values) -> Values:
+    """Return -1, 0 or 1 where a LONG is below a double, equals it, or is above it, also where it is no double itself."""
+    near, wide = whole.astype(np.float64), real.astype(np.float64)
+    order = np.where(near > wide, np.int8(1), np.int8(-1))  # NaN is greater than every number
+    tied = np.flatnonzero((near == wide) & (wide < _ABOVE_LONGS))
+    order[tied] = np.sign(whole[tied] - wide[tied].astype(np.int64))
+    return order
 
 
 def comparable_type(left: DataType, right: DataType) -> DataType:
     """Return the type in which two columns are compared; raises QueryError when there is none."""
     common = common_type([left, right])
+    if common is DataType.FLOAT and left is not right:
+        return DataType.DOUBLE  # which holds each INT
     if common is not None:
         return common
+    if left.is_binary and right.is_binary:
+        return DataType.BYTES
     if left.is_binary or right.is_binary:
         if left.is_text or right.is_text:
             return left if left.is_binary else right
@@ -127,76 +148,56 @@ def comparable_type(left: DataType, right: DataType) -> DataType:
     return DataType.STRING if left.is_text and right.is_text else DataType.DOUBLE
 
 
+# what `x < c` says of the value next to a constant c between two values, by whether c lies above it
+_BESIDE = {
+    ("less", True): "lessthanorequal",
+    ("less", False): "lessthan",
+    ("great", True): "greaterthan",
+    ("great", False): "greaterthanorequal",
+}
+
+
 def _with_constant(name: str, vector: Vector, constant: Scalar) -> Mask:
-    """Compare with a constant read as the vector's type; one between two integers decides by its neighbours."""
-    if vector.type in _INTEGERS:
-        number = _exact_number(constant, vector.type)
-        if number != number:  # NaN is greater than every number
-            return np.full(len(vector.values), name in ("notequals", "lessthan", "lessthanorequal"))
-        info = np.iinfo(vector.values.dtype)
-        if number > info.max:
-            return np.full(len(vector.values), name in ("notequals", "lessthan", "lessthanorequal"))
-        if number < info.min:
-            return np.full(len(vector.values), name in ("notequals", "greaterthan", "greaterthanorequal"))
-        floor = math.floor(number)
-        if floor != number:
-            if name in ("equals", "notequals"):
-                return np.full(len(vector.values), name == "notequals")
-            return _COMPARE["lessthanorequal" if name.startswith("less") else "greaterthan"](vector.values, floor)
-        return _COMPARE[name](vector.values, floor)
-    converted = _same_type(constant, vector.type)
-    value = converted.value if isinstance(converted, Scalar) else None
-    if isinstance(vector.values, np.ndarray):
-        return _COMPARE[name](vector.values, np.asarray(value, dtype=vector.values.dtype))
-    return _COMPARE[name](vector.values, pa.scalar(value, vector.values.type))
+    """Compare with a constant read as the vector's type; one between two values decides by its neighbours."""
+    found = _coerced(constant, vector.type)
+    values = vector.values
+    if found.side != 0:
+        if name in ("equals", "notequals"):
+            return np.full(len(values), name == "notequals")
+        name = _BESIDE["less" if name.startswith("less") else "great", found.side > 0]
+    if isinstance(values, np.ndarray):
+        return _COMPARE[name](values, np.asarray(found.value, dtype=values.dtype))
+    return _COMPARE[name](values, pa.scalar(found.value, values.type))
 
 
-def _same_type(constant: Scalar, target: DataType) -> Operand:
-    """Return a constant in the type that it is compared with; of the numbers 1 alone is true."""
-    if target is BOOLEAN and isinstance(constant.value, int | float | Decimal):
-        return Scalar(constant.value == 1, BOOLEAN)
-    return convert(constant, target)
-
-
-def _exact_number(constant: Scalar, target: DataType) -> Any:
-    value = constant.value
-    if isinstance(value, str):
-        if target is DataType.TIMESTAMP:
-            return convert(constant, target).value  # type: ignore[union-attr]
-        return convert(constant, DataType.DOUBLE if not _is_whole(value) else DataType.LONG).value  # type: ignore[union-attr]
-    if isinstance(value, bytes):
-        raise QueryError(ErrorCode.QUERY_VALIDATION, f"{target.value} cannot be compared with BYTES")
-    return int(value) if isinstance(value, bool) else value
+def _coerced(constant: Scalar, target: DataType) -> Coerced:
+    try:
+        return coerced(constant.value, constant.type, target)
+    except ValueError as reason:
+        message = f"{constant.value!r} cannot be compared with {target.value}: {reason}"
+        raise QueryError(ErrorCode.QUERY_VALIDATION, message) from reason
 
 
 def check_constant(name: str, argument: Expression, data_type: DataType) -> None:
     """Raise QueryError 700 when an argument is a constant text that cannot be read as the type it is compared with."""
     if not isinstance(argument, Literal) or not isinstance(argument.value, str) or data_type.is_text:
         return
-    constant = Scalar(argument.value, DataType.STRING)
+    if data_type is DataType.UNKNOWN:
+        return
     try:
-        if data_type in _INTEGERS:
-            _exact_number(constant, data_type)
-        elif data_type is not DataType.UNKNOWN:
-            convert(constant, data_type)
-    except QueryError as error:
-        raise wrong(name, f"'{argument.value}' cannot be read as {data_type.value}") from error
-
-
-def _is_whole(text: str) -> bool:
-    return text.strip().lstrip("+-").isdigit() and len(text.strip()) <= 19
+        coerced(argument.value, DataType.STRING, data_type)
+    except ValueError as reason:
+        raise wrong(name, f"'{argument.value}' cannot be read as {data_type.value}: {reason}") from reason
 
 
 def is_in(vector: Vector, constants: Sequence[Scalar]) -> Mask:
     """Tell which values are among the constants, read as the vector's type."""
-    if vector.type in _INTEGERS:
-        info = np.iinfo(vector.values.dtype)
-        numbers = [_exact_number(constant, vector.type) for constant in constants]
-        wanted = [int(n) for n in numbers if n == n and info.min <= n <= info.max and n == math.floor(n)]
-        return np.isin(vector.values, np.array(wanted, dtype=vector.values.dtype))
-    values = [_same_type(constant, vector.type).value for constant in constants]  # type: ignore[union-attr]
+    found = [_coerced(constant, vector.type) for constant in constants]
+    values = [one.value for one in found if one.side == 0]
     if isinstance(vector.values, np.ndarray) and vector.values.dtype != object:
-        return np.isin(vector.values, np.array(values, dtype=vector.values.dtype), kind=None)
+        wanted = np.array(values, dtype=vector.values.dtype)
+        mask = np.isin(vector.values, wanted, kind=None)
+        return mask | np.isnan(vector.values) if _has_nan(wanted) else mask
     if isinstance(vector.values, np.ndarray):
         wanted_set = set(values)
         return np.array([value in wanted_set for value in vector.values], dtype=np.bool_)

@@ -275,6 +275,13 @@ def _parse_integer(least: int, most: int) -> Callable[[str], int]:
     return parse
 
 
+def _parse_decimal(text: str) -> Decimal:
+    number = Decimal(number_text(text))
+    if not number.is_finite():
+        raise ValueError
+    return number
+
+
 def _parse_bytes(text: str) -> bytes:
     return bytes.fromhex(text)
 
@@ -284,7 +291,7 @@ _PARSERS: dict[DataType, Callable[[str], LiteralValue]] = {
     DataType.LONG: _parse_integer(-(2**63), 2**63 - 1),
     DataType.FLOAT: lambda text: float(number_text(text)),
     DataType.DOUBLE: lambda text: float(number_text(text)),
-    DataType.BIG_DECIMAL: lambda text: Decimal(number_text(text)),
+    DataType.BIG_DECIMAL: _parse_decimal,
     DataType.TIMESTAMP: parse_timestamp,
     DataType.BYTES: _parse_bytes,
     DataType.UUID: lambda text: uuid.UUID(text).bytes,

@@ -132,8 +132,9 @@ def _distinct_from(negated: bool) -> Compute:
         either_unknown = any(isinstance(arg, Scalar) and arg.value is None for arg in args)
         same = left & right
         if not either_unknown:
-            vectors = [to_vector(arg, num_rows) for arg in args]
-            same = same | (compare("equals", vectors[0], vectors[1], num_rows) & ~left & ~right)
+            constants = all(isinstance(arg, Scalar) for arg in args)
+            first = to_vector(args[0], num_rows) if constants else args[0]
+            same = same | (compare("equals", first, args[1], num_rows) & ~left & ~right)
         return Vector(BOOLEAN, same if negated else ~same)
 
     return compute

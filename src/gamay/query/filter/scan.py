@@ -12,8 +12,8 @@ import numpy as np
 
 from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Call, Expression, Literal, column_names
+from gamay.functions.scalar.coerce import coerced
 from gamay.functions.scalar.comparison import MIRRORED
-from gamay.functions.scalar.convert import convert
 from gamay.functions.vector import EncodedVector, Scalar, Vector
 from gamay.kernels.filter import mark_id_range, mark_id_set, mark_rows_of_id_set, mark_rows_of_values
 from gamay.kernels.tuning import RAW_TEXT_BLOCK_ROWS_MIN
@@ -171,10 +171,13 @@ def compared_arithmetic(expression: Expression) -> tuple[str, Expression, Scalar
 
 
 def _plain_number(constant: Scalar) -> float | None:
-    """Return a constant as DOUBLE; None where it is none, or NaN, which compares in its own way."""
-    converted = convert(constant, DataType.DOUBLE)
-    value = converted.value if isinstance(converted, Scalar) else None
-    return float(value) if isinstance(value, int | float) and value == value else None
+    """Return a constant as DOUBLE; None where it is none, or compares in its own way."""
+    try:
+        found = coerced(constant.value, constant.type, DataType.DOUBLE)
+    except ValueError:  # the comparison that is computed says so
+        return None
+    value: float = found.value
+    return value if found.side == 0 and value == value else None
 
 
 class ArithmeticScan(ExpressionScan):
