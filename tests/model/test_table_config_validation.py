@@ -249,6 +249,32 @@ PARTITION = INDEX + "segmentPartitionConfig.columnPartitionMap."
             "not a whole number",
         ),
         (
+            {PARTITION + "id": {"functionName": "Murmur3", "numPartitions": 2, "functionConfig": {"seed": "2147483648"}}},
+            "whole number of 32 bits",
+        ),
+        (
+            {PARTITION + "id": {"functionName": "Murmur", "numPartitions": 2, "functionConfig": {"useRawByte": "true"}}},
+            "means nothing to Murmur. Did you mean 'useRawBytes'?",
+        ),
+        (
+            {PARTITION + "id": {"functionName": "Murmur", "numPartitions": 2, "functionConfig": {"useRawBytes": "yes"}}},
+            "useRawBytes is true or false",
+        ),
+        (
+            {PARTITION + "id": {"functionName": "HashCode", "numPartitions": 2, "functionConfig": {"useRawBytes": "true"}}},
+            "means nothing to HashCode",
+        ),
+        (
+            {
+                PARTITION + "id": {
+                    "functionName": "BoundedColumnValue",
+                    "numPartitions": 2,
+                    "functionConfig": {"columnValues": "|a, b|", "columnValuesDelimiter": "|, "},
+                }
+            },
+            "it must be 3",
+        ),
+        (
             {
                 PARTITION + "id": {
                     "functionName": "Fnv",

@@ -1,6 +1,7 @@
 """Partition functions against constants computed by independent implementations and Java's own tests."""
 
 import math
+import uuid
 from decimal import Decimal
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from gamay.base.errors import InvalidConfigError
 from gamay.functions.vector import Vector
+from gamay.model.indexing import column_values
 from gamay.model.types import DataType
 from gamay.segment.partition import partition_function, partition_info
 from gamay.segment.value_text import value_text, values_text
@@ -377,3 +379,30 @@ def test_raw_bytes_of_a_bytes_column_are_hashed_without_a_detour():
     assert function.partitions_of(vector).tolist() == [row[2] for row in MURMUR2_RAW]
     hex_of_bytes = partition_function("Murmur", 8).partitions_of(vector).tolist()
     assert hex_of_bytes == [partition_function("Murmur", 8).partition_of(value.hex()) for value in values]
+
+
+def test_only_hashes_of_bytes_take_raw_ones():
+    for name in ("HashCode", "ByteArray"):
+        for text in ("00ff", "no hexadecimal"):
+            assert partition_function(name, 7, {"useRawBytes": "true"}).hash_of(text) == partition_function(name, 7).hash_of(
+                text
+            )
+
+
+def test_raw_bytes_of_uuids_and_of_what_is_no_hexadecimal_text():
+    value = uuid.UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")
+    for name in ("Murmur", "Murmur3", "FNV"):
+        function = partition_function(name, 97, {"useRawBytes": "true"})
+        stored = Vector(DataType.UUID, pa.array([value.bytes], pa.binary()))
+        assert function.partitions_of(stored).tolist() == [function.partition_of(value.bytes.hex())]
+        assert function.partition_of(value_text(value.bytes, DataType.UUID)) == function.partition_of(value.bytes.hex())
+        with pytest.raises(ValueError, match="'zz' is no hexadecimal text"):
+            function.partition_of("zz")
+
+
+@pytest.mark.parametrize(("values", "delimiter"), [("Maths|english|Chemistry", "|"), (",Maths, english,,Chemistry ", ", ")])
+def test_every_character_of_a_delimiter_separates(values, delimiter):
+    config = {"columnValues": values, "columnValuesDelimiter": delimiter}
+    function = partition_function("BoundedColumnValue", 4, config)
+    assert [function.partition_of(text) for text in ("maths", "English", "CHEMISTRY", "Physics", "")] == [1, 2, 3, 0, 0]
+    assert column_values(values, delimiter) == ["Maths", "english", "Chemistry"]

@@ -1,5 +1,6 @@
 """What `tableIndexConfig` and `fieldConfigList` must fulfil; each rule yields a sentence for every breach."""
 
+import re
 from collections.abc import Callable, Iterator
 
 from gamay.base.errors import nearest
@@ -12,7 +13,7 @@ from gamay.model.column_index import (
     has_range,
     is_raw,
 )
-from gamay.model.indexing import FieldConfig, IndexingConfig, PartitionConfig
+from gamay.model.indexing import FieldConfig, IndexingConfig, PartitionConfig, column_values
 from gamay.model.rules import TableRule, TableSubject, complaint, duplicates, missing_column
 from gamay.model.schema import FieldSpec
 from gamay.model.search_settings import DISTANCES, vector_distance
@@ -21,6 +22,14 @@ from gamay.model.types import DataType
 from gamay.model.units import parse_data_size
 
 _NORMALIZERS = ("POSITIVE_MODULO", "ABS", "MASK", "PRE_MODULO_ABS", "NO_OP")
+_FUNCTION_KEYS = {
+    "Murmur": ("useRawBytes",),
+    "Murmur2": ("useRawBytes",),
+    "Murmur3": ("seed", "variant", "useRawBytes"),
+    "Fnv": ("variant", "useRawBytes", "negativePartitionHandling"),
+    "BoundedColumnValue": ("columnValues", "columnValuesDelimiter"),
+}
+_SEED = re.compile(r"[-+]?[0-9]{1,10}")
 _VARIANTS = {"Murmur3": ("x86_32", "x64_32"), "Fnv": ("fnv1a_32", "fnv1_32", "fnv1a_64", "fnv1_64")}
 
 
@@ -253,8 +262,7 @@ def _partition(where: str, partition: PartitionConfig) -> Iterator[str]:
         values, delimiter = config.get("columnValues"), config.get("columnValuesDelimiter")
         if not values or not delimiter:
             yield f"{where}: BoundedColumnValue needs columnValues and columnValuesDelimiter in functionConfig"
-        elif partition.num_partitions != len(values.split(delimiter)) + 1:
-            expected = len(values.split(delimiter)) + 1
+        elif partition.num_partitions != (expected := len(column_values(values, delimiter)) + 1):
             yield (
                 f"{where}: numPartitions is {partition.num_partitions}; it must be {expected}, one more than there "
                 "are columnValues"
@@ -262,9 +270,16 @@ def _partition(where: str, partition: PartitionConfig) -> Iterator[str]:
     variants, variant = _VARIANTS.get(partition.function_name, ()), config.get("variant")
     if variants and variant is not None and variant.lower() not in variants:
         yield f"{where}: the variant '{variant}' is not one of {', '.join(variants)}.{nearest(variant, variants)}"
-    seed = config.get("seed")
-    if seed is not None and not seed.strip().lstrip("+-").isdigit():
-        yield f"{where}: the seed '{seed}' is not a whole number"
+    known = (*_FUNCTION_KEYS.get(partition.function_name, ()), "partitionIdNormalizer")
+    for name in config:
+        if name not in known:
+            yield f"{where}: {name} of functionConfig means nothing to {partition.function_name}.{nearest(name, known)}"
+    seed = config.get("seed", "0")
+    if _SEED.fullmatch(seed) is None or not -(2**31) <= int(seed) < 2**31:
+        yield f"{where}: the seed '{seed}' is not a whole number of 32 bits"
+    raw_bytes = config.get("useRawBytes", "false")
+    if raw_bytes.lower() not in ("true", "false"):
+        yield f"{where}: useRawBytes is true or false, not '{raw_bytes}'"
     handling = config.get("negativePartitionHandling")
     if partition.function_name.lower() == "fnv" and handling is not None and handling.lower() not in ("mask", "abs"):
         yield f"{where}: negativePartitionHandling is mask or abs, not '{handling}'"

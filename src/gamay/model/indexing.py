@@ -36,6 +36,13 @@ class PartitionConfig:
     function_config: Mapping[str, str] = key("functionConfig", TEXT_MAP, EMPTY_MAP)
 
 
+def column_values(text: str, separators: str) -> list[str]:
+    """Return the `columnValues` of BoundedColumnValue: every character of the delimiter separates, empty pieces are none."""
+    return [
+        value for value in text.translate(dict.fromkeys(map(ord, separators), separators[0])).split(separators[0]) if value
+    ]
+
+
 @dataclass(frozen=True)
 class SegmentPartitionConfig:
     """The partitioned columns."""

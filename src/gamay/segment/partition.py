@@ -1,6 +1,7 @@
 """Partition functions: from the text form of a value to the partition it belongs to, as producers and brokers compute it."""
 
 import re
+import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 from gamay.base.errors import InvalidConfigError, nearest
 from gamay.functions.vector import Vector
 from gamay.kernels import hashing
+from gamay.model.indexing import column_values
 from gamay.model.types import DataType
 from gamay.segment.spi import PartitionInfo
 from gamay.segment.storage_form import binary_buffers, from_arrow, to_values
@@ -35,12 +37,12 @@ class PartitionFunction:
         self._hasher = hasher
         self._bits = bits
         self._normalizer = normalizer
-        self._raw_bytes = config.get("useRawBytes", "").lower() == "true"
+        self._raw_bytes = name.lower() in _OF_RAW_BYTES and config.get("useRawBytes", "").lower() == "true"
         self._is_remainder = hasher is _integers and normalizer == "POSITIVE_MODULO"
 
     def partitions_of(self, vector: Vector) -> "np.ndarray[Any, np.dtype[np.int32]]":
         """Return int32 [n]: the partition of each single value; raises ValueError for a value the function cannot take."""
-        if self._raw_bytes and vector.type is DataType.BYTES:
+        if self._raw_bytes and vector.type.is_binary:
             return self._normalise(self._hasher(vector.values))
         return self.partitions_of_texts(values_text(vector))
 
@@ -61,10 +63,18 @@ class PartitionFunction:
     def _bytes_of(self, texts: pa.Array) -> pa.Array:
         if not self._raw_bytes:
             return texts
-        return pa.array([bytes.fromhex(text) for text in texts.to_pylist()], pa.binary())
+        return pa.array(map(_raw_bytes, texts.to_pylist()), pa.binary())
 
     def _normalise(self, hashes: Hashes) -> "np.ndarray[Any, np.dtype[np.int32]]":
         return NORMALIZERS[self._normalizer](hashes, self.num_partitions, self._bits).astype(np.int32)
+
+
+def _raw_bytes(text: str) -> bytes:
+    """Return the bytes whose text form this is: that of BYTES, or of UUIDs; raises ValueError."""
+    try:
+        return uuid.UUID(text).bytes if _UUID.fullmatch(text) else bytes.fromhex(text)
+    except ValueError:
+        raise ValueError(f"'{text}' is no hexadecimal text, of which useRawBytes makes the bytes that are hashed") from None
 
 
 def partition_function(name: str, num_partitions: int, config: Mapping[str, str] | None = None) -> PartitionFunction:
@@ -207,10 +217,7 @@ def _make_bounded(config: Mapping[str, str], n: int) -> tuple[Hasher, int, str]:
         raise InvalidConfigError(
             f"partition function BoundedColumnValue needs {' and '.join(missing)} in its functionConfig"
         )
-    text = config["columnValues"]
-    for separator in config["columnValuesDelimiter"]:
-        text = text.replace(separator, "\0")
-    names = [_fold(name) for name in text.split("\0") if name]
+    names = [_fold(name) for name in column_values(config["columnValues"], config["columnValuesDelimiter"])]
     if n != len(names) + 1:
         raise InvalidConfigError(
             f"numPartitions of BoundedColumnValue is {n}; expected {len(names) + 1}: one for each of the {len(names)} "
@@ -232,6 +239,8 @@ def _fold(text: str) -> str:
     return "".join(c.upper() if len(c.upper()) == 1 else c for c in text).lower()
 
 
+_OF_RAW_BYTES = frozenset({"murmur", "murmur2", "murmur3", "fnv"})
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SHORT_INTEGER = re.compile("-?[0-9]{1,18}")
 _NAMES = ("Modulo", "Murmur", "Murmur2", "Murmur3", "FNV", "HashCode", "ByteArray", "BoundedColumnValue")
 _MAKERS: dict[str, Callable[[Mapping[str, str], int], tuple[Hasher, int, str]]] = {
