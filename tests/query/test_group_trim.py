@@ -106,6 +106,17 @@ class TestTrim:
                 assert all(everything[row[:2]] == row for row in answer.table.rows()), order
                 assert answer.table.rows() == wide.rows(f"{plain} ORDER BY {order} {window}")
 
+    @pytest.mark.parametrize("order", ["price", "price DESC", "price / 2"])
+    def test_what_is_lost_behind_the_last_row_is_not_told(self, wide: Any, order: str) -> None:
+        """Of groups in the order of their keys, those that are trimmed cannot be in the answer, whatever is still to come."""
+        options = "SET groupTrimThreshold = 100; SET minServerGroupTrimSize = 20; SET minSegmentGroupTrimSize = 1; "
+        sql = f"SELECT price, sum(day), count(*) FROM trips GROUP BY price ORDER BY {order} LIMIT 7 OFFSET 2"
+        answer = answer_of_servers(wide, options + sql)
+        assert not answer.stats.groups_trimmed
+        assert answer.table.rows() == wide.rows(sql)
+        having = sql.replace("ORDER BY", "HAVING sum(day) > 0 ORDER BY")
+        assert answer_of_servers(wide, options + having).stats.groups_trimmed
+
     def test_a_server_trims_above_the_threshold_and_says_so(self, wide: Any) -> None:
         options = "SET groupTrimThreshold = 100; SET minServerGroupTrimSize = 20; "
         sql = "SELECT price, sum(day) FROM trips GROUP BY price ORDER BY sum(day) DESC, price LIMIT 3"

@@ -76,7 +76,8 @@ class GroupLimits:
     def _trimmed(self, bound: BoundQuery, table: GroupTable, size: int, threshold: int, stats: QueryStats) -> GroupTable:
         if not size or table.num_groups <= max(threshold, size):
             return table
-        stats.groups_trimmed = True
+        if not self.is_safe:
+            stats.groups_trimmed = True
         return first_groups(bound, table, size)
 
 
