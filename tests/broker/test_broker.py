@@ -338,6 +338,25 @@ def test_null_handling_can_be_the_default_of_the_cluster(world: World) -> None:
     assert names_of(world.ask(f"SET enableNullHandling = false; {asked}").json()) == ["count(*)"]
 
 
+def test_options_that_nobody_knows_may_be_refused(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    name = "pinot.broker.query.option.validationMode"
+    misspelt = "SET timeoutMS = 5000; SET timeotMs = 5; SELECT count(*) FROM t"
+    assert world.ask(misspelt).json()["exceptions"] == []
+    world.registry.update_cluster_config({name: "reject"})
+    assert world.routing.wait_until(lambda: world.routing.option_validation == "REJECT", 10)
+    told = "SQLParsingError: Unknown query option 'timeotMs'. Did you mean 'timeoutMs'?"
+    for sql in (misspelt, "SELECT count(*) FROM t OPTION(timeotMs=5)"):
+        assert world.ask(sql).json()["exceptions"] == [{"errorCode": 150, "message": told}]
+    pql = world.http.post("/query", json={"pql": "SELECT COUNT(*) FROM t OPTION(timeotMs=5)"}).json()
+    assert [problem["message"] for problem in pql["exceptions"]] == [told]
+    beside = {"sql": "SELECT count(*) FROM t", "queryOptions": "timeotMs=5;groupByMode=sql"}
+    assert world.http.post("/query/sql", json=beside).json()["exceptions"] == []  # clients send what they like
+    world.registry.update_cluster_config({name: "WARN"})
+    assert world.routing.wait_until(lambda: world.routing.option_validation == "WARN", 10)
+    assert world.ask(misspelt).json()["exceptions"] == []
+    assert [record.getMessage() for record in caplog.records] == [told.partition(": ")[2]]
+
+
 def test_limits_of_rows_are_settings_of_the_cluster(world: World) -> None:
     settings = {"pinot.broker.default.query.limit": "2", "pinot.broker.query.response.limit": "3"}
     world.registry.update_cluster_config(settings)

@@ -108,7 +108,7 @@ class TestTrim:
 
     @pytest.mark.parametrize("order", ["price", "price DESC", "price / 2"])
     def test_what_is_lost_behind_the_last_row_is_not_told(self, wide: Any, order: str) -> None:
-        """Of groups in the order of their keys, those that are trimmed cannot be in the answer, whatever is still to come."""
+        """In the order of their keys, groups that are trimmed cannot be in the answer, whatever is still to come."""
         options = "SET groupTrimThreshold = 100; SET minServerGroupTrimSize = 20; SET minSegmentGroupTrimSize = 1; "
         sql = f"SELECT price, sum(day), count(*) FROM trips GROUP BY price ORDER BY {order} LIMIT 7 OFFSET 2"
         answer = answer_of_servers(wide, options + sql)

@@ -1,11 +1,13 @@
 """Query options that come with a request, beside those written in the SQL."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Container, Mapping
 from typing import Any
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.sql.option_values import option_name
+from gamay.sql.option_values import option_name, unknown_options
 
+_log = logging.getLogger(__name__)
 DEFAULT_TIMEOUT_MS = 10_000
 
 
@@ -46,6 +48,20 @@ def without_limit(body: Mapping[str, Any]) -> Mapping[str, Any]:
     ):
         return body
     return {**body, "queryOptions": f"{options};useMultistageEngine=true"}
+
+
+def heed_unknown(mode: str, options: Mapping[str, str], sent: Container[str]) -> None:
+    """Warn of options in the text of a query that nobody knows, or refuse them. sent: those that came beside the text.
+
+    mode: WARN or REJECT, which raises QueryError 150.
+    """
+    unknown = unknown_options(name for name in options if name not in sent)
+    if not unknown:
+        return
+    text = f"Unknown query option {' '.join(unknown)}"
+    if mode == "REJECT":
+        raise QueryError(ErrorCode.SQL_PARSING, text)
+    _log.warning("%s", text)
 
 
 def timeout_ms(options: Mapping[str, str], table_timeout_ms: int | None) -> int:

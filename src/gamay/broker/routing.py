@@ -15,7 +15,7 @@ from gamay.cluster.quotas import quota_settings
 from gamay.cluster.records import Role
 from gamay.cluster.registry import Registry
 from gamay.cluster.store import MetadataStore, StoreUnavailableError
-from gamay.model.cluster_settings import FIXED_REPLICA, HYPERLOGLOG_LOG2M, NULL_HANDLING
+from gamay.model.cluster_settings import FIXED_REPLICA, HYPERLOGLOG_LOG2M, NULL_HANDLING, OPTION_VALIDATION
 from gamay.model.table_name import raw_table_name, table_type_of
 from gamay.sql.row_limits import STANDARD_LIMITS, RowLimits
 
@@ -56,13 +56,14 @@ class RoutingTables:
 
     default_options: the query options that the cluster's settings give to queries which do not say otherwise.
     row_limits: what the settings say of LIMIT. log2m: of HyperLogLog, None where they say nothing. fixed_replica: whether
-    tables that do not say have a fixed replica.
+    tables that do not say have a fixed replica. option_validation: what becomes of options that nobody knows.
     """
 
     def __init__(self, registry: Registry, clock: Clock = SYSTEM_CLOCK) -> None:
         self.default_options: Mapping[str, str] = {}
         self.row_limits = STANDARD_LIMITS
         self.log2m: int | None = None
+        self.option_validation = "NONE"
         self.fixed_replica = False
         self._registry = registry
         self._clock = clock
@@ -196,6 +197,7 @@ class RoutingTables:
             self.default_options = named
             self.fixed_replica = FIXED_REPLICA.flag(settings)
             self.log2m = log2m
+            self.option_validation = OPTION_VALIDATION.text(settings).upper()
             self.row_limits = STANDARD_LIMITS if limits == STANDARD_LIMITS else limits
             self._condition.notify_all()
 

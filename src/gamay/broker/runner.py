@@ -19,7 +19,7 @@ from gamay.broker.limits import NO_LIMITS, QueryLimits, check_sizes, sizes_of
 from gamay.broker.literals import literal_row
 from gamay.broker.lookups import looked_up
 from gamay.broker.metrics import Phases, QueryCounters
-from gamay.broker.options import DEFAULT_TIMEOUT_MS, is_on, timeout_ms
+from gamay.broker.options import DEFAULT_TIMEOUT_MS, heed_unknown, is_on, timeout_ms
 from gamay.broker.outcome import add_done, end_span, of_failure, processor_ns, tell
 from gamay.broker.pending import PendingQuery
 from gamay.broker.query_log import QueryLog
@@ -187,6 +187,8 @@ class QueryRunner:
         try:
             defaults = self.routing.default_options
             query = parse(pending.sql, {**defaults, **options} if defaults else options, self.routing.row_limits)
+            if (mode := self.routing.option_validation) != "NONE" and query.options:
+                heed_unknown(mode, query.options, options)
             if (log2m := self.routing.log2m) is not None:
                 query = with_log2m(query, log2m)
             compiled_s = self._clock.monotonic_s()

@@ -94,6 +94,13 @@ NULL_HANDLING = ClusterSetting(
     "`enableNullHandling` of queries that do not say",
     _is_flag,
 )
+OPTION_VALIDATION = ClusterSetting(
+    "pinot.broker.query.option.validationMode",
+    "NONE, WARN or REJECT",
+    "NONE",
+    "what becomes of a query option in the text of a query that nobody knows: nothing, a warning in the log, or error 150",
+    lambda text: text.strip().upper() in ("NONE", "WARN", "REJECT"),
+)
 HYPERLOGLOG_LOG2M = ClusterSetting(
     "default.hyperloglog.log2m",
     "a whole number from 2 to 16",
@@ -385,6 +392,7 @@ CLUSTER_SETTINGS = (
     QUERY_RESPONSE_LIMIT,
     QUERY_LIMIT_OVERRIDE,
     NULL_HANDLING,
+    OPTION_VALIDATION,
     HYPERLOGLOG_LOG2M,
     CURSOR_PAGE_ROWS,
     CURSOR_EXPIRATION,

@@ -5,10 +5,10 @@ Pinot's keys of tables. Options that steer what this engine does not have are ch
 others and then have no effect; `docs/guide/sql.md` says which act.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.errors import ErrorCode, QueryError, nearest
 
 _LONG_MAX = 2**63 - 1
 
@@ -102,6 +102,11 @@ def check_options(options: Mapping[str, str]) -> None:
         kind = _KINDS.get(name)
         if kind is not None and not kind.accepts(value.strip()):
             raise QueryError(ErrorCode.SQL_PARSING, f"The query option {name} is {kind.accepted}, not '{value}'")
+
+
+def unknown_options(options: Iterable[str]) -> list[str]:
+    """Return those names of options that nobody knows, each with the known one that it is like, if there is one."""
+    return [f"'{name}'.{nearest(name, _KINDS)}" for name in options if name not in _KINDS]
 
 
 def flag(options: Mapping[str, str], name: str, default: bool = False) -> bool:
