@@ -41,6 +41,8 @@ ELSEWHERE = {
     "CUBE": "CUBE takes a list in parentheses: CUBE (a, b)",
     "QUALIFY": "groups are filtered with HAVING",
     "OPTION": "options come at the end as OPTION(name=value), or first as SET name = value;",
+    "OVER": "there are no window functions; compute it from the rows of a query with GROUP BY",
+    "WINDOW": "there are no window functions; compute them from the rows of a query with GROUP BY",
     "TABLESAMPLE": "rows are not sampled; LIMIT n ends with the first ones",
 }
 

@@ -57,7 +57,7 @@ def rewrite(statement: Statement) -> Rewritten:
         statement = _group_by_to_distinct(statement)
         distinct = True
     else:
-        statement = _check_grouping(statement)
+        _check_grouping(statement)
     statement = replace(statement, order_by=_once(statement.order_by))
     return Rewritten(statement, _select_items(statement, shown), shown, distinct, folder.has_computed, ordinals)
 
@@ -253,22 +253,24 @@ def _group_by_to_distinct(statement: Statement) -> Statement:
     return replace(statement, group_by=(), having=None, where=where)
 
 
-def _check_grouping(statement: Statement) -> Statement:
-    """Check that what is computed after grouping depends on group keys and aggregates only."""
+def _check_grouping(statement: Statement) -> None:
+    """Check that what is computed after grouping depends on group keys and aggregates only.
+
+    Without GROUP BY there is one row, so it does not matter by what it is ordered.
+    """
     has_aggregates = bool(_aggregates(_outputs(statement)))
     if not has_aggregates:
         if statement.having is not None:
             raise _invalid("HAVING needs GROUP BY or an aggregate; rows are filtered with WHERE")
-        return statement
+        return
     keys = {_folded_case(key) for key in statement.group_by}
-    for expression in _outputs(statement):
+    for expression in _outputs(statement if statement.group_by else replace(statement, order_by=())):
         loose = _first_ungrouped(expression, keys)
         if loose is None:
             continue
         if not statement.group_by:
             raise _invalid(f"{to_text(loose)} stands beside an aggregate without GROUP BY; add GROUP BY {to_text(loose)}")
         raise _invalid(f"{to_text(loose)} is neither in GROUP BY nor inside an aggregate")
-    return statement if statement.group_by else replace(statement, order_by=())
 
 
 def _first_ungrouped(expression: Expression, keys: set[Expression]) -> Expression | None:
