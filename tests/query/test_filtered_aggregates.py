@@ -35,8 +35,18 @@ def test_names_and_values(trips: Any) -> None:
 
 
 def test_a_name_shows_the_condition(trips: Any) -> None:
-    answer = trips.answer("SELECT sum(price) FILTER (WHERE kind > 2) FROM trips")
-    assert answer.table.names == ("sum(price) FILTER(WHERE kind > '2')",)
+    answer = trips.answer(
+        "SELECT sum(price) FILTER (WHERE kind > 2), sum(price) FILTER (WHERE kind < day AND day IN (1, kind)), "
+        "sum(price) FILTER (WHERE (kind > 2) IS TRUE) FROM trips"
+    )
+    rows = range(100)
+    assert answer.table.names == (
+        "sum(price) FILTER(WHERE kind > '2')",
+        "sum(price) FILTER(WHERE (less_than(kind,day) = 'true' AND in(day,'1',kind) = 'true'))",
+        "sum(price) FILTER(WHERE kind > '2')",
+    )
+    wanted = [sum(i / 2 for i in rows if i % 4 > 2), sum(i / 2 for i in rows if i % 4 < i // 10 and i // 10 in (1, i % 4))]
+    assert answer.table.rows() == [(wanted[0], wanted[1], wanted[0])]
 
 
 def test_groups_come_from_where_unless_empty_ones_are_skipped(trips: Any) -> None:

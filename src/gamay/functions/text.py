@@ -58,7 +58,7 @@ def to_text(expression: Expression) -> str:
         if expression.name in _WINDOW_FUNNELS and len(expression.args) > _FIRST_STEP:
             return _window_funnel(expression)
         if expression.name == FILTERED:
-            return f"{to_text(expression.args[0])} FILTER(WHERE {condition_text(expression.args[1])})"
+            return f"{to_text(expression.args[0])} FILTER(WHERE {_filter_text(expression.args[1])})"
         if expression.name == TEXT_MATCH:
             return _configured(expression)
         return f"{_SHOWN.get(expression.name, expression.name)}({','.join(map(to_text, expression.args))})"
@@ -71,8 +71,14 @@ def _configured(call: Call) -> str:
     return to_text(Call("textmatch", written if written[-1] != Literal("", DataType.STRING) else written[:-1]))
 
 
+def _filter_text(condition: Expression) -> str:
+    if isinstance(condition, Call) and condition.name == "istrue":  # as every condition that holds
+        condition = condition.args[0]
+    return condition_text(condition)
+
+
 def condition_text(condition: Expression) -> str:
-    """Return a condition as FILTER clauses show it: `(y > '5' AND city IN ('a','b'))`."""
+    """Return a condition as FILTER clauses show it: `(y > '5' AND city IN ('a','b') AND less_than(x,y) = 'true')`."""
     if isinstance(condition, Literal):
         return literal_text(condition.value)
     if not isinstance(condition, Call):
@@ -82,6 +88,8 @@ def condition_text(condition: Expression) -> str:
         return f"({f' {name.upper()} '.join(map(condition_text, args))})"
     if name == "not":
         return f"(NOT {condition_text(args[0])})"
+    if any(not isinstance(arg, Literal) for arg in args[1:]):
+        return f"{to_text(condition)} = 'true'"  # a predicate is of one expression and constants
     if name in _COMPARISONS and len(args) == 2:
         return f"{to_text(args[0])} {_COMPARISONS[name]} {to_text(args[1])}"
     if name in ("in", "notin"):

@@ -12,6 +12,7 @@ keywords of this dialect, and forms with keywords inside parentheses become plai
 | `POSITION('c' IN x)`                 | `position('c', x)`             |
 | `ROLLUP (a > 1, b)`                  | `ROLLUP ((a > 1), b)`          |
 | `DATE '2020-01-01'`, `TIMESTAMP '…'` | the string                 |
+| `X'01ff'`                            | the string                 |
 
 A literal's token, or that of a list of literals, holds its number as text; strings that are no literals of the text begin
 with a quote.
@@ -151,7 +152,7 @@ class _Converter:
     def _name(self, lexeme: Lexeme, following: Lexeme) -> None:
         after_dot = bool(self.tokens) and self.tokens[-1].token_type is TokenType.DOT
         if lexeme.kind is Kind.WORD and not after_dot:
-            if following.kind is Kind.STRING and lexeme.text in _TEXT_PREFIXES:
+            if following.kind is Kind.STRING and _is_text_prefix(lexeme, following):
                 return
             if following.kind is Kind.STRING and lexeme.text == "ESCAPE":
                 self._emit(TokenType.ESCAPE, "ESCAPE", lexeme)
@@ -387,6 +388,10 @@ class _Converter:
         elif following.is_op("%"):
             message += "; a parameter stands here that was not filled in"
         return syntax_error(self.text, following.start, message)
+
+
+def _is_text_prefix(word: Lexeme, text: Lexeme) -> bool:
+    return word.text in _TEXT_PREFIXES or (word.text == "X" and text.start == word.start + 1)
 
 
 def _may_begin_operand(lexeme: Lexeme, following: Lexeme, after: Lexeme) -> bool:
