@@ -11,6 +11,7 @@ from gamay.query.values import json_values
 _FIVE_PLACES = Decimal("0.00001")
 # wide enough for the 309 digits of the largest double and five places
 _ROUNDING = Context(prec=320, rounding=ROUND_HALF_UP)
+_LONG_END = 2.0**63
 _DECIMALS = {DataType.FLOAT: 5, DataType.DOUBLE: 10}
 
 
@@ -29,7 +30,7 @@ def aggregate_texts(column: Vector) -> list[str | None]:
 def _five_decimals(value: float | str) -> str:
     if isinstance(value, str):
         return value  # NaN and infinities
-    if value.is_integer():
+    if value.is_integer() and abs(value) < _LONG_END:
         return f"{int(value)}.00000"
     return str(Decimal(repr(value)).quantize(_FIVE_PLACES, context=_ROUNDING))
 
@@ -54,8 +55,13 @@ def selection_texts(column: Vector) -> list[Any]:
 def _decimals(value: float | str, decimals: int) -> str:
     if isinstance(value, str):
         return value
-    text = f"{value:.{decimals}f}".rstrip("0")
-    return f"{text}0" if text.endswith(".") else text
+    shortest = Decimal(repr(value))  # Java knows no other digits of a double
+    text = f"{shortest:f}"
+    if len(text.partition(".")[2]) > decimals:
+        # no decimal of so many places lies between the shortest and the exact value, so that either is rounded the same
+        text = f"{value:.{decimals}f}".rstrip("0")
+    whole, _, places = text.partition(".")
+    return f"{whole}.{places or '0'}"
 
 
 def group_texts(column: Vector) -> list[Any]:
