@@ -158,11 +158,12 @@ def test_adding_units(millis: int, count: int) -> None:
 @UNHURRIED
 @given(SOME_MILLIS, SOME_MILLIS)
 def test_units_between_are_as_many_as_can_be_added(start: int, end: int) -> None:
+    first, last = sorted((start, end))
     for unit, size in (("MONTH", 1), ("QUARTER", 3), ("YEAR", 12)):
-        count = run(f"timestampDiff('{unit}', a, b)", a=longs(start), b=longs(end))[0]
-        toward = 1 if end >= start else -1
-        assert (to_ms(months_later(utc(start), count * size)) - end) * toward <= 0
-        assert (to_ms(months_later(utc(start), (count + toward) * size)) - end) * toward > 0
+        count = run(f"timestampDiff('{unit}', a, b)", a=longs(first), b=longs(last))[0]
+        assert to_ms(months_later(utc(first), count * size)) <= last
+        assert to_ms(months_later(utc(first), (count + 1) * size)) > last
+        assert run(f"timestampDiff('{unit}', a, b)", a=longs(last), b=longs(first)) == [-count]
     days = run("dateDiff('DAY', a, b)", a=longs(start), b=longs(end))[0]
     assert days == abs(end - start) // DAY * (1 if end >= start else -1)
 
@@ -238,6 +239,33 @@ def test_an_hour_that_occurs_twice_is_printed_with_both_offsets() -> None:
     assert run("toDateTime(t, 'HH:mm Z', 'America/New_York')", t=twice) == ["01:30 -0400", "01:30 -0500"]
     assert run("toDateTime(t, 'HH:mm z', 'America/New_York')", t=twice) == ["01:30 EDT", "01:30 EST"]
     assert run("toDateTime(t, 'HH:mm', 'America/New_York')", t=twice) == ["01:30", "01:30"]
+
+
+@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize("granularity", ["1:MILLISECONDS", "20:SECONDS", "15:MINUTES", "1:HOURS", "1:MICROSECONDS"])
+def test_buckets_of_local_time_hold_their_times(zone: str, granularity: str) -> None:
+    """Also where an hour occurs twice: its second time is no time of the first."""
+    size, unit = granularity.split(":")
+    width = int(size) * {"MICROSECONDS": 1, "MILLISECONDS": 1, "SECONDS": 1000, "MINUTES": 60_000, "HOURS": 3_600_000}[unit]
+    around = [1712415600000, 1729990800000, 1699164000000]  # when clocks went back in Lord Howe, Berlin and New York
+    times = [time + 421_357 * step for time in around for step in range(-300, 300)]
+    formats = f"'1:MILLISECONDS:EPOCH', '1:MILLISECONDS:EPOCH', '{granularity}', '{zone}'"
+    found = run(f"dateTimeConvert(t, {formats})", t=longs(*times))
+    for time, start in zip(times, found, strict=True):
+        offset = utc(time).astimezone(ZoneInfo(zone)).utcoffset()
+        assert offset is not None
+        local = time + round(offset.total_seconds() * 1000)
+        if utc(time - local % width).astimezone(ZoneInfo(zone)).utcoffset() == offset:
+            assert start == time - local % width
+        else:  # the bucket began before clocks were changed
+            assert start <= time
+            assert to_ms(utc(start).astimezone(ZoneInfo(zone)).replace(tzinfo=UTC)) == local - local % width
+
+
+def test_patterns_with_an_offset_have_its_days() -> None:
+    call = "dateTimeConvert(t, '1:MILLISECONDS:EPOCH', '1:DAYS:SIMPLE_DATE_FORMAT:yyyy-MM-dd HH:mm tz(+05:30)', '{}')"
+    assert run(call.format("1:DAYS"), t=longs(1714507200000)) == ["2024-05-01 00:00"]  # 2024-04-30 20:00 UTC
+    assert run(call.format("1:HOURS"), t=longs(1714507200000)) == ["2024-05-01 01:00"]
 
 
 def test_text_that_does_not_fit_a_pattern() -> None:

@@ -295,6 +295,8 @@ ERRORS = [
     ("upper()", ErrorCode.QUERY_VALIDATION, "1 argument"),
     ("upper(s, s)", ErrorCode.QUERY_VALIDATION, "1 argument"),
     ("upper(mv)", ErrorCode.QUERY_VALIDATION, "single-value"),
+    ("mod(1)", ErrorCode.QUERY_VALIDATION, "Function 'mod': 2 argument(s)"),
+    ("minus(1, 2, 3)", ErrorCode.QUERY_VALIDATION, "Function 'minus': 2 argument(s)"),
     ("mv + 1", ErrorCode.QUERY_VALIDATION, "single-value"),
     ("arraySum(i)", ErrorCode.QUERY_VALIDATION, "multi-value"),
     ("y + 1", ErrorCode.QUERY_VALIDATION, "not a number"),

@@ -201,9 +201,12 @@ def _not_constant(name: str) -> QueryError:
 
 
 def _function(call: Call, types: list[ValueType], post_aggregation: bool) -> ScalarFunction:
-    if post_aggregation and call.name in _WHOLE_NUMBER_FORMS and all(t in _WHOLE for t, _ in types):
-        return must_get_scalar(_WHOLE_NUMBER_FORMS[call.name])
-    return must_get_scalar(call.name)
+    function = must_get_scalar(call.name)
+    if not post_aggregation or call.name not in _WHOLE_NUMBER_FORMS or not all(t in _WHOLE for t, _ in types):
+        return function
+    # the error about a wrong number of arguments is to name the function that was written
+    is_counted = len(types) >= function.min_args and (function.max_args is None or len(types) <= function.max_args)
+    return must_get_scalar(_WHOLE_NUMBER_FORMS[call.name]) if is_counted else function
 
 
 def _over_dictionaries(call: Call, column: ColumnSource, num_rows: int, post_aggregation: bool) -> Operand | None:

@@ -6,7 +6,7 @@ Reading takes as many digits as the field can have, or exactly the run's length 
 | letter | field                              | letter | field                                       |
 | ------ | ---------------------------------- | ------ | ------------------------------------------- |
 | G      | AD or BC                           | C      | century, 20 of 2024                         |
-| y Y    | year; `yy` is 1970 to 2069         | H k    | hour of day 0-23, 1-24                      |
+| y Y    | year, of the era; `yy` 1970 to 2069 | H k    | hour of day 0-23, 1-24                      |
 | x      | year of the ISO week               | K h    | hour of half day 0-11, 1-12                 |
 | w e    | ISO week 1-53, its day 1-7 (Mon 1) | a      | AM or PM                                    |
 | M      | month; `MMM` Jan, `MMMM` January   | m s    | minute, second                              |
@@ -366,9 +366,11 @@ def _print(token: Token, local: datetime, more_years: int) -> str:
         return token.text
     if letter in ("G", "C"):
         year = local.year + more_years
-        return ("AD" if year > 0 else "BC") if letter == "G" else f"{abs(year) // 100:0{length}d}"
+        return ("AD" if year > 0 else "BC") if letter == "G" else f"{(year if year > 0 else 1 - year) // 100:0{length}d}"
     if letter in ("y", "Y", "x"):
         year = _PRINT_NUMBER[letter](local) + more_years
+        if letter == "Y" and year <= 0:
+            year = 1 - year  # of the era: 1 BC is year 0
         return f"{year % 100:02d}" if length == 2 else f"{'-' * (year < 0)}{abs(year):0{length}d}"
     if letter in _PRINT_NUMBER:
         return f"{_PRINT_NUMBER[letter](local):0{length}d}"

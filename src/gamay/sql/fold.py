@@ -13,6 +13,10 @@ from gamay.sql.translate import FALSE, SYNONYMS, TRUE, canonical, oriented
 _COMPARED = frozenset(
     {"equals", "notequals", "lessthan", "lessthanorequal", "greaterthan", "greaterthanorequal", "between", "in", "notin"}
 )
+_CONDITIONS = _COMPARED | {
+    *("and", "or", "not", "like", "regexplike", "textmatch", "jsonmatch"),
+    *("isnull", "isnotnull", "istrue", "isnottrue", "isfalse", "isnotfalse", "isdistinctfrom", "isnotdistinctfrom"),
+}
 
 
 class Folder:
@@ -51,7 +55,9 @@ class Folder:
         name = expression.name
         args = tuple(self._fold(arg, in_condition=in_condition) for arg in expression.args)
         if name in ("and", "or"):
-            return _connected(name, tuple(self._depended_on(arg) for arg in args))
+            connected = _connected(name, tuple(self._depended_on(arg) for arg in args), keeps_type=in_condition)
+            is_constant = isinstance(connected, Call) and all(isinstance(arg, Literal) for arg in connected.args)
+            return self._computed(connected) if isinstance(connected, Call) and is_constant else connected
         if name == "negate" and len(args) == 1 and isinstance(args[0], Slot) and args[0].is_number:
             return args[0].negative()
         if args and not all(isinstance(arg, Literal) for arg in args):
@@ -90,11 +96,19 @@ def _same(left: tuple[Expression, ...], right: tuple[Expression, ...]) -> bool:
     return all(a is b for a, b in zip(left, right, strict=True))
 
 
-def _connected(name: str, args: tuple[Expression, ...]) -> Expression:
+def _connected(name: str, args: tuple[Expression, ...], *, keeps_type: bool) -> Expression:
+    """Return AND or OR without what decides nothing; as a value it is BOOLEAN, also where one number is left."""
     decisive, neutral = (FALSE, TRUE) if name == "and" else (TRUE, FALSE)
     if decisive in args:
         return decisive
     kept = tuple(arg for arg in args if arg != neutral)
-    if len(kept) > 1:
-        return Call(name, kept)
-    return kept[0] if kept else neutral
+    if len(kept) == 1 and (keeps_type or _is_boolean(kept[0])):
+        return kept[0]
+    return Call(name, kept) if kept else neutral
+
+
+def _is_boolean(expression: Expression) -> bool:
+    """Whether an expression is a condition, as far as can be told without the types of columns."""
+    if isinstance(expression, Literal):
+        return expression.type in (DataType.BOOLEAN, DataType.UNKNOWN)
+    return isinstance(expression, Call) and expression.name in _CONDITIONS

@@ -6,7 +6,7 @@
 """
 
 from collections.abc import Callable
-from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
+from decimal import MAX_PREC, ROUND_HALF_EVEN, Context, Decimal, localcontext
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from gamay.model.types import DataType
 
 DOUBLE, LONG = DataType.DOUBLE, DataType.LONG
 _DECIMALS = Context(prec=200)
+_ALL_DIGITS = Context(prec=MAX_PREC)  # where no digit is added; Python's own context would round to 28
 
 
 def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -117,13 +118,13 @@ def _exact(
     return run
 
 
-for _name, _whole in (
-    ("longplus", _exact("longplus", np.add, sum_overflows)),
-    ("longminus", _exact("longminus", np.subtract, difference_overflows)),
-    ("longtimes", _exact("longtimes", np.multiply, product_overflows)),
-    ("longmod", _long_mod),
+for _name, _whole, _variadic in (
+    ("longplus", _exact("longplus", np.add, sum_overflows), True),
+    ("longminus", _exact("longminus", np.subtract, difference_overflows), False),
+    ("longtimes", _exact("longtimes", np.multiply, product_overflows), True),
+    ("longmod", _long_mod, False),
 ):
-    scalar(_name, params=(each(LONG), each(LONG)), returns=LONG, variadic=True)(_fold(_name, _whole, _whole))
+    scalar(_name, params=(each(LONG), each(LONG)), returns=LONG, variadic=_variadic)(_fold(_name, _whole, _whole))
 
 
 def _with_twin(name: str, values: Any) -> Any:
@@ -141,12 +142,24 @@ def _with_twin(name: str, values: Any) -> Any:
 
 @scalar("negate", params=(_EACH,), returns=same_number)
 def negate(values: Any) -> Any:
-    return -_with_twin("negate", values)
+    with localcontext(_ALL_DIGITS):
+        return -_with_twin("negate", values)
 
 
 @scalar("abs", params=(_EACH,), returns=same_number)
 def absolute(values: Any) -> Any:
-    return np.abs(_with_twin("abs", values))
+    with localcontext(_ALL_DIGITS):
+        return np.abs(_with_twin("abs", values))
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    """Raise to a power as Java does: 1 to the power of NaN or an infinity is NaN, as is NaN to any power but 0."""
+    result = np.power(base, exponent)
+    if not np.isfinite(exponent).all():
+        result = np.where((np.abs(base) == 1) & ~np.isfinite(exponent), np.nan, result)
+    if np.isneginf(base).any():
+        result = np.where(np.isneginf(base) & (exponent == 0.5), np.inf, result)  # NumPy takes a square root for one 0.5
+    return result
 
 
 def _cot(values: Any) -> Any:
@@ -189,7 +202,7 @@ for _names, _function in (
 ):
     scalar(*_names, params=(each(DOUBLE),), returns=DOUBLE)(_quiet(_function))
 
-for _names, _binary in ((("power", "pow"), np.power), (("hypot",), np.hypot), (("atan2",), np.arctan2)):
+for _names, _binary in ((("power", "pow"), _power), (("hypot",), np.hypot), (("atan2",), np.arctan2)):
     scalar(*_names, params=(each(DOUBLE), each(DOUBLE)), returns=DOUBLE)(_quiet(_binary))
 
 

@@ -188,8 +188,13 @@ def _from_decimal(values: Values, to: DataType) -> Values:
 
 
 def _whole(value: Decimal, least: int, most: int) -> int:
-    """Cut the fraction off; as for doubles, NaN is 0 and what is too large is the largest."""
-    return 0 if value.is_nan() else int(value.max(least).min(most))
+    """Cut the fraction off; as for doubles, NaN is 0 and what is too large is the largest.
+
+    Decimal's own `min` and `max` would round to 28 digits.
+    """
+    if value.is_nan():
+        return 0
+    return least if value < least else most if value > most else int(value)
 
 
 def _to_text(values: Values, source: DataType) -> Values:
@@ -265,9 +270,7 @@ def _parse_integer(least: int, most: int) -> Callable[[str], int]:
             number = int(number_text(text))
         except ValueError:
             decimal = Decimal(number_text(text))
-            if decimal.is_nan():
-                return 0
-            number = int(decimal.max(least).min(most))
+            number = _whole(decimal, least, most)
         if not least <= number <= most:
             raise ValueError
         return number

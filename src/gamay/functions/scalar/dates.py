@@ -195,11 +195,12 @@ def rescale(values: Any, source_nanos: int, target_nanos: int) -> Any:
 
 
 def whole_months(start: Any, end: Any) -> Any:
-    """Return how many months fit between two times, negative when `end` is earlier."""
+    """Return how many months fit between two times: as many, but negative, when `end` is earlier."""
     start, end = np.broadcast_arrays(np.atleast_1d(start), np.atleast_1d(end))
-    months = months_of(end) - months_of(start)
-    reached = _add_units("MONTH", months, start)
-    return months - ((end > start) & (reached > end)) + ((end < start) & (reached < end))
+    first, last = np.minimum(start, end), np.maximum(start, end)
+    months = months_of(last) - months_of(first)
+    months = months - (_add_units("MONTH", months, first) > last)
+    return np.where(end < start, -months, months)
 
 
 def _java_unit_of(function: str) -> Callable[[str], int]:

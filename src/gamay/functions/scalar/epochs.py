@@ -40,6 +40,7 @@ from gamay.model.datetime_format import (
     time_zone,
 )
 from gamay.model.types import DataType
+from gamay.model.zones import zone_id
 
 STRING, LONG, TIMESTAMP = DataType.STRING, DataType.LONG, DataType.TIMESTAMP
 _UNITS = {"Seconds": 1000, "Minutes": 60_000, "Hours": 3_600_000, "Days": 86_400_000}
@@ -253,19 +254,25 @@ _NEXT_LARGER = {"MILLISECOND": "SECOND", "SECOND": "MINUTE", "MINUTE": "HOUR", "
 
 
 def _bucketed(millis: Any, granularity: Granularity, zone: str | None) -> Any:
-    """Round down to whole granularities from the epoch; with a zone to n units within the next larger unit of local time."""
+    """Round down to whole granularities from the epoch; with a zone to n units within the next larger unit of local time.
+
+    Of an hour that occurs twice, its second time stays that, as with Joda.
+    """
     size_ms = max(granularity.size * granularity.unit.value // 1_000_000, 1)
     if zone is None:
         return whole.towards_zero(millis, size_ms) * size_ms
     unit = granularity.unit.name.removesuffix("S")
     local = to_local(millis, zone)
+    if unit == "DAY":
+        month = truncate_local(local, "MONTH")
+        step = granularity.size * UNIT_MS[unit]
+        return to_utc(month + (truncate_local(local, "DAY") - month) // step * step, zone)
     if unit not in _NEXT_LARGER:
-        reached = truncate_local(local, "DAY") if unit == "DAY" else local
-        base = truncate_local(local, "MONTH") if unit == "DAY" else local
-    else:
-        reached, base = local, truncate_local(local, _NEXT_LARGER[unit])
-    step = granularity.size * UNIT_MS.get(unit, 1)
-    return to_utc(base + (reached - base) // step * step, zone)
+        return millis  # finer than a millisecond
+    base, step = truncate_local(local, _NEXT_LARGER[unit]), granularity.size * UNIT_MS[unit]
+    start = base + (local - base) // step * step
+    same_offset = whole.subtract(millis, local - start)
+    return np.where(to_local(same_offset, zone) == start, same_offset, to_utc(start, zone))
 
 
 def _date_time_convert(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
@@ -279,7 +286,7 @@ def _date_time_convert(call: Call, args: Sequence[Operand], num_rows: int) -> Op
     rows = 1 if constant else num_rows
     millis = to_millis(operand, source, rows)
     if target.kind is DateTimeKind.SIMPLE_DATE_FORMAT and zone is None:
-        name = str(getattr(target.time_zone, "key", "")) or "UTC"
+        name = zone_id(target.time_zone)
         if granularity.unit.name == "DAYS":  # of any number
             bucketed = to_utc(truncate_local(to_local(millis, name), "DAY"), name)
         else:

@@ -334,13 +334,13 @@ def regexp_replace(text: Any, pattern: str, by: str, start: int = 0, occurrence:
     expression = compiled(pattern, _ignores_case("regexpReplace", options))
     if start < 0:
         raise wrong("regexpReplace", f"the start position {start} is negative")
-    replacement = _replacement(by, expression)
+    replacement = _replacement(by, expression) if occurrence < 0 else None
 
     def replace(value: str) -> str:
         if 0 < len(value) <= start:
             return value
         head, tail = value[:start], value[start:]
-        if occurrence < 0:
+        if replacement is not None:
             return head + expression.sub(replacement, tail)
         match = next(islice(expression.finditer(tail), occurrence, None), None)
         return value if match is None else head + tail[: match.start()] + by + tail[match.end() :]
