@@ -20,8 +20,8 @@ from gamay.cluster.completion import Call, CompletionRequest, Status
 from gamay.embedded import core
 from gamay.embedded.controller_role import ControllerRole
 from gamay.ingest.stream.log.topic import TopicConfig
+from gamay.server.consuming.commit import SegmentCommit
 from gamay.server.consuming.completion_client import HttpCompletionClient
-from gamay.server.consuming.consumer import SegmentConsumer
 
 MakeRealtime = Callable[..., Any]
 Eventually = Callable[..., None]
@@ -60,13 +60,13 @@ def test_rows_are_seen_while_the_segment_before_them_is_committed(
 ) -> None:
     """The broker knows only the segment that ended; that one's rows and those behind it are read once."""
     released = threading.Event()
-    plain = SegmentConsumer._upload
+    plain = SegmentCommit.upload
 
-    def upload(consumer: SegmentConsumer) -> str | None:
+    def upload(commit: SegmentCommit) -> str | None:
         released.wait(60)
-        return plain(consumer)
+        return plain(commit)
 
-    monkeypatch.setattr(SegmentConsumer, "_upload", upload)
+    monkeypatch.setattr(SegmentCommit, "upload", upload)
     realtime = make_realtime(segment_rows=300, pauselessConsumptionEnabled=pauseless)
     try:
         for _ in range(5):

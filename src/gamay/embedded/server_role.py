@@ -24,7 +24,7 @@ from gamay.storage.deep_store import DeepStore
 
 if TYPE_CHECKING:
     from gamay.server.consuming.completion_client import CompletionClient
-    from gamay.server.consuming.consumer import Resources
+    from gamay.server.consuming.host import Resources
 
 
 def consuming_resources(
@@ -41,7 +41,7 @@ def consuming_resources(
     completion: the way to the controllers.
     """
     from gamay.server.consuming.builds import BuildPermits
-    from gamay.server.consuming.consumer import Resources
+    from gamay.server.consuming.host import Resources
 
     permits = BuildPermits()
     return Resources(server, layout.consuming, layout.realtime, streams, completion, permits, clock, ids, deep_store)

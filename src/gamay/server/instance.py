@@ -30,7 +30,7 @@ from gamay.server.table import LoadedSegment, TableData
 from gamay.server.upserts import UpsertTables
 
 if TYPE_CHECKING:
-    from gamay.server.consuming.consumer import Resources
+    from gamay.server.consuming.host import Resources
     from gamay.server.consuming.manager import ConsumerManager
     from gamay.server.transitions import ConsumingTransitions
     from gamay.storage.deep_store import DeepStore

@@ -28,7 +28,7 @@ from gamay.query.deadline import Deadline
 from gamay.query.reduce import reduce
 from gamay.segment.metadata import read_metadata
 from gamay.server.consuming.builds import BuildPermits
-from gamay.server.consuming.consumer import Resources
+from gamay.server.consuming.host import Resources
 from gamay.server.executor import QueryExecutor
 from gamay.server.instance import ServerInstance
 from gamay.server.loader import SegmentLoader

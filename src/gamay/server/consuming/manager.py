@@ -17,9 +17,10 @@ from gamay.ingest.stream.config import stream_configs
 from gamay.segment.mutable.buffers import SpareBuffers
 from gamay.segment.mutable.sizing import SizingHistory
 from gamay.server.consuming.ahead import ReadAhead
-from gamay.server.consuming.consumer import Resources, SegmentConsumer
+from gamay.server.consuming.consumer import SegmentConsumer
 from gamay.server.consuming.counts import PartitionCounts
 from gamay.server.consuming.dead_letters import DeadLetters
+from gamay.server.consuming.host import Resources
 from gamay.server.consuming.machine import ConsumerState
 from gamay.server.consuming.status import BuiltSegment, StreamError
 from gamay.server.rebuild import TableLayout

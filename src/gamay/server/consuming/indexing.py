@@ -1,0 +1,61 @@
+"""Taking rows into a consuming segment: primary keys are looked up before, what cannot be taken is a dead letter."""
+
+from dataclasses import replace
+
+from gamay.base.errors import GamayError
+from gamay.ingest.stream.spi import MessageBatch
+from gamay.segment.mutable.segment import MutableSegment
+from gamay.server.consuming.counts import PartitionCounts
+from gamay.server.consuming.dead_letters import DeadLetters
+from gamay.server.consuming.host import NoteError
+from gamay.server.consuming.intake import Intake, Taken
+from gamay.upsert.spi import ConsumingKeys
+
+
+class Indexing:
+    """Does this for one consumer, on its thread.
+
+    keys: of the segment's rows, None while there are none. filtered, incomplete: rows that were left out, and that lack
+    values; dropped: messages and rows that are dead letters.
+    """
+
+    def __init__(
+        self, rows: MutableSegment, intake: Intake, letters: DeadLetters, counts: PartitionCounts, note_error: NoteError
+    ) -> None:
+        self._rows, self._intake = rows, intake
+        self._letters, self._counts = letters, counts
+        self._note_error = note_error
+        self.keys: ConsumingKeys | None = None
+        self.filtered = self.incomplete = self.dropped = 0
+
+    def append(self, batch: MessageBatch, taken: Taken) -> bool:
+        """Take rows in; return whether the segment is full, which leaves their messages to the next one."""
+        if taken.dead:
+            self._counts.count_dead(taken.dead)
+            self.dropped += self._letters.add([replace(letter, segment=self._rows.name) for letter in taken.dead])
+        if taken.rows is not None:
+            keys = self.keys
+            prepared = None if keys is None else keys.prepare(taken.rows)
+            if prepared is not None and prepared.rejected:
+                rejected = self._intake.rejected(batch, taken, prepared.rejected)
+                self._counts.count_dead(rejected)
+                self.dropped += self._letters.add(rejected)
+            try:
+                self._rows.append(taken.rows if prepared is None else prepared.batch)
+            except GamayError as error:
+                self._counts.indexing_failures += 1
+                if keys is not None and prepared is not None:
+                    keys.undo(prepared)
+                if not self._rows.num_docs:
+                    raise
+                self._note_error(f"the segment takes no more rows: {error}", permanent=False)
+                return True
+            if keys is not None and prepared is not None:
+                keys.publish(prepared)
+        self.filtered += taken.num_filtered
+        self.incomplete += taken.num_incomplete
+        self._counts.filtered += taken.num_filtered - taken.num_foreign
+        self._counts.foreign += taken.num_foreign
+        self._counts.incomplete += taken.num_incomplete
+        self._counts.sanitised += taken.num_sanitised
+        return False
