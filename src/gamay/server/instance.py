@@ -1,6 +1,5 @@
 """A server of the cluster: brings what it has loaded in line with the ideal states that name it, and reports it."""
 
-import heapq
 import logging
 import shutil
 import threading
@@ -8,26 +7,28 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gamay.base.clock import Clock
-from gamay.base.errors import CorruptSegmentError, GamayError, InvalidConfigError
+from gamay.base.errors import GamayError, InvalidConfigError
 from gamay.cluster import paths
 from gamay.cluster.completion import FORCE_COMMIT_MESSAGE
-from gamay.cluster.records import CONSUMING, ERROR, ONLINE, SegmentRecord
+from gamay.cluster.records import CONSUMING, ONLINE, SegmentRecord
 from gamay.cluster.registry import Registry, announce
 from gamay.cluster.store import MetadataStore, StoreUnavailableError
 from gamay.cluster.znrecord import ZNRecord, decode
 from gamay.model.table_name import TableType, table_type_of
 from gamay.model.upsert_defaults import DEFAULTS, ServerDefaults
+from gamay.server.failures import Failure, SegmentFailures
 from gamay.server.loader import SegmentLoader
 from gamay.server.query_counts import ServerCounts
 from gamay.server.rebuild import TableLayout
+from gamay.server.reporting import CurrentStates
 from gamay.server.table import LoadedSegment, TableData
 from gamay.server.upserts import UpsertTables
+from gamay.server.work import Work, WorkQueue
 
 if TYPE_CHECKING:
     from gamay.server.consuming.host import Resources
@@ -36,31 +37,6 @@ if TYPE_CHECKING:
     from gamay.storage.deep_store import DeepStore
 
 _log = logging.getLogger(__name__)
-
-_RETRY_FIRST_S = 1.0
-_RETRY_LONGEST_S = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a segment is in the ERROR state, and how often loading it was tried."""
-
-    reason: str
-    attempts: int
-    at_ms: int
-
-
-@dataclass
-class _Work:
-    """What there is to do; guarded by the instance's condition."""
-
-    everything: bool = False  # the connection to the metadata store was lost
-    session: bool = False  # it has begun another session, without what this instance reported
-    tables: set[str] = field(default_factory=set)
-    changed: dict[str, set[str]] = field(default_factory=dict)  # segments whose record changed, by table
-    messages: bool = False
-    suspects: set[str] = field(default_factory=set)  # tables with a segment that a query found to be damaged
-    retries: list[tuple[float, str, str]] = field(default_factory=list)  # heap of (when, table, segment)
 
 
 class ServerInstance:
@@ -90,12 +66,9 @@ class ServerInstance:
         self.upserts = UpsertTables(registry, folder, clock, key_defaults, loader.sources.store)
         self.counts = ServerCounts()
         self._tables: dict[str, TableData] = {}
-        self._failures: dict[tuple[str, str], Failure] = {}
-        self._reported: dict[str, dict[str, str]] = {}
-        self._reporting = threading.Lock()
-        self._work = _Work()
-        self._wake = threading.Condition()
-        self._stopping = False
+        self._work = WorkQueue(clock)
+        self._failures = SegmentFailures(self.counts, self._work, clock)
+        self._states = CurrentStates(instance_id, registry, self._data_of, self._failures)
         self._ready = False
         self._thread: threading.Thread | None = None
         self._cancels: list[Callable[[], None]] = []
@@ -119,7 +92,7 @@ class ServerInstance:
     @property
     def ready(self) -> bool:
         """Whether everything that was assigned at the start has been loaded, or has failed to load."""
-        return self._ready and not self._stopping
+        return self._ready and not self._work.is_stopped
 
     def tables(self) -> list[str]:
         """Return the typed names of the tables with loaded or consuming segments."""
@@ -143,7 +116,7 @@ class ServerInstance:
 
     def failures(self, table: str) -> dict[str, Failure]:
         """Return why segments of a table are in the ERROR state."""
-        return {segment: failure for (name, segment), failure in list(self._failures.items()) if name == table}
+        return self._failures.of(table)
 
     def stale_segments(self, table: str) -> list[str]:
         """Return the loaded segments of a table that `reload` would store in another way."""
@@ -198,9 +171,7 @@ class ServerInstance:
 
     def recheck(self, table: str) -> None:
         """Compare all checksums of a table soon: what is damaged is no longer served, and fetched again where possible."""
-        with self._wake:
-            self._work.suspects.add(table)
-            self._wake.notify_all()
+        self._work.note_suspect(table)
 
     # life
 
@@ -211,19 +182,18 @@ class ServerInstance:
             store.watch(paths.IDEAL_STATES, self._on_ideal_state),
             store.watch(paths.SEGMENTS, self._on_segment_record),
             store.watch(paths.messages(self.id), self._on_message),
-            store.on_new_session(self._on_new_session),
+            store.on_new_session(self._work.note_session),
         ]
         assigned = store.children(paths.IDEAL_STATES)
         for table in sorted({*assigned, *self._loader.tables_on_disk()}):
             self._reconcile(table, None)
             data = self._tables.get(table)
             used = {s.folder for s in data.snapshot().values()} if data else set()
-            self._loader.remove_strays(table, used, self.failures(table))
+            self._loader.remove_strays(table, used, self._failures.of(table))
             if (transitions := self._transitions_of(table)) is not None:
                 transitions.apply(table)
         self._announce()
-        with self._wake:
-            self._work.messages = True
+        self._work.note_messages()
         self._thread = threading.Thread(target=self._run, name="server-segments", daemon=True)
         self._thread.start()
         with self._transitions_lock:
@@ -236,9 +206,7 @@ class ServerInstance:
         """Stop following changes; what is loaded stays readable for queries that run."""
         for cancel in self._cancels:
             cancel()
-        with self._wake:
-            self._stopping = True
-            self._wake.notify_all()
+        self._work.stop()
         if self._thread is not None:
             self._thread.join()
         with self._transitions_lock:
@@ -262,8 +230,8 @@ class ServerInstance:
 
                 manager = ConsumerManager(self._consuming(), self._serve, self._on_consumed, self.upserts)
                 self._transitions = ConsumingTransitions(
-                    self.id, self._registry, manager, self._loader.layout_of, self._data_of, self._report,
-                    self._note_failure, self._forget_failure,
+                    self.id, self._registry, manager, self._loader.layout_of, self._data_of, self._states.report,
+                    self._failures.note, self._failures.forget,
                 )  # fmt: skip
                 if self._transitions_run:
                     self._transitions.start()
@@ -271,27 +239,18 @@ class ServerInstance:
 
     # notifications: they only note what to look at
 
-    def _on_new_session(self) -> None:
-        with self._wake:
-            self._work.session = self._work.everything = True
-            self._wake.notify_all()
-
     def _on_ideal_state(self, path: str) -> None:
-        with self._wake:
-            if path == paths.IDEAL_STATES:
-                self._work.everything = self._work.messages = True
-            else:
-                self._work.tables.add(path.rpartition("/")[2])
-            self._wake.notify_all()
-        if path != paths.IDEAL_STATES:
-            self._note_table(path.rpartition("/")[2])
+        if path == paths.IDEAL_STATES:
+            self._work.note_everything()
+        else:
+            table = path.rpartition("/")[2]
+            self._work.note_table(table)
+            self._note_table(table)
 
     def _on_segment_record(self, path: str) -> None:
         parent, _, segment = path.rpartition("/")
         table = parent.rpartition("/")[2]
-        with self._wake:
-            self._work.changed.setdefault(table, set()).add(segment)
-            self._wake.notify_all()
+        self._work.note_segment(table, segment)
         self._note_table(table)
 
     def _note_table(self, table: str) -> None:
@@ -300,19 +259,15 @@ class ServerInstance:
 
     def _on_consumed(self, table: str, segment: str) -> None:
         """A consumer has left: the segment is now loaded like any other, unless what it built is there already."""
-        with self._wake:
-            self._work.changed.setdefault(table, set()).add(segment)
-            self._wake.notify_all()
+        self._work.note_segment(table, segment)
 
     def _on_message(self, path: str) -> None:
-        with self._wake:
-            self._work.messages = True
-            self._wake.notify_all()
+        self._work.note_messages()
 
     # the worker
 
     def _run(self) -> None:
-        while (work := self._next_work()) is not None:
+        while (work := self._work.take()) is not None:
             if work.session:
                 self._guarded("the announcement", self._begin_session)
             if work.everything:
@@ -327,44 +282,27 @@ class ServerInstance:
 
     def _begin_session(self) -> None:
         """Announce the instance again, and forget what it reported in the session that ended."""
-        self._reported.clear()
+        self._states.forget()
         try:
             self._announce()
         except StoreUnavailableError:
-            with self._wake:
-                self._work.session = True  # when the store is back, it wakes this thread
+            self._work.announce_later()
             raise
 
     def _announce(self) -> None:
         announce(self._registry.store, self.id)
 
-    def _look_again(self, work: _Work) -> None:
+    def _look_again(self, work: Work) -> None:
         """Compare every record of every table with what is loaded."""
         for table in {*self._registry.store.children(paths.IDEAL_STATES), *self._tables}:
             work.tables.add(table)
-            work.changed.setdefault(table, set()).update(self._registry.segment_names(table))
+            work.note_segments(table, *self._registry.segment_names(table))
 
     def _guarded(self, what: str, action: Callable[[], None]) -> None:
         try:
             action()
         except Exception:  # noqa: BLE001 - one table's broken record must not keep the others from being served
             _log.exception("%s: %s failed", self.id, what)
-
-    def _next_work(self) -> _Work | None:
-        """Wait for something to do and take all of it; None when the server stops."""
-        with self._wake:
-            while True:
-                if self._stopping:
-                    return None
-                now = self._clock.monotonic_s()
-                while self._work.retries and self._work.retries[0][0] <= now:
-                    _, table, segment = heapq.heappop(self._work.retries)
-                    self._work.changed.setdefault(table, set()).add(segment)
-                work = self._work
-                if work.tables or work.changed or work.messages or work.suspects or work.everything:
-                    work, self._work = self._work, _Work(retries=self._work.retries)
-                    return work
-                self._wake.wait(self._work.retries[0][0] - now if self._work.retries else None)
 
     def _reconcile(self, table: str, changed: set[str] | None) -> None:
         """Load, swap and drop what differs from the ideal state; `changed` None compares every record."""
@@ -384,7 +322,7 @@ class ServerInstance:
                 continue  # its consumer keeps its rows, or leaves
             if (
                 segment not in loaded
-                and (table, segment) in self._failures
+                and self._failures.has(table, segment)
                 and changed is not None
                 and segment not in changed
             ):
@@ -393,10 +331,9 @@ class ServerInstance:
         fresh = self._load_all(table, list(records.values()))
         self.counts.of(table).refresh_failures += len((records.keys() & loaded.keys()) - fresh.keys())
         dropped = loaded.keys() - wanted
-        for segment in [s for (t, s) in list(self._failures) if t == table and s not in wanted]:
-            self._failures.pop((table, segment), None)
+        self._failures.forget_others(table, wanted)
         self._swap(data, fresh, dropped)
-        self._report(table)
+        self._states.report(table)
         if ideal is None:
             with nullcontext() if self._transitions is None else self._transitions.applying:
                 self._forget(table)
@@ -414,7 +351,7 @@ class ServerInstance:
     def _serve(self, table: str, segment: str, folder: Path) -> None:
         """Let queries see a segment that was built here, in place of the consuming one."""
         self._swap(self._data_of(table), {segment: self._loader.adopt(table, segment, folder)})
-        self._report(table)
+        self._states.report(table)
 
     def _load_all(
         self,
@@ -430,9 +367,9 @@ class ServerInstance:
             try:
                 loaded = self._loader.load(table, record, force_download=force_download, verify_on_use=verify_on_use)
             except (GamayError, OSError, ValueError) as error:
-                self._note_failure(table, record.name, error)
+                self._failures.note(table, record.name, error)
                 return None
-            self._forget_failure(table, record.name)
+            self._failures.forget(table, record.name)
             return loaded
 
         if len(records) <= 1:
@@ -441,52 +378,6 @@ class ServerInstance:
             with ThreadPoolExecutor(self._threads, thread_name_prefix="segment-load") as pool:
                 results = list(pool.map(load, records))
         return {record.name: loaded for record, loaded in zip(records, results, strict=True) if loaded is not None}
-
-    def _note_failure(self, table: str, segment: str, error: Exception) -> None:
-        before = self._failures.get((table, segment))
-        attempts = 1 if before is None else before.attempts + 1
-        kind = "damaged" if isinstance(error, CorruptSegmentError) else "not loaded"
-        _log.error("segment %s of %s is %s (attempt %d): %s", segment, table, kind, attempts, error)
-        self.counts.of(table).download_failures += 1
-        self._failures[table, segment] = Failure(str(error), attempts, self._clock.now_ms())
-        delay = min(_RETRY_FIRST_S * 2 ** (attempts - 1), _RETRY_LONGEST_S)
-        with self._wake:
-            heapq.heappush(self._work.retries, (self._clock.monotonic_s() + delay, table, segment))
-            self._wake.notify_all()
-
-    def _report(self, table: str) -> None:
-        """Write the table's current state, if it is another than before."""
-        with self._reporting:
-            self._report_alone(table)
-
-    def _report_alone(self, table: str) -> None:
-        ideal = self._registry.get_ideal_state(table)
-        if ideal is None:
-            self._reported.pop(table, None)
-            self._registry.delete_current_state(self.id, table)
-            return
-        states = self._states(table, ideal.segments_of(self.id) if ideal.enabled else {})
-        if self._reported.get(table) != states:
-            self._registry.put_current_state(self.id, table, states)
-            self._reported[table] = states
-
-    def _forget_failure(self, table: str, segment: str) -> None:
-        self._failures.pop((table, segment), None)
-
-    def _states(self, table: str, wanted: Mapping[str, str]) -> dict[str, str]:
-        """Return the states of the segments that are here; a committed one is CONSUMING until it should be ONLINE."""
-        contents = self._data_of(table).contents()
-        states: dict[str, str] = {}
-        for segment, state in sorted(wanted.items()):
-            if state not in (ONLINE, CONSUMING):
-                continue
-            if segment in contents.loaded:
-                states[segment] = state
-            elif (table, segment) in self._failures:
-                states[segment] = ERROR
-            elif segment in contents.consuming:
-                states[segment] = CONSUMING
-        return states
 
     # messages
 
@@ -523,12 +414,12 @@ class ServerInstance:
         data, ideal = self._tables.get(table), self._registry.get_ideal_state(table)
         if data is None or ideal is None:
             return
-        known = {*data.snapshot(), *self.failures(table)}
+        known = {*data.snapshot(), *self._failures.of(table)}
         records = self._records(table, [name for name in (segments or sorted(known)) if name in known])
         fresh = self._load_all(table, records, force_download=force_download)
         self.counts.of(table).reload_failures += len(records) - len(fresh)
         self._swap(data, fresh)
-        self._report(table)
+        self._states.report(table)
 
     def _recheck(self, table: str) -> None:
         data = self._tables.get(table)
@@ -537,7 +428,7 @@ class ServerInstance:
         records = self._records(table, sorted(data.snapshot()))
         sound = self._load_all(table, records, verify_on_use=False)
         self._swap(data, sound, {record.name for record in records} - sound.keys())
-        self._report(table)
+        self._states.report(table)
 
     def _records(self, table: str, names: Sequence[str]) -> list[SegmentRecord]:
         return list(self._registry.get_segments(table, names).values())
@@ -548,12 +439,12 @@ class ServerInstance:
             has_keys = layout is not None and self.upserts.of(data.name, layout) is not None
         except InvalidConfigError as refused:  # a class that cannot be imported: the table would show rows that do not count
             for name in fresh:
-                self._note_failure(data.name, name, refused)
+                self._failures.note(data.name, name, refused)
             fresh, has_keys = {}, False
         if layout is not None and has_keys:
             gone, failed = self.upserts.swap(data, layout, fresh, dropped)
             for name, error in failed.items():
-                self._note_failure(data.name, name, error)
+                self._failures.note(data.name, name, error)
         else:
             gone = data.swap(fresh, dropped)
         in_use = {s.folder for s in data.snapshot().values()}
@@ -566,7 +457,7 @@ class ServerInstance:
         data = self._tables.get(table)
         loaded = data.snapshot() if data else {}
         done = sum(1 for name in segments if name in loaded and loaded[name].loaded_ms >= since_ms)
-        failures = self.failures(table)
+        failures = self._failures.of(table)
         return done, {
             name: failures[name].reason for name in segments if name in failures and failures[name].at_ms >= since_ms
         }

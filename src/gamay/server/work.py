@@ -1,0 +1,113 @@
+"""What a server's thread is to look at: notifications only note it, failed loads come again after a while."""
+
+import heapq
+import threading
+from dataclasses import dataclass, field
+
+from gamay.base.clock import Clock
+
+
+@dataclass
+class Work:
+    """What there is to do at one moment.
+
+    everything: the connection to the metadata store was lost. session: it has begun another session, without what this
+    server reported. changed: segments whose record changed, by table. suspects: tables with a segment that a query found to
+    be damaged.
+    """
+
+    everything: bool = False
+    session: bool = False
+    tables: set[str] = field(default_factory=set)
+    changed: dict[str, set[str]] = field(default_factory=dict)
+    messages: bool = False
+    suspects: set[str] = field(default_factory=set)
+
+    def note_segments(self, table: str, *segments: str) -> None:
+        """Look at these segments of a table."""
+        self.changed.setdefault(table, set()).update(segments)
+
+
+class WorkQueue:
+    """Gathers work until it is taken, all at once; one thread takes, any may note."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._wake = threading.Condition()
+        self._work = Work()
+        self._retries: list[tuple[float, str, str]] = []  # heap of (when, table, segment)
+        self._stopped = False
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether there is nothing to do any more."""
+        return self._stopped
+
+    def note_session(self) -> None:
+        """Announce the server again and look at everything: the store's session is another one."""
+        with self._wake:
+            self._work.session = self._work.everything = True
+            self._wake.notify_all()
+
+    def announce_later(self) -> None:
+        """Announce the server again as soon as there is something else to do: the store wakes it when it is back."""
+        with self._wake:
+            self._work.session = True
+
+    def note_everything(self) -> None:
+        """Look at all tables and messages."""
+        with self._wake:
+            self._work.everything = self._work.messages = True
+            self._wake.notify_all()
+
+    def note_table(self, table: str) -> None:
+        """Look at the table's ideal state."""
+        with self._wake:
+            self._work.tables.add(table)
+            self._wake.notify_all()
+
+    def note_segment(self, table: str, segment: str) -> None:
+        """Look at a segment's record."""
+        with self._wake:
+            self._work.note_segments(table, segment)
+            self._wake.notify_all()
+
+    def note_messages(self) -> None:
+        """Look at the server's messages."""
+        with self._wake:
+            self._work.messages = True
+            self._wake.notify_all()
+
+    def note_suspect(self, table: str) -> None:
+        """Compare the checksums of a table."""
+        with self._wake:
+            self._work.suspects.add(table)
+            self._wake.notify_all()
+
+    def retry(self, table: str, segment: str, delay_s: float) -> None:
+        """Look at a segment again after a while."""
+        with self._wake:
+            heapq.heappush(self._retries, (self._clock.monotonic_s() + delay_s, table, segment))
+            self._wake.notify_all()
+
+    def stop(self) -> None:
+        """Give no more work away."""
+        with self._wake:
+            self._stopped = True
+            self._wake.notify_all()
+
+    def take(self) -> Work | None:
+        """Wait for something to do and take all of it; None after `stop`."""
+        with self._wake:
+            while True:
+                if self._stopped:
+                    return None
+                now_s = self._clock.monotonic_s()
+                while self._retries and self._retries[0][0] <= now_s:
+                    _, table, segment = heapq.heappop(self._retries)
+                    self._work.note_segments(table, segment)
+                work = self._work
+                if work.tables or work.changed or work.messages or work.suspects or work.everything:
+                    self._work = Work()
+                    return work
+                self._wake.wait(self._retries[0][0] - now_s if self._retries else None)
