@@ -162,6 +162,9 @@ def test_there_is_one_zero(db: Database, form: str) -> None:
         assert _ids(db, form, f"z < {text}") == [], text
     assert db.sql(f"SELECT z, COUNT(*) FROM {form} GROUP BY z").rows() == [(0.0, 6)]
     assert {math.copysign(1, row[0]) for row in db.sql(f"SELECT z FROM {form}").rows()} == {1.0}
+    for query in ("SELECT id * -0.0, COUNT(*) FROM {} GROUP BY id * -0.0", "SELECT DISTINCT id * -0.0 FROM {}"):
+        rows = db.sql(query.format(form)).rows()
+        assert [math.copysign(1, row[0]) for row in rows] == [1.0]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -197,3 +200,18 @@ def test_what_is_no_number_is_no_decimal(db: Database) -> None:
     for text in ("NaN", "Infinity", "-Infinity"):
         with pytest.raises(QueryError, match=f"'{text}' cannot be read as BIG_DECIMAL"):
             db.sql(f"SELECT CAST('{text}' AS BIG_DECIMAL)")
+
+
+def test_constants_without_a_table_have_the_names_of_their_values(db: Database) -> None:
+    uuid = "00000000-0000-0000-0000-000000000005"
+    found = db.sql(f"SELECT CAST(1.1 AS FLOAT), CAST('{uuid}' AS UUID), CAST('NaN' AS FLOAT)")
+    assert found.columns == ("1.1", uuid, "NaN")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_letters_beyond_ascii_are_the_same_in_any_case(db: Database, form: str) -> None:
+    written = "CASE WHEN id = 1 THEN 'Äpfel' WHEN id = 2 THEN 'äpfel' WHEN id = 3 THEN 'STRAẞE' ELSE s END"
+    for pattern, rows in (("^ÄPF", [1, 2]), ("[ä-ü]p", [1, 2]), ("^ä.*l$", [1, 2]), ("straße", [3])):
+        assert _ids(db, form, f"REGEXP_LIKE({written}, '{pattern}', 'i')") == rows, pattern
+    assert _ids(db, form, f"REGEXP_LIKE({written}, '^ä')") == [2]
+    assert _ids(db, form, f"{written} LIKE 'äp%'") == [1, 2]

@@ -4,6 +4,7 @@ Function names in lower case, arguments joined by commas without spaces, literal
 `count(*)`, `plus(a,b)`, `times(a,'2')`, `cast(x,'INT')`, `case(less_than(c,'10'),'a','b')`, `percentile(x, 95.0)`.
 """
 
+import uuid
 from decimal import Decimal
 
 import numpy as np
@@ -51,7 +52,7 @@ def to_text(expression: Expression) -> str:
     if isinstance(expression, Column):
         return expression.name
     if isinstance(expression, Literal):
-        return f"'{literal_text(expression.value)}'"
+        return f"'{constant_text(expression)}'"
     if isinstance(expression, Call):
         if expression.name.startswith("percentile") and len(expression.args) > 1:
             return _percentile(expression)
@@ -80,7 +81,7 @@ def _filter_text(condition: Expression) -> str:
 def condition_text(condition: Expression) -> str:
     """Return a condition as FILTER clauses show it: `(y > '5' AND city IN ('a','b') AND less_than(x,y) = 'true')`."""
     if isinstance(condition, Literal):
-        return literal_text(condition.value)
+        return constant_text(condition)
     if not isinstance(condition, Call):
         return f"{to_text(condition)} = 'true'"
     name, args = condition.name, condition.args
@@ -99,6 +100,20 @@ def condition_text(condition: Expression) -> str:
     if name in ("isnull", "isnotnull"):
         return f"{to_text(args[0])} IS {'NULL' if name == 'isnull' else 'NOT NULL'}"
     return to_text(condition) if name == "regexplike" else f"{to_text(condition)} = 'true'"
+
+
+def constant_text(literal: Literal) -> str:
+    """Return a constant as text without quotes: as `literal_text` does, but FLOAT and UUID as their types are written.
+
+    >>> constant_text(Literal(1.100000023841858, DataType.FLOAT))
+    '1.1'
+    """
+    value = literal.value
+    if literal.type is DataType.FLOAT and isinstance(value, float):
+        return java_float_text(np.float32(value))
+    if literal.type is DataType.UUID and isinstance(value, bytes):
+        return str(uuid.UUID(bytes=value))
+    return literal_text(value)
 
 
 def literal_text(value: LiteralValue) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import FILTERED, GROUPING, Call, Column, Expression, Literal, Star, walk
 from gamay.functions.registry import is_aggregate
-from gamay.functions.text import literal_text, to_text
+from gamay.functions.text import constant_text, to_text
 from gamay.model.types import DataType
 from gamay.sql.errors import syntax_error
 from gamay.sql.fold import Folder
@@ -303,7 +303,7 @@ def _select_items(statement: Statement, shown: Iterable[Expression | None]) -> t
 def named(expression: Expression, written: Expression, constant: bool) -> SelectItem:
     """Return the item of an expression without alias, which was `written` so; `constant` in a query without a table."""
     if constant and isinstance(written, Literal) and written.type is not DataType.STRING:
-        return SelectItem(expression, literal_text(written.value))
+        return SelectItem(expression, constant_text(written))
     shown = linear_form(written) or written
     return SelectItem(expression, to_text(shown), shown)
 

@@ -53,8 +53,8 @@ def compiled(pattern: str, ignore_case: bool = False) -> re.Pattern[str]:
 @lru_cache(maxsize=512)
 def _re2(pattern: str, ignore_case: bool) -> str | None:
     """Return the pattern for Arrow, or None where RE2 does not know it or reads it differently."""
-    if re.search(r"[*+?}]\+", pattern) or not pattern.isascii():
-        return None
+    if re.search(r"[*+?}]\+", pattern) or not (pattern.isascii() or ignore_case):
+        return None  # RE2 alone knows that Ä is ä in another case
     try:
         translated = java_regex(pattern, for_re2=True)
         pc.match_substring_regex(pa.array([""]), translated, ignore_case=ignore_case)

@@ -18,6 +18,7 @@ from gamay.functions.registry import scalar_function
 from gamay.functions.vector import EncodedVector, Operand, Vector, sorted_distinct
 from gamay.kernels.grouping import recode
 from gamay.kernels.masks import replace_marked
+from gamay.model.types import DataType
 from gamay.query.groupby.numbering import unsigned_for
 from gamay.query.groupby.states import Evaluate
 
@@ -120,6 +121,8 @@ def _results(key: Expression, entries: Vector) -> Vector | None:
         results = results.decode()
     if not isinstance(results, Vector) or results.offsets is not None:
         return None
+    if results.type in (DataType.FLOAT, DataType.DOUBLE):
+        return Vector(results.type, results.values + 0.0, None, results.nulls)  # -0.0 is 0.0
     return results if isinstance(results.values, pa.Array) or results.type.is_fixed_width else None
 
 
