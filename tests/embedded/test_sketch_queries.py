@@ -83,6 +83,7 @@ def test_theta_sketches_of_filters_in_groups(db: Database) -> None:
         ("intSumTupleSketchUnion(64, toIntegerSumTupleSketch(user, 1), day)", "argument 3 must be a sketch, .* not LONG"),
         ("thetaSketchDiff(toThetaSketch(user), tags)", "argument 2 must be single-value"),
         ("getThetaSketchEstimate('no sketch')", "'no sketch' is no sketch in hexadecimal or Base64"),
+        ("getCpcSketchEstimate('é')", "'é' is no sketch in hexadecimal or Base64"),
         ("thetaSketchUnion(toThetaSketch(user))", "2 to 5"),
         ("fromULL('abcd')", "not a serialised UltraLogLog"),
         ("getCpcSketchEstimate('abcd')", "not a serialised CPC"),

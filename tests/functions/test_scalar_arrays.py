@@ -156,6 +156,61 @@ def test_lists_agree_with_duckdb(rows: list[list[int]]) -> None:
         assert run(ours, {"a": lists(INT, rows)}, len(rows)) == expected, ours
 
 
+_near_limits = {
+    bits: st.lists(
+        st.one_of(st.sampled_from([least, least + 1, -1, 1, -least - 1]), st.integers(least, -least - 1)), max_size=6
+    )
+    for bits, least in ((32, -(2**31)), (64, -(2**63)))
+}
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.sampled_from([32, 64]).flatmap(
+        lambda bits: st.tuples(st.just(bits), st.lists(_near_limits[bits], min_size=1, max_size=3))
+    )
+)
+def test_sums_that_do_not_fit_are_errors(drawn: tuple[int, list[list[int]]]) -> None:
+    bits, rows = drawn
+    name, data_type = ("arraySumInt", INT) if bits == 32 else ("arraySumLong", LONG)
+    expected = [sum(row) for row in rows]
+    columns: dict[str, Operand] = {"a": lists(data_type, rows)}
+    if all(-(2 ** (bits - 1)) <= total < 2 ** (bits - 1) for total in expected):
+        assert run(f"{name}(a)", columns, len(rows)) == expected
+    else:
+        with pytest.raises(QueryError, match=f"'{name}': the sum of a row does not fit {data_type.value}"):
+            run(f"{name}(a)", columns, len(rows))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("array()", "at least 1 argument"),
+        ("arraySliceLong(a, 2, 1)", "'arraySliceLong': the range 2 to 1"),
+        ("generateFloatArray(1, 5, 0)", "'generateFloatArray': the step"),
+        ("generateLongArray(1, 5000000, 1)", "'generateLongArray': 5000000 elements"),
+    ],
+)
+def test_errors_name_the_function(text: str, message: str) -> None:
+    with pytest.raises(QueryError, match=message):
+        bound_and_run(text, {"a": lists(LONG, [[1]])})
+
+
+@pytest.mark.parametrize(
+    "text", ["arrayLength(NULL)", "arrayMax(NULL)", "arrayContainsInt(NULL, 1)", "l2Distance(NULL, ARRAY[1])"]
+)
+def test_a_null_list_gives_null(text: str) -> None:
+    assert run_constant(text) is None
+
+
+def run_constant(text: str) -> Any:
+    expression = parse_expression(text)
+    result_type(expression, lambda name: (INT, False))
+    result = evaluate(expression, lambda name: Scalar(None, INT), 1)
+    assert isinstance(result, Scalar)
+    return result.value
+
+
 def test_generated_arrays() -> None:
     assert run("generateIntArray(1, 7, 3)", {}, 2) == [[1, 4, 7], [1, 4, 7]]
     assert run("generateIntArray(7, 1, -2)", {}, 1) == [[7, 5, 3, 1]]

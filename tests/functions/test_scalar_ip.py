@@ -116,12 +116,23 @@ def test_columns_agree_with_ipaddress(addresses: list[Any], bits: int) -> None:
         "toUuid('garbage')",
         "uuidVersion(hexToBytes('00'))",
         "uuidTimestamp('6ba7b810-9dad-41d1-80b4-00c04fd430c8')",
+        "isUuid(5)",
+        "toUuid(1.5)",
+        "toUUIDBytes(TRUE)",
     ],
 )
 def test_what_is_none_is_an_error(text: str) -> None:
     with pytest.raises(QueryError) as caught:
         run(text)
     assert caught.value.code is ErrorCode.QUERY_VALIDATION
+
+
+def test_errors_show_bytes_in_hexadecimal() -> None:
+    for text in ("bytesToUuid(hexToBytes('00ff'))", "bytesToIpv6(hexToBytes('00ff'))"):
+        with pytest.raises(QueryError, match=r"of \(?'00ff'\)?: "):
+            run(text)
+    with pytest.raises(QueryError, match=r"of \('6{80}\.\.\.'\): "):
+        run(f"ST_AsText(hexToBytes('{'66' * 100}'))")
 
 
 def test_uuids_of_bytes_and_text_columns() -> None:

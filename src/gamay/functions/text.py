@@ -46,6 +46,8 @@ _COMPARISONS = {
     "like": "LIKE",
 }
 
+_SHOWN_CHARS = 80
+
 
 def to_text(expression: Expression) -> str:
     """Return the text of an expression; as the name of a result column when nothing else is said."""
@@ -127,6 +129,14 @@ def literal_text(value: LiteralValue) -> str:
     if isinstance(value, Decimal):
         return format(value, "f")
     return "null" if value is None else str(value)
+
+
+def shown_value(value: LiteralValue) -> str:
+    """Return a value as error messages show it: texts and bytes, these in hexadecimal, in quotes; what is long is cut."""
+    if not isinstance(value, str | bytes):
+        return repr(value)
+    text = value.hex() if isinstance(value, bytes) else value
+    return repr(text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}...")
 
 
 def java_double_text(value: float) -> str:

@@ -58,16 +58,16 @@ def _push_front(vector: Vector, value: Any) -> Vector:
     return joined([_singletons(value, vector.type, len(vector)), vector])
 
 
-def _slice(data_type: DataType) -> Callable[..., Vector]:
+def _slice(name: str, data_type: DataType) -> Callable[..., Vector]:
     filler = "null" if data_type is STRING else 0
 
     def cut(vector: Vector, first: int, last: int) -> Vector:
         """From 0, the last one excluded; what lies beyond the end is 0, or the text `null`."""
         if first < 0 or last < first:
-            raise wrong("arraySlice", f"the range {first} to {last} is none; it begins at 0 or later and does not go back")
+            raise wrong(name, f"the range {first} to {last} is none; it begins at 0 or later and does not go back")
         assert vector.offsets is not None
         width = last - first
-        check_elements("arraySlice", width * len(vector))
+        check_elements(name, width * len(vector))
         positions = np.repeat(vector.offsets[:-1].astype(np.int64) + first, width)
         positions += np.tile(np.arange(width), len(vector))
         beyond = positions >= np.repeat(vector.offsets[1:], width)
@@ -78,17 +78,17 @@ def _slice(data_type: DataType) -> Callable[..., Vector]:
     return cut
 
 
-def _generate(data_type: DataType) -> Callable[..., Vector]:
+def _generate(name: str, data_type: DataType) -> Callable[..., Vector]:
     whole = data_type in (INT, LONG)
 
     def generate(first: int | float, last: int | float, step: int | float) -> Vector:
         """The last one included; a step away from it makes an empty array."""
         if step == 0 or step != step:
-            raise wrong("generateArray", "the step must not be 0")
+            raise wrong(name, "the step must not be 0")
         span = (last - first) // step if whole else np.floor((last - first) / step)
         count = max(int(span) + 1, 0)
         if count > _GENERATED_MAX:
-            raise wrong("generateArray", f"{count} elements are too many; {_GENERATED_MAX} at most")
+            raise wrong(name, f"{count} elements are too many; {_GENERATED_MAX} at most")
         values = first + np.arange(count) * step
         dtype = array_of([], data_type).dtype
         return Vector(data_type, values.astype(dtype), np.array([0, count], np.int32))
@@ -103,12 +103,12 @@ for _suffix, _type in _TYPES:
     scalar(f"arrayPushBack{_suffix}", params=(lists(_type), each(_type)), returns=_type, multi_value=True)(_push_back)
     scalar(f"arrayPushFront{_suffix}", params=(lists(_type), each(_type)), returns=_type, multi_value=True)(_push_front)
     scalar(f"arraySlice{_suffix}", params=(lists(_type), const(INT), const(INT)), returns=_type, multi_value=True)(
-        _slice(_type)
+        _slice(f"arraySlice{_suffix}", _type)
     )
     if _type is not STRING:
         scalar(
             f"generate{_suffix}Array", params=(fixed(_type), fixed(_type), fixed(_type)), returns=_type, multi_value=True
-        )(_generate(_type))
+        )(_generate(f"generate{_suffix}Array", _type))
 
 
 @scalar("arrayToString", params=(lists(STRING), const(STRING), const(STRING)), returns=STRING, optional=1)

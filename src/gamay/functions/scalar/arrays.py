@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
+from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.comparison import is_in
@@ -53,14 +54,29 @@ def array_sum(vector: Vector) -> Any:
     return per_row(np.add, vector.values, vector.offsets, 0.0)
 
 
+def _whole_sums(name: str, vector: Vector) -> Any:
+    """Return the sum of each row in the type of the elements; raises QueryError where it does not fit."""
+    sums = per_row(np.add, vector.values.astype(np.int64), vector.offsets, 0)
+    limits = np.iinfo(vector.values.dtype)
+    if vector.type is LONG:  # one that has wrapped is far away from the rounded one
+        is_beyond = np.abs(per_row(np.add, vector.values.astype(np.float64), vector.offsets, 0) - sums) > limits.max
+    else:
+        is_beyond = (sums < limits.min) | (sums > limits.max)
+    if is_beyond.any():
+        raise QueryError(
+            ErrorCode.QUERY_EXECUTION, f"Function '{name}': the sum of a row does not fit {vector.type.value}; use arraySum"
+        )
+    return sums
+
+
 @scalar("arraySumInt", params=(lists(INT),), returns=INT)
 def array_sum_int(vector: Vector) -> Any:
-    return per_row(np.add, vector.values, vector.offsets, 0)
+    return _whole_sums("arraySumInt", vector)
 
 
 @scalar("arraySumLong", params=(lists(LONG),), returns=LONG)
 def array_sum_long(vector: Vector) -> Any:
-    return per_row(np.add, vector.values, vector.offsets, 0)
+    return _whole_sums("arraySumLong", vector)
 
 
 @scalar("arrayAverage", params=(lists(DOUBLE),), returns=DOUBLE)
@@ -220,11 +236,12 @@ for _suffix, _type in (("Int", INT), ("Long", LONG), ("String", STRING)):
 
 
 def _literal_type(call: Call, types: Sequence[ValueType]) -> ValueType:
+    check_count("array", len(types), 1, None)
     of_elements = [data_type for data_type, _ in types]
     common = common_type(of_elements)
     if common is None and all(isinstance(arg, Literal) and not isinstance(arg.value, bool) for arg in call.args):
         common = STRING  # as in HISTOGRAM(x, ARRAY['-Infinity', 0, 10])
-    if not types or common is None or any(multi_value for _, multi_value in types):
+    if common is None or any(multi_value for _, multi_value in types):
         raise wrong("array", "the elements must be single values of one type")
     return (STRING if common is DataType.UNKNOWN else common), True
 

@@ -32,6 +32,7 @@ from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.convert import array_of, convert, convert_value, placeholder, python_values, repeat, to_vector
 from gamay.functions.scalar.distinct import distinct, distinct_rows
+from gamay.functions.text import shown_value
 from gamay.functions.vector import (
     EncodedVector,
     Operand,
@@ -108,7 +109,7 @@ class _Signature:
             param = self.param(i)
             if param.kind == "fixed" and not isinstance(arg, Literal):
                 raise wrong(self.name, f"argument {i + 1} must be a constant")
-            if multi_value != (param.kind == "lists"):
+            if multi_value != (param.kind == "lists") and data_type is not DataType.UNKNOWN:
                 needed = "multi-value" if param.kind == "lists" else "single-value"
                 raise wrong(self.name, f"argument {i + 1} must be {needed}")
             if param.type is not None and not _convertible(data_type, param.type):
@@ -375,7 +376,7 @@ def _by_distinct_rows(name: str, body: Body, columns: Sequence[Vector], returns:
         except QueryError:
             raise
         except Exception as error:  # the function may be a user's own, and raise anything
-            shown = ", ".join(repr(value) for value in row)
+            shown = ", ".join(map(shown_value, row))
             detail = str(error) if isinstance(error, (ValueError, ArithmeticError)) else repr(error)
             raise QueryError(ErrorCode.QUERY_EXECUTION, f"Function '{name}' of ({shown}): {detail}") from error
     missing = np.array([value is None for value in results], dtype=np.bool_)

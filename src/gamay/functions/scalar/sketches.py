@@ -6,7 +6,6 @@ aggregates give; an empty byte string holds nothing. The formats are told in `ga
 """
 
 import base64
-import binascii
 import re
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -150,7 +149,7 @@ def _sketch_bytes(name: str, vector: Vector) -> pa.Array:
             return bytes.fromhex(text)
         try:
             return base64.b64decode(text, validate=True)
-        except binascii.Error:
+        except ValueError:  # of characters beyond ASCII, and what is no Base64
             shown = text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
             raise QueryError(
                 ErrorCode.QUERY_EXECUTION, f"Function '{name}': '{shown}' is no sketch in hexadecimal or Base64"

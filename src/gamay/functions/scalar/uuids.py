@@ -11,7 +11,7 @@ from gamay.base.clock import SYSTEM_CLOCK
 from gamay.functions.expression import Call
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.convert import array_of
-from gamay.functions.scalar.define import ANY, check_count, scalar
+from gamay.functions.scalar.define import ANY, ResultRule, check_count, scalar, wrong
 from gamay.functions.scalar.distinct import distinct
 from gamay.functions.scalar.values import of_distinct
 from gamay.functions.vector import Operand, Vector, take
@@ -41,6 +41,18 @@ def parse_uuid(value: str | bytes) -> uuid.UUID:
     return parsed
 
 
+def _of_uuid(name: str, returns: DataType) -> ResultRule:
+    """Return the rule of a function of a UUID, which is no number."""
+
+    def rule(call: Call, types: Sequence[ValueType]) -> ValueType:
+        data_type, _ = types[0]
+        if not (data_type.is_text or data_type.is_binary or data_type is DataType.UNKNOWN):
+            raise wrong(name, f"argument 1 must be STRING, BYTES or UUID, not {data_type.value}")
+        return returns, False
+
+    return rule
+
+
 def _register(*names: str, returns: DataType) -> Callable[[Callable[[uuid.UUID], Any]], None]:
     """Register a function of a UUID; what is none is an error."""
 
@@ -49,7 +61,7 @@ def _register(*names: str, returns: DataType) -> Callable[[Callable[[uuid.UUID],
             return of_distinct(names[0], vector, lambda value: function(parse_uuid(value)), returns)
 
         body.__doc__ = function.__doc__
-        scalar(*names, params=(ANY,), returns=returns)(body)
+        scalar(*names, params=(ANY,), returns=_of_uuid(names[0], returns))(body)
 
     return decorate
 
@@ -84,12 +96,12 @@ def _is_uuid(value: str | bytes) -> bool:
     return True
 
 
-@scalar("isUuid", params=(ANY,), returns=BOOLEAN)
+@scalar("isUuid", params=(ANY,), returns=_of_uuid("isUuid", BOOLEAN))
 def is_uuid(vector: Vector) -> Any:
     return of_distinct("isUuid", vector, _is_uuid, BOOLEAN)
 
 
-@scalar("toUUIDBytes", params=(ANY,), returns=BYTES)
+@scalar("toUUIDBytes", params=(ANY,), returns=_of_uuid("toUUIDBytes", BYTES))
 def to_uuid_bytes(vector: Vector) -> Vector:
     """The 16 bytes, null for what is no UUID."""
     codes, entries = distinct(vector)

@@ -12,6 +12,7 @@ import numpy as np
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.scalar.convert import array_of, placeholder, python_values
 from gamay.functions.scalar.distinct import distinct
+from gamay.functions.text import shown_value
 from gamay.functions.vector import Vector, take, take_rows
 from gamay.model.types import DataType
 
@@ -47,4 +48,4 @@ def _computed(name: str, function: Callable[[Any], Any], value: Any) -> Any:
     try:
         return function(value)
     except (ValueError, OverflowError, ArithmeticError) as error:
-        raise QueryError(ErrorCode.QUERY_EXECUTION, f"Function '{name}' of {value!r}: {error}") from error
+        raise QueryError(ErrorCode.QUERY_EXECUTION, f"Function '{name}' of {shown_value(value)}: {error}") from error
