@@ -338,6 +338,20 @@ def test_null_handling_can_be_the_default_of_the_cluster(world: World) -> None:
     assert names_of(world.ask(f"SET enableNullHandling = false; {asked}").json()) == ["count(*)"]
 
 
+def test_the_quota_of_an_application_comes_before_all_else(world: World) -> None:
+    settings = {"applicationMaxQueriesPerSecond": "0.001", "databaseMaxQueriesPerSecond": "0.001"}
+    world.registry.update_cluster_config(settings)
+    assert world.routing.wait_until(lambda: bool(world.runner.quotas.applications and world.runner.quotas.databases), 10)
+
+    def ask(table: str, application: str) -> int:
+        sql = f"SET applicationName = '{application}'; SELECT count(*) FROM {table}"
+        return int(world.ask(sql).headers["X-Pinot-Error-Code"])
+
+    assert [ask("nowhere", "a"), ask("nowhere", "a"), ask("t", "a")] == [190, 429, 429]
+    # what was refused has taken nothing from the database
+    assert [ask("t", "b"), ask("nowhere", "c"), ask("t", "d")] == [-1, 190, 429]
+
+
 def test_options_that_nobody_knows_may_be_refused(world: World, caplog: pytest.LogCaptureFixture) -> None:
     name = "pinot.broker.query.option.validationMode"
     misspelt = "SET timeoutMS = 5000; SET timeotMs = 5; SELECT count(*) FROM t"

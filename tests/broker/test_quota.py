@@ -20,7 +20,8 @@ class Table:
 def passes(quotas: Quotas, *routes: Table, now_s: float, options: Mapping[str, str] | None = None) -> bool:
     """Tell whether a query is let in."""
     try:
-        quotas.admit(routes, options or {}, now_s)
+        quotas.admit_application(options or {}, now_s)
+        quotas.admit(routes, now_s)
     except QueryError as error:
         return error.code is not ErrorCode.TOO_MANY_REQUESTS
     return True
@@ -29,9 +30,9 @@ def passes(quotas: Quotas, *routes: Table, now_s: float, options: Mapping[str, s
 def test_a_refusal_says_which_quota_is_used_up() -> None:
     quotas = Quotas()
     table = Table(queries_per_s=0.5)
-    quotas.admit([table], {}, 0.0)
+    quotas.admit([table], 0.0)
     with pytest.raises(QueryError, match=r"exceeds query quota for table 'trips_OFFLINE': 0\.5 a second") as raised:
-        quotas.admit([table], {}, 1.0)
+        quotas.admit([table], 1.0)
     assert raised.value.code is ErrorCode.TOO_MANY_REQUESTS
 
 

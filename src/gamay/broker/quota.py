@@ -132,28 +132,29 @@ class Quotas:
         self.applications = Rates(settings, APPLICATION_SETTING)
         self.has_shared = bool(self.databases) or bool(self.applications)
 
-    def admit(self, routes: Sequence[Limited], options: Mapping[str, str], now_s: float) -> None:
-        """Let a query pass; raises QueryError 429 when a quota is used up: its application's, database's or a table's.
+    def admit_application(self, options: Mapping[str, str], now_s: float) -> None:
+        """Let a query of an application pass, before anything else is looked at; raises QueryError 429 as `admit`."""
+        if not (self.is_enabled and self.applications):
+            return
+        application = options.get("applicationName")
+        if application is not None and (rate := self.applications.of(application)) is not None:
+            self._take("application", application, rate, APPLICATION_SETTING, now_s)
+
+    def admit(self, routes: Sequence[Limited], now_s: float) -> None:
+        """Let a query pass; raises QueryError 429 when a quota is used up: its database's or a table's.
 
         routes: of the typed tables that it asks, each with a quota of its own: both halves of a hybrid table, none without
         a table.
         """
         if not self.is_enabled:
             return
-        if self.has_shared:
-            self._admit_shared(routes, options, now_s)
-        for route in routes:
-            if (rate := route.queries_per_s) is not None:
-                self._take("table", route.table, rate, "quota.maxQueriesPerSecond", now_s)
-
-    def _admit_shared(self, routes: Sequence[Limited], options: Mapping[str, str], now_s: float) -> None:
-        application = options.get("applicationName")
-        if application is not None and (rate := self.applications.of(application)) is not None:
-            self._take("application", application, rate, APPLICATION_SETTING, now_s)
         if routes and self.databases:
             database = database_of(routes[0].table)
             if (rate := self.databases.of(database)) is not None:
                 self._take("database", database, rate, DATABASE_SETTING, now_s)
+        for route in routes:
+            if (rate := route.queries_per_s) is not None:
+                self._take("table", route.table, rate, "quota.maxQueriesPerSecond", now_s)
 
     def measure(self, now_s: float) -> Iterator[Measured]:
         """Yield how much of the quotas of tables, databases and applications is used. now_s: of the clock of `admit`."""

@@ -338,6 +338,7 @@ class QueryRunner:
         return self.server_stats.snapshot(self._clock.monotonic_s() * 1000) if self.server_stats.collects else None
 
     def _plan(self, pending: PendingQuery, query: Query, database: str | None) -> None:
+        self.quotas.admit_application(query.options, pending.started_s)
         if query.table is not None:
             pending.database = database_of_request(database, query.options)
             pending.routes = self._routes(query.table, pending.database)
@@ -350,7 +351,7 @@ class QueryRunner:
         limit_ms = timeout_ms(query.options, DEFAULT_TIMEOUT_MS if route is None else route.config.query.timeout_ms)
         budget = self.limits.budget(query.options, NO_LIMITS if route is None else route.limits)
         pending.deadline = CancellableDeadline(self._clock, pending.started_s + limit_ms / 1000, limit_ms, budget)
-        self.quotas.admit(pending.routes, query.options, pending.started_s)
+        self.quotas.admit(pending.routes, pending.started_s)
         pending.query = query
         if not query.asks_broker:  # these are completed first, in `_answer`, which may take its time
             self._bind(pending)
