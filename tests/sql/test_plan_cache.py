@@ -278,6 +278,8 @@ def test_a_megabyte_of_literals_is_a_query_like_any_other() -> None:
         ("SELECT " + "9" * 100_000, "does not fit 64 bits"),
         ("SELECT a FROM t LIMIT " + "9" * 5000, "LIMIT"),
         ("SELECT a FROM t WHERE '" + "x" * 100_000 + "' '", "not closed"),
+        ("SELECT " + "x" * 1025 + " FROM t", "at most 1024 characters, this one has 1025"),
+        ('SELECT "' + "x" * 1025 + '" FROM t', "at most 1024 characters, this one has 1025"),
     ],
 )
 def test_strange_texts_are_errors_with_a_short_sentence(text: str, words: str) -> None:

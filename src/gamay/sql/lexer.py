@@ -104,6 +104,7 @@ def lex(text: str) -> list[Lexeme]:
         group = match.lastgroup
         source = match[0]
         if group == "word":
+            _check_length(text, position, source)
             lexemes.append(Lexeme(Kind.WORD, source.upper(), source, position))
             listed = _IN_LIST.match(text, position) if len(source) == 2 and len(text) >= IN_LISTS_FROM else None
             if listed is not None:
@@ -141,9 +142,13 @@ def _name(text: str, position: int, source: str) -> str:
     name = source[1:-1].replace('""', '"')
     if not name:
         raise syntax_error(text, position, "a quoted name must not be empty; strings are written in single quotes")
+    _check_length(text, position, name)
+    return name
+
+
+def _check_length(text: str, position: int, name: str) -> None:
     if len(name) > _NAME_MAX:
         raise syntax_error(text, position, f"a name has at most {_NAME_MAX} characters, this one has {len(name)}")
-    return name
 
 
 def _why_not(text: str, position: int) -> str:

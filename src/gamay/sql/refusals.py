@@ -29,6 +29,8 @@ _STATEMENTS = {
     "UPDATE": "replace the segments that hold the rows",
     "DELETE": "replace or delete the segments that hold the rows",
     "MERGE": "replace the segments that hold the rows",
+    "UPSERT": "rows are replaced by newer ones of the stream in a table with upsertConfig",
+    "TRUNCATE": "delete the segments of a table with the controller's DELETE /segments/{table}",
 }
 # words of other dialects of SQL
 ELSEWHERE = {
