@@ -1,55 +1,43 @@
 """A query from its text to its response."""
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from gamay.base import guard, spans
 from gamay.base.clock import Clock
-from gamay.base.errors import ErrorCode, QueryError, nearest
+from gamay.base.errors import ErrorCode, QueryError
 from gamay.base.metrics import Measured
 from gamay.broker.answer_store import AnswerStore
 from gamay.broker.at_once import AtOnce, Here, RoutedQuery
 from gamay.broker.connection import Connections
-from gamay.broker.database import database_of_request, full_table_name
-from gamay.broker.diagnostics import QueryFacts
-from gamay.broker.gather import Gatherer, Result
+from gamay.broker.execution import QueryExecution
+from gamay.broker.gather import Gatherer
 from gamay.broker.hybrid import halves
-from gamay.broker.limits import NO_LIMITS, QueryLimits, check_sizes, sizes_of
-from gamay.broker.literals import literal_row
-from gamay.broker.lookups import looked_up
+from gamay.broker.limits import QueryLimits
 from gamay.broker.metrics import Phases, QueryCounters
-from gamay.broker.options import DEFAULT_TIMEOUT_MS, heed_unknown, is_on, timeout_ms
-from gamay.broker.outcome import add_done, end_span, of_failure, processor_ns, tell
+from gamay.broker.options import heed_unknown
+from gamay.broker.outcome import add_done, end_span, of_failure, processor_ns
 from gamay.broker.pending import PendingQuery
+from gamay.broker.planning import QueryPlanner, part_of
 from gamay.broker.query_log import QueryLog
 from gamay.broker.quota import Quotas
-from gamay.broker.route import TableRoute
 from gamay.broker.routing import RoutingTables
-from gamay.broker.row_filters import check_sees_all_rows, row_filters_of, with_row_filters, without_values
+from gamay.broker.row_filters import without_values
 from gamay.broker.running import RunningQueries
-from gamay.broker.scatter import Gathered, Part
-from gamay.broker.selection import FIRST_TURN, Turn
+from gamay.broker.selection import FIRST_TURN
 from gamay.broker.server_stats import ServerStats
 from gamay.cluster.access import ANYONE, Principal
-from gamay.functions.expression import Call, Expression
-from gamay.model.table_name import raw_table_name
-from gamay.query.bind import NO_SCHEMA, BoundQuery, bind
+from gamay.query.bind import bind
 from gamay.query.budget import ProcessBudget
 from gamay.query.deadline import CancellableDeadline
-from gamay.query.execute import ServerResult
 from gamay.query.held import held_bytes
 from gamay.query.plans import Plan
-from gamay.query.reduce import reduce
 from gamay.query.response import BrokerResponse
-from gamay.query.trace import Trace
-from gamay.query.wire.result import Received
-from gamay.sql.answers import LOOKUPS, SUBQUERIES, with_answers
 from gamay.sql.parser import parse_query
 from gamay.sql.query import Query
 from gamay.sql.row_limits import RowLimits
 from gamay.sql.sketch_defaults import with_log2m
-from gamay.sql.subquery import answered, check_is_id_set
 
 ToBytes: TypeAlias = Callable[[BrokerResponse], bytes]
 """Encodes a response; it asks the guard of its thread as it goes."""
@@ -58,10 +46,6 @@ Parse: TypeAlias = Callable[[str, Mapping[str, str], RowLimits], Query]
 """Compiles the text of a query with the options of its request and the limits of its LIMIT; raises QueryError."""
 
 _REQUEST_IDS = 1_000_000_000
-_ROUTE_ATTEMPTS = 5
-_SUBQUERY_DEPTH_MAX = 3
-# what ends a subquery ends the query around it, too
-_ENDINGS = (ErrorCode.EXECUTION_TIMEOUT, ErrorCode.QUERY_CANCELLATION)
 
 
 class QueryRunner:
@@ -94,6 +78,8 @@ class QueryRunner:
             routing.follow_settings(follower.apply)
         self._gatherer = Gatherer(connections, clock, self.server_stats)
         self._clock = clock
+        self._planner = QueryPlanner(routing, self.limits, self.quotas, self.server_stats, self._gatherer, clock)
+        self._execution = QueryExecution(broker_id, routing, self._planner, self._gatherer, self.running, clock)
         self._request_ids = itertools.count(request_base * _REQUEST_IDS)
         self._at_once = AtOnce(
             routing,
@@ -193,7 +179,7 @@ class QueryRunner:
                 query = with_log2m(query, log2m)
             compiled_s = self._clock.monotonic_s()
             pending.phases.compilation_s = compiled_s - begun_s
-            self._plan(pending, query, database)
+            self._planner.plan(pending, query, database)
             pending.phases.routing_s = self._clock.monotonic_s() - compiled_s - pending.phases.authorization_s
         except Exception as error:  # noqa: BLE001 - `of_failure` tells a user's mistakes from defects, and logs the latter
             pending.failure = of_failure(pending, error)
@@ -230,7 +216,7 @@ class QueryRunner:
         begun_s = self._clock.monotonic_s()
         try:
             if not isinstance(shape, Here):
-                turn, number = self._turn(pending), str(pending.number)
+                turn, number = self._planner.turn(pending), str(pending.number)
                 with self.running.listed(pending):
                     answer = await self._gatherer.answer_remote(routed, shape, turn, pending.deadline, number)
         except Exception as error:  # noqa: BLE001 - as in `begin`
@@ -251,7 +237,7 @@ class QueryRunner:
         if response is None:
             try:
                 with spans.within(pending.span):
-                    response = self._answer(pending)
+                    response = self._execution.answer(pending)
             except Exception as error:  # noqa: BLE001 - as above
                 response = of_failure(pending, error)
         if response.exceptions and (query := getattr(pending, "query", None)) is not None:
@@ -319,14 +305,14 @@ class QueryRunner:
         if query.table is None:
             raise QueryError(ErrorCode.TABLE_DOES_NOT_EXIST, "The query names no table")
         found: dict[str, list[str]] = {}
-        for route, half in halves(self._routes(query.table, None), query):
-            for server, segments in _part(route, bind(half, route.schema), FIRST_TURN).asked.items():
+        for route, half in halves(self._planner.routes(query.table, None), query):
+            for server, segments in part_of(route, bind(half, route.schema), FIRST_TURN).asked.items():
                 found.setdefault(server, []).extend(segments)
         return found
 
     def optional_segments(self, sql: str) -> frozenset[str]:
         """Return the new segments of a query's table that not all servers have yet. Raises QueryError."""
-        return frozenset().union(*(route.optional for route in self._routes(parse_query(sql).table or "", None)))
+        return frozenset().union(*(route.optional for route in self._planner.routes(parse_query(sql).table or "", None)))
 
     @property
     def servers_down(self) -> frozenset[str]:
@@ -336,234 +322,3 @@ class QueryRunner:
     def server_routing_stats(self) -> dict[str, dict[str, Any]] | None:
         """Return how busy and fast each server is; None where that is not measured."""
         return self.server_stats.snapshot(self._clock.monotonic_s() * 1000) if self.server_stats.collects else None
-
-    def _plan(self, pending: PendingQuery, query: Query, database: str | None) -> None:
-        self.quotas.admit_application(query.options, pending.started_s)
-        if query.table is not None:
-            pending.database = database_of_request(database, query.options)
-            pending.routes = self._routes(query.table, pending.database)
-            if pending.principal is not ANYONE:
-                begun_s = self._clock.monotonic_s()
-                _check_may_use(pending.principal, pending.routes)
-                query = _restricted(pending, query)
-                pending.phases.authorization_s = self._clock.monotonic_s() - begun_s
-        route = pending.routes[0] if pending.routes else None
-        limit_ms = timeout_ms(query.options, DEFAULT_TIMEOUT_MS if route is None else route.config.query.timeout_ms)
-        budget = self.limits.budget(query.options, NO_LIMITS if route is None else route.limits)
-        pending.deadline = CancellableDeadline(self._clock, pending.started_s + limit_ms / 1000, limit_ms, budget)
-        self.quotas.admit(pending.routes, pending.started_s)
-        pending.query = query
-        if not query.asks_broker:  # these are completed first, in `_answer`, which may take its time
-            self._bind(pending)
-
-    def _bind(self, pending: PendingQuery) -> None:
-        query, routes = pending.query, pending.routes
-        if not routes:
-            pending.bound = bind(query, NO_SCHEMA)
-            return
-        turn = pending.turn = self._turn(pending)
-        if len(routes) == 1:
-            plan = routes[0].plans.plan(query)
-            pending.parts = (_part(routes[0], plan.bound, turn),)
-        else:
-            plans = [(route, route.plans.plan(half)) for route, half in halves(routes, query)]
-            pending.parts = [_part(route, planned.bound, turn) for route, planned in plans]
-            plan = plans[0][1]
-        pending.plan, pending.bound = plan, plan.bound
-
-    def _turn(self, pending: PendingQuery) -> Turn:
-        """Return what decides among replicas."""
-        route, options, gatherer = pending.routes[0], pending.query.options, self._gatherer
-        fixed = route.config.routing.use_fixed_replica
-        is_fixed = self.routing.fixed_replica if fixed is None else fixed
-        rank = self.server_stats.rank(self._clock.monotonic_s() * 1000) if self.server_stats.collects else None
-        if not options and not is_fixed:
-            return Turn(pending.number, gatherer.down, rank)
-        return Turn.of(pending.number, options, route.table, avoided=gatherer.down, rank=rank, fixed=is_fixed)
-
-    def _answer(self, pending: PendingQuery) -> BrokerResponse:
-        options = pending.query.options
-        before = guard.enter(pending.deadline)
-        try:
-            with self.running.listed(pending):
-                if pending.query.asks_broker:
-                    self._complete(pending)
-                response = self._execute(pending)
-        finally:
-            guard.enter(before)
-            if pending.deadline.budget is not None:
-                pending.deadline.budget.close()
-        response.client_request_id = options.get("clientQueryId")
-        if is_on(options, "dropResults"):
-            response.table = None
-        return response
-
-    def _complete(self, pending: PendingQuery) -> None:
-        """Put into the query what only the broker knows, and bind it."""
-
-        def id_set(text: str) -> str:
-            try:
-                return self._id_set(pending, text)
-            except QueryError as error:
-                if error.code in _ENDINGS:
-                    raise
-                raise QueryError(
-                    ErrorCode.QUERY_EXECUTION, f"The subquery ({text}) failed: {error.client_message()}"
-                ) from error
-
-        elapsed_ms = (self._clock.monotonic_s() - pending.started_s) * 1000
-        facts = QueryFacts(
-            request_id=str(pending.number),
-            client_id=pending.query.options.get("clientQueryId", ""),
-            broker_id=self.broker_id,
-            started_ms=round(self._clock.now_ms() - elapsed_ms),
-            deadline=pending.deadline,
-        )
-
-        def answer(call: Call) -> Expression:
-            if call.name in LOOKUPS:
-                return looked_up(call, lambda table: self._whole_routes(pending, table))
-            return answered(call, id_set) if call.name in SUBQUERIES else facts.answer(call)
-
-        pending.query = with_answers(pending.query, answer)
-        self._bind(pending)
-
-    def _id_set(self, outer: PendingQuery, text: str) -> str:
-        """Return the id set that a subquery selects; raises QueryError when it is none or the answer is not whole."""
-        options = {name: value for name, value in outer.query.options.items() if name != "dropResults"}
-        query = parse_query(text, options, self.routing.row_limits)
-        check_is_id_set(query)
-        if outer.depth == _SUBQUERY_DEPTH_MAX:
-            raise QueryError(ErrorCode.QUERY_VALIDATION, f"Subqueries nest at most {_SUBQUERY_DEPTH_MAX} deep")
-        inner = PendingQuery(
-            text,
-            outer.number,
-            outer.started_s,
-            depth=outer.depth + 1,
-            database=outer.database,
-            principal=outer.principal,
-        )
-        inner.deadline = outer.deadline
-        inner.routes = self._usable_routes(outer, query.table or "")
-        query = inner.query = _restricted(inner, query)
-        outer.has_row_filters = outer.has_row_filters or inner.has_row_filters
-        if query.asks_broker:
-            self._complete(inner)
-        else:
-            self._bind(inner)
-        response = self._execute(inner)
-        if response.exceptions:
-            raise QueryError(ErrorCode.QUERY_EXECUTION, "; ".join(message for _, message in response.exceptions))
-        if response.table is None:
-            raise QueryError(ErrorCode.QUERY_VALIDATION, "dropResults leaves nothing to look values up in")
-        return str(response.table.rows()[0][0])
-
-    def _usable_routes(self, pending: PendingQuery, table: str) -> Sequence[TableRoute]:
-        """Return the routes of another table than that of FROM. Raises QueryError, also when the sender may not use it."""
-        routes = self._routes(table, pending.database)
-        _check_may_use(pending.principal, routes)
-        return routes
-
-    def _whole_routes(self, pending: PendingQuery, table: str) -> Sequence[TableRoute]:
-        """Return the routes of a table of which the query finds any row; raises QueryError where not all are for it."""
-        routes = self._usable_routes(pending, table)
-        check_sees_all_rows(pending.principal, routes)
-        return routes
-
-    def _execute(self, pending: PendingQuery) -> BrokerResponse:
-        deadline = pending.deadline
-        gathered = self._gathered(pending) if pending.routes else None
-        if gathered is not None and gathered.problems and not gathered.results:
-            response = BrokerResponse()
-            tell(response, pending, gathered, self._clock)
-            return response
-        results = [literal_row(pending.bound, deadline)] if gathered is None else self._results(pending, gathered)
-        route = pending.routes[0] if pending.routes else None
-        if route is not None and (sizes := sizes_of(pending.query.options, route.limits)) is not None:
-            check_sizes(results, sizes)
-        deadline.check()
-        traces = [result.trace for result in results if result.trace is not None]
-        reduce_started_s = self._clock.monotonic_s()
-        answer = reduce(pending.bound, results)
-        # Millions of groups take their time to reduce, so a cancellation may have come meanwhile.
-        deadline.check()
-        response = BrokerResponse(table=answer.table, stats=answer.stats)
-        pending.phases.reduce_s = self._clock.monotonic_s() - reduce_started_s
-        response.reduce_time_ms = round(pending.phases.reduce_s * 1000)
-        if traces:
-            own = Trace(self._clock, self.broker_id)
-            own.span("BROKER_REDUCE", reduce_started_s, 0 if answer.table is None else answer.table.num_rows)
-            own.span("BROKER", pending.started_s)
-            response.trace_info = {trace.name: trace.to_json() for trace in (own, *traces)}
-        if gathered is None:
-            response.stats.num_servers_queried = response.stats.num_servers_responded = 0
-        else:
-            tell(response, pending, gathered, self._clock)
-        return response
-
-    def _gathered(self, pending: PendingQuery) -> Gathered[Result]:
-        """Return what the servers found."""
-        gathered = pending.gathered
-        begun_s = self._clock.monotonic_s()
-        if gathered is None:
-            gathered = self._gatherer.gather(pending.parts, pending.turn, pending.deadline)
-        attempts, missed = 1, list[str]()
-        while gathered.missing not in ([], missed) and attempts < _ROUTE_ATTEMPTS:
-            # A server was quicker than this broker to learn that segments were dropped or moved. While segments come and go
-            # that may happen again; the same ones missing twice are missing.
-            attempts, missed = attempts + 1, gathered.missing
-            for route in pending.routes:
-                self.routing.refresh(route.table)
-            pending.routes = self._routes(pending.query.table or "", pending.database)
-            self._bind(pending)
-            gathered = self._gatherer.gather(pending.parts, pending.turn, pending.deadline)
-        pending.phases.scatter_gather_s += self._clock.monotonic_s() - begun_s
-        return gathered
-
-    def _results(self, pending: PendingQuery, gathered: Gathered[Result]) -> list[ServerResult]:
-        results: list[ServerResult] = []
-        for part, server, found in gathered.results:
-            result = found.result(part.bound, self._clock) if isinstance(found, Received) else found
-            if result.trace is not None:
-                result.trace.name = server if len(pending.parts) == 1 else f"{server} ({part.route.table})"
-            if not part.route.is_offline:
-                stats = result.stats
-                stats.realtime_thread_cpu_time_ns, stats.offline_thread_cpu_time_ns = stats.offline_thread_cpu_time_ns, 0
-            results.append(result)
-        return results
-
-    def _routes(self, name: str, database: str | None) -> Sequence[TableRoute]:
-        """Return the routes of a table, OFFLINE first. Raises QueryError when there is none, or it is switched off."""
-        wanted = full_table_name(name, database)
-        routes = self.routing.find(wanted)
-        if not routes:
-            hint = nearest(wanted, self.routing.table_names())
-            raise QueryError(ErrorCode.TABLE_DOES_NOT_EXIST, f"Table '{wanted}' does not exist.{hint}")
-        enabled = [route for route in routes if route.enabled]
-        if not enabled:
-            raise QueryError(ErrorCode.TABLE_IS_DISABLED, f"Table '{wanted}' is disabled")
-        return enabled
-
-
-def _part(route: TableRoute, bound: BoundQuery, turn: Turn) -> Part:
-    """Divide the segments that may match among servers."""
-    pruning = route.pruning
-    kept = pruning.kept(bound) if is_on(bound.query.options, "brokerPruning", True) else pruning.every
-    num_docs = pruning.docs_in(kept)
-    asked = route.by_server(turn, kept)
-    return Part(route, bound, asked, num_docs, len(route.segments) - len(kept), pruning.total_docs - num_docs)
-
-
-def _restricted(pending: PendingQuery, query: Query) -> Query:
-    """Return a query about the rows that its sender may see, and note whether that makes a difference."""
-    filters = row_filters_of(pending.principal, pending.routes)
-    if not filters:
-        return query
-    pending.has_row_filters = True
-    return with_row_filters(query, filters)
-
-
-def _check_may_use(principal: Principal, routes: Sequence[TableRoute]) -> None:
-    for route in routes:
-        if not principal.may_use(route.table):
-            raise QueryError(ErrorCode.ACCESS_DENIED, f"{principal.name} may not use table {raw_table_name(route.table)}")
