@@ -4,6 +4,7 @@ Two sources of randomness: `shape` decides what is written, `pick` only which co
 constants is the same template to the plan cache.
 """
 
+import json
 import math
 import random
 import re
@@ -13,7 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from tests.reference_evaluator import functions as f
-from tests.reference_evaluator.tables import WORDS, Table
+from tests.reference_evaluator.tables import KEYS, WORDS, Table
 from tests.reference_evaluator.tree import RANKS, WHOLE, Node, by_text, call, to_decimal, to_double, to_single
 
 ZONES = ("America/New_York", "Asia/Kolkata", "America/Sao_Paulo", "Australia/Lord_Howe", "UTC")
@@ -95,11 +96,20 @@ class Expressions:
     def small(self, low: int = 1, high: int = 9) -> Node:
         return number(self.pick.randrange(low, high))
 
+    def item(self, column: str) -> Node:
+        """Return the value of a map at a key, in one of the ways to write it; without null handling a default."""
+        key, data_type, default = self.pick.choice((*KEYS, "none")), "STRING", None if self.nulls else "null"
+        if column == "pl":
+            data_type, default = "LONG", None if self.nulls else -9
+        form = "{}[{}]" if self.chance(0.5) else "item({}, {})"
+        arg = self.column(column)
+        return call(form.format(arg.sql, quoted(key)), data_type, lambda text: json.loads(text).get(key, default), arg)
+
     # -- numbers
 
     def safe_number(self) -> Node:
         """Return an expression whose sums are exact in doubles."""
-        left = self.number_column()
+        left = self.item(self.roles.maps[0]) if self.roles.maps and self.chance(0.1) else self.number_column()
         if self.chance(0.5):
             return left
         if self.chance(0.2):
@@ -345,6 +355,8 @@ class Expressions:
         return call(f"arrayIndexOfInt({whole.sql}, {position})", "INT", lambda a: f.index_of(a, position), whole)
 
     def _of_other(self) -> Node:
+        if self.roles.maps and self.chance(0.3):
+            return self.item(self.roles.maps[0])
         if self.roles.json and self.chance(0.6):
             arg, default = self.column(self.roles.json[0]), self.pick.randrange(-2, 3)
             path, steps = self.shape.choice((("$.a", ("a",)), ("$.b[0]", ("b", 0)), ("$.b[1]", ("b", 1))))
@@ -468,7 +480,9 @@ class Expressions:
         return call(f"concat({left.sql}, {right.sql})", "STRING", lambda a, b: a + b, left, right)
 
     def _text_of_other(self) -> Node:
-        kind = self.shape.randrange(7)
+        kind = self.shape.randrange(8)
+        if kind == 7 and self.roles.maps:
+            return self.item(self.roles.maps[1])
         if kind == 0:
             arg, zone, pattern = self.time_column(), self.shape.choice(ZONES), self.shape.choice(f.TIME_PATTERNS)
             sql = f"toDateTime({arg.sql}, '{pattern}', '{zone}')"

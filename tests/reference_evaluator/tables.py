@@ -44,6 +44,14 @@ WORDS = (
     "New York",
 )
 
+KEYS = ("a", "b c", 'é"\\')
+"""The keys of maps; each is missing in some."""
+
+
+def _map_field(name: str, value: FieldSpec) -> FieldSpec:
+    return FieldSpec(name, D.MAP, FieldRole.COMPLEX, child_fields={"key": FieldSpec("key", D.STRING), "value": value})
+
+
 FIELDS = (
     FieldSpec("id", D.LONG),
     FieldSpec("i", D.INT, default_null_value=-1000),
@@ -63,6 +71,8 @@ FIELDS = (
     FieldSpec("j", D.JSON),
     FieldSpec("by", D.BYTES),
     FieldSpec("u", D.UUID),
+    _map_field("pl", FieldSpec("value", D.LONG, default_null_value=-9)),
+    _map_field("ps", FieldSpec("value", D.STRING)),
     FieldSpec("mi", D.INT, single_value=False),
     FieldSpec("ml", D.LONG, single_value=False, default_null_value=-3),
     FieldSpec("mx", D.DOUBLE, single_value=False, default_null_value=0.5),
@@ -104,6 +114,7 @@ class Roles:
     bytes: tuple[str, ...] = ()
     uuids: tuple[str, ...] = ()
     json: tuple[str, ...] = ()
+    maps: tuple[str, ...] = ()
     digits: tuple[str, ...] = ()
 
 
@@ -112,7 +123,7 @@ GENERATED_ROLES = Roles(
     more_numbers=("k", "big", "odd", "id"),
     texts=("s", "w"),
     times=("t", "t2"),
-    keys=("i", "b", "s", "f", "dec", "by", "u", "j", "odd", "k", "big"),
+    keys=("i", "b", "s", "f", "dec", "by", "u", "j", "pl", "odd", "k", "big"),
     sortable=("id", "i", "l", "big", "f", "x", "odd", "dec", "b", "t", "t2", "s", "w", "by", "u"),
     number_lists=("mi", "ml", "mx"),
     text_lists=("ms",),
@@ -121,6 +132,7 @@ GENERATED_ROLES = Roles(
     bytes=("by",),
     uuids=("u",),
     json=("j",),
+    maps=("pl", "ps"),
     digits=("digits",),
 )
 FLIGHT_ROLES = Roles(
@@ -156,6 +168,11 @@ def _document(rng: random.Random) -> str:
     return rng.choice((json.dumps(document, ensure_ascii=False), json.dumps(document), '{"a":1}', "[]"))
 
 
+def map_text(values: dict[str, Any]) -> str:
+    """Return the one text of a map."""
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
 def _generated_row(rng: random.Random, row: int) -> Row:
     values: Row = {
         "id": row,
@@ -176,6 +193,8 @@ def _generated_row(rng: random.Random, row: int) -> Row:
         "j": _document(rng),
         "by": bytes(rng.randrange(256) for _ in range(rng.randrange(3))),
         "u": uuid.UUID(int=rng.randrange(1 << 5) << 90).bytes,
+        "pl": map_text({key: rng.randrange(-20, 20) for key in KEYS if rng.random() < 0.6}),
+        "ps": map_text({key: rng.choice(WORDS) for key in KEYS if rng.random() < 0.7}),
         "mi": [rng.randrange(10) for _ in range(rng.randrange(4))],
         "ml": [rng.choice((rng.randrange(-20, 20), 10**6)) for _ in range(rng.randrange(1, 3))],
         "mx": [rng.randrange(-16, 16) / 4 for _ in range(rng.randrange(1, 4))],
@@ -222,10 +241,11 @@ def _flight_rows() -> list[list[Row]]:
 
 
 def _config(name: str, fields: Sequence[FieldSpec], variant: str) -> TableConfig:
-    single = tuple(field.name for field in fields if field.single_value)
-    every = tuple(field.name for field in fields)
-    ranged = tuple(field.name for field in fields if field.single_value and field.data_type.is_numeric)
-    bloom = tuple(field.name for field in fields if field.single_value and field.data_type is not D.BOOLEAN)
+    indexed = [field for field in fields if field.data_type is not D.MAP]
+    single = tuple(field.name for field in indexed if field.single_value)
+    every = tuple(field.name for field in indexed)
+    ranged = tuple(field.name for field in indexed if field.single_value and field.data_type.is_numeric)
+    bloom = tuple(field.name for field in indexed if field.single_value and field.data_type is not D.BOOLEAN)
     settings: dict[str, dict[str, Any]] = {
         "plain": {},
         "indexed": {"inverted_index_columns": every, "range_index_columns": ranged, "bloom_filter_columns": bloom},
@@ -353,4 +373,4 @@ def comparable(value: Any) -> Any:
         return round(value.timestamp() * 1000)
     if isinstance(value, list):
         return [comparable(one) for one in value]
-    return value
+    return map_text(value) if isinstance(value, dict) else value

@@ -23,6 +23,7 @@ EXACT = Context(prec=400)
 _PLACEHOLDERS: dict[str, Any] = {
     "STRING": "",
     "JSON": "",
+    "MAP": "{}",
     "BYTES": b"",
     "UUID": bytes(16),
     "BIG_DECIMAL": Decimal(0),

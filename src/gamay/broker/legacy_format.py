@@ -23,7 +23,7 @@ def aggregate_texts(column: Vector) -> list[str | None]:
     ['15.00000', '0.33333', '-Infinity']
     """
     if column.type not in (DataType.FLOAT, DataType.DOUBLE) or column.is_multi_value:
-        return _texts(json_values(column))
+        return _texts(_values(column))
     return [None if value is None else _five_decimals(value) for value in json_values(column)]
 
 
@@ -46,7 +46,7 @@ def selection_texts(column: Vector) -> list[Any]:
     """
     decimals = _DECIMALS.get(column.type)
     if decimals is None:
-        return _texts(json_values(column))
+        return _texts(_values(column))
     # a FLOAT's decimals are those of the double that equals it, as Java's DecimalFormat sees it
     values = Vector(DataType.DOUBLE, column.values.astype("float64"), column.offsets, column.nulls)
     return _deeply(json_values(values), lambda value: _decimals(value, decimals))
@@ -71,10 +71,16 @@ def group_texts(column: Vector) -> list[Any]:
     elif column.type is DataType.FLOAT and not column.is_multi_value:
         keys = [java_float_text(value) for value in column.values]
     else:
-        return _texts(json_values(column))
+        return _texts(_values(column))
     if column.nulls is not None:
         keys = [None if null else key for key, null in zip(keys, column.nulls.tolist(), strict=True)]
     return keys
+
+
+def _values(column: Vector) -> list[Any]:
+    """Return values as JSON has them; maps as the text of the object."""
+    is_map = column.type is DataType.MAP
+    return json_values(Vector(DataType.STRING, column.values, column.offsets, column.nulls) if is_map else column)
 
 
 def _texts(values: list[Any]) -> list[Any]:

@@ -37,7 +37,7 @@ def print_answer(columns: Sequence[str], types: Sequence[str], rows: Sequence[Se
     elif output == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(columns)
-        writer.writerows(rows)
+        writer.writerows([_cell(value) if isinstance(value, dict) else value for value in row] for row in rows)
     elif columns:
         texts = [format_column([row[i] for row in rows], kind) for i, kind in enumerate(types)]
         right = [kind in ("INT", "LONG", "FLOAT", "DOUBLE", "BIG_DECIMAL") for kind in types]
@@ -85,7 +85,7 @@ def _numbers(values: Sequence[Any]) -> list[str]:
 def _cell(value: Any) -> str:
     if value is None:
         return "null"
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | dict):
         return json.dumps(value, default=str, ensure_ascii=False)
     return str(value).replace("\n", "\\n")
 

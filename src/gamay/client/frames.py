@@ -13,10 +13,12 @@
 | BYTES        | binary                                                                                           |
 | UUID         | binary of 16 bytes                                                                               |
 | UNKNOWN      | null                                                                                             |
+| MAP          | map of string to int64, float64, bool or string, whichever holds all values there                |
 
-All else (MAP, OBJECT) is what Arrow makes of it, or text.
+All else (OBJECT) is what Arrow makes of it, or text.
 """
 
+import json
 import uuid
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -84,6 +86,8 @@ def _scalars(kind: str, values: list[Any]) -> pa.Array:
         values = _each(bytes.fromhex, values)
     elif kind == "UUID":
         values = _each(lambda text: uuid.UUID(text).bytes, values)
+    elif kind == "MAP":
+        return map_array(values)
     if kind in _TYPES:
         return pa.array(values, _TYPES[kind])
     try:
@@ -121,9 +125,42 @@ def decimal_array(texts: pa.Array) -> pa.Array:
     return texts
 
 
-def decimal_columns(table: pa.Table, types: Sequence[str]) -> pa.Table:
-    """Return a table in which BIG_DECIMAL columns, given as text, are decimals. types: the wire types of the columns."""
+def map_array(maps: Sequence[dict[str, Any] | None]) -> pa.MapArray:
+    """Return maps as an Arrow array, whose values have the narrowest type that holds all of them; text where none does.
+
+    >>> map_array([{"a": 1}, {"a": 2, "b": 0.5}, None]).type
+    MapType(map<string, double>)
+    """
+    values = [value for one in maps if one for value in one.values()]
+    kind = _value_type(set(map(type, values)), values)
+    change = _as_text if kind == pa.string() else float if kind == pa.float64() else None
+    entries = [None if one is None else [(k, v if change is None else change(v)) for k, v in one.items()] for one in maps]
+    return pa.array(entries, pa.map_(pa.string(), kind))
+
+
+def _value_type(kinds: set[type], values: list[Any]) -> pa.DataType:
+    if kinds == {bool}:
+        return pa.bool_()
+    if kinds == {int} and all(-(2**63) <= value < 2**63 for value in values):
+        return pa.int64()
+    is_number = bool(kinds) and all(type(v) in (int, float) or v in ("Infinity", "-Infinity") for v in values)
+    return pa.float64() if is_number and kinds != {str} else pa.string()
+
+
+def _as_text(value: Any) -> str | None:
+    return value if isinstance(value, str) or value is None else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def typed_columns(table: pa.Table, types: Sequence[str]) -> pa.Table:
+    """Return a table in which BIG_DECIMAL and MAP columns, given as text, are decimals and maps.
+
+    types: the wire types of the columns.
+    """
     for i, kind in enumerate(types):
+        if kind == "MAP":
+            texts = table.column(i).to_pylist()
+            made = map_array([None if text is None else json.loads(text) for text in texts])
+            table = table.set_column(i, table.column_names[i], made)
         if kind.removesuffix("_ARRAY") == "BIG_DECIMAL":
             column = table.column(i).combine_chunks()
             if kind == "BIG_DECIMAL":
@@ -135,7 +172,7 @@ def decimal_columns(table: pa.Table, types: Sequence[str]) -> pa.Table:
 
 
 def pandas_frame(table: pa.Table) -> Any:
-    """Return a table as a pandas DataFrame, in which whole numbers and booleans stay such beside nulls.
+    """Return a table as a pandas DataFrame, in which whole numbers and booleans stay such beside nulls; maps are dicts.
 
     Raises InvalidConfigError where pandas is not installed.
     """
@@ -145,7 +182,7 @@ def pandas_frame(table: pa.Table) -> Any:
         raise InvalidConfigError("a DataFrame of pandas needs pandas: pip install 'gamay[pandas]'") from error
     nullable = {pa.int32(): pandas.Int32Dtype(), pa.int64(): pandas.Int64Dtype(), pa.bool_(): pandas.BooleanDtype()}
     names = [str(i) for i in range(table.num_columns)]  # while columns are told apart: names may occur twice
-    frame = table.rename_columns(names).to_pandas()
+    frame = table.rename_columns(names).to_pandas(maps_as_pydicts="strict")
     for name, column in zip(names, table.columns, strict=True):
         if column.null_count and column.type in nullable:
             frame[name] = column.to_pandas(types_mapper=nullable.get)
@@ -154,7 +191,7 @@ def pandas_frame(table: pa.Table) -> Any:
 
 
 def polars_frame(table: pa.Table) -> Any:
-    """Return a table as a Polars DataFrame; decimals of more than 38 digits are text.
+    """Return a table as a Polars DataFrame; decimals of more than 38 digits are text, maps lists of key and value.
 
     Raises InvalidConfigError where Polars is not installed.
     """

@@ -1,5 +1,6 @@
 """Rows as text and HTML, for prompts and notebooks."""
 
+import json
 from collections.abc import Sequence
 from html import escape
 from typing import Any
@@ -55,6 +56,7 @@ def _line(cells: list[str], widths: list[int], right: list[bool]) -> str:
 
 def _cell(value: Any) -> str:
     text = f"{value:.6g}" if isinstance(value, float) else "null" if value is None else str(value)
+    text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else text
     text = text.replace("\n", "\\n")
     return text if len(text) <= _CELL_WIDTH_MAX else text[: _CELL_WIDTH_MAX - 1] + "…"
 

@@ -30,9 +30,9 @@ class Result:
 
     def to_arrow(self) -> pa.Table:
         """Return the rows as an Arrow table; `gamay.client.frames` tells the types."""
-        from gamay.client.frames import decimal_columns
+        from gamay.client.frames import typed_columns
 
-        return decimal_columns(self._table.to_arrow(), self.types)
+        return typed_columns(self._table.to_arrow(), self.types)
 
     def to_pandas(self) -> Any:
         """Return the rows as a pandas DataFrame; whole numbers and booleans with nulls have pandas' nullable types."""

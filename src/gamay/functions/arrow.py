@@ -12,6 +12,7 @@
 | STRING, JSON | string                                       |
 | BYTES        | binary                                       |
 | UUID         | binary of 16 bytes                           |
+| MAP          | string: a JSON object, its keys in order     |
 
 A conformed batch has exactly the schema's stored columns, in the schema's order, in these types; null means that the
 row has no value, and the segment builder replaces it by the column's default null value (and remembers it in the null
@@ -38,6 +39,7 @@ _ARROW_TYPES: dict[DataType, pa.DataType] = {
     DataType.JSON: pa.string(),
     DataType.BYTES: pa.binary(),
     DataType.UUID: pa.binary(),
+    DataType.MAP: pa.string(),
 }
 
 

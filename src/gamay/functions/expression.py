@@ -36,6 +36,10 @@ WITHIN = "vectorsimilarityradius(configured)"
 """The functions that VECTOR_SIMILARITY and VECTOR_SIMILARITY_RADIUS are where the column's vector index config names a
 distance, which is the last argument. No query can name them."""
 
+ITEM = "item(typed)"
+"""The function that `m['k']` is once the column is known: of the MAP, the key, the name of the type of its values, and what
+a row has that lacks the key. No query can name it."""
+
 GROUPING = ("grouping", "groupingid")
 """The names of GROUPING(a, b, …), which tells for a row of the result which of its keys are rolled up."""
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from gamay.functions.expression import FILTERED, TEXT_MATCH, Call, Column, Expression, Literal, LiteralValue
+from gamay.functions.expression import FILTERED, ITEM, TEXT_MATCH, Call, Column, Expression, Literal, LiteralValue
 from gamay.model.types import DataType
 
 _SHOWN = {
@@ -64,6 +64,8 @@ def to_text(expression: Expression) -> str:
             return f"{to_text(expression.args[0])} FILTER(WHERE {_filter_text(expression.args[1])})"
         if expression.name == TEXT_MATCH:
             return _configured(expression)
+        if expression.name == ITEM:
+            return to_text(Call("item", expression.args[:2]))
         return f"{_SHOWN.get(expression.name, expression.name)}({','.join(map(to_text, expression.args))})"
     return "*"
 

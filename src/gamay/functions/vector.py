@@ -8,7 +8,7 @@
 | DOUBLE            | ndarray float64                                             |
 | BOOLEAN           | ndarray bool                                                |
 | BIG_DECIMAL       | ndarray object of decimal.Decimal                           |
-| STRING, JSON      | pyarrow.StringArray, no nulls in it                         |
+| STRING, JSON, MAP | pyarrow.StringArray, no nulls in it                         |
 | BYTES, UUID       | pyarrow.BinaryArray, no nulls in it (UUID: 16 bytes each)   |
 """
 

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from gamay.functions.arrow import arrow_type
 from gamay.ingest import convert_text, convert_time
 from gamay.ingest.arrays import Mask, convert_each, is_json_text, list_array, null_where, plain
+from gamay.ingest.maps import to_map_text
 from gamay.model.field_spec import FieldSpec
 from gamay.model.types import DataType
 
@@ -26,6 +27,8 @@ def convert(array: pa.Array, field: FieldSpec, multi_value_delimiter: str | None
     array = plain(array)
     if array_is_json and field.data_type is not DataType.JSON:
         array = convert_text.without_quotes(array)
+    if field.data_type is DataType.MAP:
+        return to_map_text(array, field, convert)
     if not field.single_value:
         return _to_lists(array, field, multi_value_delimiter)
     if pa.types.is_list(array.type) and field.data_type is not DataType.JSON:

@@ -158,9 +158,8 @@ class Pipeline:
         self._report(spec, rows, failed)
         if spec.name == self._time_column and self._config.row_time_value_check:
             values = self._checked_times(values, spec, rows)
-        if (spec.data_type.is_text or spec.data_type is DataType.BYTES) and not self._aggregated.is_taken_in_whole(
-            spec.name
-        ):
+        is_cleaned = spec.data_type in (DataType.STRING, DataType.JSON, DataType.BYTES)
+        if is_cleaned and not self._aggregated.is_taken_in_whole(spec.name):
             values, num_changed, changed, too_long = sanitise(values, spec)
             self.stats.values_trimmed += num_changed
             if changed is not None:

@@ -11,6 +11,7 @@ from gamay.base.errors import InvalidConfigError, QueryError
 from gamay.functions.arrow import arrow_type
 from gamay.functions.evaluate import evaluate, result_type
 from gamay.functions.expression import Call, Expression, column_names, walk
+from gamay.functions.items import with_typed_items
 from gamay.functions.registry import is_aggregate, must_get_scalar
 from gamay.functions.vector import Vector
 from gamay.ingest.arrays import Mask, compute_each
@@ -87,9 +88,8 @@ class Evaluator:
         """Return the result in its own type and which rows failed; raises InvalidConfigError for a call that cannot be."""
         vectors = {name: self._vector(name, rows) for name in column_names(transform.expression)}
         try:
-            kind, is_multi_value = result_type(
-                transform.expression, lambda name: (vectors[name].type, vectors[name].is_multi_value)
-            )
+            expression = with_typed_items(transform.expression, self._field)
+            kind, is_multi_value = result_type(expression, lambda name: (vectors[name].type, vectors[name].is_multi_value))
         except QueryError as error:
             raise InvalidConfigError(f"{transform.what}: {error}") from error
         if kind in (DataType.UNKNOWN, DataType.OBJECT):
@@ -97,11 +97,14 @@ class Evaluator:
         target = arrow_type(kind, not is_multi_value)
 
         def compute(start: int, stop: int) -> pa.Array:
-            operand = evaluate(transform.expression, lambda name: _slice(vectors[name], start, stop), stop - start)
+            operand = evaluate(expression, lambda name: _slice(vectors[name], start, stop), stop - start)
             result = to_arrow(operand, stop - start)
             return result if result.type == target else result.cast(target)
 
         return compute_each(rows.num_rows, compute, target)
+
+    def _field(self, name: str) -> FieldSpec | None:
+        return self._schema.field(name) if name in self._schema else None
 
     def _vector(self, name: str, rows: Rows) -> Vector:
         if name in self._schema:

@@ -171,7 +171,8 @@ def locate_one(data: Any, position: Any, stop: Any, path: Any, scratch: Any) -> 
             if byte == 123 or byte == 91:
                 if depth == DEPTH_MAX:
                     return UNSURE, begin, end
-                kind = np.int64(NESTED) if is_target else kind
+                if is_target:
+                    kind, begin, end = np.int64(NESTED), position, position
                 depth += 1
                 followed = depth if wanted and not is_target else followed
                 put_word(is_list, depth, byte == 91)
@@ -236,7 +237,7 @@ def locate_values(
 ) -> None:
     """Write what the path leads to in each text, data[starts[i]:stops[i]], and where in `data`; a string without its quotes.
 
-    kinds: uint8; begins, ends: int64.
+    kinds: uint8; begins, ends: int64, the same for what is nested, whose end nobody has looked for.
     """
     counts = np.zeros(DEPTH_MAX + 1, np.int64)  # how many elements the arrays around have had
     is_list = np.zeros(DEPTH_MAX + 1, np.int64)
@@ -245,6 +246,28 @@ def locate_values(
     for i in range(len(kinds)):
         begin, end = np.int64(starts[i]), np.int64(stops[i])
         kinds[i], begins[i], ends[i] = locate_one(data.ctypes.data, begin, end, path, scratch)
+
+
+@kernel
+def close_nested(data: Array, begins: Array, stops: Array, ends: Array) -> None:
+    """Write to ends[i] where the object or array that begins at data[begins[i]] ends; texts are JSON, up to stops[i]."""
+    texts = data.ctypes.data
+    for i in range(len(begins)):
+        position, stop, depth = np.int64(begins[i]), np.int64(stops[i]), 0
+        while position < stop:
+            byte = byte_at(texts, position)
+            if byte == _QUOTE:
+                position += 1
+                while position < stop and byte_at(texts, position) != _QUOTE:
+                    position += 2 if byte_at(texts, position) == _BACKSLASH else 1
+            elif byte in (91, 123):
+                depth += 1
+            elif byte in (93, 125):
+                depth -= 1
+                if depth == 0:
+                    break
+            position += 1
+        ends[i] = min(position + 1, stop)
 
 
 @kernel

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from gamay.base.errors import InvalidConfigError, nearest
 from gamay.model.field_spec import FieldSpec
 from gamay.model.indexing import BloomConfig, FieldConfig, ForwardConfig, Indexes, IndexingConfig, PartitionConfig
-from gamay.model.types import FieldRole
+from gamay.model.types import DataType, FieldRole
 from gamay.model.units import parse_data_size
 
 RAW_CODECS = ("PASS_THROUGH", "SNAPPY", "ZSTANDARD", "LZ4", "GZIP")
@@ -43,7 +43,7 @@ def column_index(indexing: IndexingConfig, declared: FieldConfig | None, spec: F
     indexes = declared.indexes if declared else Indexes()
     forward = indexes.forward or ForwardConfig()
     inverted = has_inverted(indexing, declared, column)
-    dictionary = has_dictionary(indexing, declared, column)
+    dictionary = has_dictionary(indexing, declared, spec)
     optimize = indexing.optimize_dictionary or (indexing.optimize_dictionary_for_metrics and spec.role is FieldRole.METRIC)
     partitions = indexing.segment_partition.columns if indexing.segment_partition else {}
     return ColumnIndexConfig(
@@ -60,9 +60,10 @@ def column_index(indexing: IndexingConfig, declared: FieldConfig | None, spec: F
     )
 
 
-def is_raw(indexing: IndexingConfig, declared: FieldConfig | None, column: str) -> bool:
-    """Whether the column is declared to have no dictionary."""
-    if column in indexing.no_dictionary_columns or column in indexing.no_dictionary_config:
+def is_raw(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> bool:
+    """Whether the column is declared to have no dictionary; a MAP, whose values rarely repeat, never has one."""
+    column = spec.name
+    if spec.data_type is DataType.MAP or column in indexing.no_dictionary_columns or column in indexing.no_dictionary_config:
         return True
     if declared is None:
         return False
@@ -70,11 +71,11 @@ def is_raw(indexing: IndexingConfig, declared: FieldConfig | None, column: str) 
     return "RAW" in (declared.encoding_type, forward and forward.encoding_type) or bool(dictionary and dictionary.disabled)
 
 
-def has_dictionary(indexing: IndexingConfig, declared: FieldConfig | None, column: str) -> bool:
+def has_dictionary(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> bool:
     """Whether the column is stored by a dictionary: unless it is raw and nothing declared needs one."""
     explicit = declared.indexes.dictionary if declared else None
     asked_for = explicit is not None and not explicit.disabled
-    return asked_for or has_inverted(indexing, declared, column) or not is_raw(indexing, declared, column)
+    return asked_for or has_inverted(indexing, declared, spec.name) or not is_raw(indexing, declared, spec)
 
 
 def has_inverted(indexing: IndexingConfig, declared: FieldConfig | None, column: str) -> bool:

@@ -37,6 +37,8 @@ _METRIC: Mapping[DataType, NullValue] = {
     DataType.BYTES: b"",
 }
 
+_COMPLEX: Mapping[DataType, NullValue] = {DataType.MAP: "{}"}
+
 COLUMN_TYPES = tuple(_DIMENSION)  # the types that a column can have
 METRIC_TYPES = tuple(_METRIC)  # the types that a metric can have
 
@@ -44,9 +46,11 @@ METRIC_TYPES = tuple(_METRIC)  # the types that a metric can have
 def default_null_value(data_type: DataType, role: FieldRole) -> NullValue:
     """Return the default null value of a column of that type and role, in its Python form.
 
-    INT, LONG, TIMESTAMP (milliseconds): int. FLOAT, DOUBLE: float. BIG_DECIMAL: Decimal. BOOLEAN: bool. STRING, JSON: str.
-    BYTES, UUID: bytes.
+    INT, LONG, TIMESTAMP (milliseconds): int. FLOAT, DOUBLE: float. BIG_DECIMAL: Decimal. BOOLEAN: bool. STRING, JSON,
+    MAP: str. BYTES, UUID: bytes.
     """
+    if data_type in _COMPLEX:
+        return _COMPLEX[data_type]
     by_role = _METRIC if role is FieldRole.METRIC else _DIMENSION
     return by_role.get(data_type, _DIMENSION[data_type])
 
@@ -54,7 +58,8 @@ def default_null_value(data_type: DataType, role: FieldRole) -> NullValue:
 def null_value_from_json(value: Any, data_type: DataType) -> NullValue:
     """Return the Python form of a `defaultNullValue`; raises ValueError that says what would be right."""
     if data_type.is_text and isinstance(value, list | dict):
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        value = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return value if data_type is not DataType.MAP else _object(value)
     if isinstance(value, list | dict):
         raise ValueError(f"a list or object cannot be the default of a {data_type.value} column")
     text = ("true" if value else "false") if isinstance(value, bool) else str(value)
@@ -116,6 +121,17 @@ def _flag(text: str) -> bool:
     return folded in ("true", "1")
 
 
+def _object(text: str) -> str:
+    """Return the text of a JSON object in the one form that maps are stored in."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise ValueError(f"'{text}' is not a JSON object")
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
 def _timestamp(text: str) -> int:
     value = parse_timestamp(text)
     format_timestamp(value)  # outside the years that can be written back it cannot be kept
@@ -132,6 +148,7 @@ _READERS: Mapping[DataType, Callable[[str], NullValue]] = {
     DataType.TIMESTAMP: _timestamp,
     DataType.STRING: str,
     DataType.JSON: str,
+    DataType.MAP: _object,
     DataType.BYTES: lambda text: bytes.fromhex(text.strip()),
     DataType.UUID: lambda text: uuid.UUID(text.strip()).bytes,
 }

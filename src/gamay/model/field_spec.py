@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
 from typing import Any
 
 from gamay.base.errors import InvalidConfigError, nearest
@@ -35,7 +36,7 @@ from gamay.model.types import DataType, FieldRole
 
 DEFAULT_MAX_LENGTH = 512
 BY_TYPE: Any = None  # an argument left to the default of the column's type and role
-_COMPLEX_TYPES = ("MAP", "LIST", "STRUCT", "OPEN_STRUCT")
+UNSUPPORTED_TYPES = ("LIST", "STRUCT", "OPEN_STRUCT")
 
 
 class MaxLengthExceedStrategy(Enum):
@@ -62,6 +63,7 @@ class FieldSpec:
     format, granularity: date-time columns only; a TIMESTAMP column's format is always `TIMESTAMP`.
     date_time_type: what the first date-time columns said of themselves: PRIMARY, SECONDARY or DERIVED; it changes nothing.
     transform_function: text of an expression that computes the column (older place; see `ingestion.transforms`).
+    child_fields: of a MAP, the specs of its `key` and its `value`.
     """
 
     name: str
@@ -84,6 +86,7 @@ class FieldSpec:
     field_id: int | None = None
     aliases: tuple[str, ...] = ()
     metadata: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
+    child_fields: Mapping[str, "FieldSpec"] = dataclasses.field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if self.default_null_value is BY_TYPE:
@@ -127,6 +130,7 @@ class FieldSpec:
             "fieldId": (self.field_id, self.field_id is not None),
             "aliases": (list(self.aliases), bool(self.aliases)),
             "metadata": (dict(self.metadata), bool(self.metadata)),
+            "childFieldSpecs": ({n: child.to_json() for n, child in self.child_fields.items()}, bool(self.child_fields)),
         }
         written.update({name: value for name, (value, given) in optional.items() if given})
         return written
@@ -137,8 +141,10 @@ class FieldSpec:
 
 def _read_data_type(value: Any, at: At) -> DataType:
     name = TEXT.read(value, at).strip().upper()
-    if name in _COMPLEX_TYPES:
-        raise at.says(f"{name} columns are not supported yet; store the value as JSON text in a column of type JSON")
+    if name == DataType.MAP.value:
+        raise at.says("a MAP column stands in complexFieldSpecs, with childFieldSpecs for its key and its value")
+    if name in UNSUPPORTED_TYPES:
+        raise at.says(f"{name} columns are not supported; store the value as JSON text in a column of type JSON")
     accepted = [t.value for t in COLUMN_TYPES]
     if name not in accepted:
         raise at.bad(value, f"one of {', '.join(accepted)}.{nearest(name, accepted)}")
@@ -153,7 +159,7 @@ DATA_TYPE: Shape[DataType] = Shape(_read_data_type, lambda data_type: data_type.
 
 
 @dataclass(frozen=True)
-class _SpecKeys:
+class SpecKeys:
     """The keys of every field spec, before the type has given the others their meaning."""
 
     name: str = key("name", TEXT, REQUIRED)
@@ -175,7 +181,7 @@ class _SpecKeys:
 
 
 @dataclass(frozen=True)
-class _DateTimeSpecKeys(_SpecKeys):
+class _DateTimeSpecKeys(SpecKeys):
     format: str = key("format", TEXT, "")
     granularity: str = key("granularity", TEXT, "")
     date_time_type: str | None = key("dateTimeType", choice("PRIMARY", "SECONDARY", "DERIVED"))
@@ -184,17 +190,20 @@ class _DateTimeSpecKeys(_SpecKeys):
 
 def field_spec_shape(role: FieldRole) -> Shape[FieldSpec]:
     """Return the shape of a field spec in the list of that role."""
-    keys: Shape[Any] = section(_DateTimeSpecKeys if role is FieldRole.DATE_TIME else _SpecKeys)
+    keys: Shape[Any] = section(_DateTimeSpecKeys if role is FieldRole.DATE_TIME else SpecKeys)
 
     def read(value: Any, at: At) -> FieldSpec:
         raw = keys.read(value, at)
-        if raw.field_type not in (None, role.value):
-            raise at.child("fieldType").says(
-                f"{raw.field_type} stands in the list of {role.value} columns; move it to its own list"
-            )
-        return _to_field_spec(raw, role, at)
+        check_list(raw.field_type, role, at)
+        return to_field_spec(raw, role, at)
 
     return Shape(read, FieldSpec.to_json)
+
+
+def check_list(field_type: str | None, role: FieldRole, at: At) -> None:
+    """Raise BadValueError for a spec that says of itself that it is none of the role whose list it stands in."""
+    if field_type not in (None, role.value):
+        raise at.child("fieldType").says(f"{field_type} stands in the list of {role.value} columns; move it to its own list")
 
 
 def read_null_value(value: Any, data_type: DataType, at: At) -> NullValue:
@@ -207,7 +216,10 @@ def read_null_value(value: Any, data_type: DataType, at: At) -> NullValue:
         raise at.bad(value, f"a default of a {data_type.value} column: {error}") from None
 
 
-def _to_field_spec(raw: Any, role: FieldRole, at: At) -> FieldSpec:
+def to_field_spec(
+    raw: Any, role: FieldRole, at: At, child_fields: Mapping[str, FieldSpec] = MappingProxyType({})
+) -> FieldSpec:
+    """Return the column of keys that were read; raises BadValueError for a default or a format that it cannot have."""
     is_date_time = isinstance(raw, _DateTimeSpecKeys)
     return FieldSpec(
         name=raw.name,
@@ -232,6 +244,7 @@ def _to_field_spec(raw: Any, role: FieldRole, at: At) -> FieldSpec:
         field_id=raw.field_id,
         aliases=raw.aliases,
         metadata=raw.metadata,
+        child_fields=child_fields,
     )
 
 

@@ -77,7 +77,31 @@ def _sorted(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldS
         yield f"tableIndexConfig.sortedColumn names '{spec.name}', a multi-value column; rows have no order by a list"
 
 
+def _maps(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> Iterator[str]:
+    """A MAP has a raw forward index, and may have a JSON index; that it has no other special one `_special` says."""
+    if spec.data_type is not DataType.MAP:
+        return
+    dictionary, name = declared.indexes.dictionary if declared else None, spec.name
+    asked = {
+        "a dictionary": (dictionary is not None and not dictionary.disabled)
+        or (declared is not None and declared.encoding_type == "DICTIONARY")
+        or name in (*indexing.on_heap_dictionary_columns, *indexing.var_length_dictionary_columns),
+        "an inverted index": has_inverted(indexing, declared, name),
+        "a range index": has_range(indexing, declared, name),
+        "a bloom filter": bloom_of(indexing, declared, name) is not None,
+        "the order of the rows (sortedColumn)": name in indexing.sorted_columns,
+        "partitions": indexing.segment_partition is not None and name in indexing.segment_partition.columns,
+    }
+    for what in (what for what, is_asked in asked.items() if is_asked):
+        yield (
+            f"the MAP column '{name}' cannot have {what}; copy the values that are searched for into columns of their own, "
+            f"as by the transform {name}['key']"
+        )
+
+
 def _dictionary(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> Iterator[str]:
+    if spec.data_type is DataType.MAP:
+        return
     listed = spec.name in indexing.no_dictionary_columns or spec.name in indexing.no_dictionary_config
     dictionary = declared.indexes.dictionary if declared else None
     if listed and declared is not None and declared.encoding_type == "DICTIONARY":
@@ -103,9 +127,9 @@ def _dictionary(indexing: IndexingConfig, declared: FieldConfig | None, spec: Fi
 
 
 def _range(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> Iterator[str]:
-    if not has_range(indexing, declared, spec.name):
+    if not has_range(indexing, declared, spec.name) or spec.data_type is DataType.MAP:
         return
-    raw = is_raw(indexing, declared, spec.name)
+    raw = is_raw(indexing, declared, spec)
     if raw and not (spec.data_type.is_numeric or spec.data_type is DataType.TIMESTAMP or spec.data_type is DataType.BOOLEAN):
         yield (
             f"the column '{spec.name}' of type {spec.data_type.value} has a range index, which needs a number or "
@@ -139,7 +163,7 @@ _SPECIAL: dict[str, tuple[tuple[DataType, ...], bool | None, bool]] = {
     "fst": ((DataType.STRING,), True, True),
     "ifst": ((DataType.STRING,), True, True),
     "text": ((DataType.STRING, DataType.JSON), None, False),
-    "json": ((DataType.STRING, DataType.JSON), True, False),
+    "json": ((DataType.STRING, DataType.JSON, DataType.MAP), True, False),
     "h3": ((DataType.BYTES,), True, False),
     "vector": ((DataType.FLOAT,), False, False),
     "timestamp": ((DataType.LONG, DataType.TIMESTAMP), True, False),
@@ -212,7 +236,7 @@ def _codec(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSp
         return
     forward = declared.indexes.forward
     codec = declared_codec(declared)
-    raw = is_raw(indexing, declared, spec.name)
+    raw = is_raw(indexing, declared, spec)
     if forward is not None and forward.codec_spec is not None:
         yield f"the forward index of '{spec.name}' has a codecSpec, which is not supported; use compressionCodec"
     if codec is not None:
@@ -294,6 +318,7 @@ def _partition(where: str, partition: PartitionConfig) -> Iterator[str]:
 INDEX_RULES: tuple[TableRule, ...] = (
     _columns_exist,
     _each_column(_sorted),
+    _each_column(_maps),
     _each_column(_dictionary),
     _each_column(_range),
     _each_column(_bloom),

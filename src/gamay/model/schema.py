@@ -1,11 +1,12 @@
 """The columns of a table."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from gamay.base.errors import InvalidConfigError, nearest
+from gamay.model.complex_field import COMPLEX_FIELD
 from gamay.model.default_null import NullValue
 from gamay.model.field_spec import FieldSpec, MaxLengthExceedStrategy, field_spec_shape
 from gamay.model.parse import (
@@ -55,7 +56,7 @@ BUILT_IN_COLUMNS: Mapping[str, FieldSpec] = {
 
 @dataclass(frozen=True)
 class Schema:
-    """A named list of columns: dimensions, metrics, then date-times, each in the order of declaration.
+    """A named list of columns: dimensions, metrics, date-times, then maps, each in the order of declaration.
 
     time_field: the older `timeFieldSpec` that one of the date-time columns was declared by, None when there is none.
     Construction does not judge; `validation.validate_schema` does.
@@ -140,6 +141,7 @@ def check_backward_compatible(old: Schema, new: Schema) -> None:
             problems.append(
                 f"column '{before.name}' changes from {kinds[before.single_value]} to {kinds[after.single_value]}"
             )
+        problems += _child_changes(before, after)
     if old.primary_key_columns and old.primary_key_columns != new.primary_key_columns:
         problems.append(
             f"the primary key changes from {list(old.primary_key_columns)} to {list(new.primary_key_columns)}; "
@@ -149,12 +151,23 @@ def check_backward_compatible(old: Schema, new: Schema) -> None:
         raise InvalidConfigError(f"schema '{new.name}' is not compatible with what is stored: {'; '.join(problems)}")
 
 
+def _child_changes(before: FieldSpec, after: FieldSpec) -> Iterator[str]:
+    for name, child in before.child_fields.items():
+        present = after.child_fields.get(name)
+        if present is not None and present.data_type is not child.data_type:
+            yield (
+                f"the {name} of column '{before.name}' changes its type from {child.data_type.value} to "
+                f"{present.data_type.value}; add a new column instead"
+            )
+
+
 # --- JSON -------------------------------------------------------------------------------------------------------------
 
 _LISTS = {
     "dimensionFieldSpecs": FieldRole.DIMENSION,
     "metricFieldSpecs": FieldRole.METRIC,
     "dateTimeFieldSpecs": FieldRole.DATE_TIME,
+    "complexFieldSpecs": FieldRole.COMPLEX,
 }
 
 
@@ -174,14 +187,6 @@ def _with_incoming(value: Any) -> Any:
     return {"incomingGranularitySpec": own, **{name: value[name] for name in value if name not in own}}
 
 
-def _read_complex(value: Any, at: At) -> tuple[()]:
-    if value:
-        raise at.says(
-            "complex columns (MAP, LIST, STRUCT) are not supported yet; store the value in a dimension of type JSON"
-        )
-    return ()
-
-
 _TIME_FIELD_KEYS: Shape[TimeFieldSpec] = section(TimeFieldSpec)
 _TIME_FIELD: Shape[tuple[TimeFieldSpec, FieldSpec | None]] = Shape(
     _read_time_field, lambda time_field: _TIME_FIELD_KEYS.write(time_field[0])
@@ -198,7 +203,7 @@ class _SchemaKeys:
     metrics: tuple[FieldSpec, ...] = key("metricFieldSpecs", list_of(field_spec_shape(FieldRole.METRIC)), ())
     date_times: tuple[FieldSpec, ...] = key("dateTimeFieldSpecs", list_of(field_spec_shape(FieldRole.DATE_TIME)), ())
     time_field: tuple[TimeFieldSpec, FieldSpec] | None = key("timeFieldSpec", _TIME_FIELD)
-    complex_fields: tuple[()] = key("complexFieldSpecs", Shape(_read_complex, list), ())
+    complex_fields: tuple[FieldSpec, ...] = key("complexFieldSpecs", list_of(COMPLEX_FIELD), ())
     primary_key_columns: tuple[str, ...] = key("primaryKeyColumns", COLUMNS, ())
 
 
@@ -206,7 +211,7 @@ def _to_schema(keys: _SchemaKeys) -> Schema:
     time_fields: Iterable[FieldSpec] = () if keys.time_field is None else (keys.time_field[1],)
     return Schema(
         name=keys.name,
-        fields=(*keys.dimensions, *keys.metrics, *keys.date_times, *time_fields),
+        fields=(*keys.dimensions, *keys.metrics, *keys.date_times, *time_fields, *keys.complex_fields),
         primary_key_columns=keys.primary_key_columns,
         enable_column_based_null_handling=keys.column_nulls,
         description=keys.description,

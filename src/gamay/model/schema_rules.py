@@ -88,6 +88,8 @@ def _primary_key(schema: Schema) -> Iterator[str]:
             )
         elif schema.field(name).is_virtual:
             yield f"primaryKeyColumns names the virtual column '{name}'; a key must be stored"
+        elif schema.field(name).data_type is DataType.MAP:
+            yield f"primaryKeyColumns names '{name}', a MAP; a key is made of columns that have one value"
 
 
 def _transforms(schema: Schema, columns_of: ColumnsOf) -> Iterator[str]:

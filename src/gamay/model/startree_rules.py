@@ -7,6 +7,7 @@ from gamay.base.errors import nearest
 from gamay.model.column_index import has_dictionary
 from gamay.model.indexing import StarTreeConfig
 from gamay.model.rules import TableRule, TableSubject, duplicates, missing_column
+from gamay.model.types import DataType
 
 _FUNCTIONS = (
     "COUNT", "COUNTMV", "MIN", "MAX", "SUM", "SUMMV", "SUMPRECISION", "AVG", "AVGMV", "MINMAXRANGE", "DISTINCTCOUNTBITMAP",
@@ -53,9 +54,12 @@ def _dimensions(subject: TableSubject, tree: StarTreeConfig, where: str) -> Iter
         if missing:
             yield missing
             continue
-        if not subject.schema.field(name).single_value:
+        spec = subject.schema.field(name)
+        if not spec.single_value:
             yield f"{where}.dimensionsSplitOrder names '{name}', a multi-value column"
-        if not has_dictionary(subject.config.indexing, subject.config.field_config(name), name):
+        if spec.data_type is DataType.MAP:
+            yield f"{where}.dimensionsSplitOrder names '{name}', a MAP, which a star-tree cannot have"
+        elif not has_dictionary(subject.config.indexing, subject.config.field_config(name), spec):
             yield f"{where}.dimensionsSplitOrder names '{name}', which has no dictionary"
 
 
@@ -91,6 +95,8 @@ def _aggregates(subject: TableSubject, tree: StarTreeConfig, where: str) -> Iter
                 yield f"{where}: only COUNT goes with the column '*', not {function}"
         else:
             yield from filter(None, [missing_column(subject.schema, column, where)])
+            if column in subject.schema and subject.schema.field(column).data_type is DataType.MAP:
+                yield f"{where} aggregates '{column}', a MAP, which a star-tree cannot have"
 
 
 STAR_TREE_RULES: tuple[TableRule, ...] = (_star_trees,)

@@ -19,6 +19,7 @@ class DataType(Enum):
     UUID = "UUID"
     UNKNOWN = "UNKNOWN"  # the type of NULL; query time only
     OBJECT = "OBJECT"  # an opaque intermediate; query time only
+    MAP = "MAP"  # the text of a JSON object, keys in order; complex columns only
 
     # that of the object, which takes no call of Python: small queries look types up a dozen times
     __hash__ = object.__hash__
@@ -36,7 +37,7 @@ class DataType(Enum):
     @property
     def is_text(self) -> bool:
         """Whether its values are UTF-8 strings."""
-        return self in (DataType.STRING, DataType.JSON)
+        return self in (DataType.STRING, DataType.JSON, DataType.MAP)
 
     @property
     def is_binary(self) -> bool:
@@ -57,3 +58,4 @@ class FieldRole(Enum):
     METRIC = "METRIC"
     TIME = "TIME"
     DATE_TIME = "DATE_TIME"
+    COMPLEX = "COMPLEX"

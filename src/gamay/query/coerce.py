@@ -41,7 +41,7 @@ def coerce_each_equal(literals: Sequence[Literal], data_type: DataType, column: 
     """Return for each literal what `coerce_equal` does; those of a long list that are of the type already, all at once."""
     values = [literal.value for literal in literals]
     kinds = set(map(type, values))
-    if kinds == {str} and data_type.is_text:
+    if kinds == {str} and data_type.is_text and data_type is not DataType.MAP:
         return values
     bits = INTEGER_BITS.get(data_type)
     if kinds == {int} and bits is not None:

@@ -10,7 +10,7 @@ from gamay.functions.expression import LiteralValue
 from gamay.functions.vector import Vector, numpy_dtype
 from gamay.model.types import DataType
 
-_NO_BYTES = {DataType.BYTES: b"", DataType.UUID: bytes(16)}
+_PLACEHOLDERS: dict[DataType, LiteralValue] = {DataType.BYTES: b"", DataType.UUID: bytes(16), DataType.MAP: "{}"}
 
 
 def values_of(data_type: DataType, listed: list[Any]) -> Any:
@@ -30,7 +30,7 @@ def repeated(value: LiteralValue, data_type: DataType, num_rows: int) -> Vector:
     """Return `num_rows` times one value; None gives nulls over a placeholder."""
     nulls = np.ones(num_rows, bool) if value is None else None
     if value is None:
-        value = "" if data_type.is_text else _NO_BYTES.get(data_type, Decimal(0))
+        value = _PLACEHOLDERS.get(data_type, "" if data_type.is_text else Decimal(0))
     one = values_of(data_type, [value])
     if isinstance(one, np.ndarray):
         return Vector(data_type, np.repeat(one, num_rows), nulls=nulls)

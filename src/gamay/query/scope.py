@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 
 from gamay.base.errors import ErrorCode, QueryError, nearest
-from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal
+from gamay.functions.expression import FILTERED, ITEM, Call, Column, Expression, Literal
+from gamay.functions.items import typed_item
 from gamay.model.schema import BUILT_IN_COLUMNS, FieldSpec, Schema
 from gamay.model.types import DataType
 
@@ -82,8 +83,13 @@ class Scope:
             if expression.name in COMPARISONS:
                 self._check_texts(expression)
             args = tuple(self.bind(arg) for arg in expression.args)
+            if expression.name == "item":
+                return typed_item(args, self._spec)
             return expression if args == expression.args else Call(expression.name, args)
         return expression
+
+    def _spec(self, name: str) -> FieldSpec | None:
+        return None if name in VIRTUAL_COLUMNS else self._schema.field(name)
 
 
 # functions whose second and later arguments are often texts
@@ -93,11 +99,16 @@ COMPARISONS = frozenset(
 
 
 def with_null_defaults(expression: Expression) -> Expression:
-    """Return a computed expression for null handling, under which 'null' as the default of jsonExtractScalar is NULL."""
+    """Return a computed expression for null handling: NULL is what a map has at a key that it lacks.
+
+    So is 'null' as the default of jsonExtractScalar.
+    """
     if not isinstance(expression, Call):
         return expression
     args = tuple(with_null_defaults(arg) for arg in expression.args)
     if expression.name == "jsonextractscalar" and len(args) == 4 and args[3] == _NULL_TEXT:
+        args = (*args[:3], Literal(None, DataType.UNKNOWN))
+    if expression.name == ITEM:
         args = (*args[:3], Literal(None, DataType.UNKNOWN))
     return expression if args == expression.args else Call(expression.name, args)
 

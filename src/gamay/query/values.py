@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,7 +24,7 @@ def json_values(column: Vector) -> list[Any]:
     """Return one JSON-ready object for each row.
 
     NaN and infinities are text, FLOAT is the shortest number that reads back as the same float32, TIMESTAMP is
-    `yyyy-MM-dd HH:mm:ss.f`, BIG_DECIMAL plain text, BYTES lower-case hex, UUID canonical.
+    `yyyy-MM-dd HH:mm:ss.f`, BIG_DECIMAL plain text, BYTES lower-case hex, UUID canonical, MAP the object itself.
     """
     if column.type is DataType.LONG and column.offsets is None and column.nulls is None:  # as of each count
         listed: list[Any] = column.values.tolist()
@@ -32,7 +33,10 @@ def json_values(column: Vector) -> list[Any]:
 
 
 def python_values(column: Vector) -> list[Any]:
-    """Return one Python object for each row: TIMESTAMP as datetime in UTC (int where that cannot hold it), UUID as UUID."""
+    """Return one Python object for each row: TIMESTAMP as datetime in UTC (int where that cannot hold it), UUID as UUID.
+
+    MAP is a dict, its values as JSON has them.
+    """
     values = column.values
     if column.type in _AS_THEY_ARE and column.offsets is None and column.nulls is None and isinstance(values, np.ndarray):
         listed: list[Any] = values.tolist()
@@ -61,6 +65,8 @@ def _json_scalars(data_type: DataType, values: Any) -> list[Any]:
         return [value.hex() for value in _plain(values)]
     if data_type is DataType.UUID:
         return [str(uuid.UUID(bytes=value)) for value in _plain(values)]
+    if data_type is DataType.MAP:
+        return [orjson.Fragment(text) for text in _plain(values)]
     return _plain(values)
 
 
@@ -71,6 +77,8 @@ def _python_scalars(data_type: DataType, values: Any) -> list[Any]:
         return [_EPOCH + timedelta(milliseconds=ms) if _FIRST_MS <= ms <= _LAST_MS else ms for ms in values.tolist()]
     if data_type is DataType.UUID:
         return [uuid.UUID(bytes=value) for value in _plain(values)]
+    if data_type is DataType.MAP:
+        return [orjson.loads(text) for text in _plain(values)]
     return _plain(values)
 
 

@@ -4,7 +4,7 @@
 | -------------------------------- | ----------------------------------------------------------- |
 | INT, LONG, TIMESTAMP, FLOAT, DOUBLE | little-endian array, 4 or 8 bytes each                   |
 | BOOLEAN                          | one byte each, 0 or 1                                       |
-| STRING, JSON, BYTES, UUID        | bytes end to end, and int32 offsets                         |
+| STRING, JSON, MAP, BYTES, UUID   | bytes end to end, and int32 offsets                         |
 | BIG_DECIMAL                      | plain decimal text, as STRING                               |
 
 The *stored form* is an ndarray for the fixed-width types and a pyarrow BinaryArray without nulls for the others.

@@ -12,7 +12,7 @@ from gamay.controller.api.multipart import stream_single
 from gamay.controller.api.services import Services, body_docs, json_body, listed_for, named_in_database, status, written
 from gamay.model.default_null import COLUMN_TYPES, METRIC_TYPES, default_null_value
 from gamay.model.parse import load_json
-from gamay.model.types import FieldRole
+from gamay.model.types import DataType, FieldRole
 
 _EXAMPLE = {
     "schemaName": "trips",
@@ -112,7 +112,9 @@ def _field_spec() -> dict[str, Any]:
         allowed = METRIC_TYPES if role is FieldRole.METRIC else COLUMN_TYPES
         defaults = {t.value: {"nullDefault": _shown(default_null_value(t, role))} for t in COLUMN_TYPES if t in allowed}
         roles[role.value] = {"allowedDataTypes": defaults}
-    types = {t.value: {"isNumeric": t.is_numeric, "isFixedWidth": t.is_fixed_width} for t in COLUMN_TYPES}
+    nothing = default_null_value(DataType.MAP, FieldRole.COMPLEX)
+    roles[FieldRole.COMPLEX.value] = {"allowedDataTypes": {DataType.MAP.value: {"nullDefault": nothing}}}
+    types = {t.value: {"isNumeric": t.is_numeric, "isFixedWidth": t.is_fixed_width} for t in (*COLUMN_TYPES, DataType.MAP)}
     return {"fieldTypes": roles, "dataTypes": types}
 
 
@@ -131,6 +133,6 @@ def _info(services: Services, name: str) -> dict[str, Any]:
         "numDimensionFields": counts[FieldRole.DIMENSION],
         "numDateTimeFields": counts[FieldRole.DATE_TIME],
         "numMetricFields": counts[FieldRole.METRIC],
-        "numComplexFields": 0,
+        "numComplexFields": counts[FieldRole.COMPLEX],
         "numTimeFields": counts[FieldRole.TIME],
     }

@@ -17,6 +17,7 @@ import numpy as np
 from gamay.functions.expression import LiteralValue
 from gamay.functions.scalar.convert import convert_value
 from gamay.functions.text import literal_text
+from gamay.model.default_null import null_value_from_json
 from gamay.model.number_text import number_text
 from gamay.model.types import DataType
 from gamay.model.zones import parse_timestamp
@@ -145,6 +146,10 @@ def _uuid(value: Any) -> Coerced:
         raise ValueError("a UUID is written like '123e4567-e89b-12d3-a456-426614174000'") from None
 
 
+def _map(value: Any) -> Coerced:
+    return Coerced(null_value_from_json(value, DataType.MAP))
+
+
 _COERCIONS: dict[DataType, Callable[[Any], Coerced]] = {
     **{data_type: _integer(bits) for data_type, bits in INTEGER_BITS.items()},
     DataType.TIMESTAMP: _timestamp,
@@ -156,4 +161,5 @@ _COERCIONS: dict[DataType, Callable[[Any], Coerced]] = {
     DataType.JSON: _text,
     DataType.BYTES: _bytes,
     DataType.UUID: _uuid,
+    DataType.MAP: _map,
 }

@@ -18,6 +18,7 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import LiteralValue
 from gamay.functions.text import java_double_text, java_float_text
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, numpy_dtype, take
+from gamay.model.default_null import null_value_from_json
 from gamay.model.number_text import number_text
 from gamay.model.types import DataType
 from gamay.model.zones import parse_timestamp
@@ -37,6 +38,7 @@ _PLACEHOLDERS: dict[DataType, LiteralValue] = {
     DataType.JSON: "null",
     DataType.BYTES: b"",
     DataType.UUID: bytes(16),
+    DataType.MAP: "{}",
 }
 
 
@@ -122,7 +124,7 @@ def convert_value(value: LiteralValue, source: DataType, to: DataType) -> Litera
 
 def convert_values(values: Values, source: DataType, to: DataType) -> Values:
     """Return the storage of one type as that of another; raises QueryError where there is no conversion."""
-    if source is to or (source.is_text and to.is_text):
+    if source is to or (source.is_text and to.is_text and to is not DataType.MAP):
         return values
     if source.is_text:
         return _from_text(values, to)
@@ -298,4 +300,5 @@ _PARSERS: dict[DataType, Callable[[str], LiteralValue]] = {
     DataType.TIMESTAMP: parse_timestamp,
     DataType.BYTES: _parse_bytes,
     DataType.UUID: lambda text: uuid.UUID(text).bytes,
+    DataType.MAP: lambda text: null_value_from_json(text, DataType.MAP),
 }

@@ -18,6 +18,7 @@ _FAMILIES: tuple[str, ...] = (
     "addresses",
     "json_match",
     "json_values",
+    "map_item",
     "text_match",
     "array_making",
     "array_sets",

@@ -224,8 +224,8 @@ def _scanned(found: Found, to: DataType) -> tuple[Any, Any]:
 
 
 def holds_json(call: Call, document: Operand) -> bool:
-    """Tell whether the first argument of a call is a column of JSON: its texts were read when they were taken in."""
-    return isinstance(call.args[0], Column) and document.type is DataType.JSON
+    """Tell whether the first argument of a call is a column of JSON or MAP: its texts were read when they were taken in."""
+    return isinstance(call.args[0], Column) and document.type in (DataType.JSON, DataType.MAP)
 
 
 def _default(name: str, value: Any, result: DataType, multi_value: bool) -> Any:

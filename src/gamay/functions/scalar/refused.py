@@ -10,8 +10,6 @@ from gamay.functions.vector import Operand
 _ADVICE = {
     "groovy": "scripts are not run; write the expression in SQL, or in Python as a function of your own "
     "(entry-point group gamay.functions)",
-    "item": "only columns of type MAP have items, and there are none; write jsonExtractScalar(x, '$.key', 'STRING') for "
-    "JSON, arrayElementAtInt(x, 1) and its kin for multi-value columns",
     "inSubquery": "a query inside a query is answered by the broker of that query; it has no meaning elsewhere",
     "inPartitionedSubquery": "a query inside a query is answered by the broker of that query; it has no meaning elsewhere",
     "clpEncodedVarsMatch": "it is a part of clpMatch; write clpMatch(x, 'wildcard')",

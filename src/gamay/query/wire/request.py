@@ -16,9 +16,10 @@ template the server had before can be sent by its digest (`gamay.query.wire.know
 """
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import msgspec
@@ -49,6 +50,7 @@ _TEMPLATE = "template"  # where `BoundQuery.shared` keeps it
 _TEMPLATE_BYTES_MAX = 100_000  # larger ones are not kept
 _ASKED_BYTES_MAX = 4000
 _CREDIT = 8
+_NO_CHILDREN: Mapping[str, Any] = MappingProxyType({})
 _WHOLE = range(-(1 << 63), 1 << 63)
 
 
@@ -161,12 +163,18 @@ def _columns(bound: BoundQuery) -> list[FieldSpec]:
 def _column(field: FieldSpec) -> Json:
     """Return what binding and executing a query need to know of a column."""
     default = null_value_to_json(field.default_null_value, field.data_type)
-    return field.name, field.data_type.value, field.role.value, field.single_value, default
+    known = field.name, field.data_type.value, field.role.value, field.single_value, default
+    children = field.child_fields
+    return (*known, {name: _column(child) for name, child in children.items()}) if children else known
 
 
-def _field(name: str, type_name: str, role: str, single_value: bool, default: Any) -> FieldSpec:
+def _field(
+    name: str, type_name: str, role: str, single_value: bool, default: Any, children: Mapping[str, Any] = _NO_CHILDREN
+) -> FieldSpec:
     data_type = DataType(type_name)
-    return FieldSpec(name, data_type, FieldRole(role), single_value, null_value_from_json(default, data_type))
+    null_value = null_value_from_json(default, data_type)
+    child_fields = {child: _field(*column) for child, column in children.items()}
+    return FieldSpec(name, data_type, FieldRole(role), single_value, null_value, child_fields=child_fields)
 
 
 def _plain(expression: Expression) -> Json:

@@ -23,7 +23,7 @@ from gamay.model.types import DataType
 _NUMBERS = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.BIG_DECIMAL)
 _WHOLE = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
 _FLOAT_MAX = float(np.finfo(np.float32).max)
-_TEXTS = (DataType.JSON, DataType.STRING, DataType.BYTES, DataType.UUID)
+_TEXTS = (DataType.JSON, DataType.MAP, DataType.STRING, DataType.BYTES, DataType.UUID)
 _FRACTIONS = (DataType.FLOAT, DataType.DOUBLE)
 
 
