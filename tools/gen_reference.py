@@ -179,8 +179,11 @@ def _config() -> Iterator[str]:
         "",
     )
     yield from _section_table(schema._SchemaKeys)
-    yield from ("### Entries of dimensionFieldSpecs, metricFieldSpecs, dateTimeFieldSpecs", "")
-    yield from ("`format`, `granularity` and `sampleValue` belong to `dateTimeFieldSpecs`.", "")
+    yield from ("### Entries of dimensionFieldSpecs, metricFieldSpecs, dateTimeFieldSpecs, complexFieldSpecs", "")
+    yield from (
+        "`format`, `granularity` and `sampleValue` belong to `dateTimeFieldSpecs`. Those of `complexFieldSpecs` have",
+    )
+    yield from ("`childFieldSpecs`, too: an object of such entries for `key` and `value`.", "")
     yield from _section_table(field_spec._DateTimeSpecKeys)
     yield from ("## Table config", "")
     yield from _document(TableConfig)

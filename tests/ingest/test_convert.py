@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gamay.ingest.convert import convert
 from gamay.model.datetime_format import DateTimeFormat
+from gamay.model.default_null import COLUMN_TYPES
 from gamay.model.field_spec import FieldSpec
 from gamay.model.types import DataType, FieldRole
 
@@ -119,7 +120,7 @@ def test_odd_encodings(kind):
     assert converted(pa.array(["1", None, "2"]).cast(kind), "INT") == [1, None, 2]
 
 
-@pytest.mark.parametrize("data_type", [t.name for t in DataType if t not in (DataType.UNKNOWN, DataType.OBJECT)])
+@pytest.mark.parametrize("data_type", [t.name for t in COLUMN_TYPES])
 def test_nothing_and_only_nulls(data_type):
     assert converted([], data_type, pa.string()) == []
     assert converted([None, None], data_type, pa.null()) == [None, None]

@@ -139,10 +139,10 @@ def test_bad_default_null_values(data_type: str, value: Any, reason: str) -> Non
 
 
 def test_types_are_judged_with_the_accepted_ones() -> None:
-    with pytest.raises(InvalidConfigError, match=r"MAP columns are not supported yet.*JSON"):
+    with pytest.raises(InvalidConfigError, match="a MAP column stands in complexFieldSpecs"):
         Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "MAP"}]})
-    with pytest.raises(InvalidConfigError, match="complex columns"):
-        Schema.from_json({"schemaName": "t", "complexFieldSpecs": [{"name": "a", "dataType": "MAP"}]})
+    with pytest.raises(InvalidConfigError, match=r"LIST columns are not supported.*JSON"):
+        Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "LIST"}]})
     with pytest.raises(InvalidConfigError, match="Did you mean 'STRING'"):
         Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "STRIN"}]})
     with pytest.raises(InvalidConfigError, match="is not one of"):
@@ -151,6 +151,87 @@ def test_types_are_judged_with_the_accepted_ones() -> None:
         Schema.from_json(
             {"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "INT", "fieldType": "METRIC"}]}
         )
+
+
+STRING_KEY = {"name": "key", "dataType": "STRING", "fieldType": "DIMENSION"}
+MAP = {
+    "name": "m",
+    "dataType": "MAP",
+    "fieldType": "COMPLEX",
+    "childFieldSpecs": {"key": STRING_KEY, "value": {"name": "value", "dataType": "DOUBLE", "fieldType": "METRIC"}},
+}
+
+
+def with_map(**changes: Any) -> dict[str, Any]:
+    return {"schemaName": "t", "complexFieldSpecs": [{**MAP, **changes}]}
+
+
+def test_maps_are_read_and_written() -> None:
+    schema = Schema.from_json(with_map()).value
+    (field,) = schema.fields
+    assert (field.data_type, field.role, field.single_value) == (DataType.MAP, FieldRole.COMPLEX, True)
+    assert (field.child_fields["value"].data_type, field.child_fields["value"].default_null_value) == (DataType.DOUBLE, 0.0)
+    assert field.default_null_value == "{}"
+    written = schema.to_json()
+    assert written["complexFieldSpecs"] == [MAP]
+    assert Schema.from_json(written).value == schema
+    assert pickle.loads(pickle.dumps(schema)) == schema  # as Spark sends it to executors
+    brief = {"key": {"dataType": "STRING"}, "value": {"dataType": "double", "fieldType": "METRIC"}}
+    assert Schema.from_json(with_map(childFieldSpecs=brief, fieldType=None)).value == schema
+
+
+@pytest.mark.parametrize(
+    ("kind", "given_default", "stored"),
+    [
+        ("INT", {"b": "2", "a": 1, "c": None}, '{"a":1,"b":2}'),
+        ("INT", '{"b": 2}', '{"b":2}'),
+        ("TIMESTAMP", {"at": "1970-01-01 00:00:01.0"}, '{"at":1000}'),
+        ("BIG_DECIMAL", {"x": "1.50"}, '{"x":"1.50"}'),
+        ("DOUBLE", {"x": "Infinity"}, '{"x":"Infinity"}'),
+        ("STRING", {"x": "ü"}, '{"x":"ü"}'),
+        ("INT", {}, "{}"),
+    ],
+)
+def test_the_default_of_a_map_has_values_of_its_type(kind: str, given_default: Any, stored: str) -> None:
+    children = {"key": STRING_KEY, "value": {"dataType": kind}}
+    schema = Schema.from_json(with_map(childFieldSpecs=children, defaultNullValue=given_default)).value
+    assert schema.fields[0].default_null_value == stored
+    written = schema.to_json()["complexFieldSpecs"][0]
+    assert written.get("defaultNullValue", "{}") == stored
+    assert Schema.from_json(schema.to_json()).value == schema
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"dataType": "STRUCT"}, "STRUCT columns are not supported; store the value as JSON"),
+        ({"dataType": "OPEN_STRUCT"}, "OPEN_STRUCT columns are not supported; store the value as JSON"),
+        ({"dataType": "STRING"}, "STRING is no type of complex columns"),
+        ({"fieldType": "DIMENSION"}, "stands in the list of COMPLEX columns"),
+        ({"childFieldSpecs": {"key": STRING_KEY}}, "has the children key and value, not key"),
+        ({"childFieldSpecs": None}, "has the children key and value, not none"),
+        ({"childFieldSpecs": {"key": STRING_KEY, "value": 5}}, "/childFieldSpecs/value: 5 is not an object"),
+        ({"childFieldSpecs": {"key": {"dataType": "INT"}, "value": {"dataType": "INT"}}}, "of a MAP are STRING, not INT"),
+        ({"childFieldSpecs": {"key": STRING_KEY, "value": {"dataType": "LIST"}}}, "LIST columns are not supported"),
+        ({"childFieldSpecs": {"key": STRING_KEY, "value": {"dataType": "INT", "fieldType": "COMPLEX"}}}, "COMPLEX is not"),
+        ({"childFieldSpecs": {"key": STRING_KEY, "value": {"dataType": "INT", "singleValueField": False}}}, "one value for"),
+        ({"defaultNullValue": [1]}, "is not a JSON object"),
+        ({"defaultNullValue": {"a": "x"}}, "a value of the MAP is DOUBLE: 'x' is not a number"),
+    ],
+)  # fmt: skip
+def test_maps_that_make_no_sense(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(InvalidConfigError) as caught:
+        Schema.from_json(with_map(**changes))
+    assert reason in str(caught.value)
+    assert "/complexFieldSpecs/0" in str(caught.value)
+
+
+def test_a_map_keeps_the_type_of_its_values() -> None:
+    old = Schema.from_json(with_map()).value
+    longs = {"key": STRING_KEY, "value": {"dataType": "LONG"}}
+    check_backward_compatible(old, old)
+    with pytest.raises(InvalidConfigError, match="the value of column 'm' changes its type from DOUBLE to LONG"):
+        check_backward_compatible(old, Schema.from_json(with_map(childFieldSpecs=longs)).value)
 
 
 SAMPLE_OF_THE_SEED: dict[str, Any] = {

@@ -14,7 +14,7 @@ from gamay.model.schema import FieldSpec, Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.types import DataType, FieldRole
 from gamay.model.upsert_changes import deprecated_keys, forbidden_changes, migrated
-from gamay.model.validation import validate_table_config
+from gamay.model.validation import validate_schema, validate_table_config
 from gamay.model.without_effect import without_effect
 
 SCHEMA = Schema(
@@ -636,3 +636,59 @@ def test_implicit_partitions_are_those_of_a_stream(kind: str, groups: dict[str, 
     found = [problem for problem in str(caught.value).splitlines() if "IMPLICIT" in problem]
     assert [reason for reason in reasons if not any(reason in problem for problem in found)] == []
     assert len(found) == len(reasons)
+
+
+_CHILDREN = {"key": FieldSpec("key", DataType.STRING), "value": FieldSpec("value", DataType.INT)}
+WITH_MAP = Schema(
+    "rides", (*SCHEMA.fields, FieldSpec("m", DataType.MAP, FieldRole.COMPLEX, child_fields=_CHILDREN)), ("id",)
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({INDEX + "invertedIndexColumns+": "m"}, "an inverted index"),
+        ({INDEX + "rangeIndexColumns+": "m"}, "a range index"),
+        ({INDEX + "bloomFilterColumns+": "m"}, "a bloom filter"),
+        ({INDEX + "sortedColumn+": "m"}, "the order of the rows"),
+        ({INDEX + "varLengthDictionaryColumns+": "m"}, "a dictionary"),
+        ({PARTITION + "m": {"functionName": "Murmur", "numPartitions": 2}}, "partitions"),
+        ({"fieldConfigList+": {"name": "m", "encodingType": "DICTIONARY"}}, "a dictionary"),
+        ({"fieldConfigList+": {"name": "m", "indexes": {"dictionary": {}}}}, "a dictionary"),
+        ({"fieldConfigList+": {"name": "m", "indexes": {"inverted": {}}}}, "an inverted index"),
+        ({"fieldConfigList+": {"name": "m", "indexType": "RANGE"}}, "a range index"),
+    ],
+)
+def test_a_map_has_no_index_but_that_of_json(changes: dict[str, Any], what: str) -> None:
+    assert f"the MAP column 'm' cannot have {what}" in refusal(changes, WITH_MAP)
+
+
+@pytest.mark.parametrize("index", ["text", "fst", "ifst", "h3", "vector"])
+def test_a_map_has_no_special_index(index: str) -> None:
+    told = refusal({"fieldConfigList+": {"name": "m", "indexes": {index: {}}}}, WITH_MAP)
+    assert f"the column 'm' of type MAP has a {index} index, which needs" in told
+
+
+def test_star_trees_have_no_maps() -> None:
+    trees = INDEX + "starTreeIndexConfigs"
+    tree = {"dimensionsSplitOrder": ["city", "m"], "functionColumnPairs": ["COUNT__m"]}
+    told = refusal({trees: [tree]}, WITH_MAP)
+    assert "dimensionsSplitOrder names 'm', a MAP, which a star-tree cannot have" in told
+    assert "starTreeIndexConfigs[0] aggregates 'm', a MAP" in told
+
+
+def test_what_a_map_may_have() -> None:
+    changes = {
+        INDEX + "jsonIndexColumns+": "m",
+        INDEX + "noDictionaryColumns+": "m",
+        "fieldConfigList+": {"name": "m", "encodingType": "RAW", "compressionCodec": "LZ4"},
+    }
+    config = config_with(changes)
+    validate_table_config(config, WITH_MAP)
+    assert (config.column_index(WITH_MAP, "m").dictionary, config.column_index(WITH_MAP, "m").codec) == (False, "LZ4")
+    assert TableConfig.offline("rides").column_index(WITH_MAP, "m").dictionary is False
+
+
+def test_a_map_is_no_primary_key() -> None:
+    with pytest.raises(InvalidConfigError, match="primaryKeyColumns names 'm', a MAP"):
+        validate_schema(Schema("rides", WITH_MAP.fields, ("m",)))

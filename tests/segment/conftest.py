@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from gamay.base.clock import ManualClock
 from gamay.functions.arrow import arrow_type
+from gamay.model.default_null import COLUMN_TYPES
 from gamay.model.schema import FieldSpec, Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.types import DataType, FieldRole
 from gamay.segment.builder import SegmentBuilder
 from gamay.segment.reader import open_segment
 
-STORED_TYPES = [t for t in DataType if t not in (DataType.UNKNOWN, DataType.OBJECT)]
+STORED_TYPES = list(COLUMN_TYPES)
 
 
 VALUES = {

@@ -34,13 +34,18 @@ def typed_item(args: Sequence[Expression], field: Callable[[str], FieldSpec | No
     return Call(ITEM, (column, key, Literal(value.data_type.value, DataType.STRING), default))
 
 
+def or_null(item: Call) -> Call:
+    """Return a call that `typed_item` made, with NULL in place of the default."""
+    return Call(ITEM, (*item.args[:-1], Literal(None, DataType.UNKNOWN)))
+
+
 def with_typed_items(expression: Expression, field: Callable[[str], FieldSpec | None]) -> Expression:
-    """Return an expression whose columns are resolved, with each item of a map as `typed_item` makes it."""
+    """Return an expression of columns whose items of maps are read as `typed_item` says; a key that is missing is null."""
     if not isinstance(expression, Call):
         return expression
     args = tuple(with_typed_items(arg, field) for arg in expression.args)
     if expression.name == "item":
-        return typed_item(args, field)
+        return or_null(typed_item(args, field))
     return expression if args == expression.args else Call(expression.name, args)
 
 

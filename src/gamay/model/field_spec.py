@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from types import MappingProxyType
 from typing import Any
 
 from gamay.base.errors import InvalidConfigError, nearest
@@ -216,9 +215,7 @@ def read_null_value(value: Any, data_type: DataType, at: At) -> NullValue:
         raise at.bad(value, f"a default of a {data_type.value} column: {error}") from None
 
 
-def to_field_spec(
-    raw: Any, role: FieldRole, at: At, child_fields: Mapping[str, FieldSpec] = MappingProxyType({})
-) -> FieldSpec:
+def to_field_spec(raw: Any, role: FieldRole, at: At, child_fields: Mapping[str, FieldSpec] | None = None) -> FieldSpec:
     """Return the column of keys that were read; raises BadValueError for a default or a format that it cannot have."""
     is_date_time = isinstance(raw, _DateTimeSpecKeys)
     return FieldSpec(
@@ -244,7 +241,7 @@ def to_field_spec(
         field_id=raw.field_id,
         aliases=raw.aliases,
         metadata=raw.metadata,
-        child_fields=child_fields,
+        child_fields=child_fields or {},
     )
 
 

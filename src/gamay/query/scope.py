@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from gamay.base.errors import ErrorCode, QueryError, nearest
 from gamay.functions.expression import FILTERED, ITEM, Call, Column, Expression, Literal
-from gamay.functions.items import typed_item
+from gamay.functions.items import or_null, typed_item
 from gamay.model.schema import BUILT_IN_COLUMNS, FieldSpec, Schema
 from gamay.model.types import DataType
 
@@ -109,7 +109,7 @@ def with_null_defaults(expression: Expression) -> Expression:
     if expression.name == "jsonextractscalar" and len(args) == 4 and args[3] == _NULL_TEXT:
         args = (*args[:3], Literal(None, DataType.UNKNOWN))
     if expression.name == ITEM:
-        args = (*args[:3], Literal(None, DataType.UNKNOWN))
+        return or_null(expression)
     return expression if args == expression.args else Call(expression.name, args)
 
 

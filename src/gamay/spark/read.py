@@ -28,8 +28,9 @@ def read_table(
 ) -> Any:
     """Return the rows of a table as a DataFrame; executors fetch segments from the controller when it is evaluated.
 
-    columns: those to read, None for all. BIG_DECIMAL comes as text, TIMESTAMP as a timestamp without zone, missing values as
-    what the table stores for them. Raises NotFoundError for the table, InvalidConfigError for an unknown column.
+    columns: those to read, None for all. BIG_DECIMAL comes as text, MAP as that of a JSON object, TIMESTAMP as a timestamp
+    without zone, missing values as what the table stores for them. Raises NotFoundError for the table, InvalidConfigError
+    for an unknown column.
     """
     with controller_client(controller, auth_token, None) as client:
         schema = Schema.from_json(client.table_schema(table)).value

@@ -26,11 +26,12 @@ from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.scalar.convert import array_of, convert
 from gamay.functions.scalar.distinct import distinct
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, concat, take
+from gamay.model.default_null import COLUMN_TYPES
 from gamay.model.types import DataType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-_ELEMENT_TYPES = tuple(t for t in DataType if t not in (DataType.UNKNOWN, DataType.OBJECT))
+_ELEMENT_TYPES = COLUMN_TYPES
 _COMPACT_ROWS = 1 << 20
 # more values are put together only where there is memory for it; finding distinct ones takes some times theirs
 _RESERVED_ROWS = 1 << 16
