@@ -15,7 +15,7 @@ from gamay.query.bind import BoundQuery, bind
 from gamay.query.deadline import Deadline
 from gamay.query.execute import ServerResult, execute
 from gamay.query.reduce import Answer, reduce
-from gamay.query.values import json_values
+from gamay.query.response import encode_rows
 from gamay.query.wire.request import ReceivedPlans, encode_query
 from gamay.query.wire.result import encode_result, receive
 from gamay.segment.spi import Segment
@@ -46,7 +46,7 @@ def comparable(answer: Answer) -> Any:
     table = answer.table
     assert table is not None
     stats = {name: getattr(answer.stats, name) for name in answer.stats.__slots__ if "cpu_time" not in name}
-    return table.names, table.types, [repr(json_values(column)) for column in table.columns], stats
+    return table.names, table.types, [encode_rows([column]) for column in table.columns], stats
 
 
 def check(engine: Engine, plans: ReceivedPlans, sql: str, table: Any, variant: str) -> None:
