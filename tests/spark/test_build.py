@@ -1,5 +1,6 @@
 """Files through Spark into segments: the rows are those that DuckDB reads from the same files."""
 
+import json
 from itertools import pairwise
 
 import duckdb
@@ -8,6 +9,7 @@ import pytest
 
 from gamay.base.errors import ConflictError, InvalidConfigError, RecordError
 from gamay.ingest.operands import to_arrow
+from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.segment.reader import open_segment
 from gamay.spark import build_segments, write_dataframe
@@ -199,3 +201,40 @@ def test_dataframe(spark, schema, table_config, files, tmp_path, open_archives, 
     )
     assert (report.rows_read, report.rows_written, len(report.segments)) == (600, 600, 3)
     assert rows_of(open_archives(report)) == expected(files)
+
+
+MAPS = {
+    "schemaName": "parcels",
+    "dimensionFieldSpecs": [{"name": "id", "dataType": "INT"}],
+    "complexFieldSpecs": [
+        {
+            "name": "m",
+            "dataType": "MAP",
+            "childFieldSpecs": {"key": {"dataType": "STRING"}, "value": {"dataType": "LONG"}},
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize("form", ["map", "struct", "files", "sorted files"])
+def test_maps(spark, tmp_path, open_archives, form):
+    """Maps and structs of a DataFrame, and objects of JSON files, are the same maps in segments."""
+    schema = Schema.from_json(MAPS).value
+    config, out = TableConfig.offline("parcels"), str(tmp_path / "out")
+    maps = [{"b": n, "a": 2 * n} if n % 3 else {"c": n} for n in range(30)]
+    if "files" in form:
+        (tmp_path / "in").mkdir()
+        lines = [json.dumps({"id": n, "m": one}) for n, one in enumerate(maps)]
+        (tmp_path / "in" / "rows.json").write_text("\n".join(lines) + "\n")
+        files = InputFiles(str(tmp_path / "in"), data_format="json")
+        report = build_segments(spark, schema, config, files, out, partition_and_sort=form == "sorted files")
+    else:
+        kind = "MAP<STRING, INT>" if form == "map" else "STRUCT<a: INT, b: INT, c: INT>"
+        frame = spark.createDataFrame(list(enumerate(maps)), f"id INT, m {kind}").repartition(2)
+        report = write_dataframe(frame, schema, config, out)
+    found = {}
+    for segment in open_archives(report):
+        assert segment.column("m").dictionary is None
+        ids, texts = (segment.column(name).values(0, segment.num_docs).values.tolist() for name in ("id", "m"))
+        found |= dict(zip(ids, texts, strict=True))
+    assert found == {n: json.dumps(one, sort_keys=True, separators=(",", ":")) for n, one in enumerate(maps)}
