@@ -1,7 +1,6 @@
 """The stream type `kafka`, on librdkafka through confluent-kafka (`pip install gamay[kafka]`)."""
 
 import logging
-import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, cast
@@ -10,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from gamay.base.errors import InvalidConfigError
-from gamay.ingest.stream.config import TOPIC_PARTITIONS_MAX, StreamConfig
+from gamay.ingest.stream.config import StreamConfig
+from gamay.ingest.stream.kafka_settings import PROPERTIES, client_settings, partition_ids
 from gamay.ingest.stream.offsets import IntegerOffset, Offset, OffsetCriteria, OffsetKind, parse_integer_offset
 from gamay.ingest.stream.spi import (
     Gap,
@@ -23,19 +23,6 @@ from gamay.ingest.stream.spi import (
 _LOG = logging.getLogger(__name__)
 _CONSUME_MAX = 20_000
 """Messages that are asked of librdkafka at once; it takes up to a million."""
-
-_LEGACY = ("zk.broker.url", "hlc.zk.connect.string", "hlc.bootstrap.server", "hlc.group.id")
-_JAVA_ONLY = (
-    "key.deserializer", "value.deserializer", "partition.assignment.strategy", "interceptor.classes", "metric.reporters",
-    "receive.buffer.bytes", "send.buffer.bytes", "request.timeout.ms", "max.poll.records", "max.poll.interval.ms",
-    "fetch.max.wait.ms", "sasl.login.callback.handler.class", "ssl.truststore.type", "ssl.keystore.type",
-)  # fmt: skip
-_TRANSLATED = {
-    "receive.buffer.bytes": "socket.receive.buffer.bytes", "send.buffer.bytes": "socket.send.buffer.bytes",
-    "request.timeout.ms": "socket.timeout.ms", "fetch.max.wait.ms": "fetch.wait.max.ms",
-}  # fmt: skip
-_JAAS = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
-_OWN = ("bootstrap.servers", "group.id", "enable.auto.commit", "enable.auto.offset.store", "isolation.level", "client.id")
 
 
 def _library() -> Any:
@@ -51,20 +38,15 @@ def _library() -> Any:
 class KafkaStream:
     """A topic of Kafka as `StreamConsumerFactory`."""
 
-    properties: ClassVar[frozenset[str]] = frozenset(
-        {
-            "broker.list", "isolation.level", "buffer.size", "socket.timeout", "fetcher.size", "fetcher.minBytes",
-            "partition.ids", *_LEGACY,
-        }
-    )  # fmt: skip
+    properties: ClassVar[frozenset[str]] = PROPERTIES
     takes_client_properties: ClassVar[bool] = True
 
     def __init__(self, config: StreamConfig, context: StreamContext) -> None:
         _library()
         self.config = config
         self._context = context
-        self.partition_ids = _partition_ids(config)
-        self.settings = _client_settings(config, context.client_id)
+        self.partition_ids = partition_ids(config)
+        self.settings = client_settings(config, context.client_id)
 
     def parse_offset(self, text: str) -> Offset:
         """Read an offset of Kafka, a whole number."""
@@ -106,98 +88,6 @@ class KafkaStream:
 def _text(error: Any) -> str:
     code = error.args[0] if isinstance(error, BaseException) else error
     return f"{code.str()} ({code.name()})"
-
-
-# -- settings
-
-
-def _client_settings(config: StreamConfig, client_id: str) -> dict[str, Any]:
-    """Return librdkafka's settings; raises InvalidConfigError that names the key that is missing or wrong."""
-    brokers = config.properties.get("broker.list") or config.client_properties.get("bootstrap.servers", "")
-    if not brokers.strip():
-        raise InvalidConfigError(f"{config.property_key('broker.list')} is required: host:port, several with commas")
-    isolation = config.properties.get("isolation.level", "read_uncommitted").strip()
-    if isolation not in ("read_committed", "read_uncommitted"):
-        key = config.property_key("isolation.level")
-        raise InvalidConfigError(f"{key}: '{isolation}' is neither read_committed nor read_uncommitted")
-    settings: dict[str, Any] = {
-        "bootstrap.servers": brokers,
-        "client.id": client_id,
-        "group.id": f"gamay-{config.topic}",  # librdkafka wants one, although partition consumers join no group
-        "enable.auto.commit": False,
-        "enable.auto.offset.store": False,
-        "isolation.level": isolation,
-        "auto.offset.reset": "error",
-        "enable.partition.eof": False,
-        "fetch.wait.max.ms": 50,
-        "fetch.error.backoff.ms": 50,
-        "reconnect.backoff.ms": 200,
-        "reconnect.backoff.max.ms": 5_000,
-        "queued.min.messages": 100_000,
-        "queued.max.messages.kbytes": 65_536,
-        "socket.timeout.ms": max(_number(config, "socket.timeout", 10_000), 1_000),
-        "socket.receive.buffer.bytes": _number(config, "buffer.size", 512_000),
-        "fetch.message.max.bytes": max(_number(config, "fetcher.size", 0), 1 << 20),
-    }
-    given = {**config.consumer_properties, **config.client_properties}
-    for name, value in given.items():
-        if name not in _OWN:
-            settings |= _client_setting(name, value)
-    return settings
-
-
-def _client_setting(name: str, value: str) -> dict[str, str]:
-    """Return librdkafka's setting for one of Kafka's Java client; those without a counterpart have none."""
-    if name == "sasl.jaas.config":
-        return _jaas(value)
-    if name in ("ssl.truststore.location", "ssl.keystore.location") and not value.lower().endswith((".p12", ".pfx", ".pem")):
-        raise InvalidConfigError(f"{name}: a Java key store cannot be read; give one in .p12, or ssl.ca.location in PEM")
-    if name == "ssl.truststore.location":
-        return {"ssl.ca.location": value}
-    if name == "ssl.endpoint.identification.algorithm":
-        return {name: value or "none"}
-    if name in _TRANSLATED:
-        return {_TRANSLATED[name]: value}
-    return {} if name in (*_JAVA_ONLY, "ssl.truststore.password") else {name: value}
-
-
-def _jaas(text: str) -> dict[str, str]:
-    found = {name: re.sub(r"\\(.)", r"\1", a or b or c) for name, a, b, c in _JAAS.findall(text)}
-    if "username" not in found or "password" not in found:
-        raise InvalidConfigError(
-            "sasl.jaas.config: username and password are missing; sasl.username and sasl.password do too"
-        )
-    return {"sasl.username": found["username"], "sasl.password": found["password"]}
-
-
-def _number(config: StreamConfig, name: str, default: int) -> int:
-    text = config.properties.get(name, "").strip()
-    if text and not re.fullmatch(r"\d{1,10}", text, re.ASCII):
-        raise InvalidConfigError(f"{config.property_key(name)}: '{text}' is not a whole number")
-    return int(text) if text else default
-
-
-def _partition_ids(config: StreamConfig) -> tuple[int, ...] | None:
-    """Return the partitions to consume, `0-99,200`, ascending; None for all of the topic."""
-    text = config.properties.get("partition.ids", "").strip()
-    if not text:
-        return None
-    key = config.property_key("partition.ids")
-    found: set[int] = set()
-    for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})\s*)?", part, re.ASCII)
-        if match is None:
-            raise InvalidConfigError(f"{key}: '{part}' is neither a partition nor a range such as '0-99'")
-        first, last = int(match[1]), int(match[2] or match[1])
-        if last < first or last - first >= TOPIC_PARTITIONS_MAX:
-            raise InvalidConfigError(f"{key}: '{part}' is no range of at most {TOPIC_PARTITIONS_MAX} partitions")
-        found.update(range(first, last + 1))
-    if len(found) > TOPIC_PARTITIONS_MAX:
-        raise InvalidConfigError(f"{key}: at most {TOPIC_PARTITIONS_MAX} partitions can be named, not {len(found)}")
-    return tuple(sorted(found))
-
-
-# -- consumers
 
 
 class KafkaPartitionConsumer:
