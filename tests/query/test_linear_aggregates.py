@@ -134,9 +134,9 @@ def test_whole_numbers_stay_whole_where_types_are_kept(db: Database) -> None:
 
 
 def test_columns_are_read_once_for_many_constants(db: Database) -> None:
-    select = "sum(l), sum(l + 1), sum(l - 2) AS x, min(3 - l), avg(1 - l)"
+    select = "sum(l), sum(l + 1), sum(l - 2) AS x, min(3 - l), avg(1 - l), sum(2 * l)"
     plan = [row[0] for row in db.sql(f"EXPLAIN PLAN FOR SELECT {select} FROM t WHERE i > 5").rows()]
-    after = "add(sum(l),mult('1',count(*))), sub(sum(l),mult('2',count(l))), sub('3',max(l))"
+    after = "add(sum(l),mult('1',count(*))), sub(sum(l),mult('2',count(l))), sub('3',max(l)), sum(times('2',l))"
     assert plan[0] == f"BROKER_REDUCE(limit:10,postAggregations:{after})"
     assert any("(aggregations:sum(l), count(*), max(l), avg(minus('1',l)))" in line for line in plan), plan
 

@@ -68,18 +68,22 @@ def with_linear_forms(expression: Expression, type_of: Callable[[Expression], Va
     """
     if not isinstance(expression, Call) or expression.name == FILTERED:
         return expression
-    if linear_form(expression) is not None:
-        return _from_column(expression, type_of)
     if is_aggregate(expression.name):
-        return expression
+        return _from_column(expression, type_of) or expression
     args = tuple([with_linear_forms(arg, type_of) for arg in expression.args])
     return expression if args == expression.args else Call(expression.name, args)
 
 
-def _from_column(call: Call, type_of: Callable[[Expression], ValueType]) -> Expression:
-    inner = call.args[0]
-    assert isinstance(inner, Call)
-    column, constant = sorted(inner.args, key=lambda arg: isinstance(arg, Literal))
+def _from_column(call: Call, type_of: Callable[[Expression], ValueType]) -> Expression | None:
+    """Return an aggregate computed from that of its column; None where that may be another number."""
+    inner = call.args[0] if len(call.args) == 1 else None
+    if not isinstance(inner, Call):
+        return None
+    if inner.name == "times":  # 2 * a is a * 2
+        inner = Call("times", tuple(sorted(inner.args, key=_is_literal)))
+    if linear_form(Call(call.name, (inner,))) is None:
+        return None
+    column, constant = sorted(inner.args, key=_is_literal)
     assert isinstance(constant, Literal)
     data_type, is_multi_value = type_of(column)
     if (
@@ -88,16 +92,20 @@ def _from_column(call: Call, type_of: Callable[[Expression], ValueType]) -> Expr
         or constant.type not in _LINEAR
         or not isinstance(constant.value, int | float)
     ):
-        return call
+        return None
     factor = constant.value if inner.name == "times" else -1 if inner.name == "minus" and inner.args[1] is column else 1
     # nothing has the average -Infinity, and no other number does: not -1 times it, nor 0 times
     if not math.isfinite(constant.value) or factor == 0 or (call.name == "avg" and factor < 0):
-        return call
+        return None
     number = Literal(float(constant.value), DataType.DOUBLE)
     args = tuple([number if arg is constant else arg for arg in inner.args])
     linear = linear_form(Call(call.name, (Call(inner.name, args),)))
     assert linear is not None
     return canonical(linear)
+
+
+def _is_literal(expression: Expression) -> bool:
+    return isinstance(expression, Literal)
 
 
 def counting_rows(expression: Expression) -> Expression:
