@@ -360,3 +360,42 @@ def test_entries_that_no_row_has_cause_no_error() -> None:
     result = evaluate(parse_expression("CAST(s AS INT)"), lambda name: column, 4)
     assert isinstance(result, Vector)
     assert result.values.tolist() == [1, 2, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("call", "entries"),
+    [
+        ("hour(t, s)", ["UTC", "null"]),
+        ("toDateTime(t, s)", ["HH", "null"]),
+        ("toDateTime(t, 'HH', s)", ["Etc/UTC", "null"]),
+        ("timezoneHour(s, t)", ["UTC", "null"]),
+        ("normalize('x', s)", ["NFD", "null"]),
+        ("toBytes('x', s)", ["UTF-8", "null"]),
+        ("regexpCount('x', s)", ["x", "("]),
+        ("regexpLike('x', s)", ["x", "("]),
+    ],
+)
+def test_what_stands_at_nulls_and_in_no_row_is_no_value(call: str, entries: list[str]) -> None:
+    """As an argument that is mostly a constant, a zone or a pattern: in columns with a dictionary and without."""
+    expression = parse_expression(call)
+    times = Vector(LONG, np.zeros(4, np.int64))
+    nulls = np.array([False, True, True, False])
+    good, bad = pa.array([entries[0]] * 4), pa.array([entries[0], entries[1], entries[1], entries[0]])
+    everywhere = evaluate(expression, {"t": times, "s": Vector(STRING, good)}.__getitem__, 4)
+    beside = evaluate(expression, {"t": times, "s": Vector(STRING, bad, None, nulls)}.__getitem__, 4)
+    dictionary = Vector(STRING, pa.array(entries))
+    unused = EncodedVector(np.zeros(4, np.uint8), dictionary)
+    encoded = evaluate(expression, {"t": times, "s": unused}.__getitem__, 4)
+    wanted = _listed(everywhere)
+    assert _listed(encoded) == wanted
+    assert _listed(beside) == [None if null else value for value, null in zip(wanted, nulls, strict=True)]
+    with pytest.raises(QueryError) as caught:
+        evaluate(expression, {"t": times, "s": Vector(STRING, bad)}.__getitem__, 4)
+    assert caught.value.code is ErrorCode.QUERY_EXECUTION
+
+
+def _listed(operand: Operand) -> list[Any]:
+    assert not isinstance(operand, Scalar)
+    vector = operand.decode() if isinstance(operand, EncodedVector) else operand
+    values = vector.values.tolist() if isinstance(vector.values, np.ndarray) else vector.values.to_pylist()
+    return [None if vector.nulls is not None and vector.nulls[k] else value for k, value in enumerate(values)]

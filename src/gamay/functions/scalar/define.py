@@ -340,7 +340,10 @@ def _storage(operand: Operand, num_rows: int) -> Values:
 def _for_each_value(
     body: Body, signature: _Signature, result: DataType, args: Sequence[Operand], position: int, num_rows: int
 ) -> Vector:
-    """Run the body once for each distinct value of an argument that it wants to be constant."""
+    """Run the body once for each distinct value of an argument that it wants to be constant.
+
+    What it refuses is a value of a row here, not the query: the error is QUERY_EXECUTION.
+    """
     varying = to_vector(args[position], num_rows)
     codes, values = distinct(varying)
     parts: list[Vector] = []
@@ -351,7 +354,10 @@ def _for_each_value(
         chosen = order[bounds[code] : bounds[code + 1]]
         part_args = [take_rows(arg, chosen) for arg in args]
         part_args[position] = Scalar(value, varying.type)
-        part = _compute(body, signature, result, part_args, len(chosen))
+        try:
+            part = _compute(body, signature, result, part_args, len(chosen))
+        except QueryError as error:
+            raise of_row(error) from None
         parts.append(to_vector(convert(part, result), len(chosen)))
         rows.append(chosen)
     if not parts:
@@ -363,6 +369,11 @@ def _for_each_value(
         flags = [np.zeros(len(part), np.bool_) if part.nulls is None else part.nulls for part in parts]
         nulls = np.concatenate(flags)[back]
     return Vector(result, take(concat([part.values for part in parts]), back), None, _either(nulls, varying.nulls))
+
+
+def of_row(error: QueryError) -> QueryError:
+    """Return an error about a constant as one about a value of a row, which other rows need not have."""
+    return QueryError(ErrorCode.QUERY_EXECUTION, str(error)) if error.code is ErrorCode.QUERY_VALIDATION else error
 
 
 def _by_distinct_rows(name: str, body: Body, columns: Sequence[Vector], returns: DataType) -> Vector:

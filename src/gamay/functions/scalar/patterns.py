@@ -22,7 +22,7 @@ from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.comparison import check_lists, condition
 from gamay.functions.scalar.convert import by_distinct, convert, to_vector
-from gamay.functions.scalar.define import by_value, check_count, const, each, scalar, type_of, wrong
+from gamay.functions.scalar.define import by_value, check_count, const, each, of_row, scalar, type_of, wrong
 from gamay.functions.scalar.distinct import distinct
 from gamay.functions.scalar.java_regex import java_regex
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, take, take_rows
@@ -245,8 +245,11 @@ def _matching(name: str, match: Callable[[Values, Sequence[Any]], Any], min_args
         result = np.zeros(len(codes), np.bool_)
         for code, pattern in enumerate(entries.values.to_pylist()):
             rows = np.flatnonzero(codes == code)
-            taken = take_rows(vector, rows)
-            result[rows] = match(to_vector(taken, len(rows)).values, [pattern, *(_constant(p) for p in patterns[1:])])
+            texts = to_vector(take_rows(vector, rows), len(rows)).values
+            try:
+                result[rows] = match(texts, [pattern, *(_constant(p) for p in patterns[1:])])
+            except QueryError as error:
+                raise of_row(error) from None
         return result
 
     def compute(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
