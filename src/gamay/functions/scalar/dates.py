@@ -211,7 +211,7 @@ def _java_unit_of(function: str) -> Callable[[str], int]:
     "dateTrunc",
     params=(
         fixed(STRING, lambda name: unit_named("dateTrunc", name)),
-        each(LONG),
+        each(TIMESTAMP),
         fixed(STRING, _java_unit_of("dateTrunc")),
         fixed(STRING, is_utc),
         fixed(STRING, _java_unit_of("dateTrunc")),
@@ -254,7 +254,7 @@ def _add_units(unit: str, count: Any, times: Any) -> Any:
 @scalar(
     "timestampAdd",
     "dateAdd",
-    params=(fixed(STRING, lambda name: unit_named("timestampAdd", name)), each(LONG), each(LONG)),
+    params=(fixed(STRING, lambda name: unit_named("timestampAdd", name)), each(LONG), each(TIMESTAMP)),
     returns=LONG,
 )
 def timestamp_add(unit: str, count: Any, times: Any) -> Any:
@@ -265,7 +265,7 @@ def timestamp_add(unit: str, count: Any, times: Any) -> Any:
 @scalar(
     "timestampDiff",
     "dateDiff",
-    params=(fixed(STRING, lambda name: unit_named("timestampDiff", name)), each(LONG), each(LONG)),
+    params=(fixed(STRING, lambda name: unit_named("timestampDiff", name)), each(TIMESTAMP), each(TIMESTAMP)),
     returns=LONG,
 )
 def timestamp_diff(unit: str, start: Any, end: Any) -> Any:
@@ -328,11 +328,11 @@ def ago(duration: str) -> int:
     return min(max(SYSTEM_CLOCK.now_ms() - duration_ms(duration), whole.LEAST), whole.MOST)
 
 
-@scalar("timezoneHour", params=(const(STRING, is_utc), each(LONG)), returns=INT, optional=1)
+@scalar("timezoneHour", params=(const(STRING, is_utc), each(TIMESTAMP)), returns=INT, optional=1)
 def timezone_hour(zone: str, times: Any = 0) -> Any:
     return whole.towards_zero(offsets(np.atleast_1d(times), zone), UNIT_MS["HOUR"])
 
 
-@scalar("timezoneMinute", params=(const(STRING, is_utc), each(LONG)), returns=INT, optional=1)
+@scalar("timezoneMinute", params=(const(STRING, is_utc), each(TIMESTAMP)), returns=INT, optional=1)
 def timezone_minute(zone: str, times: Any = 0) -> Any:
     return np.fmod(whole.towards_zero(offsets(np.atleast_1d(times), zone), UNIT_MS["MINUTE"]), 60)

@@ -54,16 +54,16 @@ def _checked(size: Any) -> Any:
 
 def _register_unit(name: str, size: int) -> None:
     """`toEpochX(ms)`, `fromEpochX(v)`, and their Rounded and Bucket forms with a count of units."""
-    pair = (each(LONG), each(LONG))
-    scalar(f"toEpoch{name}", params=(each(LONG),), returns=LONG)(lambda ms: whole.towards_zero(ms, size))
-    scalar(f"fromEpoch{name}", params=(each(LONG),), returns=LONG)(lambda v: whole.scale(v, size))
-    scalar(f"toEpoch{name}Rounded", params=pair, returns=LONG)(
+    count, counts = each(LONG), (each(LONG), each(LONG))
+    scalar(f"toEpoch{name}", params=(each(TIMESTAMP),), returns=LONG)(lambda ms: whole.towards_zero(ms, size))
+    scalar(f"fromEpoch{name}", params=(count,), returns=LONG)(lambda v: whole.scale(v, size))
+    scalar(f"toEpoch{name}Rounded", params=(each(TIMESTAMP), count), returns=LONG)(
         lambda ms, n: whole.towards_zero(whole.towards_zero(ms, size), _checked(n)) * n
     )
-    scalar(f"toEpoch{name}Bucket", params=pair, returns=LONG)(
+    scalar(f"toEpoch{name}Bucket", params=(each(TIMESTAMP), count), returns=LONG)(
         lambda ms, n: whole.towards_zero(whole.towards_zero(ms, size), _checked(n))
     )
-    scalar(f"fromEpoch{name}Bucket", params=pair, returns=LONG)(
+    scalar(f"fromEpoch{name}Bucket", params=counts, returns=LONG)(
         lambda v, n: whole.scale(whole.multiply(v, _checked(n)), size)
     )
 
