@@ -102,7 +102,7 @@ def percentile(percent: float) -> Callable[[Sequence[Any], bool], float]:
 
 def mode(reducer: str) -> Callable[[Sequence[Any], bool], float]:
     def fold(values: Sequence[Any], grouped: bool) -> float:
-        counts = Counter("NaN" if value != value else float(value) for value in values)
+        counts = Counter("NaN" if value != value else float(value) + 0.0 for value in values)  # there is one zero
         most = max(counts.values(), default=0)
         modes = _ascending([value for value, count in counts.items() if count == most])
         if not modes:

@@ -3,6 +3,7 @@
 import random
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tests.naive import lucene
@@ -31,6 +32,16 @@ from tests.reference_evaluator.tree import (
 
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 LIKES = ("%o%", "O%", "%a_b%", "osl_", "%", "%é%", "", "%ü%", "new%york", "%_0%", "a\\%b", "user\\_1%")
+ODD_NUMBERS: tuple[tuple[str, float], ...] = (
+    ("-0.0", 0.0),
+    ("'-0.0'", 0.0),
+    ("1e39", 1e39),
+    ("-1e39", -1e39),
+    ("9007199254740993", 2**53 + 1),
+    ("'NaN'", f.NAN),
+    ("'Infinity'", f.INFINITY),
+    ("'-Infinity'", -f.INFINITY),
+)
 REGEXES = ("^O", "o$", "[A-Z]\\.", "a.b", "^$", "s+l", "zzz", "York|Lima", "^.{4}$", "[0-9]{2,}")
 
 SEARCHES = (
@@ -97,6 +108,11 @@ class Conditions(Expressions):
             return number(int(value) if value == int(value) and abs(value) < 1e9 and form == 0 else value)
         return number(value)
 
+    def _odd_constant(self) -> Node:
+        """Return a number that not every type has."""
+        sql, value = self.pick.choice(ODD_NUMBERS)
+        return Node(sql, "DOUBLE", lambda row: value, constant=True)
+
     def _numeric_column(self) -> str:
         return self.shape.choice(self.roles.numbers + self.roles.more_numbers)
 
@@ -108,6 +124,10 @@ class Conditions(Expressions):
             quoted_form = Node(quoted(constant.sql), constant.type, constant.value, constant=True)
             return compares(operator, self.column(name.upper() if self.chance(0.3) else name), quoted_form)
         column, constant = self.column(name), self.constant_for(name)
+        if self.chance(0.15):
+            constant = self._odd_constant()
+        if self.chance(0.2):
+            column = replace(column, sql=f"coalesce({column.sql}, {column.sql})")
         found = compares(operator, column, constant)
         if self.chance(0.1):
             mirrored = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(operator, operator)

@@ -337,13 +337,10 @@ def to_decimal(value: Any) -> Decimal:
 
 
 def _common(left: Node, right: Node) -> Callable[[Any], Any] | None:
-    """Return the conversion in which two columns are compared; constants are compared exactly."""
+    """Return the conversion in which two columns are compared; constants, and numbers but decimals, are exact."""
     if left.constant or right.constant or left.type == right.type:
         return None
-    types = {left.type, right.type}
-    if "BIG_DECIMAL" in types:
-        return to_decimal
-    return to_double if types & {"FLOAT", "DOUBLE"} else None
+    return to_decimal if "BIG_DECIMAL" in (left.type, right.type) else None
 
 
 _TESTS: dict[str, Callable[[Any, Any], bool]] = {
