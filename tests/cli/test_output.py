@@ -4,9 +4,12 @@ import csv
 import io
 import json
 
+import pyarrow as pa
 import pytest
 
+import gamay
 from gamay.cli import output
+from gamay.cli.run import run_query
 
 
 @pytest.mark.parametrize(
@@ -42,6 +45,18 @@ def test_csv_and_json_keep_values(capsys):
     assert list(csv.reader(io.StringIO(capsys.readouterr().out))) == [columns, ["a,b", "10000"], ["", "1"]]
     output.print_answer(columns, types, rows, "json")
     assert json.loads(capsys.readouterr().out) == [{"city": "a,b", "n": 10_000}, {"city": "", "n": 1}]
+
+
+@pytest.mark.parametrize("format_name", ["table", "json", "csv"])
+def test_a_query_says_what_its_answer_lacks(tmp_path, capsys, format_name):
+    """Beside rows for a program, on standard error."""
+    with gamay.connect(tmp_path) as db:
+        db.create_table("t", pa.table({"n": [1, 2, 3]}))
+    for limit, note in ((2, "The answer is partial: groups beyond numGroupsLimit are left out.\n"), (9, "")):
+        run_query(f"SET numGroupsLimit = {limit}; SELECT n, COUNT(*) FROM t GROUP BY n", "", tmp_path, format_name)
+        shown = capsys.readouterr()
+        assert note in (shown.out if format_name == "table" else shown.err)
+        assert ("partial" in shown.out + shown.err) == bool(note)
 
 
 def test_no_rows_and_no_columns(capsys):

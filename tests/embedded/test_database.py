@@ -100,6 +100,16 @@ def test_results(db: Database) -> None:
     assert repr(db.sql("SELECT city FROM trips WHERE n > 100")).endswith("ms")
 
 
+def test_a_result_that_a_limit_has_cut_says_so(db: Database) -> None:
+    db.create_table("trips", ROWS)
+    asked = "SELECT n, COUNT(*) FROM trips GROUP BY n"
+    whole, cut = db.sql(asked), db.sql(asked, numGroupsLimit=2)
+    assert (whole.partial, whole.reasons, "partial" in repr(whole) + whole._repr_html_()) == (False, (), False)
+    assert (cut.partial, cut.reasons, len(cut)) == (True, ("groups beyond numGroupsLimit are left out",), 2)
+    for shown in (repr(cut), cut._repr_html_()):
+        assert "The answer is partial: groups beyond numGroupsLimit are left out." in shown
+
+
 def test_long_results_are_shown_in_part(db: Database) -> None:
     db.create_table("many", pa.table({"n": list(range(100)), "s": ["x" * 100] * 100}))
     lines = repr(db.sql("SELECT n, s FROM many ORDER BY n LIMIT 50")).splitlines()

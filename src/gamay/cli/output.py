@@ -121,5 +121,9 @@ def print_statistics(stats: Any) -> None:
         f"{stats.get('timeUsedMs', 0)} ms, {scanned:,} of {rows:,} rows scanned, "
         f"{read} {'segment' if read == 1 else 'segments'} read and {pruned} pruned"
     )
-    if stats.get("partialResult"):
-        print("The answer is partial: not all segments were there.")
+
+
+def print_reasons(reasons: Sequence[str], output: str = "table") -> None:
+    """Say what an answer lacks; beside rows that a program reads, on standard error."""
+    for reason in reasons:
+        print(f"The answer is partial: {reason}.", file=sys.stdout if output == "table" else sys.stderr)

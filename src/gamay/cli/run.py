@@ -13,7 +13,7 @@ from gamay.base.allocator import share_one_arena
 from gamay.base.errors import InvalidConfigError
 from gamay.base.logs import LogFormat, name_instance, write_log
 from gamay.base.tls import TlsSettings
-from gamay.cli.output import print_answer, print_statistics
+from gamay.cli.output import print_answer, print_reasons, print_statistics
 
 OUTPUT_FORMATS = ("table", "csv", "json")
 _LOOK_S = 0.2
@@ -84,6 +84,7 @@ def run_query(sql: str, broker: str, data_dir: Path | None, output: str) -> None
             print_answer(result.columns, result.types, result.rows(), output)
             if output == "table":
                 print(f"{result.time_used_ms} ms")
+            print_reasons(result.reasons, output)
         return
     from gamay.client import Connection
 
@@ -93,6 +94,7 @@ def run_query(sql: str, broker: str, data_dir: Path | None, output: str) -> None
         print_answer(found.columns, found.types, found.wire_rows, output)
     if output == "table":
         print_statistics(answer.response)
+    print_reasons(answer.reasons, output)
 
 
 def show_segment(path: Path) -> None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from gamay.base.errors import ErrorCode
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _ROWS_SHOWN = 20
-_LIMIT_FLAGS = {
+# what is left out of an answer, by the member that tells of it
+LIMIT_REASONS = {
     "numGroupsLimitReached": "groups beyond numGroupsLimit are left out",
     "maxRowsInDistinctReached": "DISTINCT stopped at maxRowsInDistinct",
     "maxRowsWithoutChangeInDistinctReached": "DISTINCT stopped at maxRowsWithoutChangeInDistinct",
@@ -27,7 +29,7 @@ class QueryStatistics(Mapping[str, Any]):
     """The counters of an answer, by the names they have in process: `stats.num_docs_scanned`, `stats["total_docs"]`."""
 
     def __init__(self, response: Mapping[str, Any]) -> None:
-        self._values = {_snake(name): value for name, value in response.items() if name not in _NOT_STATISTICS}
+        self._values = {snake_name(name): value for name, value in response.items() if name not in _NOT_STATISTICS}
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
@@ -54,7 +56,8 @@ class QueryStatistics(Mapping[str, Any]):
 
 
 @lru_cache(maxsize=512)
-def _snake(name: str) -> str:
+def snake_name(name: str) -> str:
+    """Return the name that a member of an answer has as a statistic: `numGroupsLimitReached`, `num_groups_limit_reached`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
@@ -266,7 +269,7 @@ class ResultSetGroup:
         if self.num_servers_lacking > 0:
             queried = self.response["numServersQueried"]
             yield f"{self.num_servers_lacking} of {queried} servers did not answer"
-        limits = [text for flag, text in _LIMIT_FLAGS.items() if self.response.get(flag)]
+        limits = [text for flag, text in LIMIT_REASONS.items() if self.response.get(flag)]
         yield from limits
         if self.response.get("partialResult") and not (self.exceptions or limits or self.num_servers_lacking > 0):
             yield "the broker does not say why"
@@ -318,10 +321,10 @@ class ResultSetGroup:
 
     def __repr__(self) -> str:
         shown = "\n\n".join(map(repr, self.result_sets)) or f"no rows, {self.time_used_ms} ms"
-        return f"{shown}\nThe answer is partial." if self.partial else shown
+        return f"{shown}\nThe answer is partial: {'; '.join(self.reasons)}." if self.partial else shown
 
     def _repr_html_(self) -> str:
-        note = "<p>The answer is partial.</p>" if self.partial else ""
+        note = f"<p>The answer is partial: {escape('; '.join(self.reasons))}.</p>" if self.partial else ""
         return "".join(one._repr_html_() for one in self.result_sets) + note
 
 

@@ -13,7 +13,8 @@ _ROWS_SHOWN = 20
 class Result:
     """Rows of an answer, and what it cost.
 
-    columns: the names, types: the wire types (`LONG`, `STRING_ARRAY`, …), stats: the counters of the query.
+    columns: the names, types: the wire types (`LONG`, `STRING_ARRAY`, …), stats: the counters of the query. partial:
+    whether a limit has left something out; `reasons` tells which.
     """
 
     def __init__(self, response: BrokerResponse) -> None:
@@ -23,6 +24,13 @@ class Result:
         self.stats = response.stats
         self.time_used_ms = response.time_used_ms
         self.partial = response.is_partial
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What the answer lacks, as sentences; empty where it is whole."""
+        from gamay.client.results import LIMIT_REASONS, snake_name  # here, as the client is not needed otherwise
+
+        return tuple(text for flag, text in LIMIT_REASONS.items() if getattr(self.stats, snake_name(flag)))
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Return the rows as tuples of Python values."""
@@ -56,9 +64,11 @@ class Result:
         """Show the first rows as a table; notebooks call this."""
         from gamay.client.show import html_table  # here, for a process that shows nothing needs no client
 
-        return html_table(self.columns, self.rows()[:_ROWS_SHOWN], len(self), self.time_used_ms)
+        shown = html_table(self.columns, self.rows()[:_ROWS_SHOWN], len(self), self.time_used_ms)
+        return f"{shown}<p>The answer is partial: {'; '.join(self.reasons)}.</p>" if self.partial else shown
 
     def __repr__(self) -> str:
         from gamay.client.show import format_table
 
-        return format_table(self.columns, self.rows()[:_ROWS_SHOWN], len(self), self.time_used_ms)
+        shown = format_table(self.columns, self.rows()[:_ROWS_SHOWN], len(self), self.time_used_ms)
+        return f"{shown}\nThe answer is partial: {'; '.join(self.reasons)}." if self.partial else shown
