@@ -288,6 +288,18 @@ def test_settings_of_pinotdb(stubs):
     path, _, body = broker.requests[0]
     assert path == "/elsewhere"
     assert body["queryOptions"] == "trace=true;maxExecutionThreads=1;timeoutMs=7000"
+    more = {"use_multistage_engine": "true", "extra_request_headers": "X-Team=a, X-Key=b=c", "preserve_types": True}
+    for engine, sent in (
+        (more, "trace=true;useMultistageEngine=true;timeoutMs=7000"),
+        ({"use_multistage_engine": False}, None),
+    ):
+        with connect(broker.url, **habits, **engine) as connection:
+            connection.execute("SELECT 1")
+        _, headers, body = broker.requests[-1]
+        assert body["queryOptions"] == sent or sent is None
+        assert (headers.get("x-team"), headers.get("x-key")) == (("a", "b=c") if sent else (None, None))
+    with pytest.raises(InterfaceError, match="must be written name=value"):
+        connect(broker.url, extra_request_headers="Bearer")
 
 
 def test_a_limit_told_by_option_is_how_long_is_waited(stubs):

@@ -235,6 +235,10 @@ def test_sqlalchemy_with_the_dialect_of_pinotdb(cluster, broker_url):
         found = opened.execute(text("SELECT c_int FROM every WHERE c_string LIKE '%x' AND c_int = :n"), {"n": 8})
         assert found.fetchall() == [(8,)]
     engine.dispose()
+    other = create_engine(f"{url}&use_multistage_engine=true", module=gamay.client)
+    with other.connect() as opened:
+        assert len(opened.execute(text("SELECT a.c_int FROM every a")).fetchall()) == 2
+    other.dispose()
 
 
 def test_wire_types_that_nobody_knows(stubs):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gamay.client.broker import SQL_PATH, BrokerClient
+from gamay.client.broker import SQL_PATH, BrokerClient, options_of
 from gamay.client.connection import Connection
 from gamay.client.controller import ControllerClient
 from gamay.client.cursor import Cursor
@@ -77,8 +77,9 @@ __all__ = [
 ]
 
 
-# what users of pinotdb call settings
+# what users of pinotdb call settings, and what needs none here: values have their types, and nothing is printed
 _RENAMED = {"username": "user", "verify_ssl": "verify", "timeout": "timeout_s", "query_options": "options"}
+_NEEDLESS = ("debug", "preserve_types")
 
 
 def connect(
@@ -93,14 +94,27 @@ def connect(
     """Return a connection to a broker, or, given the URL of a controller, to the brokers that it knows.
 
     host: may be a URL, which then says scheme and port itself. path: where the broker takes SQL. settings: the fields of
-    `gamay.client.connection.Settings`; also by pinotdb's names `username`, `verify_ssl`, `timeout`, `query_options`, and
-    `debug`, which does nothing here: so pinotdb's dialect of SQLAlchemy works with this module.
+    `gamay.client.connection.Settings`; also by pinotdb's names `username`, `verify_ssl`, `timeout`, `query_options`,
+    `use_multistage_engine` and `extra_request_headers`, and `debug` and `preserve_types`, which do nothing: so pinotdb's
+    dialect of SQLAlchemy works with this module.
     """
-    settings = {_RENAMED.get(name, name): value for name, value in settings.items() if name != "debug"}
+    settings = {_RENAMED.get(name, name): value for name, value in settings.items() if name not in _NEEDLESS}
     settings.setdefault("sql_path", path)
+    if str(settings.pop("use_multistage_engine", False)).lower() == "true":
+        settings["options"] = {**options_of(settings.get("options")), "useMultistageEngine": True}
+    if headers := settings.pop("extra_request_headers", ""):
+        settings["headers"] = {**settings.get("headers", {}), **_headers(headers)}
     if controller is not None:
         return Connection.from_controller(controller, **settings)
     return Connection.from_host_list(_address(host, port), scheme=scheme, **settings)
+
+
+def _headers(text: str) -> dict[str, str]:
+    """Return headers written as `name=value,name2=value2`. Raises InterfaceError."""
+    parts = [part.partition("=") for part in text.split(",")]
+    if not all(name.strip() and equals for name, equals, _ in parts):
+        raise InterfaceError(f"extra_request_headers={text!r} must be written name=value,name2=value2")
+    return {name.strip(): value.strip() for name, _, value in parts}
 
 
 def _address(host: str, port: int | None) -> str:
