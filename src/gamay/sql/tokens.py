@@ -10,6 +10,8 @@ keywords of this dialect, and forms with keywords inside parentheses become plai
 | `EXTRACT(YEAR FROM x)`               | `extract('YEAR', x)`       |
 | `TRIM(LEADING 'c' FROM x)`           | `trim from('LEADING', 'c', x)` |
 | `POSITION('c' IN x)`                 | `position('c', x)`             |
+| `SUBSTRING(x FROM 2 FOR 3)`          | `substring(x, 2, 3)`           |
+| `OVERLAY(x PLACING y FROM 2 FOR 3)`  | `overlay(x, y, 2, 3)`          |
 | `ROLLUP (a > 1, b)`                  | `ROLLUP ((a > 1), b)`          |
 | `DATE '2020-01-01'`, `TIMESTAMP '…'` | the string                 |
 | `X'01ff'`                            | the string                 |
@@ -31,6 +33,9 @@ FUNCTION_MARK = " "
 CONSTANT_MARK = "'"
 TRIM_FROM = "trim from"
 GROUPING_SETS = "grouping sets"
+# what stands in the place of commas, the first of them always
+_SEPARATED = {"position": ("IN",), "substring": ("FROM", "FOR"), "overlay": ("PLACING", "FROM", "FOR")}
+_FORMS = ("cast", "extract", TRIM_FROM, *_SEPARATED)
 
 KEYWORDS = {
     "SELECT": TokenType.SELECT,
@@ -159,7 +164,7 @@ class _Converter:
                 self.expects_operand = True
                 return
             form = self.open[-1][1] if self.open else ""
-            if form in ("cast", "extract", "position", TRIM_FROM) and self._inside_form(form, lexeme):
+            if form in _FORMS and self._inside_form(form, lexeme):
                 return
             if lexeme.text in KEYWORDS:
                 self._keyword(lexeme, following)
@@ -234,7 +239,8 @@ class _Converter:
         folded = name.lower() if lexeme.kind is Kind.WORD else ""
         parenthesis = self.lexemes[self.position]
         self.position += 1
-        form = folded if folded in ("cast", "extract") or (folded == "position" and self._has_word("IN")) else ""
+        is_separated = folded in _SEPARATED and self._has_word(_SEPARATED[folded][0])
+        form = folded if folded in ("cast", "extract") or is_separated else ""
         if folded == "trim" and self._has_word("FROM"):
             form = name = TRIM_FROM
         self._emit(TokenType.IDENTIFIER, FUNCTION_MARK + name, lexeme)
@@ -295,7 +301,10 @@ class _Converter:
                 raise syntax_error(self.text, part.start, f"expected a type name after AS, found {part.shown}")
             self._emit(TokenType.STRING, CONSTANT_MARK + plain_type_name("_".join(words)), lexeme)
             return True
-        if form == "position" and lexeme.text == "IN":
+        if lexeme.text in _SEPARATED.get(form, ()):
+            following = self.lexemes[self.position]
+            if following.is_op(")", ","):
+                raise self._missing_operand(lexeme, following)
             self._emit(TokenType.COMMA, ",", lexeme)
             return True
         if form in ("extract", TRIM_FROM) and lexeme.text == "FROM":
