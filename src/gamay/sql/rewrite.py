@@ -268,6 +268,8 @@ def _check_grouping(statement: Statement) -> None:
         loose = _first_ungrouped(expression, keys)
         if loose is None:
             continue
+        if isinstance(loose, Star):
+            raise _invalid("* stands beside an aggregate; name the columns, and group by them")
         if not statement.group_by:
             raise _invalid(f"{to_text(loose)} stands beside an aggregate without GROUP BY; add GROUP BY {to_text(loose)}")
         raise _invalid(f"{to_text(loose)} is neither in GROUP BY nor inside an aggregate")

@@ -46,6 +46,10 @@ _MIRRORED = {
     "greaterthan": "lessthan",
     "greaterthanorequal": "lessthanorequal",
 }
+_ADVICE: dict[type[exp.Expr], str] = {
+    exp.Tuple: "a list in parentheses is no value; compare its members one by one: a = 1 AND b = 2",
+    exp.Dot: 'a dot stands between a table and its column only; a column with a dot in its name is written "a.b"',
+}
 # operators, also when they are written as functions: whatever reads the expression counts on their operands
 _OPERATORS = frozenset(
     {
@@ -84,7 +88,7 @@ class Translator:
             return self._connector(node)
         name = _BINARY.get(type(node))
         if name is None:
-            raise self.error(node, f"{node.key.upper()} is not supported here")
+            raise self.error(node, _ADVICE.get(type(node), f"{node.key.upper()} is not supported here"))
         call = oriented(name, self.expression(node.args["this"]), self.expression(node.args["expression"]))
         return Call("not", (call,)) if node.args.get("negate") else call  # NOT LIKE arrives as LIKE with a flag
 
