@@ -127,7 +127,9 @@ class TableData:
             loaded, consuming = self._contents.loaded, self._contents.consuming
             changed = {*added, *removed}
             gone = [loaded[name] for name in changed if name in loaded]
-            kept = {name: segment for name, segment in loaded.items() if name not in changed}
+            kept = dict(loaded)  # a copy and a few changes: tables of many segments are loaded one by one
+            for name in changed:
+                kept.pop(name, None)
             still = {name: segment for name, segment in consuming.items() if name not in added}
             self._contents = replace(self._contents, loaded={**kept, **added}, consuming=still)
         return gone
