@@ -6,12 +6,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from pyroaring import BitMap
 
-from gamay.kernels.key_table import ABSENT, LATE
+from gamay.kernels.key_table import LATE
 from gamay.segment.spi import Segment
-from gamay.upsert.comparing import beyond, ordered
+from gamay.upsert.comparing import beyond
 from gamay.upsert.docs import SegmentDocs
 from gamay.upsert.key_index import KeyIndex, NewRows, Rules
-from gamay.upsert.segment_rows import Rows, StoredRows, all_rows, new_rows, snapshot_rows
+from gamay.upsert.segment_rows import Rows, StoredRows, all_rows, is_beyond, new_rows, snapshot_rows
 from gamay.upsert.settings import UpsertSettings
 from gamay.upsert.tracked import Counted, Install, Tracked, TrackedSegments
 
@@ -42,7 +42,7 @@ class SealedSegments:
 
         def parts() -> Iterator[NewRows]:
             for tracked, rows in zip(added, stored, strict=True):
-                if not self._is_stable(rows.segment):
+                if not is_beyond(self._settings, rows.segment, self._index.watermark):
                     yield from new_rows(self._settings, rows.segment, tracked.ordinal, tracked.docs, rows.keys)
 
         built, settings = False, self._settings
@@ -70,7 +70,7 @@ class SealedSegments:
         if self._segments.find(segment.name) is not None:
             raise ValueError(f"segment '{segment.name}' is there already: replace it")
         tracked = self._segments.track_sealed(segment, created_ms)
-        if self._is_stable(segment):
+        if is_beyond(self._settings, segment, self._index.watermark):
             if stored is None:
                 tracked.docs.load(BitMap(range(segment.num_docs)), None)
             else:
@@ -123,14 +123,3 @@ class SealedSegments:
         if stored is None:
             return all_rows(self._settings, segment)
         return snapshot_rows(self._settings, segment, stored.valid, stored.queryable, stored.keys)
-
-    def _is_stable(self, segment: Segment) -> bool:
-        """Whether all rows of a segment lie beyond metadataTTL."""
-        ttl, watermark = self._settings.ttl, self._index.watermark
-        comparison = self._settings.comparison
-        if ttl <= 0 or watermark == ABSENT or not segment.num_docs:
-            return False
-        greatest = segment.column(comparison.fields[0].name).stats.maximum
-        if greatest is None:
-            return False
-        return bool(beyond(ordered(np.array([greatest])), watermark, ttl, comparison.is_float)[0])

@@ -11,11 +11,12 @@ from pyroaring import BitMap
 
 from gamay.functions.vector import Vector
 from gamay.kernels.doc_bits import count_docs
+from gamay.kernels.key_table import ABSENT
 from gamay.model.schema import FieldSpec
 from gamay.model.types import DataType
 from gamay.segment.spi import Segment
 from gamay.segment.visible import VisibleDocs
-from gamay.upsert.comparing import ordered
+from gamay.upsert.comparing import beyond, ordered
 from gamay.upsert.docs import SegmentDocs
 from gamay.upsert.key_files import StoredKeys
 from gamay.upsert.key_index import BATCH_ROWS, Keys, NewRows
@@ -96,6 +97,17 @@ def all_rows(settings: UpsertSettings, segment: Segment) -> Iterator[Rows]:
         keys = settings.encoder.of_segment(segment, start, stop)
         values = settings.comparison.of_segment(segment, start, stop)
         yield Rows(docs, keys, values, deletes_of(segment, settings.delete_column, docs.astype(np.int32)))
+
+
+def is_beyond(settings: UpsertSettings, segment: Segment, watermark: int) -> bool:
+    """Whether all rows of a segment lie beyond metadataTTL."""
+    comparison = settings.comparison
+    if settings.ttl <= 0 or watermark == ABSENT or not segment.num_docs:
+        return False
+    greatest = segment.column(comparison.fields[0].name).stats.maximum
+    if greatest is None:
+        return False
+    return bool(beyond(ordered(np.array([greatest])), watermark, settings.ttl, comparison.is_float)[0])
 
 
 def stable_order(vector: Vector) -> Array:

@@ -8,8 +8,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gamay.upsert.key_index import KeyIndex, Rules
-from gamay.upsert.segment_rows import deletes_of
+from gamay.upsert.comparing import beyond
+from gamay.upsert.generations import GenerationIndex
+from gamay.upsert.key_index import BATCH_ROWS, KeyIndex, Rules
+from gamay.upsert.segment_rows import deletes_of, is_beyond
 from gamay.upsert.settings import UpsertSettings
 from gamay.upsert.tracked import Counted, Tracked, TrackedSegments
 
@@ -18,11 +20,12 @@ Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 @dataclass(slots=True)
 class _Replaced:
-    """begun_at: the watermark at the consuming segment's first row. rows: of sealed segments, their doc ids, int64 [n], in
-    the order in which they were replaced.
+    """begun_at: the watermark at the consuming segment's first row; num_dropped: keys that had gone with their generation
+    until then. rows: of sealed segments, their doc ids, int64 [n], in the order in which they were replaced.
     """
 
     begun_at: int
+    num_dropped: int
     rows: list[tuple[Tracked, Array]] = field(default_factory=list)
 
 
@@ -37,7 +40,7 @@ class ReplacedRows:
 
     def begin(self, consuming: Tracked) -> None:
         """Keep from now on what the rows of a segment replace, which has none yet."""
-        self._of[consuming] = _Replaced(self._index.watermark)
+        self._of[consuming] = _Replaced(self._index.watermark, self._num_dropped)
 
     def keeps(self, consuming: Tracked) -> bool:
         """Whether what the rows of a segment have replaced is known."""
@@ -70,12 +73,35 @@ class ReplacedRows:
         """
         replaced = self._of.pop(consuming)
         self._index.remove_segment(consuming.ordinal)
+        self._index.set_watermark(replaced.begun_at)  # now, so that no key goes by the one that it was
         back = []
         for segment, places in reversed(replaced.rows):
             if self._segments.find(segment.name) is segment:
                 back.append(self._put_back(segment, np.unique(places)))
+        if self._num_dropped > replaced.num_dropped:
+            self._find_dropped(replaced.begun_at)
         self._index.set_watermark(replaced.begun_at)
         return back
+
+    @property
+    def _num_dropped(self) -> int:
+        return self._index.num_dropped if isinstance(self._index, GenerationIndex) else 0
+
+    def _find_dropped(self, begun_at: int) -> None:
+        """Bring back the keys that have gone with their generation and are not beyond metadataTTL by this watermark.
+
+        Their rows still count. No key has two such rows: the older one was beyond it when the younger one came.
+        """
+        comparison, ttl = self._settings.comparison, self._settings.ttl
+        for tracked in self._segments.by_name().values():
+            segment, rows = tracked.read(), tracked.docs.snapshot(with_deleted=True).docs
+            if tracked.is_consuming or is_beyond(self._settings, segment, begun_at):
+                continue
+            for start in range(0, len(rows), BATCH_ROWS):
+                part = rows[start : start + BATCH_ROWS]
+                values = comparison.at(segment, part)[:, 0]
+                alive = part[~beyond(values, begun_at, ttl, comparison.is_float)]
+                self._put_back(tracked, alive.astype(np.int64))
 
     def _put_back(self, segment: Tracked, docs: Array) -> Counted:
         """Let those of the rows' keys that are gone point to these rows again. docs: int64 [n], ascending."""
