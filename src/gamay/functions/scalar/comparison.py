@@ -106,24 +106,27 @@ def compare(name: str, left: Operand, right: Operand, num_rows: int) -> Mask:
     data_type = comparable_type(left.type, right.type)
     one, other = (to_vector(operand, num_rows) for operand in (left, right))
     if one.type in _REALS and other.type in _LONGS:
-        return _COMPARE[MIRRORED.get(name, name)](_order(other.values, one.values), 0)
+        return _compare_whole(MIRRORED.get(name, name), other.values, one.values)
     if one.type in _LONGS and other.type in _REALS:
-        return _COMPARE[name](_order(one.values, other.values), 0)
+        return _compare_whole(name, one.values, other.values)
     return _COMPARE[name](*(convert_values(c.values, c.type, data_type) for c in (one, other)))
 
 
 _LONGS = (DataType.LONG, DataType.TIMESTAMP)
 _REALS = (DataType.FLOAT, DataType.DOUBLE)
+_EXACT_DOUBLES = 2.0**53
 _ABOVE_LONGS = 2.0**63
 
 
-def _order(whole: Values, real: Values) -> Values:
-    """Return -1, 0 or 1 where a LONG is below a double, equals it, or is above it, also where it is no double itself."""
+def _compare_whole(name: str, whole: Values, real: Values) -> Mask:
+    """Compare LONGs with doubles, also those that are no doubles themselves."""
     near, wide = whole.astype(np.float64), real.astype(np.float64)
+    if np.abs(near).max(initial=0.0) < _EXACT_DOUBLES:
+        return _COMPARE[name](near, wide)
     order = np.where(near > wide, np.int8(1), np.int8(-1))  # NaN is greater than every number
     tied = np.flatnonzero((near == wide) & (wide < _ABOVE_LONGS))
     order[tied] = np.sign(whole[tied] - wide[tied].astype(np.int64))
-    return order
+    return _COMPARE[name](order, 0)
 
 
 def comparable_type(left: DataType, right: DataType) -> DataType:
