@@ -10,6 +10,7 @@ import pytest
 from gamay.base.clock import ManualClock
 from gamay.base.errors import InvalidConfigError
 from gamay.client import Connection, InterfaceError, OperationalError
+from gamay.client.connection import Settings
 from gamay.client.controller import ControllerClient
 from gamay.client.directory import ControllerDirectory, FixedBrokers, Listing, ZooKeeperDirectory
 from gamay.client.http import NotAnAnswerError, ServiceError
@@ -262,6 +263,31 @@ def test_without_any_list_the_reason_is_told():
         BrokerSelector(directory, ManualClock()).candidates([])
     with Connection(Directory()) as connection, pytest.raises(OperationalError, match="no broker answers: there is none"):
         connection.execute("SELECT 1")
+
+
+@pytest.mark.parametrize(
+    ("database", "table"),
+    [
+        ("sales", "T"),
+        ("Sales", "sales.t_OFFLINE"),
+        (None, "SALES.t"),
+        ("default", "u"),
+        (None, "default.u"),
+        ("sales", "default.u"),
+    ],
+)
+def test_brokers_of_a_table_are_found_whatever_names_its_database(stubs, database, table):
+    right, wrong = stubs(), stubs()
+    urls = (wrong.url, right.url)
+    directory = Directory(*urls, **{"sales.t": (right.url,), "sales.t_offline": (right.url,), "u": (right.url,)})
+    clock = ManualClock()
+    with Connection(directory, Settings(database=database, clock=clock)) as connection:
+        for _ in range(4):
+            connection.execute(f"SELECT a FROM {table}")
+            clock.advance(2)
+        if database == "sales" and table == "T":
+            connection.execute("SELECT a FROM u", options={"database": "default"})
+    assert (len(right.requests) // 4, len(wrong.requests), directory.looks) == (1, 0, 1)
 
 
 @pytest.mark.parametrize(

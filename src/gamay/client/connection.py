@@ -18,6 +18,7 @@ from gamay.client.http import TIMEOUT_S, NoAnswerInTimeError, NotAnAnswerError, 
 from gamay.client.literals import fill_names, fill_positions, pyformat_template, qmark_template
 from gamay.client.results import ResultSetGroup
 from gamay.client.selector import REFRESH_S, BrokerSelector, tables_of
+from gamay.model.table_name import DEFAULT_DATABASE
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -278,7 +279,8 @@ class Connection:
         path = self._settings.sql_path if language == SQL else None
         wait_s = self._limit(options, timeout_s)
         sent = option_text(options)
-        tables = tables_of(query)
+        database = options.get("database", self._settings.database)
+        tables = {_full_name(name, database) for name in tables_of(query)}
         failures: dict[str, str] = {}
         passed_over: set[str] = set()
         interrupted = 0
@@ -358,6 +360,14 @@ def filled(query: str, parameters: Mapping[str, Any] | Sequence[Any] | None) -> 
         )
     marked = qmark_template(query)
     return fill_positions(marked if marked.keys else pyformat_template(query), parameters)
+
+
+def _full_name(table: str, database: str | None) -> str:
+    """Return the name by which directories know a table, in lower case; `database` is that of the connection."""
+    prefix, dot, rest = table.partition(".")
+    if dot:
+        return rest if prefix == DEFAULT_DATABASE else table
+    return table if database is None or database.lower() == DEFAULT_DATABASE else f"{database.lower()}.{table}"
 
 
 def _settings(given: Mapping[str, Any]) -> Settings:
