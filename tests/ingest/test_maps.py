@@ -1,5 +1,6 @@
 """Columns of type MAP: objects, maps and texts become the same text, whatever form they come in."""
 
+import dataclasses
 import datetime as dt
 import json
 import math
@@ -12,8 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gamay.base.errors import RecordError
 from gamay.ingest.convert import convert
 from gamay.ingest.pipeline import Pipeline
+from gamay.ingest.stream.decode.fields import input_fields
 from gamay.ingest.stream.decode.records import records_to_rows
 from gamay.ingest.stream.spi import InputFields
 from gamay.model.field_spec import FieldSpec
@@ -155,3 +158,45 @@ def test_transforms_read_maps_and_write_them() -> None:
         ('{"a":7}', 7, '{"x":"1"}'),
         ("{}", None, '{"y":"é"}'),
     ]
+
+
+PAIRS: list[Any] = [{"b": 2, "a": 1, "c": None}, {}, None, {"é": "5"}]
+
+
+@pytest.mark.parametrize("form", ["map", "struct", "text", "decoded"])
+def test_two_lists_of_a_map(form: str) -> None:
+    """The older form of maps: keys in order in `X__KEYS`, their values beside them in `X__VALUES`."""
+    fields = (
+        FieldSpec("X__KEYS", DataType.STRING, single_value=False),
+        FieldSpec("X__VALUES", DataType.LONG, single_value=False),
+    )
+    table, schema = TableConfig.offline("t"), Schema("t", fields)
+    wanted = input_fields(schema, table)
+    assert wanted.names == {"X", "X__KEYS", "X__VALUES"}
+    pairs = [None if one is None else [(k, None if v is None else int(v)) for k, v in one.items()] for one in PAIRS]
+    columns = {
+        "map": pa.array(pairs, pa.map_(pa.string(), pa.int64())),
+        "struct": pa.array([None if one is None else dict(one) for one in pairs]),
+        "text": pa.ExtensionArray.from_storage(pa.json_(), pa.array([json.dumps(one) for one in PAIRS])),
+    }
+    batch = (
+        pa.record_batch({"X": columns[form]}) if form in columns else records_to_rows([{"X": one} for one in PAIRS], wanted)
+    )
+    pipeline = Pipeline(schema, table)
+    pipeline.check_columns(["X"])
+    rows = pipeline.apply(batch).to_pylist()
+    expected = [(["a", "b"], [1, 2]), (None, None), (None, None), (["é"], [5])]
+    assert [(row["X__KEYS"], row["X__VALUES"]) for row in rows] == expected
+
+
+def test_lists_that_are_there_already_and_what_is_no_map() -> None:
+    keys = FieldSpec("X__KEYS", DataType.STRING, single_value=False)
+    schema = Schema("t", (keys, FieldSpec("id", DataType.INT)))
+    given_keys = pa.record_batch({"X": ['{"a": 1}'], "X__KEYS": [["z"]], "id": [1]})
+    assert Pipeline(schema, TableConfig.offline("t")).apply(given_keys).to_pylist() == [{"X__KEYS": ["z"], "id": 1}]
+    assert Pipeline(schema, TableConfig.offline("t")).apply(pa.record_batch({"id": [1]})).to_pylist()[0]["X__KEYS"] is None
+    with pytest.raises(RecordError, match="column 'X__KEYS': 'no map' of 'X' is no map"):
+        Pipeline(schema, TableConfig.offline("t")).apply(pa.record_batch({"X": ["{}", "no map"]}))
+    computed = Schema("t", (dataclasses.replace(keys, transform_function="split(id, ',')"),))
+    rows = Pipeline(computed, TableConfig.offline("t")).apply(pa.record_batch({"X": ['{"a":1}'], "id": ["p,q"]})).to_pylist()
+    assert rows == [{"X__KEYS": ["p", "q"]}]

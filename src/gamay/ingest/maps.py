@@ -22,9 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.functions.scalar.convert import convert_values
-from gamay.ingest.arrays import Mask, null_where
+from gamay.ingest.arrays import Mask, list_array, null_where
 from gamay.ingest.columns import json_text, read_json
-from gamay.ingest.convert_text import to_text
+from gamay.ingest.convert_text import nested_to_json, to_text
 from gamay.ingest.stream.decode.records import typed_column
 from gamay.model.field_spec import FieldSpec
 from gamay.model.types import DataType
@@ -51,27 +51,46 @@ def to_map_text(array: pa.Array, field: FieldSpec, convert: Convert) -> tuple[pa
 
     array: as `plain` gives it. convert: brings values to the type of a column, here of the map's keys and values.
     """
-    num_rows, kind = len(array), array.type
     present = np.asarray(pc.is_valid(array))
-    failed = np.zeros(num_rows, np.bool_)
-    if pa.types.is_string(kind):
-        parts = [_of_texts(array, field.child_fields["value"], present, failed)]
-    elif pa.types.is_map(kind) or _is_list_of_entries(kind):
-        parts = [_of_maps(array, present)]
-    elif pa.types.is_struct(kind):
-        parts = list(_of_structs(array))
-    else:
-        parts, failed = [], present.copy()
-    written = [_written(part, field, convert, failed) for part in parts]
-    texts = _joined(written, num_rows)
+    failed = np.zeros(len(array), np.bool_)
+    parts = _entries(array, field.child_fields["value"].data_type, present, failed)
+    texts = _joined([_written(part, field, convert, failed) for part in parts], len(array))
     gone = ~present | failed
     return (null_where(texts, gone) if gone.any() else texts), (failed if failed.any() else None)
+
+
+def to_lists(array: pa.Array, value_type: DataType) -> tuple[pa.Array, pa.Array, Mask | None]:
+    """Return the keys of maps in order, their values as lists beside them, and which rows hold no map (null in both lists).
+
+    array: as `plain` gives it, of the forms that `to_map_text` takes. value_type: of the column that the values fill.
+    """
+    if pa.types.is_struct(array.type):  # the members may have types of their own, lists have one
+        array = nested_to_json(array)
+    present = np.asarray(pc.is_valid(array))
+    failed = np.zeros(len(array), np.bool_)
+    entries = _in_order(_entries(array, value_type, present, failed))
+    counts = np.bincount(entries.rows, minlength=len(array)).astype(np.int64)
+    keys, values = list_array(counts, entries.keys), list_array(counts, entries.values)
+    return keys, values, failed if failed.any() else None
 
 
 # -- entries
 
 
-def _of_texts(array: pa.Array, value: FieldSpec, present: Mask, failed: Mask) -> _Entries:
+def _entries(array: pa.Array, value_type: DataType, present: Mask, failed: Mask) -> list[_Entries]:
+    """Return what maps hold; sets which rows hold none after all (present), and which something else (failed)."""
+    kind = array.type
+    if pa.types.is_string(kind):
+        return [_of_texts(array, value_type, present, failed)]
+    if pa.types.is_map(kind) or _is_list_of_entries(kind):
+        return [_of_maps(array, present)]
+    if pa.types.is_struct(kind):
+        return list(_of_structs(array))
+    failed |= present
+    return []
+
+
+def _of_texts(array: pa.Array, value_type: DataType, present: Mask, failed: Mask) -> _Entries:
     """Return what is in JSON objects; `null` is no map, what is no object fails."""
     rows: list[int] = []
     keys: list[str] = []
@@ -91,10 +110,10 @@ def _of_texts(array: pa.Array, value: FieldSpec, present: Mask, failed: Mask) ->
             rows += [row] * len(found)
             keys += found
             values += found.values()
-    if value.data_type is DataType.JSON:
+    if value_type is DataType.JSON:
         column = pa.array([None if item is None else json_text(item) for item in values], pa.string())
     else:
-        column = typed_column(values, value.data_type, multi_value=False)
+        column = typed_column(values, value_type, multi_value=False)
     return _Entries(np.array(rows, np.int64), pa.array(keys, pa.string()), column)
 
 
@@ -175,7 +194,9 @@ def _quoted(texts: pa.Array) -> pa.Array:
 def _joined(parts: list[_Entries], num_rows: int) -> pa.Array:
     """Return the text of each row's map: `{}` where it has no entries."""
     entries = _in_order(parts)
-    texts = pc.binary_join_element_wise(entries.keys, entries.values, ":")
+    names = entries.keys.dictionary_encode()
+    keys = _quoted(names.dictionary).take(names.indices)
+    texts = pc.binary_join_element_wise(keys, entries.values, ":")
     offsets = np.zeros(num_rows + 1, np.int32)
     np.cumsum(np.bincount(entries.rows, minlength=num_rows), out=offsets[1:])
     inner = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), texts), ",")
@@ -183,18 +204,18 @@ def _joined(parts: list[_Entries], num_rows: int) -> pa.Array:
 
 
 def _in_order(parts: list[_Entries]) -> _Entries:
-    """Return the entries that count, by row and key; the keys as JSON strings."""
-    rows = np.concatenate([np.empty(0, np.int64), *(part.rows for part in parts)])
-    keys = pa.concat_arrays([pa.array([], pa.string()), *(part.keys for part in parts)]).dictionary_encode()
-    values = pa.concat_arrays([pa.array([], pa.string()), *(part.values for part in parts)])
-    names = keys.dictionary.cast(pa.binary())
-    rank = np.empty(len(names), np.int64)
-    rank[np.asarray(pc.sort_indices(names))] = np.arange(len(names))
-    codes = np.asarray(keys.indices)
-    ranks = rank[codes] if len(names) else np.empty(0, np.int64)
+    """Return the entries that count, by row and key."""
+    if not parts:
+        return _Entries(np.empty(0, np.int64), pa.array([], pa.string()), pa.array([], pa.string()))
+    rows = np.concatenate([part.rows for part in parts])
+    keys = pa.concat_arrays([part.keys for part in parts])
+    values = pa.concat_arrays([part.values for part in parts])
+    codes = keys.dictionary_encode()
+    rank = np.empty(len(codes.dictionary), np.int64)
+    rank[np.asarray(pc.sort_indices(codes.dictionary))] = np.arange(len(rank))
+    ranks = rank[np.asarray(codes.indices)] if len(rank) else np.empty(0, np.int64)
     order = np.lexsort((ranks, rows))  # stable: equal keys of a row stay in the order in which they came
     is_last = np.ones(len(order), np.bool_)
     is_last[:-1] = (np.diff(rows[order]) != 0) | (np.diff(ranks[order]) != 0)
     order = order[is_last & np.asarray(pc.is_valid(values))[order]]
-    at = pa.array(order)
-    return _Entries(rows[order], _quoted(keys.dictionary).take(keys.indices.take(at)), values.take(at))
+    return _taken(_Entries(rows, keys, values), order)

@@ -12,6 +12,7 @@ from gamay.ingest import convert_time, nested, transforms
 from gamay.ingest.aggregated import AggregatedMetrics
 from gamay.ingest.arrays import Mask, null_where
 from gamay.ingest.convert import convert
+from gamay.ingest.map_pairs import MapPairs
 from gamay.ingest.records import MULTI_VALUE_DELIMITER, BadRecord, ErrorLog
 from gamay.ingest.rows import Failures, Locate, PipelineStats, Rows, describe_value
 from gamay.ingest.sanitise import sanitise
@@ -59,6 +60,7 @@ class Pipeline:
         self._config = ingestion
         self._time_column = table_config.time_column
         self._transforms = transforms.in_order_of_dependency(_transforms(schema, table_config))
+        self._pairs = MapPairs(schema, {transform.column for transform in self._transforms})
         self._enrichments = [(e.pre_complex_type_transform, _generated(e)) for e in ingestion.enrichments]
         text = ingestion.filter.filter_function if ingestion.filter is not None else None
         self._filter = transforms.parse_transform("", text, "ingestionConfig.filterConfig") if text else None
@@ -90,7 +92,7 @@ class Pipeline:
         settings = self._config
         computes = self._transforms or settings.enrichments or settings.source_fields or settings.complex_type is not None
         known = [field.name for field in self._schema.stored_fields]
-        if computes or not columns or any(name in known or f"{name}__KEYS" in known for name in columns):
+        if computes or not columns or any(name in known or name in self._pairs.sources for name in columns):
             return
         raise RecordError(
             f"{file}: none of its columns ({_some(columns)}) is a column of {self._schema.name} ({_some(known)}); "
@@ -109,6 +111,7 @@ class Pipeline:
         delimiter = (batch.schema.metadata or {}).get(MULTI_VALUE_DELIMITER)
         self._evaluator.multi_value_delimiter = delimiter.decode() if delimiter else None
         rows = self._flattened(Rows.of(batch))
+        self._pairs.fill(rows, self._failures)
         transforms.fill_columns(self._transforms, rows, self._evaluator, self._schema, self._failures)
         if self._filter is not None:
             before = rows.num_rows

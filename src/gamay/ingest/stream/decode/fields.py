@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gamay.base.errors import InvalidConfigError, QueryError
 from gamay.functions.expression import column_names
+from gamay.ingest.map_pairs import MapPairs
 from gamay.ingest.stream.spi import ALL_FIELDS, InputFields
 from gamay.model.rollup import RollupFunction, parse_rollup
 from gamay.model.schema import Schema
@@ -20,7 +21,7 @@ def input_fields(schema: Schema, table: TableConfig) -> InputFields:
     if table.ingestion.complex_type is not None:
         return ALL_FIELDS
     declared = {c.name: c.data_type.upper() for c in table.ingestion.source_fields}
-    names = {spec.name for spec in schema.stored_fields} | declared.keys()
+    names = {spec.name for spec in schema.stored_fields} | declared.keys() | set(MapPairs(schema).sources)
     for text in _expressions(schema, table):
         try:
             names.update(column_names(parse_expression(text)))
