@@ -66,6 +66,7 @@ PLAIN = (
     "SET enableNullHandling = true; SELECT i, GROUPING(i), MAX(dec) FROM t GROUP BY ROLLUP(i, s)",
     "EXPLAIN PLAN FOR SELECT w, COUNT(*) FROM t_idx WHERE w BETWEEN 'a' AND 'x' AND mi <> 3 GROUP BY w",
     "SELECT CAST(x AS BIG_DECIMAL) + dec, s || 'x', TRIM(BOTH 'a' FROM s), EXTRACT(YEAR FROM ts) FROM t LIMIT 3 OFFSET 2",
+    "SELECT mp['a'] AS a, SUM(item(mp, 'b')), MAX(s) FROM t_raw WHERE mp['Oslo'] > 0 OR mp['b'] IS NULL GROUP BY mp['a']",
     "SELECT COUNT(*) FROM t WHERE IN_SUBQUERY(i, 'SELECT IDSET(i) FROM t_idx WHERE s = ''Oslo''') = 1",
     "SELECT GAPFILL(DATETRUNC('DAY', ts), 'TIMESTAMP', '2023-11-14', '2023-11-18', '1:DAYS', "
     "FILL(x, 'FILL_PREVIOUS_VALUE'), TIMESERIESON(s)) AS d, s, x FROM t LIMIT 50",

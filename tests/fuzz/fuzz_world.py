@@ -1,6 +1,7 @@
 """What fuzzed queries run on: small tables with every type of column and index, behind the broker's HTTP interface."""
 
 import asyncio
+import json
 import uuid
 from collections.abc import MutableMapping
 from decimal import Decimal
@@ -28,6 +29,7 @@ TYPES = {
     "j": D.JSON,
     "by": D.BYTES,
     "u": D.UUID,
+    "mp": D.MAP,
 }
 LISTS = {
     "mi": D.INT,
@@ -71,7 +73,7 @@ _EPOCH_MS = 1_700_000_000_000
 
 def schema(name: str) -> dict[str, Any]:
     """Return the schema document of a table."""
-    plain = [{"name": n, "dataType": t.value} for n, t in TYPES.items() if n not in ("f", "x", "ts")]
+    plain = [{"name": n, "dataType": t.value} for n, t in TYPES.items() if n not in ("f", "x", "ts", "mp")]
     listed = [{"name": n, "dataType": t.value, "singleValueField": False} for n, t in LISTS.items()]
     return {
         "schemaName": name,
@@ -81,15 +83,22 @@ def schema(name: str) -> dict[str, Any]:
         "dateTimeFieldSpecs": [
             {"name": "ts", "dataType": "TIMESTAMP", "format": "TIMESTAMP", "granularity": "1:MILLISECONDS"}
         ],
+        "complexFieldSpecs": [
+            {
+                "name": "mp",
+                "dataType": "MAP",
+                "childFieldSpecs": {"key": {"dataType": "STRING"}, "value": {"dataType": "LONG"}},
+            }
+        ],
     }
 
 
 def _config(name: str) -> dict[str, Any]:
-    single = [n for n in TYPES if n != "j"]
+    single = [n for n in TYPES if n not in ("j", "mp")]
     indexing: dict[str, Any] = {"nullHandlingEnabled": True}
     if name == "t_idx":
         indexing |= {
-            "invertedIndexColumns": [n for n in COLUMNS if n not in ("j", "by", "mby")],
+            "invertedIndexColumns": [n for n in COLUMNS if n not in ("j", "by", "mby", "mp")],
             "rangeIndexColumns": ["i", "l", "f", "x", "ts"],
             "bloomFilterColumns": [n for n in single if n != "b"],
             "jsonIndexColumns": ["j"],
@@ -115,6 +124,7 @@ def _row(rng: Random, number: int, null_share: float) -> dict[str, Any]:
         "by": bytes(rng.randrange(256) for _ in range(rng.randrange(4))),
         "u": uuid.UUID(int=rng.randrange(1 << 8) << 90).bytes,
     }
+    row["mp"] = json.dumps({key: rng.choice(_LONGS) for key in ("a", "b", "Oslo") if rng.random() < 0.6})
     size = rng.randrange(4)
     row |= {
         "mi": [rng.randrange(10) for _ in range(size)],
@@ -144,6 +154,7 @@ _ARROW = {
     D.JSON: pa.string(),
     D.BYTES: pa.binary(),
     D.UUID: pa.binary(),
+    D.MAP: pa.string(),
 }
 
 

@@ -144,14 +144,19 @@ def _missing(placed: _Placed, num_buckets: int, num_series: int) -> tuple[Indice
 
 
 def _default(column: Vector) -> Vector:
-    """Return one row of what a gap is filled with: 0, false, the empty text, no values."""
+    """Return one row of what a gap is filled with: 0, false, the empty text, the empty map, no values."""
     if column.is_multi_value:
         return Vector(column.type, values_of(column.type, []), np.zeros(2, np.int32))
     listed = "" if column.type.is_text else b"" if column.type.is_binary else 0
     return Vector(column.type, values_of(column.type, [_ZEROS.get(column.type, listed)]))
 
 
-_ZEROS: dict[DataType, Any] = {DataType.BOOLEAN: False, DataType.BIG_DECIMAL: Decimal(0), DataType.UUID: bytes(16)}
+_ZEROS: dict[DataType, Any] = {
+    DataType.BOOLEAN: False,
+    DataType.BIG_DECIMAL: Decimal(0),
+    DataType.UUID: bytes(16),
+    DataType.MAP: "{}",
+}
 
 
 def _window(gapfill: Gapfill, table: ResultTable) -> ResultTable:

@@ -62,7 +62,7 @@ def _value(spec: FieldSpec, number: int, length: int, now_ms: int) -> Any:
     kind = spec.data_type
     if kind is DataType.BOOLEAN:
         return number % 2 == 1
-    if kind is DataType.JSON:
+    if kind in (DataType.JSON, DataType.MAP):
         return f'{{"k":"{number:0{max(1, length - 8)}d}"}}'
     if kind.is_text:
         return f"{number:0{length}d}"
