@@ -28,6 +28,7 @@ from gamay.cli.run import run_query
         (["a\nb", None], "STRING", ["a\\nb", "null"]),
         ([["a", "b"], []], "STRING_ARRAY", ['["a", "b"]', "[]"]),
         ([True, False], "BOOLEAN", ["True", "False"]),
+        ([{"a": "é"}, {}, None], "MAP", ['{"a": "é"}', "{}", "null"]),
     ],
 )
 def test_columns(values, kind, texts):
@@ -40,6 +41,8 @@ def test_a_pipe_gets_plain_text(capsys):
 
 
 def test_csv_and_json_keep_values(capsys):
+    output.print_answer(["m"], ["MAP"], [[{"a": 1}]], "csv")
+    assert list(csv.reader(io.StringIO(capsys.readouterr().out))) == [["m"], ['{"a": 1}']]
     columns, types, rows = ["city", "n"], ["STRING", "LONG"], [["a,b", 10_000], ["", 1]]
     output.print_answer(columns, types, rows, "csv")
     assert list(csv.reader(io.StringIO(capsys.readouterr().out))) == [columns, ["a,b", "10000"], ["", "1"]]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import gamay
 from gamay.client import Connection, DataError, Error, InterfaceError
 from gamay.client.errors import error_of
-from gamay.client.frames import arrow_table, decimal_array
+from gamay.client.frames import arrow_table, decimal_array, map_array
 from gamay.client.results import ResultSet, ResultSetGroup
 from gamay.client.values import milliseconds_of, python_rows, timestamp_of
 
@@ -127,6 +127,29 @@ def test_columns_of_the_same_name_and_of_rare_types():
     assert list(result.to_pandas().columns) == ["n", "n", "m", "u"]
     assert result.to_polars().columns == ["n", "n_1", "m", "u"]
     assert result.rows()[0] == (1, 2, {"a": 1}, None)
+
+
+@pytest.mark.parametrize(
+    ("maps", "kind", "values"),
+    [
+        ([{"a": 1, "b": None}, None, {}], "int64", [1, None]),
+        ([{"a": 1}, {"a": 0.5}], "double", [1.0, 0.5]),
+        ([{"a": "Infinity"}, {"a": 0.5}], "double", [math.inf, 0.5]),
+        ([{"a": "Infinity"}], "string", ["Infinity"]),
+        ([{"a": 2**70}], "double", [float(2**70)]),
+        ([{"a": True}], "bool", [True]),
+        ([{"a": True, "b": 1}], "string", ["true", "1"]),
+        ([{"a": "x", "b": {"c": [1]}, "d": 1.5}], "string", ["x", '{"c":[1]}', "1.5"]),
+        ([], "string", []),
+    ],
+)
+def test_maps_have_values_of_one_type(maps, kind, values):
+    made = map_array(maps)
+    assert str(made.type) == f"map<string, {kind}>"
+    assert [v for one in made.to_pylist() if one for _, v in one] == values
+    assert [one is None for one in made.to_pylist()] == [one is None for one in maps]
+    frame = ResultSet(["m"], ["MAP"], [[one] for one in maps]).to_pandas()
+    assert [v for one in frame["m"] if one for v in one.values()] == values
 
 
 @pytest.mark.parametrize(

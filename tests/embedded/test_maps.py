@@ -177,3 +177,43 @@ def test_a_map_that_is_added_has_its_default(db: Database) -> None:
     assert db.sql("SELECT id FROM grown WHERE m['b'] = 1").rows() == [(3,)]
     nulls = db.sql("SELECT id FROM grown WHERE m['b'] IS NULL ORDER BY id", enableNullHandling=True)
     assert nulls.rows() == [(1,), (2,)]
+
+
+def test_maps_over_rest(api: Any) -> None:
+    document = schema("rest", "LONG")
+    assert api.controller.post("/schemas/validate", json=document).status_code == 200
+    assert api.controller.post("/schemas", json=document).status_code == 200
+    shown = api.controller.get("/schemas/rest").json()
+    assert shown["complexFieldSpecs"][0]["childFieldSpecs"]["value"] == {
+        "name": "value", "dataType": "LONG", "fieldType": "DIMENSION",
+    }  # fmt: skip
+    assert api.controller.put("/schemas/rest", json=shown).status_code == 200
+    assert api.controller.get("/schemas/rest").json() == shown
+    refused = api.controller.put("/schemas/rest", json=schema("rest", "STRING"))
+    assert refused.status_code == 400
+    assert "the value of column 'm' changes its type from LONG to STRING" in refused.text
+    (info,) = api.controller.get("/schemas/info").json()["schemasInfo"]
+    assert info["numComplexFields"] == 1
+    assert api.controller.get("/schemas/fieldSpec").json()["fieldTypes"]["COMPLEX"] == {
+        "allowedDataTypes": {"MAP": {"nullDefault": "{}"}}
+    }
+    wrong = api.controller.post("/schemas", json={**document, "complexFieldSpecs": [{"name": "m", "dataType": "LIST"}]})
+    assert wrong.status_code == 400
+    assert "LIST columns are not supported; store the value as JSON" in wrong.text
+    table = {"tableName": "rest", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}}
+    indexed = api.controller.post("/tables", json={**table, "tableIndexConfig": {"rangeIndexColumns": ["m"]}})
+    assert indexed.status_code == 400
+    assert "the MAP column 'm' cannot have a range index" in indexed.text
+    assert api.controller.post("/tables", json={**table, "tableIndexConfig": {}}).status_code == 200
+    api.cluster.core.wait_until_routed("rest_OFFLINE")
+    lines = "".join(json.dumps({"id": n, "m": one}) + "\n" for n, one in enumerate(MAPS))
+    parameters = {"tableNameWithType": "rest_OFFLINE", "batchConfigMapStr": '{"inputFormat":"json"}'}
+    answer = api.controller.post("/ingestFromFile", params=parameters, files={"file": ("rows.json", lines)})
+    assert answer.status_code == 200, answer.text
+    sql = "SELECT id, m FROM rest ORDER BY id"
+    api.cluster.core.routing.wait_until(lambda: api.query("SELECT COUNT(*) FROM rest")["resultTable"]["rows"] == [[6]], 20)
+    assert api.rows(sql) == [[n, one] for n, one in enumerate(KEPT)]
+    first = api.broker.post("/query/sql?getCursor=true&numRows=4", json={"sql": sql}).json()
+    assert first["resultTable"]["rows"] == [[n, one] for n, one in enumerate(KEPT[:4])]
+    rest = api.broker.get(f"/responseStore/{first['requestId']}/results?offset=4&numRows=4").json()
+    assert rest["resultTable"]["rows"] == [[n + 4, one] for n, one in enumerate(KEPT[4:])]

@@ -131,11 +131,11 @@ def map_array(maps: Sequence[dict[str, Any] | None]) -> pa.MapArray:
     >>> map_array([{"a": 1}, {"a": 2, "b": 0.5}, None]).type
     MapType(map<string, double>)
     """
-    values = [value for one in maps if one for value in one.values()]
+    values = [value for one in maps if one for value in one.values() if value is not None]
     kind = _value_type(set(map(type, values)), values)
-    change = _as_text if kind == pa.string() else float if kind == pa.float64() else None
-    entries = [None if one is None else [(k, v if change is None else change(v)) for k, v in one.items()] for one in maps]
-    return pa.array(entries, pa.map_(pa.string(), kind))
+    change: Callable[[Any], Any] = _as_text if kind == pa.string() else float if kind == pa.float64() else _as_it_is
+    pairs = [None if one is None else [(k, None if v is None else change(v)) for k, v in one.items()] for one in maps]
+    return pa.array(pairs, pa.map_(pa.string(), kind))
 
 
 def _value_type(kinds: set[type], values: list[Any]) -> pa.DataType:
@@ -147,8 +147,12 @@ def _value_type(kinds: set[type], values: list[Any]) -> pa.DataType:
     return pa.float64() if is_number and kinds != {str} else pa.string()
 
 
-def _as_text(value: Any) -> str | None:
-    return value if isinstance(value, str) or value is None else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def typed_columns(table: pa.Table, types: Sequence[str]) -> pa.Table:
