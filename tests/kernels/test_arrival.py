@@ -56,14 +56,14 @@ def test_numbers(dtype, data):
 )
 def test_texts(values, limit):
     offsets, data = binary_buffers(pa.array(values, pa.binary()))
-    table, ids = np.zeros(SLOTS, np.uint32), np.zeros(len(values), np.uint8)
+    table, ids = np.zeros(SLOTS, np.uint64), np.zeros(len(values), np.uint8)
     entry_data, entry_offsets = np.zeros(4000, np.uint8), np.zeros(41, np.int32)
     position, count = arrival.encode_texts(data, offsets, 0, table, entry_data, entry_offsets, 0, limit, ids)
     want_ids, want_entries, want_position = expected(values, limit)
     entries = [entry_data[a:b].tobytes() for a, b in pairwise(entry_offsets[: count + 1])]
     assert (position, entries, ids[:position].tolist()) == (want_position, want_entries, want_ids)
-    again = np.zeros(SLOTS, np.uint32)
-    arrival.index_texts(entry_data, entry_offsets, count, again)
+    again = np.zeros(2 * SLOTS, np.uint64)
+    arrival.move_texts(table, again)
     for known in (0, count // 2, count):
         for value in {*values, b"other"}:
             found = want_entries.index(value) if value in want_entries[:known] else -1
@@ -74,7 +74,7 @@ def test_texts(values, limit):
 
 def test_a_text_that_does_not_fit_ends_the_call():
     offsets, data = binary_buffers(pa.array([b"abc", b"abc", b"defg"], pa.binary()))
-    table, ids, entry_offsets = np.zeros(SLOTS, np.uint32), np.zeros(3, np.uint8), np.zeros(4, np.int32)
+    table, ids, entry_offsets = np.zeros(SLOTS, np.uint64), np.zeros(3, np.uint8), np.zeros(4, np.int32)
     assert arrival.encode_texts(data, offsets, 0, table, np.zeros(6, np.uint8), entry_offsets, 0, 3, ids) == (2, 1)
 
 

@@ -242,14 +242,6 @@ def total_ids_kept(ids: Array, mask: Array) -> Any:
 
 
 @kernel
-def mark_coded(groups: Array, ids: Array, cardinality: int, seen: Array) -> None:
-    """Set `seen[group * cardinality + id]` for each row: uint8."""
-    width = np.uint64(cardinality)
-    for i in range(len(ids)):
-        seen[np.uint64(groups[i]) * width + np.uint64(ids[i])] = 1
-
-
-@kernel
 def tally_coded(groups: Array, ids: Array, cardinality: int, tally: Array) -> None:
     """Add 1 to `tally[group * cardinality + id]` for each row."""
     width = np.uint64(cardinality)

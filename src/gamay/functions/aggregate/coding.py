@@ -77,6 +77,11 @@ class Coder(Protocol):
     @property
     def cardinality(self) -> int | None: ...
 
+    @property
+    def num_codes(self) -> int:
+        """How many codes there are so far: all of them are below that."""
+        ...
+
     def codes(self, operand: Operand, num_rows: int) -> Array:
         """Return the code of each value: an integer array [n]."""
         ...
@@ -95,6 +100,14 @@ class DictionaryCoder:
     @property
     def cardinality(self) -> int:
         return len(self._dictionary)
+
+    @property
+    def num_codes(self) -> int:
+        return len(self._dictionary)
+
+    def equals(self, other: Coder) -> bool:
+        """Whether the codes of another coder are the same."""
+        return isinstance(other, DictionaryCoder) and other._dictionary.values is self._dictionary.values
 
     def holds(self, operand: Operand) -> bool:
         """Whether an operand's values come by this dictionary."""
@@ -121,6 +134,10 @@ class NumberCoder:
     def cardinality(self) -> None:
         return None
 
+    @property
+    def num_codes(self) -> int:
+        return self._numbers.count
+
     def codes(self, operand: Operand, num_rows: int) -> Array:
         return self._dictionaries.codes(operand, num_rows, self._code_values)
 
@@ -143,16 +160,22 @@ class TextCoder:
     def cardinality(self) -> None:
         return None
 
+    @property
+    def num_codes(self) -> int:
+        return self._numbers.count
+
     def codes(self, operand: Operand, num_rows: int) -> Array:
         return self._dictionaries.codes(operand, num_rows, self._code_values)
 
     def decode(self, codes: Array) -> Key:
+        if len(codes) > self._numbers.count:  # texts repeat: each is kept once
+            return EncodedVector(codes.astype(np.uint32), self._vector(self._numbers.texts))
         if len(codes) > _RESERVED_KEYS:
             guard.reserve(DISTINCT, self._numbers.num_bytes * len(codes) // max(1, self._numbers.count))
-        values = take(self._numbers.texts, codes)
-        if self._type is DataType.BIG_DECIMAL:
-            values = decimals(values)
-        return Vector(self._type, values)
+        return self._vector(take(self._numbers.texts, codes))
+
+    def _vector(self, texts: pa.Array) -> Vector:
+        return Vector(self._type, decimals(texts) if self._type is DataType.BIG_DECIMAL else texts)
 
     def _code_values(self, values: Values) -> Array:
         return self._numbers.number(decimal_texts(values) if self._type is DataType.BIG_DECIMAL else values)
@@ -167,6 +190,10 @@ class NullableCoder:
     @property
     def cardinality(self) -> int | None:
         return None if self._inner.cardinality is None else self._inner.cardinality + 1
+
+    @property
+    def num_codes(self) -> int:
+        return self._inner.num_codes + 1
 
     def codes(self, operand: Operand, num_rows: int) -> Array:
         nulls = None if isinstance(operand, Scalar) else operand.nulls

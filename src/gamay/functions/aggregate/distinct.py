@@ -14,9 +14,11 @@ from gamay.functions.aggregate.lookup import numbers
 from gamay.functions.aggregate.numeric import require_number, require_one_argument
 from gamay.functions.aggregate.pairs import Pairs, PairsPartial, decode_pairs, encode_pairs, merge_pairs, select_pairs
 from gamay.functions.aggregate.spi import GroupIds, KeepsState
+from gamay.functions.aggregate.totals import unsigned
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.vector import EncodedVector, Vector
+from gamay.kernels.aggregation import count_groups
 from gamay.model.types import DataType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -76,7 +78,9 @@ def counts_of(partial: PairsPartial) -> Array:
 
 def count_distinct(partial: PairsPartial) -> Array:
     """Return the number of values of each group: int32 [num_groups]."""
-    return np.bincount(partial.groups, minlength=partial.num_groups).astype(np.int32)
+    counts = np.zeros(partial.num_groups, np.int32)
+    count_groups(unsigned(partial.groups), counts, 0)
+    return counts
 
 
 def _distinct_sum(partial: PairsPartial) -> Array:

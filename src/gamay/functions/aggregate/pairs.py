@@ -13,24 +13,19 @@ import pyarrow as pa
 from gamay.functions.aggregate.coding import (
     Coder,
     DictionaryCoder,
-    HashNumbers,
     Key,
     coder_of,
     common_codes,
     decimal_texts,
     decimals,
 )
+from gamay.functions.aggregate.pair_sets import Entries, HashedPairs, PairBits, PairSet, PairTally
 from gamay.functions.aggregate.spi import GroupIds
-from gamay.functions.aggregate.totals import flatten, unsigned
+from gamay.functions.aggregate.totals import flatten
 from gamay.functions.vector import EncodedVector, Operand, Vector, take
-from gamay.kernels.aggregation import count_groups, mark_coded, mark_ids, tally_coded
-from gamay.kernels.tuning import FLAG_CELLS_MAX, TALLY_CELLS_MAX
 from gamay.model.types import DataType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-
-_CODE_BITS = 32
-_CODE_MASK = (1 << _CODE_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,137 +41,94 @@ class PairsPartial:
 class Pairs:
     """Distinct (group, value) pairs of one segment. `counted`: whether occurrences are counted.
 
-    Values of a dictionary are ticked off in a table with a cell for each pair while that is small; other pairs are numbered
-    by a hash table.
+    Where there may not be too many of them they are ticked off in a table with a place for each; others are hashed.
     """
 
     def __init__(self, data_type: DataType, num_groups: int, counted: bool) -> None:
         self.num_groups = num_groups
         self._type = data_type
         self._counted = counted
-        self._cells_max = TALLY_CELLS_MAX if counted else FLAG_CELLS_MAX
         self._coder: Coder | None = None
-        self._tally: Array | None = None
-        self._numbers = HashNumbers()
-        self._counts = np.zeros(1 << 10, np.int64)
+        self._pairs: PairSet = HashedPairs(counted=counted)
 
     def grow(self, num_groups: int) -> None:
         """Make room for more groups."""
-        if self._tally is not None:
-            width = len(self._tally) // self.num_groups if self.num_groups else 0
-            if width * num_groups > self._cells_max:
-                keys, counts = self._tallied(width)
-                self._tally = None
-                self._add_pairs(keys, counts)
-            else:
-                tally = np.zeros(width * num_groups, self._tally.dtype)
-                tally[: len(self._tally)] = self._tally
-                self._tally = tally
         self.num_groups = num_groups
 
     def update(self, groups: GroupIds | None, operand: Operand, num_rows: int) -> None:
         """Add a batch of rows."""
-        groups, values = flatten(None if groups is None else unsigned(groups), operand, num_rows)
-        if self._coder is None:
-            self._start(values)
-        elif isinstance(self._coder, DictionaryCoder) and not self._coder.holds(values):
-            self._leave_dictionary([self.partial()])
-        codes = self._required_coder().codes(values, len(values))
-        if self._tally is not None:
-            self._tick(groups, codes)
-        else:
-            self._add_pairs(_keys(groups, codes), None)
+        groups, values = flatten(groups, operand, num_rows)
+        codes = self._coder_for(values).codes(values, len(values))
+        self._room(len(codes)).add(groups, codes)
 
     def combine(self, other: "Pairs") -> None:
         """Add the pairs of another thread over the same groups."""
-        if self._tally is not None and other._tally is not None:
-            if self._counted:
-                self._tally += other._tally
-            else:
-                self._tally |= other._tally
+        if other._coder is None:
             return
-        self._leave_dictionary([self.partial(), other.partial()])
+        if self._coder is None:
+            self._coder, self._pairs = other._coder, other._pairs
+            return
+        mine, theirs = self._pairs, other._pairs
+        shared = isinstance(self._coder, DictionaryCoder) and self._coder.equals(other._coder)
+        if not (shared and type(mine) is type(theirs) and mine.unite(theirs)):
+            self._add(other.partial())
 
     def partial(self) -> PairsPartial:
         """Return the pairs."""
         if self._coder is None:
-            return PairsPartial(np.empty(0, np.int32), no_values(self._type), self._no_counts(), self.num_groups)
-        if self._tally is not None:
-            keys, counts = self._tallied(len(self._tally) // self.num_groups if self.num_groups else 0)
-        else:
-            keys, counts = self._numbers.keys, self._counts[: self._numbers.count]
-        values = self._coder.decode(keys & _CODE_MASK)
-        return PairsPartial(
-            (keys >> _CODE_BITS).astype(np.int32), values, counts if self._counted else None, self.num_groups
-        )
+            counts = np.empty(0, np.int64) if self._counted else None
+            return PairsPartial(np.empty(0, np.int32), no_values(self._type), counts, self.num_groups)
+        return _partial(self._pairs.entries(), self._coder, self.num_groups)
 
-    def _start(self, values: Vector | EncodedVector) -> None:
-        if isinstance(values, EncodedVector):
-            self._coder = DictionaryCoder(values.dictionary)
-            cells = self.num_groups * len(values.dictionary)
-            if cells <= self._cells_max:
-                self._tally = np.zeros(cells, np.int64 if self._counted else np.uint8)
-        else:
-            self._coder = coder_of(self._type)
+    def _coder_for(self, values: Key) -> Coder:
+        coder = self._coder
+        if coder is None:
+            coder = DictionaryCoder(values.dictionary) if isinstance(values, EncodedVector) else coder_of(self._type)
+            self._coder = coder
+        elif isinstance(coder, DictionaryCoder) and not coder.holds(values):
+            # some values do not come from the one dictionary: start anew with these pairs, by value
+            known = self.partial()
+            coder = self._coder = coder_of(self._type)
+            self._pairs = HashedPairs(counted=self._counted)
+            self._add(known)
+        return coder
 
-    def _leave_dictionary(self, partials: Sequence[PairsPartial]) -> None:
-        """Start anew with these pairs, by value: some values do not come from the one dictionary."""
-        groups = np.arange(self.num_groups, dtype=np.int32)
-        known = merge_pairs(partials, [groups] * len(partials), self.num_groups)
-        self._coder, self._tally, self._numbers = coder_of(self._type), None, HashNumbers()
-        self._counts = np.zeros(1 << 10, np.int64)
-        self._add_pairs(_keys(known.groups, self._coder.codes(known.values, len(known.groups))), known.counts)
-
-    def _required_coder(self) -> Coder:
-        if self._coder is None:
-            raise ValueError("no row was added yet")
-        return self._coder
-
-    def _tick(self, groups: GroupIds | None, codes: Array) -> None:
-        tally = self._tally
-        if tally is None:
-            raise ValueError("there is no table of pairs")
-        width = len(tally) // self.num_groups if self.num_groups else 0
-        if groups is None:
-            if self._counted:
-                count_groups(codes, tally, 0)
-            else:
-                mark_ids(codes, tally)
-        elif self._counted:
-            tally_coded(groups, codes, width, tally)
-        else:
-            mark_coded(groups, codes, width, tally)
-
-    def _tallied(self, width: int) -> tuple[Array, Array]:
-        """The pairs in the table, as keys, and their cells."""
-        if self._tally is None or width == 0:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        cells = np.flatnonzero(self._tally)
-        groups, codes = np.divmod(cells, width)
-        return (groups << _CODE_BITS) | codes, self._tally[cells].astype(np.int64)
-
-    def _add_pairs(self, keys: Array, counts: Array | None) -> None:
-        numbers = self._numbers.number(keys)
-        if not self._counted:
+    def _add(self, partial: PairsPartial) -> None:
+        codes = self._coder_for(partial.values).codes(partial.values, len(partial.groups))
+        pairs = self._room(len(codes))
+        if partial.counts is None:
+            pairs.add(partial.groups, codes)
             return
-        if self._numbers.count > len(self._counts):
-            longer = np.zeros(2 * self._numbers.count, np.int64)
-            longer[: len(self._counts)] = self._counts
-            self._counts = longer
-        if counts is None:
-            count_groups(unsigned(numbers), self._counts, 0)
-        else:
-            self._counts[numbers] += counts  # the keys are distinct, so no number occurs twice
+        if not isinstance(pairs, HashedPairs):
+            pairs = self._pairs = _hashed(pairs.entries(), counted=True)
+        pairs.add_entries(Entries(partial.groups, codes, partial.counts))
 
-    def _no_counts(self) -> Array | None:
-        return np.empty(0, np.int64) if self._counted else None
+    def _room(self, num_rows: int) -> PairSet:
+        """Return where the pairs of so many rows more, which are coded already, are to be put."""
+        num_groups = self.num_groups
+        num_codes = 0 if self._coder is None else self._coder.num_codes
+        pairs = self._pairs
+        if not isinstance(pairs, HashedPairs):
+            if not pairs.has_room(num_groups, num_codes):
+                pairs = self._pairs = _hashed(pairs.entries(), counted=self._counted)
+        elif self._counted:
+            if pairs.count == 0 and isinstance(self._coder, DictionaryCoder) and PairTally.pays(num_groups, num_codes):
+                pairs = self._pairs = PairTally(num_groups, num_codes)
+        elif PairBits.pays(num_groups, num_codes, pairs.count + num_rows):
+            known = pairs.entries()
+            pairs = self._pairs = PairBits(num_groups, num_codes)
+            pairs.add(known.groups, known.codes)
+        return pairs
 
 
-def _keys(groups: GroupIds | None, codes: Array) -> Array:
-    keys = codes.astype(np.int64)
-    if groups is not None:
-        keys |= groups.astype(np.int64) << _CODE_BITS
-    return keys
+def _hashed(entries: Entries, *, counted: bool) -> HashedPairs:
+    pairs = HashedPairs(counted=counted)
+    pairs.add_entries(entries)
+    return pairs
+
+
+def _partial(entries: Entries, coder: Coder, num_groups: int) -> PairsPartial:
+    return PairsPartial(entries.groups, coder.decode(entries.codes), entries.counts, num_groups)
 
 
 def no_values(data_type: DataType) -> Vector:
@@ -186,7 +138,9 @@ def no_values(data_type: DataType) -> Vector:
 
 
 def select_pairs(partial: PairsPartial, groups: Array) -> PairsPartial:
-    """Return the pairs of these groups only, renumbered."""
+    """Return the pairs of these groups only, renumbered. groups: each once, ascending."""
+    if len(groups) == partial.num_groups:
+        return partial
     places = np.full(partial.num_groups, -1, np.int32)
     places[groups] = np.arange(len(groups), dtype=np.int32)
     moved = places[partial.groups]
@@ -198,18 +152,20 @@ def select_pairs(partial: PairsPartial, groups: Array) -> PairsPartial:
 def merge_pairs(partials: Sequence[PairsPartial], maps: Sequence[GroupIds], num_groups: int) -> PairsPartial:
     """Merge: entry i of partials[k] goes to group maps[k][i]."""
     coder, codes = common_codes([partial.values for partial in partials])
-    keys = np.concatenate(
-        [_keys(groups[partial.groups], part) for partial, groups, part in zip(partials, maps, codes, strict=True)]
-    )
-    numbers = HashNumbers()
-    of_pairs = numbers.number(keys)
-    counts = None
+    pairs: PairBits | HashedPairs
     if all(partial.counts is not None for partial in partials):
-        every = np.concatenate([partial.counts for partial in partials if partial.counts is not None])
-        counts = np.bincount(of_pairs, weights=every, minlength=numbers.count).astype(np.int64)
-    merged = numbers.keys
-    values = coder.decode(merged & _CODE_MASK)
-    return PairsPartial((merged >> _CODE_BITS).astype(np.int32), values, counts, num_groups)
+        pairs = HashedPairs(counted=True)
+    elif PairBits.pays(num_groups, coder.num_codes, sum(map(len, codes))):
+        pairs = PairBits(num_groups, coder.num_codes)
+    else:
+        pairs = HashedPairs(counted=False)
+    for partial, groups, part in zip(partials, maps, codes, strict=True):
+        entries = Entries(groups[partial.groups], part, partial.counts)
+        if isinstance(pairs, HashedPairs):
+            pairs.add_entries(entries)
+        else:
+            pairs.add(entries.groups, entries.codes)
+    return _partial(pairs.entries(), coder, num_groups)
 
 
 def encode_pairs(partial: PairsPartial) -> list[pa.Array]:

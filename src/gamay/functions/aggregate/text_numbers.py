@@ -8,7 +8,7 @@ import pyarrow as pa
 from gamay.base import guard
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.arrow import binary_buffers
-from gamay.kernels.arrival import encode_texts, index_texts
+from gamay.kernels.arrival import encode_texts, move_texts
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -28,7 +28,7 @@ class TextNumbers:
         self.count = 0
         self._what = what
         self._kind = kind
-        self._table = np.zeros(1 << 12, np.uint32)
+        self._table = np.zeros(1 << 12, np.uint64)
         self._offsets = np.zeros((1 << 11) + 1, np.int32)
         self._data = np.empty(1 << 14, np.uint8)
 
@@ -73,8 +73,8 @@ class TextNumbers:
         if self.count == len(self._offsets) - 1:
             self._offsets = self._grown(self._offsets, self.count + 1, 2 * self.count + 1)
             self._reserve(8 * self.count * self._table.itemsize)
-            self._table = np.zeros(2 * len(self._table), np.uint32)
-            index_texts(self._data, self._offsets, self.count, self._table)
+            table, self._table = self._table, np.zeros(2 * len(self._table), np.uint64)
+            move_texts(table, self._table)
 
     def _grown(self, array: Array, used: int, length: int) -> Array:
         self._reserve(length * array.itemsize)

@@ -1,7 +1,8 @@
 """Grouping by codes of dictionaries alone: every combination of codes is a group, so nothing has to be looked up.
 
 The ids of a single key, be it multi-value, are the group numbers as they lie in the segment. Rows that a mask drops are not
-cut out but sent to spare groups behind the real ones, which costs 0.1 ns a row and spares the copies (see `SPARSE_MASK`).
+cut out but sent to spare groups behind the real ones, which costs 0.1 ns a row and spares the copies (see `SPARSE_MASK`),
+unless a state keeps what comes.
 """
 
 from collections.abc import Sequence
@@ -73,7 +74,7 @@ def plan_direct(
     # what is computed of columns in buffers costs less for all rows than cutting out each column for some
     plain = all(isinstance(a, Column) or (states.is_narrow and is_arithmetic(a)) for a in states.arguments)
     unfiltered = states.filters == (None,)
-    masked = isinstance(matches, DocMask | DocScan) and plain and not exploded and unfiltered
+    masked = isinstance(matches, DocMask | DocScan) and plain and not exploded and unfiltered and states.is_bounded
     return DirectPlan(tuple(coded), states, masked, exploded)
 
 

@@ -125,18 +125,19 @@ class MutableDictionary(Protocol):
 
 
 class HashTable:
-    """Slots by hash: replaced by a larger one, with all entries put in again, when it has filled up."""
+    """Slots by hash: replaced by a larger one, with all entries put in again, when it has filled up. dtype: of the slots."""
 
-    def __init__(self, buffers: BufferFolder, expected: int) -> None:
+    def __init__(self, buffers: BufferFolder, dtype: "np.dtype[Any]", expected: int) -> None:
         self._buffers = buffers
+        self._dtype = dtype
         self._make(expected)
 
     def _make(self, entries: int) -> None:
         slots = max(_SLOTS_MIN, 1 << (int(entries * _SLOTS_PER_ENTRY) - 1).bit_length())
-        self._file = self._buffers.array(np.uint32, slots)
+        self._file = self._buffers.array(self._dtype, slots)
         self._file.reserve(slots)
         self._file.used = slots
-        self.slots: Ids = self._file.array[:slots]
+        self.slots = self._file.array[:slots]
         self.entries_max = int(slots / _SLOTS_PER_ENTRY)
 
     def grow(self) -> None:
@@ -165,7 +166,7 @@ class NumberDictionary:
         self._bounds = Bounds(data_type)
         self._bits = np.dtype(f"i{dtype.itemsize}")
         self._entries = buffers.array(dtype, expected)
-        self._table = HashTable(buffers, expected)
+        self._table = HashTable(buffers, np.dtype(np.uint32), expected)
         self._frozen: ArrivalDictionary | None = None
 
     def __len__(self) -> int:
@@ -223,7 +224,7 @@ class TextDictionary:
         self._offsets = buffers.array(np.int32, expected + 1)
         self._offsets.used = 1
         self._data = buffers.array(np.uint8, int(expected * width))
-        self._table = HashTable(buffers, expected)
+        self._table = HashTable(buffers, np.dtype(np.uint64), expected)
         self._frozen: ArrivalDictionary | None = None
 
     def __len__(self) -> int:
@@ -257,8 +258,9 @@ class TextDictionary:
         self._offsets.reserve(count + 2)
         self._data.reserve(end)
         if count == self._table.entries_max:
+            slots = self._table.slots
             self._table.grow()
-            arrival.index_texts(self._data.array, self._offsets.array, count, self._table.slots)
+            arrival.move_texts(slots, self._table.slots)
 
     def frozen(self) -> ArrivalDictionary:
         count = len(self)

@@ -20,7 +20,7 @@ class RowKeys:
         # without a dimension all rows are one
         self._width = max(1, len(dimensions))
         self._known = buffers.array(np.uint32, rows * self._width)
-        self._table = HashTable(buffers, rows)
+        self._table = HashTable(buffers, np.dtype(np.uint32), rows)
 
     @property
     def count(self) -> int:
