@@ -100,8 +100,12 @@ def of_partial(partial: PairsPartial) -> Counter:
 @pytest.mark.parametrize("few_bits", [False, True])
 @pytest.mark.parametrize("is_counted", [False, True])
 @settings(deadline=None, max_examples=60)
-@given(threads=st.lists(st.lists(BATCH, max_size=3), min_size=1, max_size=3), kept=st.sets(st.integers(0, 9), min_size=1))
-def test_pairs_by_value(is_counted, few_bits, threads, kept):
+@given(
+    threads=st.lists(st.lists(BATCH, max_size=3), min_size=1, max_size=3),
+    order=st.permutations(range(10)),
+    num_kept=st.integers(1, 10),
+)
+def test_pairs_by_value(is_counted, few_bits, threads, order, num_kept):
     """Batches come with dictionaries of their own, or without; threads are combined, or merged as other segments."""
     with pytest.MonkeyPatch.context() as patch:
         if few_bits:
@@ -127,6 +131,6 @@ def test_pairs_by_value(is_counted, few_bits, threads, kept):
             first.combine(other)
         partial = first.partial()
         assert of_partial(partial) == expected
-        groups = sorted(kept)
-        chosen = {(groups.index(g), value): count for (g, value), count in expected.items() if g in kept}
-        assert of_partial(select_pairs(partial, np.array(groups))) == Counter(chosen)
+        for groups in (order[:num_kept], sorted(order)):
+            chosen = {(groups.index(g), value): count for (g, value), count in expected.items() if g in groups}
+            assert of_partial(select_pairs(partial, np.array(groups))) == Counter(chosen)

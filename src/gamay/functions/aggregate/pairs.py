@@ -138,8 +138,8 @@ def no_values(data_type: DataType) -> Vector:
 
 
 def select_pairs(partial: PairsPartial, groups: Array) -> PairsPartial:
-    """Return the pairs of these groups only, renumbered. groups: each once, ascending."""
-    if len(groups) == partial.num_groups:
+    """Return the pairs of these groups only, renumbered in their order."""
+    if len(groups) == partial.num_groups and np.array_equal(groups, np.arange(partial.num_groups)):
         return partial
     places = np.full(partial.num_groups, -1, np.int32)
     places[groups] = np.arange(len(groups), dtype=np.int32)
