@@ -16,6 +16,7 @@ from gamay.base import guard
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Call, Column, Expression, Literal, column_names, walk
 from gamay.functions.registry import ScalarFunction, ValueType, is_aggregate, must_get_scalar, scalar_function
+from gamay.functions.scalar.convert import convert, to_vector
 from gamay.functions.text import to_text
 from gamay.functions.vector import (
     EncodedVector,
@@ -35,11 +36,15 @@ from gamay.model.types import DataType
 # entries of a dictionary that are computed without looking whether the query still goes on
 _ENTRIES_AT_ONCE = 1 << 16
 
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 ColumnSource: TypeAlias = Callable[[str], Operand]
 ColumnTypes: TypeAlias = Callable[[str], ValueType]
 
 # the same number for texts of ASCII
 _LENGTHS = frozenset({"length", "charlength", "characterlength", "octetlength"})
+
+_CASES = frozenset({"case", "casewhen"})
+_GUARDING = _CASES | {"and", "or"}
 
 # After aggregation and among constants, whole numbers stay whole; on columns these functions give DOUBLE.
 _WHOLE_NUMBER_FORMS = {"plus": "longplus", "minus": "longminus", "times": "longtimes", "mod": "longmod"}
@@ -79,10 +84,16 @@ def evaluate(expression: Expression, column: ColumnSource, num_rows: int, *, pos
         return over_dictionary
     known = scalar_function(expression.name)
     repeats_lists = known is not None and known.repeats_lists and bool(column_names(expression))
-    args = [
-        evaluate(arg, column, 1 if repeats_lists and _is_constant(arg) else num_rows, post_aggregation=post_aggregation)
-        for arg in expression.args
-    ]
+    try:
+        args = [
+            evaluate(arg, column, 1 if repeats_lists and _is_constant(arg) else num_rows, post_aggregation=post_aggregation)
+            for arg in expression.args
+        ]
+    except QueryError as error:
+        if error.code is not ErrorCode.QUERY_EXECUTION or expression.name not in _GUARDING:
+            raise
+        # a condition may be there to keep a function from values that it cannot take
+        args = _ByRows(expression, column, num_rows, post_aggregation).args()
     types = [(arg.type, not isinstance(arg, Scalar) and arg.offsets is not None) for arg in args]
     function = _function(expression, types, post_aggregation)
     try:
@@ -97,6 +108,67 @@ def evaluate(expression: Expression, column: ColumnSource, num_rows: int, *, pos
 
 def _known_lengths(source: object, name: str) -> Vector | None:
     return source.text_lengths(name) if isinstance(source, MeasuresTexts) else None
+
+
+class _ByRows:
+    """Computes arguments of CASE, AND and OR only at the rows that need them; at others they are anything."""
+
+    def __init__(self, call: Call, column: ColumnSource, num_rows: int, post_aggregation: bool) -> None:
+        self._call = call
+        self._columns = {name: column(name) for name in column_names(call)}
+        self._num_rows = num_rows
+        self._post_aggregation = post_aggregation
+
+    def args(self) -> list[Operand]:
+        """Return all arguments."""
+        return self._of_case() if self._call.name in _CASES else self._of_and_or_or()
+
+    def _of_case(self) -> list[Operand]:
+        left, args = np.arange(self._num_rows), []
+        for condition, value in zip(self._call.args[:-1:2], self._call.args[1:-1:2], strict=False):
+            found = self._at(condition, left)
+            holds, _ = _marks(found, len(left))
+            args += [self._spread(found, left), self._spread(self._at(value, left[holds]), left[holds])]
+            left = left[~holds]
+        return [*args, self._spread(self._at(self._call.args[-1], left), left)]
+
+    def _of_and_or_or(self) -> list[Operand]:
+        left = np.arange(self._num_rows)
+        args: dict[int, Operand] = {}
+        for place, part in enumerate(self._call.args):
+            try:
+                found = self._at(part, left)
+            except QueryError as error:
+                if error.code is not ErrorCode.QUERY_EXECUTION:
+                    raise
+                continue  # those behind it may keep it from some rows, too
+            args[place] = self._spread(found, left)
+            holds, is_null = _marks(found, len(left))
+            left = left[holds | is_null if self._call.name == "and" else ~holds]
+        parts = enumerate(self._call.args)
+        return [args[place] if place in args else self._spread(self._at(part, left), left) for place, part in parts]
+
+    def _at(self, part: Expression, rows: Array) -> Operand:
+        if len(rows) == 0:
+            return Scalar(None, result_type(part, self._type, post_aggregation=self._post_aggregation)[0])
+        source = lambda name: take_rows(self._columns[name], rows)  # noqa: E731
+        return evaluate(part, source, len(rows), post_aggregation=self._post_aggregation)
+
+    def _type(self, name: str) -> ValueType:
+        operand = self._columns[name]
+        return operand.type, not isinstance(operand, Scalar) and operand.offsets is not None
+
+    def _spread(self, operand: Operand, rows: Array) -> Operand:
+        places = np.zeros(self._num_rows, np.int64)
+        places[rows] = np.arange(len(rows))
+        return take_rows(operand, places)
+
+
+def _marks(condition: Operand, num_rows: int) -> tuple[Array, Array]:
+    """Return where a condition holds, and where it is null."""
+    vector = to_vector(convert(condition, DataType.BOOLEAN), num_rows)
+    nulls = np.zeros(num_rows, np.bool_) if vector.nulls is None else vector.nulls
+    return np.asarray(vector.values) & ~nulls, nulls
 
 
 def _of_not_null(call: Call, function: ScalarFunction, args: list[Operand], nulls: "np.ndarray[Any, Any]") -> Operand:

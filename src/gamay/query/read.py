@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.arrow import binary_buffers
 from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Column as ColumnExpression
@@ -56,7 +57,13 @@ def read_values(column: Column, block: Block) -> Vector:
         return _without_nulls(column.values(block.start, block.stop))
     if isinstance(block, DocList):
         return _without_nulls(column.values_at(block.ids))
-    span = column.values(block.span.start, block.span.stop)
+    try:
+        span = column.values(block.span.start, block.span.stop)
+    except QueryError as error:
+        if error.code is not ErrorCode.QUERY_EXECUTION:
+            raise
+        # a condition of a FILTER clause cannot be computed for a row, perhaps for one that is not kept
+        return read_values(column, DocList(block.docs()))
     if span.offsets is None:
         if column.data_type.is_fixed_width:
             return Vector(span.type, block.compress(span.values))

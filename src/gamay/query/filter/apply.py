@@ -8,7 +8,7 @@ import numpy as np
 from gamay.query.filter.counters import EntryCounter, MatchedRows, ScannedEntries
 from gamay.query.filter.docset import SPARSE, DocRange, DocSet, doc_ids, doc_mask, intersect, matches_of
 from gamay.query.filter.resolve import Indexed, Narrowed, Resolver, Run, one_by_one
-from gamay.query.filter.scan import Mask, Scan
+from gamay.query.filter.scan import Mask, Scan, mask_within, rows_within
 from gamay.query.matches import BLOCK_ROWS, DocIds, DocList, DocScan, Matches
 from gamay.query.predicate import Filter
 from gamay.query.virtual import QuerySegment
@@ -90,22 +90,11 @@ def _within(flags: Mask, num_flagged: int, scan: Scan) -> Callable[[int, int], M
     """Return the test of a range of rows that applies the scan only where the flags are set, if few are."""
 
     if 2 * num_flagged >= len(flags):
-
-        def most(first: int, last: int) -> Mask:
-            found = scan.mask(first, last)  # nobody else's
-            return np.logical_and(found, flags[first:last], out=found)
-
-        return most
+        return lambda first, last: mask_within(scan, flags[first:last], first)
 
     def mask(first: int, last: int) -> Mask:
         inside = flags[first:last]
         matching = np.count_nonzero(inside)
-        if matching * SPARSE < last - first:
-            out = np.zeros(last - first, np.bool_)
-            rows = np.flatnonzero(inside)
-            if matching:
-                out[rows] = scan.mask_at((rows + first).astype(np.int32))
-            return out
-        return inside & scan.mask(first, last)
+        return (rows_within if matching * SPARSE < last - first else mask_within)(scan, inside, first)
 
     return mask

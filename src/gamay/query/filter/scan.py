@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Call, Expression, Literal, column_names
 from gamay.functions.scalar.coerce import coerced
@@ -231,32 +232,78 @@ class SetScan:
         return self._flags[docs]
 
 
+def must_be_of_rows(error: QueryError) -> None:
+    """Raise an error again, unless an expression cannot be computed for a row: perhaps for none that matters."""
+    if error.code is not ErrorCode.QUERY_EXECUTION:
+        raise error
+
+
+def rows_within(scan: Scan, wanted: Mask, first: int) -> Mask:
+    """Return where a scan holds among the wanted ones of the rows from `first` on; it looks at no others."""
+    rows = np.flatnonzero(wanted)
+    out = np.zeros(len(wanted), np.bool_)
+    if len(rows):
+        out[rows] = scan.mask_at((rows + first).astype(np.int32))
+    return out
+
+
+def mask_within(scan: Scan, wanted: Mask, first: int) -> Mask:
+    """Return where a scan holds among the wanted ones of the rows from `first` on; it looks at all, if it can."""
+    try:
+        found = scan.mask(first, first + len(wanted))
+    except QueryError as error:
+        must_be_of_rows(error)
+        return rows_within(scan, wanted, first)
+    return np.logical_and(found, wanted, out=found)
+
+
 class AndScan:
-    """All scans hold: the cheapest runs first, the others only on what it leaves."""
+    """All scans hold: the cheapest runs first, the others only on what it leaves.
+
+    One that fails is tried again on what is left in the end: other conditions may be there to keep it from such rows.
+    """
 
     def __init__(self, scans: Sequence[Scan]) -> None:
         self._scans = sorted(scans, key=lambda scan: scan.cost)
         self.cost = sum(scan.cost for scan in scans)
 
     def mask(self, first: int, last: int) -> Mask:
-        mask = self._scans[0].mask(first, last)
-        for scan in self._scans[1:]:
-            left = np.count_nonzero(mask)
+        mask: Mask | None = None
+        last_tried: list[Scan] = []
+        for scan in self._scans:
+            left = last - first if mask is None else np.count_nonzero(mask)
             if left == 0:
                 break
-            if scan.cost > CHEAP and left * SPARSE < len(mask):
-                rows = np.flatnonzero(mask)
-                mask[rows] = scan.mask_at((rows + first).astype(np.int32))
-            else:
-                mask &= scan.mask(first, last)
+            try:
+                if mask is None:
+                    mask = scan.mask(first, last)
+                elif scan.cost > CHEAP and left * SPARSE < len(mask):
+                    mask = rows_within(scan, mask, first)
+                else:
+                    mask &= scan.mask(first, last)
+            except QueryError as error:
+                must_be_of_rows(error)
+                last_tried.append(scan)
+        if mask is None:
+            mask = np.ones(last - first, np.bool_)
+        for scan in last_tried:
+            mask = rows_within(scan, mask, first)
         return mask
 
     def mask_at(self, docs: DocIds) -> Mask:
-        mask = self._scans[0].mask_at(docs)
-        for scan in self._scans[1:]:
+        mask = np.ones(len(docs), np.bool_)
+        last_tried: list[Scan] = []
+        for scan in self._scans:
             rows = np.flatnonzero(mask)
             if len(rows) == 0:
                 break
+            try:
+                mask[rows] = scan.mask_at(docs[rows])
+            except QueryError as error:
+                must_be_of_rows(error)
+                last_tried.append(scan)
+        for scan in last_tried:
+            rows = np.flatnonzero(mask)
             mask[rows] = scan.mask_at(docs[rows])
         return mask
 
@@ -275,10 +322,13 @@ class OrScan:
             if left == 0:
                 break
             if scan.cost > CHEAP and left * SPARSE < len(mask):
-                rows = np.flatnonzero(~mask)
-                mask[rows] = scan.mask_at((rows + first).astype(np.int32))
-            else:
+                mask |= rows_within(scan, ~mask, first)
+                continue
+            try:
                 mask |= scan.mask(first, last)
+            except QueryError as error:
+                must_be_of_rows(error)
+                mask |= rows_within(scan, ~mask, first)
         return mask
 
     def mask_at(self, docs: DocIds) -> Mask:
