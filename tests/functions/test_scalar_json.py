@@ -158,20 +158,50 @@ def test_conditions_compare_numbers_that_are_read_exactly() -> None:
         (("$.big", "LONG", -1), -1),
         (("$.list", "STRING_ARRAY"), ["-123456789012345678901", "1.0E30", "x"]),
         (("$.list[1]", "STRING"), "1.0E30"),
+        (("$.long", "LONG"), 2147483648),
+        (("$.long", "DOUBLE"), 2147483648.0),
+        (("$.long", "INT", -1), -1),
+        (("$.long", "INT_ARRAY", "[7]"), [7]),
         (("$.list", "INT_ARRAY", "[7, 8]"), [7, 8]),  # what a default is for as well as for what is missing
         (("$.list", "BIG_DECIMAL", "1.5"), Decimal("1.5")),
         (("$", "BIG_DECIMAL", "2.50"), Decimal("2.50")),
     ],
 )
 def test_numbers_that_do_not_fit_and_lists_that_are_none(arguments: tuple[Any, ...], expected: Any) -> None:
-    document = '{"big": 123456789012345678901234567890, "list": [-123456789012345678901, 1e30, "x"]}'
+    document = '{"big": 123456789012345678901234567890, "list": [-123456789012345678901, 1e30, "x"], "long": 2147483648}'
     assert value_of("jsonExtractScalar", document, *arguments) == expected
     if arguments[1] == "STRING":
         assert value_of("jsonPathString", document, arguments[0]) == expected
 
 
+def test_lists_with_numbers_of_any_size_are_text() -> None:
+    document = '{"a": [123456789012345678901, 1], "b": NaN}'
+    assert value_of("jsonPathString", document, "$.a", "none") == "none"
+    assert value_of("jsonExtractScalar", document, "$.b", "BIG_DECIMAL", "1") == 1
+    for name in ("jsonPathString", "jsonExtractScalar"):
+        arguments = ["$.a"] if name == "jsonPathString" else ["$.a", "STRING"]
+        assert value_of(name, document.replace("NaN", "0"), *arguments) == "[123456789012345678901,1]"
+
+
+@pytest.mark.parametrize("levels", [250, 300, 900, 5000])
+def test_documents_of_many_levels(levels: int) -> None:
+    lists, objects = "[" * levels + "7" + "]" * levels, '{"a":' * levels + "7" + "}" * levels
+    for document, path in ((lists, "$[0][0]"), (objects, "$.a.a")):
+        inner = document[2:-2] if document is lists else document[10:-2]
+        assert value_of("jsonExtractScalar", document, path, "STRING", "none") == ("none" if levels > 1000 else inner)
+        assert value_of("jsonExtractScalar", document, path, "BIG_DECIMAL", "1") == 1
+        assert value_of("jsonExtractScalar", document, path, "DOUBLE", 1) == 1
+
+
+def test_documents_of_too_many_levels_for_a_search() -> None:
+    document = "[" * 1020 + "7" + "]" * 1020
+    with pytest.raises(QueryError, match="too many levels"):
+        value_of("jsonExtractScalar", document, "$..[0]", "STRING")
+
+
 def test_what_cannot_be_read_is_an_error_without_a_default() -> None:
-    for document, kind in (('{"a": 123456789012345678901234567890}', "LONG"), ('{"a": [1]}', "BIG_DECIMAL")):
+    huge = '{"a": 123456789012345678901234567890}'
+    for document, kind in ((huge, "LONG"), ('{"a": [1]}', "BIG_DECIMAL"), ('{"a": -2147483649}', "INT")):
         with pytest.raises(QueryError, match=f"cannot be read as {kind}"):
             value_of("jsonExtractScalar", document, "$.a", kind)
 

@@ -3,14 +3,12 @@
 A document that is none, or a path that leads nowhere, is no value. Documents are read once for each distinct text.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import orjson
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Call, Column, Literal
@@ -28,7 +26,16 @@ from gamay.functions.scalar.convert import (
 from gamay.functions.scalar.define import by_value, check_count, const, each, null_result, scalar, wrong
 from gamay.functions.scalar.distinct import distinct
 from gamay.functions.scalar.json_scan import Found, scan
-from gamay.functions.scalar.json_steps import MISSING, Step, parse_document, path_steps, read_path
+from gamay.functions.scalar.json_steps import (
+    MISSING,
+    Step,
+    compact,
+    parse_document,
+    parse_exactly,
+    parse_wholly,
+    path_steps,
+    read_path,
+)
 from gamay.functions.scalar.values import lists_of_distinct, lists_vector, of_distinct
 from gamay.functions.text import java_double_text
 from gamay.functions.vector import Operand, Scalar, Vector, concat, numpy_dtype, take, take_rows
@@ -51,7 +58,7 @@ def json_text(value: Any) -> str:
         return java_double_text(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    return orjson.dumps(value, default=str).decode()  # decimals lie in documents that are read exactly
+    return compact(value)
 
 
 def scalar_of(value: Any, to: DataType) -> Any:
@@ -61,10 +68,10 @@ def scalar_of(value: Any, to: DataType) -> Any:
     if to is STRING:
         return json_text(value)
     if to is DataType.JSON:
-        return str(value) if _is_huge(value) else orjson.dumps(value).decode()
+        return compact(value)
     if isinstance(value, bool):
         return convert_value(value, BOOLEAN, to)
-    if isinstance(value, int) and -(2**63) <= value < 2**63:
+    if isinstance(value, int) and -(2**63) <= value < 2**63 and (to is not DataType.INT or -(2**31) <= value < 2**31):
         return convert_value(value, LONG, to)
     if isinstance(value, float):
         return convert_value(value, DOUBLE, to)
@@ -78,19 +85,11 @@ def _is_huge(value: Any) -> bool:
     return isinstance(value, int) and not -(2**63) <= value < 2**64
 
 
-def _parse_exactly(document: str) -> Any:
-    """Parse with numbers as decimals of all their digits."""
-    try:
-        return json.loads(document, parse_float=Decimal, parse_int=Decimal)
-    except ValueError:
-        return MISSING
-
-
 def find_in(document: str, steps: tuple[Step, ...]) -> Any:
     """Return what a path leads to in a document, whole numbers of more than 64 bits with all their digits."""
     found = read_path(parse_document(document), steps)
     if any(map(_may_be_whole, found if isinstance(found, list) else [found])):
-        return read_path(json.loads(document), steps)
+        return read_path(parse_wholly(document), steps)
     return found
 
 
@@ -217,9 +216,11 @@ def _scanned(found: Found, to: DataType) -> tuple[Any, Any]:
         is_read = found.is_one_of(TRUE, FALSE)
         return found.kinds[is_read] == TRUE, is_read
     values = np.empty(len(found.kinds), numpy_dtype(to))
+    is_read = found.is_one_of(WHOLE, REAL)
     for (rows, numbers), source in ((found.wholes(), LONG), (found.reals(), DOUBLE)):
         values[rows] = convert_values(numbers, source, to)
-    is_read = found.is_one_of(WHOLE, REAL)
+        if source is LONG and to is DataType.INT:
+            is_read[rows] = values[rows] == numbers  # it is no wrapped number that is asked for
     return values[is_read], is_read
 
 
@@ -258,7 +259,7 @@ def _extract(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
     documents = to_vector(convert(document, STRING), 1 if constant else num_rows)
     steps = path_steps(extraction.path)
     exactly = extraction.type is DataType.BIG_DECIMAL
-    find = lambda text: read_path(_parse_exactly(text), steps) if exactly else find_in(text, steps)  # noqa: E731
+    find = lambda text: read_path(parse_exactly(text), steps) if exactly else find_in(text, steps)  # noqa: E731
     is_json = holds_json(call, document)
     results = extraction.plain_results(documents, steps, find, is_json=is_json) or extraction.results(documents, find)
     if not constant:
@@ -355,4 +356,4 @@ def is_json(text: str) -> bool:
 def json_format(text: str) -> str:
     """The document without needless blanks; text that is none becomes a JSON string."""
     value = parse_document(text)
-    return orjson.dumps(text if value is MISSING else value).decode()
+    return compact(text if value is MISSING else value)

@@ -9,6 +9,7 @@ all     None: every child          deep    None: the node and everything below i
 where   a test of a child          apply   the name of a function of the node, such as `length` or `sum`
 """
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -285,6 +286,39 @@ def parse_document(document: str) -> Any:
         return MISSING
 
 
+def parse_exactly(document: str) -> Any:
+    """Return the value of a JSON text with its numbers as decimals of all their digits; `MISSING` for what is none."""
+    return MISSING if parse_document(document) is MISSING else _with_python(document, Decimal)
+
+
+def parse_wholly(document: str) -> Any:
+    """Return the value of a JSON text, whole numbers of more than 64 bits with all their digits; `MISSING` as above."""
+    return _with_python(document, int)
+
+
+def _with_python(document: str, of_whole: Callable[[str], Any]) -> Any:
+    try:
+        return json.loads(document, parse_float=Decimal if of_whole is Decimal else None, parse_int=of_whole)
+    except RecursionError:  # of more levels than this parser takes
+        return MISSING
+
+
+def compact(value: Any) -> str:
+    """Return a value as JSON without blanks; raises QueryError for one with too many levels."""
+    try:
+        return orjson.dumps(value, default=str).decode()
+    except TypeError:  # of whole numbers beyond 64 bits, and of more levels than it reads
+        pass
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def _too_deep() -> QueryError:
+    return QueryError(ErrorCode.QUERY_EXECUTION, "a JSON document has too many levels")
+
+
 def read_path(node: Any, steps: tuple[Step, ...]) -> Any:
     """Return what a path leads to: a list where it branches, one object of all the names at its end; else `MISSING`."""
     if node is MISSING:
@@ -323,10 +357,16 @@ def _definite(node: Any, steps: tuple[Step, ...]) -> Any:
 
 
 def located(node: Any, steps: tuple[Step, ...]) -> list[tuple[Place, Any]]:
-    """Return every place that a path leads to, with the value there, in document order."""
+    """Return every place that a path leads to, with the value there, in document order.
+
+    Raises QueryError for a document with too many levels.
+    """
     found: list[tuple[Place, Any]] = [((), node)]
-    for step in steps:
-        found = [((*place, *more), child) for place, value in found for more, child in _selected(value, step, node)]
+    try:
+        for step in steps:
+            found = [((*place, *more), child) for place, value in found for more, child in _selected(value, step, node)]
+    except RecursionError:
+        raise _too_deep() from None
     return found
 
 

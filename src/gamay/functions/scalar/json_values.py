@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import orjson
 
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
@@ -16,7 +15,7 @@ from gamay.functions.scalar.comparison import is_in
 from gamay.functions.scalar.convert import array_of, placeholder, to_vector
 from gamay.functions.scalar.define import by_value, check_count, const, each, fixed, scalar, wrong
 from gamay.functions.scalar.json_path import checked_path, json_text
-from gamay.functions.scalar.json_steps import MISSING, Place, Step, located, parse_document, path_steps, read_path
+from gamay.functions.scalar.json_steps import MISSING, Place, Step, compact, located, parse_document, path_steps, read_path
 from gamay.functions.scalar.values import lists_of_distinct, of_distinct
 from gamay.functions.vector import Operand, Scalar, Vector, concat, take, union_nulls
 from gamay.model.types import DataType
@@ -97,20 +96,16 @@ def json_string_to_array(document: Any) -> Vector:
     return lists_of_distinct("jsonStringToArray", Vector(STRING, document), elements, STRING)
 
 
-def _compact(value: Any) -> str:
-    return orjson.dumps(value).decode()
-
-
 @by_value("jsonStringToMap", params=(STRING,), returns=STRING)
 def json_string_to_map(document: str) -> str | None:
     node = parse_document(document)
-    return _compact(node) if isinstance(node, dict) else None
+    return compact(node) if isinstance(node, dict) else None
 
 
 @by_value("jsonStringToListOrMap", params=(STRING,), returns=STRING)
 def json_string_to_list_or_map(document: str) -> str | None:
     node = parse_document(document)
-    return _compact(node) if isinstance(node, dict | list) else None
+    return compact(node) if isinstance(node, dict | list) else None
 
 
 @by_value("jsonKeyValueArrayToMap", params=(STRING, STRING, STRING), returns=STRING, optional=2)
@@ -119,7 +114,7 @@ def json_key_value_array_to_map(document: str, key: str = "key", value: str = "v
     node = parse_document(document)
     if not isinstance(node, list):
         return None
-    return _compact({json_text(pair[key]): pair.get(value) for pair in node if isinstance(pair, dict) and key in pair})
+    return compact({json_text(pair[key]): pair.get(value) for pair in node if isinstance(pair, dict) and key in pair})
 
 
 @scalar("jsonExtractObject", params=(each(STRING), const(STRING)), returns=checked_path(STRING))
@@ -129,7 +124,7 @@ def json_extract_object(document: Any, path: str) -> Vector:
 
     def find(text: str) -> str | None:
         value = read_path(parse_document(text), steps)
-        return None if value is MISSING else _compact(value)
+        return None if value is MISSING else compact(value)
 
     return of_distinct("jsonExtractObject", Vector(STRING, document), find, STRING)
 
