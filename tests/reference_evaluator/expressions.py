@@ -315,12 +315,16 @@ class Expressions:
                 return call(f"toEpoch{name}Bucket({arg.sql}, {by})", "LONG", lambda a: a // size // by, arg)
             return call(f"toEpoch{name}Rounded({arg.sql}, {by})", "LONG", lambda a: a // size // by * by, arg)
         if kind == 5:
-            other, diff_unit = self.time_column(), self.shape.choice(("second", "minute", "hour", "day", "week"))
+            units = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
+            other, diff_unit = self.time_column(), self.shape.choice(units)
             sql = f"timestampDiff('{diff_unit}', {arg.sql}, {other.sql})"
             return call(sql, "LONG", lambda a, b: f.timestamp_diff(diff_unit, a, b), arg, other)
         if kind == 6:
             unit_name, count = self.shape.choice(("MINUTES", "HOURS", "DAYS")), self.pick.choice((1, 3, 7))
             size = f.UNIT_MS[unit_name]
+            if self.chance(0.5):
+                sql = f"dateTimeConvert({arg.sql}, '1:MILLISECONDS:EPOCH', 'EPOCH', '{count}:{unit_name}', '{zone}')"
+                return call(sql, "LONG", lambda a: f.zone_bucket(count, unit_name, a, zone), arg)
             sql = f"dateTimeConvert({arg.sql}, '1:MILLISECONDS:EPOCH', '1:{unit_name}:EPOCH', '{count}:{unit_name}')"
             return call(sql, "LONG", lambda a: a // (size * count) * count, arg)
         if kind == 7:

@@ -361,8 +361,29 @@ def timestamp_add(unit: str, count: int, ms: int) -> int:
 
 
 def timestamp_diff(unit: str, start: int, end: int) -> int:
+    months_each = {"month": 1, "quarter": 3, "year": 12}.get(unit)
+    if months_each is not None:
+        if end < start:
+            return -timestamp_diff(unit, end, start)
+        first, last = at(start), at(end)
+        months = (last.year - first.year) * 12 + last.month - first.month
+        return (months - (timestamp_add("month", months, start) > end)) // months_each
     size = {"second": 1000, "minute": 60_000, "hour": 3_600_000, "day": DAY_MS, "week": 7 * DAY_MS}[unit]
     return truncated_quotient(end - start, size)
+
+
+def zone_bucket(count: int, unit: str, ms: int, zone: str) -> int:
+    """`dateTimeConvert` with a zone: down to so many units within the next larger one of local time."""
+    local = at(ms, zone)
+    if unit == "DAYS":
+        first = local.replace(day=(local.day - 1) // count * count + 1)
+        return to_ms(first.replace(hour=0, minute=0, second=0, microsecond=0, fold=0))
+    if unit == "HOURS":
+        first = local.replace(hour=local.hour // count * count, minute=0, second=0, microsecond=0)
+    else:
+        first = local.replace(minute=local.minute // count * count, second=0, microsecond=0)
+    start = ms - (local.replace(tzinfo=None) - first.replace(tzinfo=None)) // timedelta(milliseconds=1)
+    return start if at(start, zone).utcoffset() == local.utcoffset() else to_ms(first.replace(fold=0))
 
 
 _PATTERNS = {
