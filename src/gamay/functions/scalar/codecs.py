@@ -4,6 +4,7 @@ As in Java, characters that a set does not have become `?`, and bytes that are n
 """
 
 import base64
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -39,6 +40,7 @@ _CHARSETS = {
     "BIG5": "big5",
     "KOI8-R": "koi8_r",
 }
+_HEXADECIMAL = re.compile("-?[0-9a-f]+")
 _BIG_ENDIAN_MARK = b"\xfe\xff"
 
 
@@ -137,7 +139,7 @@ def hex_to_bytes(text: Any) -> Any:
 def hex_to_long(text: str) -> int:
     """Sixteen digits may have the highest bit set: `ffffffffffffffff` is -1, as `longToHexDecimal` writes it."""
     digits = text.strip().lower().removeprefix("0x")
-    if "_" in digits or not digits.removeprefix("-").isalnum():
+    if _HEXADECIMAL.fullmatch(digits) is None:
         raise ValueError("it is not a hexadecimal number")
     number = int(digits, 16)
     if not -(2**63) <= number < 2**64:

@@ -258,12 +258,19 @@ def _parse_numbers(values: Values, to: DataType) -> Values | None:
         return None
 
 
+_HINTS = {
+    DataType.TIMESTAMP: "; write 'yyyy-MM-dd HH:mm:ss.SSS' or milliseconds since 1970",
+    DataType.BYTES: "; write two hexadecimal digits for each byte",
+    DataType.UUID: "; write 32 hexadecimal digits, as 6ba7b810-9dad-11d1-80b4-00c04fd430c8",
+}
+
+
 def parse_text(text: str, to: DataType) -> LiteralValue:
     """Return the value of a type that a text stands for; raises QueryError."""
     try:
         return _PARSERS[to](text)
     except (ValueError, InvalidOperation, OverflowError):
-        raise QueryError(ErrorCode.QUERY_EXECUTION, f"'{text}' cannot be read as {to.value}") from None
+        raise QueryError(ErrorCode.QUERY_EXECUTION, f"'{text}' cannot be read as {to.value}{_HINTS.get(to, '')}") from None
 
 
 def _parse_integer(least: int, most: int) -> Callable[[str], int]:

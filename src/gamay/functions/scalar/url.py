@@ -301,7 +301,7 @@ def encode_url(text: str) -> str:
 
 @by_value("decodeUrl", "urlDecodeFormComponent", params=(STRING,), returns=STRING)
 def decode_url(text: str) -> str:
-    """Decode form encoding; escapes that are no UTF-8 become U+FFFD."""
+    """Decode form encoding; escapes that are no UTF-8 become U+FFFD, what is no escape stays."""
     return unquote_plus(text)
 
 
