@@ -23,7 +23,28 @@ from gamay.model.types import DataType
 
 STRING = DataType.STRING
 PATHS = ["$", "$.a", "$.a.b", "$[0]", "$.a[1].b", "$[1][0]", "$.b[2]", "$['d é']", "$.a.a.a"]
-LEAVES = [1, 0, -5, 10**17, 10**19, -0.0, 1.5, 2e10, "x", 'a"b', "é", "\n", True, False, None, "", {}, []]
+LEAVES = [
+    1,
+    0,
+    -5,
+    10**17,
+    2**63 - 1,
+    -(2**63),
+    10**19,
+    -0.0,
+    1.5,
+    2e10,
+    "x",
+    'a"b',
+    "é",
+    "\n",
+    True,
+    False,
+    None,
+    "",
+    {},
+    [],
+]
 ODD = [
     *(
         "",

@@ -9,6 +9,9 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Call, Column, Literal
@@ -39,7 +42,7 @@ from gamay.functions.scalar.json_steps import (
 from gamay.functions.scalar.values import lists_of_distinct, lists_vector, of_distinct
 from gamay.functions.text import java_double_text
 from gamay.functions.vector import Operand, Scalar, Vector, concat, numpy_dtype, take, take_rows
-from gamay.kernels.json import FALSE, REAL, TEXT, TRUE, WHOLE
+from gamay.kernels.json import ESCAPED, FALSE, LARGE, REAL, TEXT, TRUE, WHOLE
 from gamay.model.types import DataType
 
 STRING, LONG, DOUBLE, BOOLEAN = DataType.STRING, DataType.LONG, DataType.DOUBLE, DataType.BOOLEAN
@@ -210,8 +213,8 @@ _SCANNED = (STRING, BOOLEAN, *_NUMBERS)
 def _scanned(found: Found, to: DataType) -> tuple[Any, Any]:
     """Return the values of the documents that hold something which can be read where it lies, and which these are."""
     if to is STRING:
-        is_read = found.is_one_of(TEXT, WHOLE, TRUE, FALSE)
-        return found.texts(np.flatnonzero(is_read)), is_read
+        is_read = found.is_one_of(TEXT, ESCAPED, WHOLE, TRUE, FALSE)
+        return _read_texts(found, np.flatnonzero(is_read)), is_read
     if to is BOOLEAN:
         is_read = found.is_one_of(TRUE, FALSE)
         return found.kinds[is_read] == TRUE, is_read
@@ -221,7 +224,30 @@ def _scanned(found: Found, to: DataType) -> tuple[Any, Any]:
         values[rows] = convert_values(numbers, source, to)
         if source is LONG and to is DataType.INT:
             is_read[rows] = values[rows] == numbers  # it is no wrapped number that is asked for
+    if to is LONG and len(large := found.rows(LARGE)):
+        is_read[large] = _read_large(found.texts(large), large, values)
     return values[is_read], is_read
+
+
+def _read_texts(found: Found, rows: "np.ndarray[Any, Any]") -> pa.StringArray:
+    """Return what strings, numbers and words say; all strings with backslashes are read as the elements of one array."""
+    texts = found.texts(rows)
+    escaped = found.kinds[rows] == ESCAPED
+    if not escaped.any():
+        return texts
+    mask = pa.array(escaped)
+    some = texts.filter(mask)
+    (joined,) = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(some)], pa.int32()), some), '","').to_pylist()
+    return pc.replace_with_mask(texts, mask, pa.array(orjson.loads(f'["{joined}"]'), pa.string()))
+
+
+def _read_large(texts: pa.StringArray, rows: "np.ndarray[Any, Any]", values: "np.ndarray[Any, Any]") -> bool:
+    """Write whole numbers of many digits, such as ids of 64 bits, to the values of rows; False where some are larger."""
+    try:
+        values[rows] = texts.cast(pa.int64()).to_numpy()
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def holds_json(call: Call, document: Operand) -> bool:

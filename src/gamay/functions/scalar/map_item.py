@@ -26,7 +26,7 @@ from gamay.kernels.json import MISSING as NOT_FOUND
 from gamay.model.types import DataType
 
 NAME = "item"
-_AS_NUMBERS = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.BOOLEAN)
+_AS_WRITTEN = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.BOOLEAN, DataType.STRING)
 _ARGUMENTS = 4
 
 
@@ -47,41 +47,44 @@ def _compute(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
     key, kind, default = _constants(call)
     is_constant = isinstance(args[0], Scalar)
     maps = to_vector(args[0], 1 if is_constant else num_rows)
-    found = _items(maps.values, key, kind)
-    values, nulls, missing = found.values, maps.nulls, found.nulls
-    if missing is not None and default is None:
-        nulls = missing if nulls is None else nulls | missing
-    elif missing is not None:
-        places = np.where(missing, len(values), np.arange(len(values)))
-        values = take(concat([values, array_of([default], kind)]), places)
+    found = _read(maps, key, kind, default) if kind in _AS_WRITTEN else _converted(maps, key, kind, default)
     if not is_constant:
-        return Vector(kind, values, None, nulls)
-    return Scalar(None if nulls is not None and nulls[0] else values.tolist()[0], kind)
-
-
-def _items(maps: pa.StringArray, key: str, kind: DataType) -> Vector:
-    """Return what stands at a key of each map; null where nothing does."""
-    steps: tuple[Step, ...] = (("key", key),)
-    if kind is DataType.JSON:
-        return _documents(maps, steps)
-    written = kind if kind in _AS_NUMBERS else DataType.LONG if kind is DataType.TIMESTAMP else DataType.STRING
-    found = Extraction(NAME, key, written, False, None).plain_results(
-        Vector(DataType.STRING, maps), steps, lambda text: read_path(parse_document(text), steps), is_json=True
-    )
-    assert found is not None  # a name is a plain path, and the type is one that is read where it lies
-    if written is kind:
         return found
-    if found.nulls is None:
-        return Vector(kind, convert_values(found.values, written, kind))
-    rows = np.flatnonzero(~found.nulls)
-    return _spread(convert_values(take(found.values, rows), written, kind), rows, found.nulls, kind)
+    return Scalar(None if found.nulls is not None and found.nulls[0] else found.values.tolist()[0], kind)
 
 
-def _spread(values: Values, rows: "np.ndarray[Any, Any]", missing: "np.ndarray[Any, Any]", kind: DataType) -> Vector:
-    """Return a vector of the values at some rows; the others, which are missing, have a placeholder."""
-    places = np.full(len(missing), len(values))
+def _read(maps: Vector, key: str, kind: DataType, default: Any) -> Vector:
+    """Return the values at a key, of a type that is read where it lies; the default, or null if it is None, elsewhere."""
+    steps: tuple[Step, ...] = (("key", key),)
+    found = Extraction(NAME, key, kind, False, default).plain_results(
+        maps, steps, lambda text: read_path(parse_document(text), steps), is_json=True
+    )
+    assert found is not None  # a name is a plain path
+    return found
+
+
+def _converted(maps: Vector, key: str, kind: DataType, default: Any) -> Vector:
+    """Return the same for the other types, which are written in one of those."""
+    written = DataType.LONG if kind is DataType.TIMESTAMP else DataType.STRING
+    whole = Vector(maps.type, maps.values)
+    found = _documents(maps.values, (("key", key),)) if kind is DataType.JSON else _read(whole, key, written, None)
+    values, nulls, missing = found.values, maps.nulls, found.nulls
+    if missing is None:
+        return Vector(kind, convert_values(values, found.type, kind), None, nulls)
+    rows = np.flatnonzero(~missing)
+    values = convert_values(take(values, rows), found.type, kind)
+    if default is None:
+        nulls = missing if nulls is None else nulls | missing
+    return Vector(
+        kind, _spread(values, rows, len(missing), placeholder(kind) if default is None else default, kind), None, nulls
+    )
+
+
+def _spread(values: Values, rows: "np.ndarray[Any, Any]", num_rows: int, other: Any, kind: DataType) -> Values:
+    """Return the values at some rows, and another one in the rest of them."""
+    places = np.full(num_rows, len(values))
     places[rows] = np.arange(len(rows))
-    return Vector(kind, take(concat([values, array_of([placeholder(kind)], kind)]), places), None, missing)
+    return take(concat([values, array_of([other], kind)]), places)
 
 
 def _documents(maps: pa.StringArray, steps: tuple[Step, ...]) -> Vector:
@@ -96,7 +99,8 @@ def _documents(maps: pa.StringArray, steps: tuple[Step, ...]) -> Vector:
     rest = [scalar_of(value, DataType.JSON) for value, is_absent in zip(values, absent, strict=True) if not is_absent]
     plain = np.flatnonzero(~(missing | found.is_one_of(UNSURE)))
     texts = concat([_slices(maps, found, plain), pa.array(rest, pa.string())])
-    return _spread(texts, np.concatenate([plain, unsure[~absent]]), missing, DataType.JSON)
+    rows = np.concatenate([plain, unsure[~absent]])
+    return Vector(DataType.JSON, _spread(texts, rows, len(missing), "null", DataType.JSON), None, missing)
 
 
 def _slices(maps: pa.StringArray, found: Found, rows: "np.ndarray[Any, Any]") -> pa.StringArray:
