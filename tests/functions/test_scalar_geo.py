@@ -244,3 +244,11 @@ def test_a_missing_package_is_named(text: str, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(QueryError, match=r"pip install 'gamay\[geo\]'"):
         run(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("gridDisk(1, 2)", "1 is no H3 cell"), ("gridDisk(1, -1)", "-1 steps are too few")]
+)
+def test_errors_of_disks_say_which_argument_is_wrong(text: str, message: str) -> None:
+    with pytest.raises(QueryError, match=message):
+        run(text)

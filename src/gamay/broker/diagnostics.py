@@ -3,6 +3,7 @@
 import time
 from dataclasses import dataclass
 
+from gamay.base.errors import QueryError
 from gamay.functions.expression import Call, Literal, LiteralValue
 from gamay.functions.scalar.convert import convert_value
 from gamay.functions.scalar.define import wrong
@@ -44,7 +45,10 @@ class QueryFacts:
 
     def _slept(self, argument: Literal) -> LiteralValue:
         """Wait so many milliseconds, like a query that takes long: it runs into its deadline, and can be cancelled."""
-        millis = convert_value(argument.value, argument.type, DataType.LONG) if argument.value is not None else None
+        try:
+            millis = convert_value(argument.value, argument.type, DataType.LONG) if argument.value is not None else None
+        except QueryError:  # of a text that is no number
+            millis = None
         if not isinstance(millis, int) or millis < 0:
             raise wrong("sleep", "the argument is a number of milliseconds, from 0")
         clock = self.deadline.clock

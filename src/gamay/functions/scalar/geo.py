@@ -334,9 +334,8 @@ def grid_disk(cell: Any, k: Any) -> Vector:
     found = []
     for centre, radius in pairs.tolist():
         if radius < 0 or not h3.is_valid_cell(centre):
-            raise QueryError(
-                ErrorCode.QUERY_EXECUTION, f"Function 'gridDisk': {radius} steps around {centre} are no H3 cells"
-            )
+            detail = f"{radius} steps are too few; 0 or more are taken" if radius < 0 else f"{centre} is no H3 cell"
+            raise QueryError(ErrorCode.QUERY_EXECUTION, f"Function 'gridDisk': {detail}")
         found.append(sorted(h3.grid_disk(centre, radius)))
     taken = take_rows(lists_vector(found, LONG), codes.ravel())
     assert isinstance(taken, Vector)
