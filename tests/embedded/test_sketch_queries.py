@@ -176,6 +176,29 @@ def test_raw_sketches_can_be_stored_and_merged(db: Database) -> None:
     assert common == len(users(0) & users(1))
 
 
+def test_sums_over_segments_do_not_depend_on_indexes(db: Database) -> None:
+    """Few rows of several segments, which an index finds, are read together, but not for these."""
+    rows = [pa.table({"user": [1, 2, 3, 3], "day": [1, 1, 1, 2]}), pa.table({"user": [2, 3, 4], "day": [1, 1, 2]})]
+    for name, config in (("scanned", {}), ("indexed", {"tableIndexConfig": {"invertedIndexColumns": ["day"]}})):
+        db.create_table(name, rows[0], config=config)
+        db.append(name, rows[1])
+        funnel = "FUNNELCOUNT(STEPS(day = 1, user > 2), CORRELATEBY(user), SETTINGS('partitioned'))"
+        for nulls in ("", "SET enableNullHandling = true; "):
+            sql = f"SELECT SEGMENTPARTITIONEDDISTINCTCOUNT(user), {funnel} FROM {name} WHERE day = 1"
+            assert db.sql(nulls + sql).rows() == [(5, [5, 2])]
+            assert db.sql(f"{nulls}{sql} GROUP BY day").rows() == [(5, [5, 2])]
+
+
+def test_tuple_sketches_take_entries_in_place_of_lg_k(db: Database) -> None:
+    sketch = "toIntegerSumTupleSketch(user, 1)"
+    parameters = ("14", "'nominalEntries=16384;accumulatorThreshold=2'", "'nominalentries=9000'", "'nominalEntries=32'")
+    whole, entries, rounded, few = (
+        one(db, f"SELECT DISTINCTCOUNTRAWINTEGERSUMTUPLESKETCH({sketch}, {more}) FROM visits") for more in parameters
+    )
+    assert whole == entries == rounded
+    assert int.from_bytes(base64.b64decode(few)[8:12], "little") == 32
+
+
 def test_id_sets_select_rows(db: Database) -> None:
     ids = one(db, "SELECT IDSET(user) FROM visits WHERE day = 1 AND user < 40")
     expected = sum(1 for user in _USERS.tolist() if user in {user for user in users(1) if user < 40})

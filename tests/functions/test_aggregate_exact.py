@@ -126,7 +126,7 @@ def test_text_that_is_no_number(text: str, bind_call: Any, whole: Any) -> None:
 
 
 def test_numbers_that_are_no_decimals(bind_call: Any, whole: Any) -> None:
-    with pytest.raises(QueryError, match="'nan'"):
+    with pytest.raises(QueryError, match="'NaN'"):
         whole(bind_call("sumprecision", [DataType.DOUBLE]), [Vector(DataType.DOUBLE, np.array([np.nan]))], None, 1)
     with pytest.raises(QueryError, match="'0001'"):
         whole(bind_call("sumprecision", [DataType.BYTES]), [Vector(DataType.BYTES, pa.array([b"\x00\x01"]))], None, 1)

@@ -24,7 +24,7 @@ assert _spec.loader is not None
 naive = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(naive)
 
-X = Column("x")
+X, Y = Column("x"), Column("y")
 
 
 def literal(value: Any) -> Literal:
@@ -241,7 +241,19 @@ def test_digests_merge() -> None:
     ("call", "types", "words"),
     [
         (Call("sum", (X,)), [(DataType.STRING, False)], "CAST"),
-        (Call("sum", (X, X)), [(DataType.INT, False)] * 2, "one expression"),
+        (Call("sum", (X, X)), [(DataType.INT, False)] * 2, "takes 1 argument, 2 are given"),
+        (Call("sum", (X,)), [(DataType.BYTES, False)], "its argument is BYTES$"),
+        (Call("covarpop", (X, Y)), [(DataType.INT, False), (DataType.STRING, False)], r"y is STRING; write CAST\(y AS"),
+        (
+            Call("firstwithtime", (X, Y, literal("INT"))),
+            [(DataType.INT, False), (DataType.STRING, False)],
+            r"y is STRING; write CAST\(y AS DOUBLE\)",
+        ),
+        (Call("histogram", (X, literal(0), literal(9), literal(3))), [(DataType.STRING, False)], "x is STRING; write CAST"),
+        (Call("mode", (X, Y)), [(DataType.INT, False)] * 2, "behind the first are constants, y is none"),
+        (Call("percentile", (X, Y)), [(DataType.INT, False)] * 2, "0 to 100"),
+        (Call("arrayagg", (X, literal("INTS"))), [(DataType.INT, False)], "'BOOLEAN', .* not 'INTS'"),
+        (Call("distinctcount", (Star(),)), [], "an expression, not \\*"),
         (Call("count", (X, X)), [], "one expression"),
         (Call("percentile", (X,)), [(DataType.INT, False)], "0 to 100"),
         (Call("percentile", (X, literal(101))), [(DataType.INT, False)], "0 to 100"),
@@ -255,6 +267,20 @@ def test_what_does_not_fit_is_refused(call: Call, types: Any, words: str) -> Non
     with pytest.raises(QueryError, match=words) as caught:
         bind_aggregate(call, types)
     assert caught.value.code is ErrorCode.QUERY_VALIDATION
+
+
+ONE_ARGUMENT = (
+    "sum", "$sum0", "min", "max", "avg", "minmaxrange", "summv", "countmv", "booland", "boolor", "anyvalue", "varpop",
+    "minlong", "sumint", "distinctcount", "distinctcountmv", "distinctsum", "distinctavg", "distinctcountbitmap",
+    "segmentpartitioneddistinctcount",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ONE_ARGUMENT)
+def test_constants_behind_the_only_argument_are_refused(name: str) -> None:
+    bind_aggregate(Call(name, (X,)), [(DataType.BOOLEAN, False)])
+    with pytest.raises(QueryError, match="takes 1 argument, 2 are given"):
+        bind_aggregate(Call(name, (X, literal(5))), [(DataType.BOOLEAN, False)])
 
 
 def test_counting_reads_nothing() -> None:

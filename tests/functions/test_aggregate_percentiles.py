@@ -161,7 +161,7 @@ def test_raw_sketches_can_be_read_and_merged(bind_call: Any, whole: Any, divided
     empty = whole(bind_call("percentilerawkll50", [DataType.INT]), [doubles([])], np.empty(0, np.uint8), 1)
     assert datasketches().kll_doubles_sketch.deserialize(base64.b64decode(empty.values[0].as_py())).is_empty()
     broken = Vector(DataType.BYTES, pa.array([b"\x01\x02"], pa.binary()))
-    with pytest.raises(QueryError, match="no KLL sketch") as caught:
+    with pytest.raises(QueryError, match="not a serialised KLL sketch") as caught:
         whole(bind_call("percentilekll", [DataType.BYTES], 50), [broken], None, 1)
     assert caught.value.code is ErrorCode.QUERY_EXECUTION
 

@@ -214,6 +214,7 @@ def test_cut_and_lengthened_sketches_are_refused(raw: str, data: st.DataObject) 
         (Call("distinctcountcpcsketch", (X, literal(3))), "lgK is a whole number from 4 to 26"),
         (Call("frequentlongssketch", (X, literal(100))), "a power of 2"),
         (Call("distinctcountbitmap", (X, literal(1))), "1 argument"),
+        (Call("distinctcounthll", (X, literal(8), literal(1))), "takes 1 to 2 arguments, 3 are given"),
         (Call("distinctcounttuplesketch", (X,)), "merges integer tuple sketches in BYTES"),
         (Call("fasthll", (X,)), "merges serialised sketches in STRING or BYTES"),
     ],

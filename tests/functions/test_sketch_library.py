@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gamay.base.errors import QueryError
 from gamay.functions.expression import Call, Column, Literal
 from gamay.functions.registry import bind_aggregate
 from gamay.functions.sketch.compact import theta_bytes, theta_entries, tuple_bytes, tuple_entries
@@ -214,3 +215,77 @@ def test_the_estimate_of_a_sampled_sketch() -> None:
     aggregate.update(state, None, [vector(DataType.LONG, list(range(4000)))], 4000)
     found = aggregate.finish(aggregate.seal(state)).values[0]
     assert abs(found - 4000) < 4 * math.sqrt(4000 * 3)
+
+
+def kll(k: int, count: int) -> bytes:
+    sketch = ds.kll_doubles_sketch(k)
+    sketch.update(np.random.default_rng(count).random(count))
+    return bytes(sketch.serialize())
+
+
+def cpc(lg_k: int, count: int) -> bytes:
+    sketch = ds.cpc_sketch(lg_k)
+    for value in range(count):
+        sketch.update(value)
+    return bytes(sketch.serialize())
+
+
+def over_bytes(name: str, *sketches: bytes) -> bytes:
+    """Return the raw sketch into which an aggregate merges serialised ones."""
+    more = (Literal(50, DataType.INT),) if "kll" in name else ()
+    aggregate = bind_aggregate(Call(name, (Column("x"), *more)), [(DataType.BYTES, False)])
+    state = aggregate.allocate(1)
+    aggregate.update(state, None, [Vector(DataType.BYTES, pa.array(sketches, pa.binary()))], len(sketches))
+    partial = aggregate.decode(aggregate.encode(aggregate.seal(state)))
+    return base64.b64decode(aggregate.finish(partial).values[0].as_py())
+
+
+@pytest.mark.parametrize("k", [8, 9, 33, 200, 5000])
+def test_kll_sketches_of_all_sizes_are_read(k: int) -> None:
+    for count in (0, 1, 2, k, k + 1, 3 * k, 40_000):
+        merged = ds.kll_doubles_sketch.deserialize(over_bytes("percentilerawkll", b"", kll(k, count), kll(200, 70)))
+        assert merged.n == count + 70
+        assert merged.get_max_value() == max(np.random.default_rng(n).random(n).max(initial=0) for n in (count, 70))
+
+
+@pytest.mark.parametrize("lg_k", [4, 7, 11])
+def test_cpc_sketches_of_all_sizes_are_read(lg_k: int) -> None:
+    k = 1 << lg_k
+    for count in (0, 1, 2, k // 11, k // 10, k // 3, k // 2, k, 3 * k, 4 * k, 9 * k, 60 * k):
+        union = ds.cpc_union(12)
+        union.update(ds.cpc_sketch.deserialize(cpc(lg_k, count)))
+        assert over_bytes("distinctcountrawcpcsketch", b"", cpc(lg_k, count)) == union.get_result().serialize()
+
+
+# the library's own reader does not survive it: it announces 872415233 pairs
+BEYOND = bytes.fromhex(
+    "0a011004011ecc934900000001000034000000000050f43fe2da3c0ee0dd71400100000003000000a0fb8ed0000eac1b0000000055000000"
+)
+
+
+def test_a_cpc_sketch_of_more_pairs_than_bits_is_refused() -> None:
+    with pytest.raises(QueryError, match="not a serialised CPC sketch: 872415233 pairs do not fit into its table"):
+        over_bytes("distinctcountrawcpcsketch", BEYOND)
+
+
+@pytest.mark.parametrize(
+    ("name", "sketches"),
+    [
+        ("percentilerawkll", [kll(k, count) for k in (8, 200) for count in (0, 1, 2, 50, 300, 3000)]),
+        ("distinctcountrawcpcsketch", [cpc(lg_k, count) for lg_k in (4, 6, 11) for count in (0, 1, 2, 50, 300, 3000)]),
+    ],
+)
+def test_damaged_sketches_are_refused_or_mean_something_else(name: str, sketches: list[bytes]) -> None:
+    """The library believes what the bytes say of their length, and would read or write anywhere in memory."""
+    rng = np.random.default_rng(11)
+    refused = 0
+    for turn in range(1500):
+        damaged = bytearray(sketches[turn % len(sketches)])
+        for _ in range(rng.choice([1, 2, 5])):
+            reach = min(len(damaged), 40) if rng.random() < 0.6 else len(damaged)
+            damaged[rng.integers(reach)] = rng.integers(256)
+        try:
+            over_bytes(name, bytes(damaged), sketches[5])
+        except QueryError:
+            refused += 1
+    assert 100 < refused < 1500

@@ -45,6 +45,13 @@ def test_hll_plus_registers_are_those_of_the_definition(values: list[int], p: in
     assert sketch_of(HllPlusKind(p), longs(values)).tolist() == expected
 
 
+def test_hll_plus_hashes_what_is_stored() -> None:
+    millis = np.array([0, 1_700_000_000_123, -5], np.int64)
+    flags = np.array([True, False])
+    for kept, numbers in ((Vector(DataType.TIMESTAMP, millis), millis), (Vector(DataType.BOOLEAN, flags), [0, 1])):
+        assert sketch_of(HllPlusKind(8), kept).tolist() == sketch_of(HllPlusKind(8), longs(list(numbers))).tolist()
+
+
 def varint(number: int) -> bytes:
     return varint_more(number) if number > 127 else bytes([number])
 

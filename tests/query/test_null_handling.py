@@ -187,6 +187,14 @@ def test_order_of_nulls(table: Table, order: str, expected: Any) -> None:
     assert table.rows(f"{ON}SELECT i, id FROM n ORDER BY {order} LIMIT 3") == expected
 
 
+def test_lists_without_values_are_nothing(table: Table) -> None:
+    shown = "min(valueIn(m, 77)), sum(valueIn(m, 77)), mode(valueIn(m, 77)), arrayAgg(valueIn(m, 77), 'INT')"
+    counts = "countMV(valueIn(m, 77)), distinctCount(valueIn(m, 77)), count(*)"
+    assert table.rows(f"{ON}SELECT {shown}, {counts} FROM n") == [(None, None, None, None, 0, 0, 51)]
+    groups = table.rows(f"{ON}SELECT id, max(valueIn(m, 2)), count(m) FROM n WHERE id IN (1, 5) GROUP BY id ORDER BY id")
+    assert groups == [(1, None, 1), (5, 2.0, 1)]  # of the lists [1, 1] and [1, 2]
+
+
 def test_all_nulls_are_one_group_and_one_distinct_value(table: Table) -> None:
     assert table.rows(f"{ON}SELECT b, count(*) FROM n GROUP BY b ORDER BY b") == [(False, 20), (True, 20), (None, 11)]
     assert table.rows(f"{ON}SELECT DISTINCT b FROM n ORDER BY b") == [(False,), (True,), (None,)]

@@ -172,7 +172,7 @@ class AggregateBinder:
         types = [self._type_of(argument) for argument in arguments]
         if any(data_type is DataType.UNKNOWN for data_type, _ in types):
             raise QueryError(
-                ErrorCode.QUERY_VALIDATION, f"{to_text(inner)} aggregates NULL, which is no value; name a column"
+                ErrorCode.QUERY_VALIDATION, f"Aggregate '{inner.name}' is given NULL, which has no type; name a column"
             )
         aggregate = bind_aggregate(inner, types)
         if self._null_handling:

@@ -133,7 +133,12 @@ def gather_first(work: Work, segments: Sequence[QuerySegment], limit: int) -> tu
 
 
 def _may_be_few(bound: BoundQuery) -> bool:
-    """Whether indexes may answer WHERE at once: it is there, computes nothing, and is all that filters."""
+    """Whether indexes may answer WHERE at once: it is there, computes nothing, and is all that filters.
+
+    Sums over segments, such as SEGMENTPARTITIONEDDISTINCTCOUNT, are no sums over what is put together.
+    """
+    if any(getattr(call.aggregate, "adds_up_segments", False) for call in bound.aggregates):
+        return False
     return bound.filter != EVERYTHING and not bound.filters and not computes(bound.filter)
 
 

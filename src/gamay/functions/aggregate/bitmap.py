@@ -23,7 +23,7 @@ from gamay.functions.aggregate.totals import flatten
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.sketch.compact import not_a_sketch
-from gamay.functions.sketch.parameters import Number, require_at_most, text_parameters
+from gamay.functions.sketch.parameters import Number, text_parameters
 from gamay.functions.vector import EncodedVector, Operand, Vector
 from gamay.model.types import DataType
 
@@ -98,6 +98,7 @@ class SumOfSegments(KeepsState):
     result_type: DataType = DataType.LONG
     result_is_multi_value: bool = False
     is_of_distinct_values: bool = True
+    adds_up_segments: bool = True
 
     def allocate(self, num_groups: int) -> Pairs:
         return Pairs(self.argument_type, num_groups, False)
@@ -126,22 +127,19 @@ class SumOfSegments(KeepsState):
 
 def _bind_bitmap(call: Call, arg_types: Sequence[ValueType]) -> Aggregate:
     data_type, _ = require_one_argument(call, arg_types)
-    require_at_most(call, 1)
     if data_type is DataType.BYTES:
         return MergedBitmaps()
     return OfPairs("values", data_type, count_distinct, DataType.INT)
 
 
 def _bind_off_heap(call: Call, arg_types: Sequence[ValueType]) -> OfPairs:
-    data_type, _ = require_one_argument(call, arg_types)
-    require_at_most(call, 2)
+    data_type, _ = require_one_argument(call, arg_types, 1)
     text_parameters(call, 1, _OFF_HEAP)
     return OfPairs("values", data_type, count_distinct, DataType.INT)
 
 
 def _bind_partitioned(call: Call, arg_types: Sequence[ValueType]) -> SumOfSegments:
     data_type, _ = require_one_argument(call, arg_types)
-    require_at_most(call, 1)
     return SumOfSegments(data_type)
 
 

@@ -27,7 +27,7 @@ from gamay.functions.aggregate.least import (
     spread,
 )
 from gamay.functions.aggregate.lookup import INTEGERS
-from gamay.functions.aggregate.numeric import require_arguments, require_number
+from gamay.functions.aggregate.numeric import require_arguments, require_number_at
 from gamay.functions.aggregate.pairs import no_values
 from gamay.functions.aggregate.spi import GroupIds, KeepsState
 from gamay.functions.evaluate import evaluate, result_type
@@ -148,7 +148,7 @@ def _timed_arguments(call: Call) -> tuple[Expression, ...]:
 def _bind_timed(call: Call, arg_types: Sequence[ValueType]) -> Chosen:
     require_arguments(call, 3, 3)
     (data_type, _), time = arg_types
-    require_number(call, [time])
+    require_number_at(call, 1, time[0])
     _require_ordered(call, data_type)
     _require_single(call, arg_types)
     named = call.args[2].value if isinstance(call.args[2], Literal) else None

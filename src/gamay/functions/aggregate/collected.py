@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.base import guard
-from gamay.base.errors import ErrorCode, QueryError, nearest
+from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.coding import decimal_texts, decimals
+from gamay.functions.aggregate.numeric import require_arguments, require_one_argument
 from gamay.functions.aggregate.spi import GroupIds
 from gamay.functions.aggregate.totals import flatten
 from gamay.functions.expression import Call, Literal
@@ -25,6 +26,7 @@ from gamay.functions.geometry import Geometry, deserialize, geo_library, seriali
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.scalar.convert import array_of, convert
 from gamay.functions.scalar.distinct import distinct
+from gamay.functions.text import to_text
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, concat, take
 from gamay.model.default_null import COLUMN_TYPES
 from gamay.model.types import DataType
@@ -218,22 +220,13 @@ def _wrong(call: Call, detail: str) -> QueryError:
     return QueryError(ErrorCode.QUERY_VALIDATION, f"Aggregate '{call.name}': {detail}")
 
 
-def _check(call: Call, arg_types: Sequence[ValueType], least: int, most: int) -> DataType:
-    """Return the type of the values; raises QueryError for a wrong number of arguments, or one that must be constant."""
-    if not least <= len(call.args) <= most:
-        counts = f"{least}" if least == most else f"{least} to {most}"
-        raise _wrong(call, f"{counts} argument(s) are needed, {len(call.args)} are given")
-    if not arg_types or not all(isinstance(arg, Literal) for arg in call.args[1:]):
-        raise _wrong(call, "the arguments after the first must be constants")
-    return arg_types[0][0]
-
-
 def _is_distinct(call: Call) -> bool:
-    given = call.args[2].value if len(call.args) > 2 and isinstance(call.args[2], Literal) else False
+    argument = call.args[2] if len(call.args) > 2 else Literal(False, DataType.BOOLEAN)
+    given = argument.value if isinstance(argument, Literal) else None
     if isinstance(given, str) and given.lower() in ("true", "false", "distinct"):
         return given.lower() != "false"
     if not isinstance(given, bool):
-        raise _wrong(call, f"the third argument, distinct, is true or false, not {given!r}")
+        raise _wrong(call, f"the third argument, distinct, is true or false, not {to_text(argument)}")
     return given
 
 
@@ -242,27 +235,28 @@ def _convertible(source: DataType, to: DataType) -> bool:
 
 
 def _bind_array(call: Call, arg_types: Sequence[ValueType]) -> OfCollected:
-    source = _check(call, arg_types, 2, 3)
+    require_arguments(call, 2, 3)
+    source, _ = require_one_argument(call, arg_types, 2)
     named = call.args[1].value if isinstance(call.args[1], Literal) else None
-    name = str(named).upper()
-    target = next((known for known in _ELEMENT_TYPES if known.value == name), None)
+    target = next((known for known in _ELEMENT_TYPES if isinstance(named, str) and known.value == named.upper()), None)
     if target is None:
-        raise _wrong(call, f"{named!r} is no type.{nearest(name, [known.value for known in _ELEMENT_TYPES])}")
+        known = ", ".join(f"'{known.value}'" for known in _ELEMENT_TYPES)
+        raise _wrong(call, f"the second argument is the type of the elements, {known}, not {to_text(call.args[1])}")
     if not _convertible(source, target):
         raise _wrong(call, f"{source.value} cannot be converted to {target.value}")
     return OfCollected(target, _is_distinct(call), _as_array(target), target, result_is_multi_value=True)
 
 
 def _bind_list(call: Call, arg_types: Sequence[ValueType]) -> OfCollected:
-    _check(call, arg_types, 1, 3)
+    require_one_argument(call, arg_types, 2)
     separator = call.args[1].value if len(call.args) > 1 and isinstance(call.args[1], Literal) else ","
     if not isinstance(separator, str):
-        raise _wrong(call, f"the separator is a text, not {separator!r}")
+        raise _wrong(call, f"the separator is a text, not {to_text(call.args[1])}")
     return OfCollected(DataType.STRING, _is_distinct(call), _as_text(separator), DataType.STRING)
 
 
 def _bind_union(call: Call, arg_types: Sequence[ValueType]) -> OfCollected:
-    source = _check(call, arg_types, 1, 1)
+    source, _ = require_one_argument(call, arg_types)
     if not source.is_binary:
         raise _wrong(call, f"the argument must be a geometry, which is BYTES, not {source.value}")
     geo_library("shapely")

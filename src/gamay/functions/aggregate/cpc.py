@@ -16,13 +16,12 @@ import pyarrow as pa
 from gamay.functions.aggregate.coding import HashNumbers
 from gamay.functions.aggregate.numeric import require_one_argument
 from gamay.functions.aggregate.spi import GroupIds, KeepsState
-from gamay.functions.aggregate.theta import power_of_two
 from gamay.functions.aggregate.totals import flatten
-from gamay.functions.expression import Call, Literal
+from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.sketch.compact import base64_texts
 from gamay.functions.sketch.cpc import DEFAULT_LG_K, CpcSketch, add_values, coupons, hashable, parse, united
-from gamay.functions.sketch.parameters import Number, number_parameter, require_at_most, text_parameters
+from gamay.functions.sketch.parameters import Number, lg_k_parameter
 from gamay.functions.sketch.registers import rounded
 from gamay.functions.vector import EncodedVector, Operand, Values, Vector
 from gamay.model.types import DataType
@@ -31,7 +30,6 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Sketches: TypeAlias = "list[CpcSketch | None]"
 
 LG_K = Number(DEFAULT_LG_K, 4, 26)
-_PARAMETERS = {"nominalEntries": Number(4096, 9, 1 << 26), "accumulatorThreshold": Number(2, 1, (1 << 31) - 1)}
 _COUPON_BITS = 32
 
 
@@ -143,12 +141,8 @@ class CpcCount(KeepsState):
 
 
 def _bind(call: Call, arg_types: Sequence[ValueType]) -> CpcCount:
-    data_type, _ = require_one_argument(call, arg_types)
-    require_at_most(call, 2)
-    if len(call.args) > 1 and isinstance(call.args[1], Literal) and isinstance(call.args[1].value, str):
-        lg_k = power_of_two(int(text_parameters(call, 1, _PARAMETERS)["nominalEntries"])).bit_length() - 1
-    else:
-        lg_k = number_parameter(call, 1, "lgK", LG_K)
+    data_type, _ = require_one_argument(call, arg_types, 1)
+    lg_k = lg_k_parameter(call, LG_K)
     return CpcCount(lg_k, "raw" in call.name, data_type is DataType.BYTES, f"cpc {lg_k}")
 
 

@@ -256,10 +256,10 @@ def serialize(starts: Array, digests: Digests, compression: float) -> list[bytes
 
 
 def _bind_digest(call: Call, arg_types: Sequence[ValueType]) -> DigestPercentile:
-    if [data_type for data_type, _ in arg_types] != [DataType.BYTES]:
-        require_number(call, arg_types)
     percentile = percentile_of(call)
     require_arguments(call, 2, 3)
+    if [data_type for data_type, _ in arg_types] != [DataType.BYTES]:
+        require_number(call, arg_types, 2)
     given = call.args[2] if len(call.args) > 2 else Literal(_COMPRESSION.default, DataType.DOUBLE)
     given_value = given.value if isinstance(given, Literal) else None
     compression = max(checked(call, "compression", given_value, _COMPRESSION), _COMPRESSION_MIN)
@@ -267,9 +267,9 @@ def _bind_digest(call: Call, arg_types: Sequence[ValueType]) -> DigestPercentile
 
 
 def _bind_smart(call: Call, arg_types: Sequence[ValueType]) -> DigestPercentile:
-    require_number(call, arg_types)
     percentile = percentile_of(call)
     require_arguments(call, 2, 3)
+    require_number(call, arg_types, 2)
     settings = text_parameters(call, 2, {"threshold": _THRESHOLD, "compression": _COMPRESSION})
     threshold = settings["threshold"]
     shape = DigestShape(max(settings["compression"], _COMPRESSION_MIN), threshold if threshold > 0 else math.inf)

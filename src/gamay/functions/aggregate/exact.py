@@ -23,6 +23,7 @@ from gamay.functions.aggregate.spi import Aggregate, GroupIds, Sent
 from gamay.functions.aggregate.totals import flatten, unsigned
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ValueType, register_aggregate
+from gamay.functions.text import java_double_text
 from gamay.functions.vector import EncodedVector, Operand, Vector, take
 from gamay.kernels.aggregation import add_values
 from gamay.kernels.halves import add_coded_halves, add_halves, total_halves
@@ -198,8 +199,12 @@ def _decimals(values: Vector) -> list[Decimal]:
         return list(values.values)
     if values.type is DataType.BYTES:
         return [_deserialized(value) for value in values.values.to_pylist()]
-    texts = values.values.to_pylist() if values.type.is_text else values.values.astype(str).tolist()
-    return [_parsed(text) for text in texts]
+    if values.type.is_text:
+        return [_parsed(text) for text in values.values.to_pylist()]
+    endless = values.values[~np.isfinite(values.values)]
+    if len(endless):
+        raise _not_a_decimal(java_double_text(float(endless[0])))
+    return [Decimal(text) for text in values.values.astype(str).tolist()]
 
 
 def _parsed(text: str) -> Decimal:
@@ -208,8 +213,12 @@ def _parsed(text: str) -> Decimal:
     except InvalidOperation:
         value = Decimal("NaN")
     if not value.is_finite() or "_" in text or text != text.strip():
-        raise QueryError(ErrorCode.QUERY_EXECUTION, f"SUMPRECISION cannot add '{text}', which is not a decimal number")
+        raise _not_a_decimal(text)
     return value
+
+
+def _not_a_decimal(text: str) -> QueryError:
+    return QueryError(ErrorCode.QUERY_EXECUTION, f"SUMPRECISION cannot add '{text}', which is not a decimal number")
 
 
 def _deserialized(data: bytes) -> Decimal:

@@ -23,7 +23,7 @@ from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.scalar.convert import convert_values
 from gamay.functions.sketch.compact import base64_texts
 from gamay.functions.sketch.frequent import FrequentItems, capacity, limited, merged, parse, serialize
-from gamay.functions.sketch.parameters import Number, number_parameter, require_at_most
+from gamay.functions.sketch.parameters import Number, number_parameter
 from gamay.functions.vector import EncodedVector, Operand, Vector
 from gamay.model.types import DataType
 
@@ -134,8 +134,7 @@ class FrequentSketch:
 
 def _frequent(item_type: DataType) -> Callable[[Call, Sequence[ValueType]], FrequentSketch]:
     def bind(call: Call, arg_types: Sequence[ValueType]) -> FrequentSketch:
-        data_type, _ = require_one_argument(call, arg_types)
-        require_at_most(call, 2)
+        data_type, _ = require_one_argument(call, arg_types, 1)
         size = number_parameter(call, 1, "maxMapSize", _MAX_MAP_SIZE)
         if size & (size - 1):
             raise QueryError(ErrorCode.QUERY_VALIDATION, f"Aggregate '{call.name}': maxMapSize is a power of 2, not {size}")

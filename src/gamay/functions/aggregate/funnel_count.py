@@ -27,6 +27,7 @@ from gamay.functions.registry import ValueType, canonical_name, register_aggrega
 from gamay.functions.scalar.convert import convert, to_vector
 from gamay.functions.sketch.entries import THETA_MAX, Entries, estimates, intersection, merged, selected
 from gamay.functions.sketch.registers import rounded
+from gamay.functions.text import to_text
 from gamay.functions.vector import Operand, Vector, take_rows
 from gamay.model.types import DataType
 
@@ -150,6 +151,7 @@ class SummedFunnelCount:
     inner: FunnelCount
     result_type: DataType = DataType.LONG
     result_is_multi_value: bool = True
+    adds_up_segments: bool = True
 
     @property
     def conditions(self) -> range:
@@ -238,7 +240,7 @@ def _settings(given: Sequence[Expression]) -> tuple[set[str], int]:
         elif isinstance(text, str) and name in _SETTINGS and (not equals or value in ("true", "false")):
             settings |= {name} if value != "false" else set()
         else:
-            raise _wrong(f"unknown setting {text!r}; there are {', '.join(_SETTINGS)} and nominalEntries=4096")
+            raise _wrong(f"unknown setting {to_text(arg)}; there are {', '.join(_SETTINGS)} and nominalEntries=4096")
     if "sorted" in settings and "partitioned" not in settings:
         raise _wrong("the setting 'sorted' needs 'partitioned' beside it")
     return settings, entries

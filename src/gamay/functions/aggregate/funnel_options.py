@@ -1,5 +1,6 @@
 """The arguments of window funnels: which are constants, which are read for each row, and what the texts say."""
 
+import math
 from dataclasses import dataclass
 
 from gamay.base.errors import ErrorCode, QueryError, nearest
@@ -33,7 +34,8 @@ def percentile_of(function: str) -> float:
     """Return which percentile a function is: 0 for MIN, 50 for MEDIAN; raises ValueError for one that is none."""
     if function in _PERCENTILES:
         return _PERCENTILES[function]
-    percentile = float(function.removeprefix("PERCENTILE"))
+    prefix, name, number = function.rpartition("PERCENTILE")
+    percentile = float(number) if name and not prefix else math.nan
     if not 0 <= percentile <= 100:
         raise ValueError(f"{percentile} is not between 0 and 100")
     return percentile

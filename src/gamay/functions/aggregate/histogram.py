@@ -134,7 +134,7 @@ def _constant(call: Call, argument: Expression) -> float:
 def _bind(call: Call, arg_types: Sequence[ValueType]) -> Histogram:
     if len(call.args) not in (2, 4):
         raise _invalid(call, f"Aggregate '{call.name}' takes 2 or 4 arguments, {len(call.args)} are given")
-    require_number(call, arg_types)
+    require_number(call, arg_types, 3)
     if len(call.args) == 2:
         array = call.args[1]
         if not isinstance(array, Call) or array.name != "arrayvalueconstructor":

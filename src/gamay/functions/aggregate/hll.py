@@ -14,22 +14,20 @@ from gamay.functions.aggregate.registers import RegisterSketch
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.sketch.hll import DEFAULT_LOG2M, LOG2M_RANGE, HllKind
-from gamay.functions.sketch.parameters import Number, number_parameter, require_at_most
+from gamay.functions.sketch.parameters import Number, number_parameter
 from gamay.model.types import DataType
 
 _LOG2M = Number(DEFAULT_LOG2M, LOG2M_RANGE[0], LOG2M_RANGE[-1])
 
 
 def _bind(call: Call, arg_types: Sequence[ValueType]) -> RegisterSketch:
-    data_type, _ = require_one_argument(call, arg_types)
-    require_at_most(call, 2)
+    data_type, _ = require_one_argument(call, arg_types, 1)
     log2m = number_parameter(call, 1, "log2m", _LOG2M)
     return RegisterSketch(HllKind(log2m), "raw" in call.name, data_type is DataType.BYTES, f"hll {log2m}")
 
 
 def _bind_fast(call: Call, arg_types: Sequence[ValueType]) -> RegisterSketch:
-    data_type, _ = require_one_argument(call, arg_types)
-    require_at_most(call, 2)
+    data_type, _ = require_one_argument(call, arg_types, 1)
     if not data_type.is_text and data_type is not DataType.BYTES:
         raise QueryError(
             ErrorCode.QUERY_VALIDATION,

@@ -13,7 +13,7 @@ from gamay.functions.aggregate.registers import RegisterSketch
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.sketch.hllplus import DEFAULT_PRECISION, HllPlusKind
-from gamay.functions.sketch.parameters import Number, number_parameter, require_at_most
+from gamay.functions.sketch.parameters import Number, number_parameter
 from gamay.model.sketch_limits import HLL_PLUS_PRECISION_RANGE, SPARSE_PRECISION_MAX
 from gamay.model.types import DataType
 
@@ -31,8 +31,7 @@ def hllplus_kind(call: Call, precision: int, sparse_precision: int) -> HllPlusKi
 
 
 def _bind(call: Call, arg_types: Sequence[ValueType]) -> RegisterSketch:
-    data_type, _ = require_one_argument(call, arg_types)
-    require_at_most(call, 3)
+    data_type, _ = require_one_argument(call, arg_types, 2)
     kind = hllplus_kind(call, number_parameter(call, 1, "p", PRECISION), number_parameter(call, 2, "sp", SPARSE_PRECISION))
     return RegisterSketch(kind, "raw" in call.name, data_type is DataType.BYTES, str(kind))
 

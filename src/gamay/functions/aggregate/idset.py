@@ -18,7 +18,7 @@ from gamay.functions.aggregate.pairs import PairsPartial
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.sketch.idset import Settings, build, to_text
-from gamay.functions.sketch.parameters import Number, require_at_most, text_parameters
+from gamay.functions.sketch.parameters import Number, text_parameters
 from gamay.functions.vector import EncodedVector, Vector, take
 from gamay.model.types import DataType
 
@@ -50,8 +50,7 @@ def _id_sets(settings: Settings) -> Callable[[PairsPartial], Any]:
 
 
 def _bind(call: Call, arg_types: Sequence[ValueType]) -> OfPairs:
-    data_type, _ = require_one_argument(call, arg_types)
-    require_at_most(call, 2)
+    data_type, _ = require_one_argument(call, arg_types, 1)
     given = text_parameters(call, 1, _SETTINGS)
     settings = Settings(int(given["sizeThresholdInBytes"]), int(given["expectedInsertions"]), given["fpp"])
     return OfPairs("values", data_type, _id_sets(settings), DataType.STRING)

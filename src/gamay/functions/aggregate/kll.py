@@ -2,8 +2,8 @@
 
 A third argument is k, 200 when not given, which decides on size and error. PERCENTILERAWKLL is the sketch itself, in base64,
 as all libraries of DataSketches read and write sketches of doubles. An argument of BYTES holds such sketches, which are
-merged. Up to k values of a group the percentile is one of them and exact; beyond, sketches choose at random what they keep.
-NaN is passed over. Empty: NaN, and an empty sketch.
+merged; empty bytes hold nothing. Up to k values of a group the percentile is one of them and exact; beyond, sketches choose
+at random what they keep. NaN is passed over. Empty: NaN, and an empty sketch.
 """
 
 import base64
@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.lookup import lookup_values, numbers
 from gamay.functions.aggregate.numeric import require_arguments, require_number
 from gamay.functions.aggregate.points import bring_together, buffer_rows, starts_of
@@ -24,6 +23,7 @@ from gamay.functions.aggregate.totals import flatten, unsigned
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.sketch.deferred import datasketches
+from gamay.functions.sketch.kll import merge_bytes, new_sketch
 from gamay.functions.sketch.parameters import Number, number_parameter
 from gamay.functions.vector import EncodedVector, Operand, Vector, take
 from gamay.model.types import DataType
@@ -88,25 +88,12 @@ class KllState:
 
     def _merge_serialized(self, groups: Array, values: Vector) -> None:
         for group, data in zip(groups.tolist(), values.values.to_pylist(), strict=True):
-            self._of(group).merge(_deserialized(data))
+            merge_bytes(self._of(group), data)
 
     def _of(self, group: int) -> Any:
         if self._sketches[group] is None:
-            self._sketches[group] = _new_sketch(self._k)
+            self._sketches[group] = new_sketch(self._k)
         return self._sketches[group]
-
-
-def _new_sketch(k: int) -> Any:
-    return datasketches().kll_doubles_sketch(k)
-
-
-def _deserialized(data: bytes) -> Any:
-    try:
-        return datasketches().kll_doubles_sketch.deserialize(data)
-    except (RuntimeError, ValueError, IndexError, MemoryError) as error:
-        raise QueryError(
-            ErrorCode.QUERY_EXECUTION, f"The bytes '{data[:16].hex()}...' are no KLL sketch of doubles: {error}"
-        ) from error
 
 
 def merge_sketches(partials: Sequence[Sketches], maps: Sequence[GroupIds], num_groups: int, k: int) -> Sketches:
@@ -116,7 +103,7 @@ def merge_sketches(partials: Sequence[Sketches], maps: Sequence[GroupIds], num_g
         for group, sketch in zip(groups.tolist(), partial, strict=True):
             if sketch is not None:
                 if merged[group] is None:
-                    merged[group] = _new_sketch(k)
+                    merged[group] = new_sketch(k)
                 merged[group].merge(sketch)
     return merged
 
@@ -149,7 +136,7 @@ class KllPercentile(KeepsState):
 
     def finish(self, partial: Sketches) -> Vector:
         if self.raw:
-            empty = _new_sketch(self.k)
+            empty = new_sketch(self.k)
             texts = [base64.b64encode((sketch or empty).serialize()).decode() for sketch in partial]
             return Vector(DataType.STRING, pa.array(texts, pa.string()))
         q = self.percentile / 100
@@ -160,17 +147,18 @@ class KllPercentile(KeepsState):
         return [pa.array([None if sketch is None else sketch.serialize() for sketch in partial], pa.binary())]
 
     def decode(self, arrays: Sequence[pa.Array]) -> Sketches:
-        return [None if data is None else _deserialized(data) for data in arrays[0].to_pylist()]
+        read = datasketches().kll_doubles_sketch.deserialize
+        return [None if data is None else read(data) for data in arrays[0].to_pylist()]
 
 
 # -- binding
 
 
 def _bind(call: Call, arg_types: Sequence[ValueType]) -> KllPercentile:
-    if [data_type for data_type, _ in arg_types] != [DataType.BYTES]:
-        require_number(call, arg_types)
     percentile = percentile_of(call)
     require_arguments(call, 2, 3)
+    if [data_type for data_type, _ in arg_types] != [DataType.BYTES]:
+        require_number(call, arg_types, 2)
     k = number_parameter(call, 2, "k", _K)
     return KllPercentile(percentile, k, "raw" in call.name, f"kll {k}")
 

@@ -1,5 +1,7 @@
 """With null handling on, an aggregate passes over the rows in which an argument is null, and of no row it is null.
 
+A list without values is nothing to aggregate, as null.
+
 One wrapper does it for every aggregate: it drops the rows before the aggregate sees them and remembers which groups have
 had one, so that no aggregate needs to know of nulls. Totals of single values, the most common, are kept by `NullableTotals`.
 """
@@ -64,6 +66,11 @@ class NullSkipping:
         kind = "totals" if isinstance(self.inner, Numeric) else getattr(self.inner, "state_kind", None)
         return ("without nulls", self.inner if kind is None or self.inner == COUNT_ROWS else kind)
 
+    @property
+    def adds_up_segments(self) -> bool:
+        """Whether the result is a sum over the segments, so that their rows must not be put together."""
+        return getattr(self.inner, "adds_up_segments", False)
+
     def sharing_with(self, other: "NullSkipping") -> "NullSkipping":
         """Return the aggregate whose state serves both; their kinds are equal."""
         if not isinstance(self.inner, Numeric) or not isinstance(other.inner, Numeric):
@@ -95,6 +102,7 @@ class NullSkipping:
             if not _is_null_constant(args[0]):
                 state.update(groups, self._summed(args[0]), nulls, num_rows)
             return
+        nulls = _without_values(args, nulls)
         if nulls is not None:
             rows = np.flatnonzero(~nulls)
             args = [take_rows(arg, rows) for arg in args]
@@ -157,6 +165,16 @@ def _null_rows(args: Sequence[Operand], num_rows: int) -> "np.ndarray[Any, np.dt
         return np.ones(num_rows, np.bool_)
     nulls = union_nulls(args)
     return nulls if nulls is not None and nulls.any() else None
+
+
+def _without_values(args: Sequence[Operand], nulls: Array | None) -> Array | None:
+    """Return the rows that are null or whose list is empty, as what valueIn leaves may be; None when there is none."""
+    for arg in args:
+        if not isinstance(arg, Scalar) and arg.offsets is not None:
+            empty = np.diff(arg.offsets) == 0
+            if empty.any():
+                nulls = empty if nulls is None else nulls | empty
+    return nulls
 
 
 def _is_null_constant(operand: Operand) -> bool:

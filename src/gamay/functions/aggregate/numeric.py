@@ -15,7 +15,7 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.lookup import INTEGERS
 from gamay.functions.aggregate.spi import GroupIds, Sent
 from gamay.functions.aggregate.totals import Needs, Totals, TotalsPartial, unsigned
-from gamay.functions.expression import Call
+from gamay.functions.expression import Call, Literal, Star
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.text import to_text
 from gamay.functions.vector import Operand, Vector, numpy_dtype
@@ -189,33 +189,6 @@ _FUNCTIONS: dict[str, tuple[Needs, Callable[[TotalsPartial], Array | None]]] = {
 }
 
 
-def require_one_argument(call: Call, arg_types: Sequence[ValueType]) -> ValueType:
-    """Return the type of the only per-row argument; raises QueryError when there are none or several."""
-    if len(arg_types) != 1:
-        raise QueryError(
-            ErrorCode.QUERY_VALIDATION, f"Aggregate '{call.name}' takes one expression, {len(arg_types)} are given"
-        )
-    return arg_types[0]
-
-
-def require_number(call: Call, arg_types: Sequence[ValueType]) -> DataType:
-    """Return the type of the only per-row argument, which must be a number, BOOLEAN or TIMESTAMP."""
-    data_type, _ = require_one_argument(call, arg_types)
-    if data_type in INTEGERS or data_type.is_numeric:
-        return data_type
-    raise QueryError(
-        ErrorCode.QUERY_VALIDATION,
-        f"Aggregate '{call.name}' needs numbers, its argument is {data_type.value}; write "
-        f"{call.name}(CAST({to_text(call.args[0])} AS DOUBLE))",
-    )
-
-
-def require_numbers(call: Call, arg_types: Sequence[ValueType], count: int) -> list[DataType]:
-    """Return the types of all arguments, which must be `count` numbers, BOOLEAN or TIMESTAMP; raises QueryError."""
-    require_arguments(call, count, count)
-    return [require_number(call, [arg_type]) for arg_type in arg_types]
-
-
 def require_arguments(call: Call, least: int, most: int) -> None:
     """Raise QueryError when a call has too few or too many arguments, constants included."""
     if not least <= len(call.args) <= most:
@@ -224,6 +197,52 @@ def require_arguments(call: Call, least: int, most: int) -> None:
             ErrorCode.QUERY_VALIDATION,
             f"Aggregate '{call.name}' takes {wanted} argument{'' if most == 1 else 's'}, {len(call.args)} are given",
         )
+
+
+def require_one_argument(call: Call, arg_types: Sequence[ValueType], parameters: int = 0) -> ValueType:
+    """Return the type of the only per-row argument, behind which stand constants, `parameters` at most.
+
+    Raises QueryError for other numbers of arguments, and for parameters that are no constants.
+    """
+    require_arguments(call, 1, 1 + parameters)
+    if isinstance(call.args[0], Star):
+        raise QueryError(ErrorCode.QUERY_VALIDATION, f"Aggregate '{call.name}' takes an expression, not *")
+    if len(arg_types) > 1:
+        varying = next(arg for arg in call.args[1:] if not isinstance(arg, Literal))
+        raise QueryError(
+            ErrorCode.QUERY_VALIDATION,
+            f"The arguments of '{call.name}' behind the first are constants, {to_text(varying)} is none",
+        )
+    return arg_types[0]
+
+
+def require_number(call: Call, arg_types: Sequence[ValueType], parameters: int = 0) -> DataType:
+    """Return the type of the only per-row argument, which must be a number, BOOLEAN or TIMESTAMP; raises QueryError.
+
+    parameters: how many constants may stand behind it.
+    """
+    data_type, _ = require_one_argument(call, arg_types, parameters)
+    require_number_at(call, 0, data_type)
+    return data_type
+
+
+def require_numbers(call: Call, arg_types: Sequence[ValueType], count: int) -> list[DataType]:
+    """Return the types of all arguments, which must be `count` numbers, BOOLEAN or TIMESTAMP; raises QueryError."""
+    require_arguments(call, count, count)
+    for position, (data_type, _) in enumerate(arg_types):
+        require_number_at(call, position, data_type)
+    return [data_type for data_type, _ in arg_types]
+
+
+def require_number_at(call: Call, position: int, data_type: DataType) -> None:
+    """Raise QueryError unless the argument at a position, which has this type, is a number, BOOLEAN or TIMESTAMP."""
+    if data_type in INTEGERS or data_type.is_numeric:
+        return
+    is_only = len(call.args) == 1
+    what = "its argument" if is_only else to_text(call.args[position])
+    cast = f"CAST({to_text(call.args[position])} AS DOUBLE)"
+    hint = f"; write {f'{call.name}({cast})' if is_only else cast}" if data_type.is_text else ""
+    raise QueryError(ErrorCode.QUERY_VALIDATION, f"Aggregate '{call.name}' needs numbers, {what} is {data_type.value}{hint}")
 
 
 def _bind(call: Call, arg_types: Sequence[ValueType]) -> Numeric:

@@ -303,10 +303,10 @@ def _signed(bits: int) -> int:
 
 
 def _bind(call: Call, arg_types: Sequence[ValueType]) -> EstimatedPercentile:
-    if [data_type for data_type, _ in arg_types] != [DataType.BYTES]:
-        require_number(call, arg_types)
     percentile = percentile_of(call)
     require_arguments(call, 2, 2)
+    if [data_type for data_type, _ in arg_types] != [DataType.BYTES]:
+        require_number(call, arg_types, 1)
     return EstimatedPercentile(percentile, "raw" in call.name)
 
 

@@ -26,7 +26,7 @@ from gamay.functions.aggregate.ull import PRECISION as ULL_PRECISION
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.sketch.hll import LOG2M_RANGE, HllKind
-from gamay.functions.sketch.parameters import Number, require_at_most, text_parameters
+from gamay.functions.sketch.parameters import Number, text_parameters
 from gamay.functions.sketch.registers import RegisterKind
 from gamay.functions.sketch.ull import UllKind
 from gamay.functions.vector import EncodedVector, Vector, take
@@ -135,8 +135,7 @@ def without_groups(pairs: PairsPartial, dropped: Array) -> PairsPartial:
 
 def _smart(known: dict[str, Number], kind: Callable[[Call, dict[str, int]], RegisterKind]) -> Callable[..., SmartCount]:
     def bind(call: Call, arg_types: Sequence[ValueType]) -> SmartCount:
-        data_type, _ = require_one_argument(call, arg_types)
-        require_at_most(call, 2)
+        data_type, _ = require_one_argument(call, arg_types, 1)
         given = {name: int(value) for name, value in text_parameters(call, 1, known).items()}
         threshold = given["threshold"] if given["threshold"] > 0 else _THRESHOLD_MAX
         return SmartCount(kind(call, given), threshold, data_type)

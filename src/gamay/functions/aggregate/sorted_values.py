@@ -19,6 +19,7 @@ from gamay.functions.aggregate.points import PointBuffer, SortedPoints, bring_to
 from gamay.functions.aggregate.spi import GroupIds, KeepsState
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ValueType, register_aggregate
+from gamay.functions.text import to_text
 from gamay.functions.vector import Operand, Vector
 from gamay.kernels.points import add_heaviest, heaviest_points, merge_runs, point_at, sort_weighted_runs, unite_points
 from gamay.model.types import DataType
@@ -220,19 +221,19 @@ def percentile_of(call: Call, position: int = 1) -> float:
 
 
 def _bind_percentile(call: Call, arg_types: Sequence[ValueType]) -> OfSorted:
-    data_type, p = require_number(call, arg_types), percentile_of(call)
+    p = percentile_of(call)
     require_arguments(call, 2, 2)
+    data_type = require_number(call, arg_types, 1)
     return OfSorted("percentile", p, data_type, _percentile(p))
 
 
 def _bind_mode(call: Call, arg_types: Sequence[ValueType]) -> OfSorted:
-    require_arguments(call, 1, 2)
-    data_type = require_number(call, arg_types)
+    data_type = require_number(call, arg_types, 1)
     given = call.args[1] if len(call.args) > 1 else Literal("MIN", DataType.STRING)
     reducer = given.value if isinstance(given, Literal) else None
     if not isinstance(reducer, str) or reducer.upper() not in ("MIN", "MAX", "AVG"):
         raise QueryError(
-            ErrorCode.QUERY_VALIDATION, f"Aggregate 'mode' settles ties by 'MIN', 'MAX' or 'AVG', not {reducer!r}"
+            ErrorCode.QUERY_VALIDATION, f"Aggregate 'mode' settles ties by 'MIN', 'MAX' or 'AVG', not {to_text(given)}"
         )
     return OfSorted("mode", reducer.upper(), data_type, _mode(reducer.upper()))
 

@@ -5,6 +5,7 @@
     SUMVALUESINTEGERSUMTUPLESKETCH(sketch [, lgK = 14])           the sum of all keys' numbers
     AVGVALUEINTEGERSUMTUPLESKETCH(sketch [, lgK = 14])            the mean of the keys' numbers
 
+In place of lgK may stand 'nominalEntries=16384;accumulatorThreshold=2', of which the first is rounded up to a power of two.
 Numbers of one key are added. Empty: 0. Sketches are built by toIntegerSumTupleSketch; the format is told in
 `gamay.functions.sketch.compact`.
 """
@@ -25,7 +26,7 @@ from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.sketch.compact import base64_texts, tuple_bytes
 from gamay.functions.sketch.entries import THETA_MAX, Entries, Mode, estimates, merged, selected
-from gamay.functions.sketch.parameters import Number, number_parameter, require_at_most
+from gamay.functions.sketch.parameters import Number, lg_k_parameter
 from gamay.functions.sketch.registers import rounded
 from gamay.functions.vector import Operand, Vector
 from gamay.model.types import DataType
@@ -93,15 +94,14 @@ def _average(entries: Entries) -> Vector:
 
 def _tuple_sketch(result: Callable[[Entries], Vector], result_type: DataType) -> Callable[..., TupleSketch]:
     def bind(call: Call, arg_types: Sequence[ValueType]) -> TupleSketch:
-        data_type, _ = require_one_argument(call, arg_types)
-        require_at_most(call, 2)
+        data_type, _ = require_one_argument(call, arg_types, 1)
         if data_type is not DataType.BYTES:
             raise QueryError(
                 ErrorCode.QUERY_VALIDATION,
                 f"Aggregate '{call.name}' merges integer tuple sketches in BYTES, its argument is {data_type.value}; "
                 "build them with toIntegerSumTupleSketch",
             )
-        lg_k = number_parameter(call, 1, "lgK", LG_K)
+        lg_k = lg_k_parameter(call, LG_K)
         return TupleSketch(1 << lg_k, result, result_type, f"tuple {lg_k}")
 
     return bind

@@ -5,6 +5,7 @@ the library is only told of those that bring a coupon that is new. Estimates are
 the coupons alone, not on the order in which they came.
 """
 
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,6 +16,7 @@ from gamay.functions.sketch.deferred import datasketches
 from gamay.functions.sketch.entries import SEED, SEED_HASH
 from gamay.functions.sketch.hashing import value_hashes
 from gamay.functions.vector import Vector, take
+from gamay.kernels.cpc import pairs_fit
 from gamay.model.types import DataType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -22,7 +24,11 @@ CpcSketch: TypeAlias = Any
 
 DEFAULT_LG_K = 12
 _COUPON_COLUMNS = 64
+_WINDOW_COLUMNS = 8
 _COMPRESSED, _HIP, _TABLE, _WINDOW = 2, 4, 8, 16
+_CODE_BITS = 12
+_PAIR_SYMBOLS = 65
+_CODE_LENGTHS = (1, 2, 3, 4, 5, 7, 8, 8, 10, 10, 11)  # those of the other symbols are 12
 
 
 def hashable(vector: Vector) -> Vector:
@@ -74,32 +80,77 @@ def parse(data: bytes) -> "CpcSketch | None":
     if not data:
         return None
     try:
-        _check_header(data)
-        return datasketches().cpc_sketch.deserialize(data)
+        return datasketches().cpc_sketch.deserialize(_checked(data))
     except (ValueError, IndexError, RuntimeError, MemoryError) as error:
         raise not_a_sketch("CPC", data, error) from error
 
 
-def _check_header(data: bytes) -> None:
-    """Refuse what the library might not survive: it believes the lengths that the header names."""
+def _checked(data: bytes) -> bytes:
+    """Return a sketch as the library can read it without harm; raises ValueError for what it might not survive.
+
+    It believes the numbers that the bytes name, and unpacks as many pairs and bytes of the window, wherever that leads: so
+    pairs are looked at here, and behind the window are as many bits as it can ask for.
+    """
     if len(data) < 8 or data[1] != 1 or data[2] != 16 or not 4 <= data[3] <= 26 or data[4] > 63:
         raise ValueError("its header is another one")
     if int.from_bytes(data[6:8], "little") != SEED_HASH:
         raise ValueError("its values were hashed with another seed than 9001")
-    flags = data[5]
+    flags, rows = data[5], 1 << data[3]
     if flags & ~(_COMPRESSED | _HIP | _TABLE | _WINDOW) or not flags & _COMPRESSED:
         raise ValueError(f"its flags are {flags}")
     hip, table, window = (bool(flags & flag) for flag in (_HIP, _TABLE, _WINDOW))
     words = 2 + (1 + 4 * hip + table * (1 + window) + window if table or window else 0)
     if data[0] != words or len(data) < 4 * words:
         raise ValueError("its header is not as long as it says")
-    if table or window:
-        if not 0 < int.from_bytes(data[8:12], "little") <= _COUPON_COLUMNS << data[3]:
-            raise ValueError("its number of coupons is impossible")
-        # Behind the number of coupons come the entries of the table, where there is a window too, and the lengths; the
-        # four words of the estimate stand before the lengths then, else behind them.
-        start = 12 + 4 * (table and window) + 16 * (hip and table and window) if table and window else 12
-        sizes = [int.from_bytes(data[start + 4 * i : start + 4 * i + 4], "little") for i in range(table + window)]
-        words += sum(sizes)
-    if len(data) != 4 * words:
+    if not (table or window):
+        if len(data) != 4 * words:
+            raise ValueError("it is not as long as its header says")
+        return data
+    coupons = int.from_bytes(data[8:12], "little")
+    if not 0 < coupons <= _COUPON_COLUMNS * rows or window != (2 * coupons >= rows):
+        raise ValueError("its number of coupons is impossible")
+    # Behind the number of coupons come the entries of the table, where there is a window too, and the lengths; the four
+    # words of the estimate stand before the lengths then, else behind them.
+    start = 12 + 4 * (table and window) + 16 * (hip and table and window)
+    sizes = [int.from_bytes(data[start + 4 * i : start + 4 * i + 4], "little") for i in range(table + window)]
+    if len(data) != 4 * (words + sum(sizes)):
         raise ValueError("it is not as long as its header says")
+    if table:
+        pairs = np.frombuffer(data, "<u4", sizes[0], len(data) - 4 * sizes[0])
+        entries = int.from_bytes(data[12:16], "little") if window else coupons
+        _check_pairs(pairs, entries, rows, _COUPON_COLUMNS - _WINDOW_COLUMNS if window else _COUPON_COLUMNS)
+    return _padded(data, 4 * words, start + 4 * table, sizes[-1], rows) if window else data
+
+
+def _check_pairs(words: Array, count: int, rows: int, columns: int) -> None:
+    """Raise ValueError unless the bits of a table are those of so many pairs of a row and a column."""
+    if not 0 < count <= 32 * len(words):
+        raise ValueError(f"{count} pairs do not fit into its table")
+    base_bits = max((rows // count).bit_length() - 1, 0)
+    if not pairs_fit(words, _pair_codes(), count, base_bits, rows, columns):
+        raise ValueError(f"its table does not hold {count} pairs")
+
+
+def _padded(data: bytes, header: int, place: int, words: int, rows: int) -> bytes:
+    """Return the sketch with room behind its window for the longest codes. place: of the number of its words."""
+    if 32 * words < rows:
+        raise ValueError("its window is too short")
+    padding = max(_CODE_BITS * rows // 32 + 2 - words, 0)
+    window = header + 4 * words
+    size = (words + padding).to_bytes(4, "little")
+    return data[:place] + size + data[place + 4 : window] + bytes(4 * padding) + data[window:]
+
+
+@lru_cache(maxsize=1)
+def _pair_codes() -> Array:
+    """What 12 bits of a table begin with: a symbol, and in the upper byte how many bits it has; see `pairs_fit`.
+
+    Symbols have codes of these lengths, in ascending order, written from the highest bit on.
+    """
+    codes = np.empty(1 << _CODE_BITS, np.uint16)
+    following = 0
+    for symbol, length in enumerate((*_CODE_LENGTHS, *[_CODE_BITS] * (_PAIR_SYMBOLS - len(_CODE_LENGTHS)))):
+        for code in range(following, following + (1 << (_CODE_BITS - length))):
+            codes[int(f"{code:0{_CODE_BITS}b}"[::-1], 2)] = length << 8 | symbol
+        following += 1 << (_CODE_BITS - length)
+    return codes

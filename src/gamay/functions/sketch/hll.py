@@ -4,6 +4,7 @@ A sketch of log2m is 2**log2m registers. As bytes: log2m, the number of bytes th
 5 bits, the first in the lowest bits; all numbers are int32 big-endian.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -24,6 +25,7 @@ _PARSED_LOG2M_RANGE = range(1, 25)
 _REGISTERS_PER_WORD = 6
 _CHARACTER_OF_ZERO = 129
 _REGISTER_BITS = 5
+_HEX = re.compile("[0-9A-Fa-f]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,8 @@ def _text_bytes(text: str) -> bytes:
     try:
         if text and ord(text[0]) >= _CHARACTER_OF_ZERO:
             return bytes((ord(character) - _CHARACTER_OF_ZERO) % 256 for character in text if _is_byte(character))
+        if len(text) % 2 or not _HEX.fullmatch(text):
+            raise ValueError("it is no hexadecimal text")
         return bytes.fromhex(text)
     except ValueError as error:
         shown = text[:40] + ("..." if len(text) > 40 else "")

@@ -1,9 +1,10 @@
 """HyperLogLog++, with the registers that stream-lib's HyperLogLogPlus has, which Pinot uses.
 
 A sketch of precision p is 2**p registers, and 64-bit hashes choose them: MurmurHash64A of bytes, and of the text of
-everything else, numbers included. As bytes: int32 -2, then p, sp, a 0 and the number of bytes that follow as variable-length
-numbers, then the registers as `gamay.functions.sketch.hll` packs them. The sparse form (a 1, the number of entries, their
-differences) is read, but not written: sketches of few values are as exact without it.
+everything else, numbers included; of BOOLEAN that is 0 or 1, of TIMESTAMP the milliseconds. As bytes: int32 -2, then p, sp,
+a 0 and the number of bytes that follow as variable-length numbers, then the registers as `gamay.functions.sketch.hll` packs
+them. The sparse form (a 1, the number of entries, their differences) is read, but not written: sketches of few values are as
+exact without it.
 
 Estimates are those of maximum likelihood, which need no table of measured biases.
 """
@@ -13,6 +14,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from gamay.functions.scalar.convert import convert_values
 from gamay.functions.sketch.hashing import arrow_bytes
@@ -30,6 +32,7 @@ _PARSED_RANGE = range(4, 26)
 _SEED = 0xE17A1465
 _VERSION = (-2).to_bytes(4, "big", signed=True)
 _RANKS = 64
+_STORED = {DataType.BOOLEAN: DataType.INT, DataType.TIMESTAMP: DataType.LONG}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +48,7 @@ class HllPlusKind:
         return MAXIMUM
 
     def candidates(self, vector: Vector) -> tuple[Array, Array]:
-        texts = vector.values if vector.type.is_binary else convert_values(vector.values, vector.type, DataType.STRING)
-        data, offsets = arrow_bytes(texts)
+        data, offsets = arrow_bytes(vector.values if vector.type.is_binary else _texts(vector))
         hashes = np.empty(len(vector), np.int64)
         murmur64a(data, offsets, _SEED, hashes)
         positions, ranks = np.empty(len(hashes), np.uint32), np.empty(len(hashes), np.uint8)
@@ -81,6 +83,13 @@ class HllPlusKind:
 
     def to_text(self, data: bytes) -> str:
         return data.hex()
+
+
+def _texts(vector: Vector) -> pa.Array:
+    """Return values as the texts that are hashed."""
+    stored = _STORED.get(vector.type, vector.type)
+    values = vector.values if stored is vector.type else convert_values(vector.values, vector.type, stored)
+    return convert_values(values, stored, DataType.STRING)
 
 
 @lru_cache(maxsize=1)

@@ -48,8 +48,8 @@ def checked(call: Call, name: str, value: object, number: Number) -> float:
         if parsed != float(value) or not number.least <= parsed <= number.most:
             raise ValueError
     except (ValueError, OverflowError):
-        kind = "a whole number" if whole else "a number"
-        raise _wrong(call, f"{name} is {kind} from {number.least} to {number.most}, not {value!r}") from None
+        kind, shown = "a whole number" if whole else "a number", "NULL" if value is None else repr(value)
+        raise _wrong(call, f"{name} is {kind} from {number.least} to {number.most}, not {shown}") from None
     return parsed
 
 
@@ -64,10 +64,17 @@ def number_parameter(call: Call, position: int, name: str, number: Number) -> in
     return int(checked(call, name, value, number))
 
 
-def require_at_most(call: Call, count: int) -> None:
-    """Raise QueryError when the call has more arguments."""
-    if len(call.args) > count:
-        raise _wrong(call, f"{count} argument(s) at most are needed, {len(call.args)} are given")
+def lg_k_parameter(call: Call, lg_k: Number) -> int:
+    """Return lgK, which stands at the second argument of the call as a number or as a text such as 'nominalEntries=4096'.
+
+    The entries are rounded up to a power of two. Raises QueryError.
+    """
+    argument = call.args[1] if len(call.args) > 1 else None
+    if not isinstance(argument, Literal) or not isinstance(argument.value, str):
+        return number_parameter(call, 1, "lgK", lg_k)
+    entries = Number(1 << int(lg_k.default), 9, 1 << int(lg_k.most))
+    known = {"nominalEntries": entries, "accumulatorThreshold": Number(2, 1, (1 << 31) - 1)}
+    return (int(text_parameters(call, 1, known)["nominalEntries"]) - 1).bit_length()
 
 
 def _wrong(call: Call, detail: str) -> QueryError:

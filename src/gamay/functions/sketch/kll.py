@@ -1,0 +1,84 @@
+"""KLL sketches of doubles, kept by the datasketches library; here is checked what it believes of bytes.
+
+| bytes     | hold                                                                                        |
+| --------- | ------------------------------------------------------------------------------------------- |
+| 0 to 2    | 5 (2 for none or one value); 1 (2 for one value); 15                                        |
+| 3         | flags: 1 empty, 2 the lowest level is sorted, 4 one value                                   |
+| 4 to 7    | k (2 bytes), 8, 0                                                                           |
+
+Nothing follows in an empty sketch, and the value in one of one value. Else
+
+| bytes     | hold                                                                                        |
+| --------- | ------------------------------------------------------------------------------------------- |
+| 8 to 19   | the number of values that came (8 bytes), the smallest k of all merged (2), the number of levels, 0 |
+| 20 to ... | where each level begins among all places (4 bytes each), the smallest and the largest value |
+
+then the values that are kept: those of level i stand for 2**i each. All numbers are little-endian.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from gamay.functions.sketch.compact import not_a_sketch
+from gamay.functions.sketch.deferred import datasketches
+
+_FAMILY = 15
+_EMPTY, _SINGLE = 1, 4
+_K_MIN, _M = 8, 8
+_LEVELS_MAX = 60
+_VALUE_BYTES = 8
+
+
+def new_sketch(k: int) -> Any:
+    """Return an empty sketch."""
+    return datasketches().kll_doubles_sketch(k)
+
+
+def merge_bytes(sketch: Any, data: bytes) -> None:
+    """Merge a serialised sketch; empty bytes hold nothing. Raises QueryError 200 for other bytes."""
+    if not data:
+        return
+    try:
+        _check(data)
+        sketch.merge(datasketches().kll_doubles_sketch.deserialize(data))
+    except (RuntimeError, ValueError, IndexError, MemoryError) as error:
+        raise not_a_sketch("KLL", data, error) from error
+
+
+def _check(data: bytes) -> None:
+    """Refuse what the library might not survive: it believes the numbers of values and of levels that the bytes name."""
+    if len(data) < 8 or data[2] != _FAMILY or data[6] != _M or data[0] not in (2, 5) or data[1] not in (1, 2):
+        raise ValueError("its header is another one")
+    k, flags = int.from_bytes(data[4:6], "little"), data[3]
+    if k < _K_MIN:
+        raise ValueError(f"its k is {k}, below {_K_MIN}")
+    if flags & (_EMPTY | _SINGLE):
+        if data[0] != 2 or len(data) != (8 if flags & _EMPTY else 8 + _VALUE_BYTES):
+            raise ValueError("it is not as long as its header says")
+        return
+    num_levels = data[18] if len(data) > 20 else 0
+    if data[0] != 5 or not 1 <= num_levels <= _LEVELS_MAX or len(data) < 20 + 4 * num_levels:
+        raise ValueError("its header is not as long as it says")
+    places = np.frombuffer(data, "<u4", num_levels, 20).astype(np.int64)
+    bounds = np.append(places, _capacity(k, num_levels))
+    counts = np.diff(bounds)
+    if (counts < 0).any() or len(data) != 20 + 4 * num_levels + (2 + counts.sum()) * _VALUE_BYTES:
+        raise ValueError("its levels are not as long as its header says")
+    came = int.from_bytes(data[8:16], "little")
+    if sum(count << level for level, count in enumerate(counts.tolist())) != came:
+        raise ValueError(f"its values do not stand for {came}")
+    if np.isnan(np.frombuffer(data, "<f8", -1, 20 + 4 * num_levels)).any():
+        raise ValueError("a value is NaN")
+
+
+def _capacity(k: int, num_levels: int) -> int:
+    """Return how many places all levels have: the highest has k, each one below 2/3 of that above it, but 8 at least."""
+    return sum(max(_M, _two_thirds(k, depth)) for depth in range(num_levels))
+
+
+def _two_thirds(k: int, times: int) -> int:
+    """Return k * (2/3)**times, rounded as the library does."""
+    if times > 30:
+        return _two_thirds(_two_thirds(k, times // 2), times - times // 2)
+    return int((((2 * k) << times) // 3**times + 1) >> 1)
