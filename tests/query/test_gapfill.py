@@ -9,6 +9,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import orjson
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -27,6 +28,7 @@ from gamay.sql.query import Gapfill
 HOUR_MS = 3_600_000
 START_MS = 1_700_000_000_000 // HOUR_MS * HOUR_MS
 Row = tuple[int, str, int, int, list[int]]
+TIMES = st.integers(-30, 60) | st.sampled_from([-(2**63), 2**63 - 1])
 
 
 # -- one step against its twin
@@ -51,15 +53,14 @@ def twin(rows: Sequence[Row], start: int, end: int, bucket: int, limit: int | No
 
 @settings(max_examples=300, deadline=None)
 @given(
-    rows=st.lists(
-        st.tuples(st.integers(-30, 60), st.sampled_from("abc"), st.integers(1, 9), st.integers(1, 9)), max_size=25
-    ),
-    end=st.integers(0, 45),
+    rows=st.lists(st.tuples(TIMES, st.sampled_from("abc"), st.integers(1, 9), st.integers(1, 9)), max_size=25),
+    start=st.integers(-9, 9),
+    length=st.integers(0, 45),
     bucket=st.integers(1, 20),
     limit=st.none() | st.integers(0, 60),
 )
 def test_filled_rows_are_those_of_the_twin(
-    rows: list[tuple[int, str, int, int]], end: int, bucket: int, limit: int | None
+    rows: list[tuple[int, str, int, int]], start: int, length: int, bucket: int, limit: int | None
 ) -> None:
     table = ResultTable(
         ("t", "k", "p", "d", "m"),
@@ -73,8 +74,8 @@ def test_filled_rows_are_those_of_the_twin(
         ),
     )
     fmt = DateTimeFormat.parse("1:MILLISECONDS:EPOCH")
-    gapfill = Gapfill(None, None, 0, (1,), (2,), fmt, 0, end, bucket, 1, (), limit, 0)
-    wanted = twin([(*row, [7, 7]) for row in rows], 0, end, bucket, limit)
+    gapfill = Gapfill(None, None, 0, (1,), (2,), fmt, start, start + length, bucket, 1, (), limit, 0)
+    wanted = twin([(*row, [7, 7]) for row in rows], start, start + length, bucket, limit)
     assert fill_gaps(gapfill, table).rows() == wanted
 
 
@@ -87,6 +88,7 @@ def test_made_rows_have_zeros_of_every_type() -> None:
         DataType.TIMESTAMP: np.array([7], np.int64),
         DataType.STRING: pa.array(["x"]),
         DataType.BYTES: pa.array([b"x"]),
+        DataType.MAP: pa.array(['{"a":1}']),
     }
     columns = (
         Vector(DataType.LONG, np.array([0], np.int64)),
@@ -97,8 +99,8 @@ def test_made_rows_have_zeros_of_every_type() -> None:
     table = ResultTable(names, tuple(column.type.value for column in columns), columns)
     fmt = DateTimeFormat.parse("1:MILLISECONDS:EPOCH")
     filled = fill_gaps(Gapfill(None, None, 0, (1,), (), fmt, 0, 2, 1, 1, (), None, 0), table)
-    made = [json_values(column)[1] for column in filled.columns]
-    assert made == [1, "a", 0, 0.0, False, "0", "1970-01-01 00:00:00.0", "", ""]
+    made = [row[1] for row in orjson.loads(orjson.dumps([json_values(column) for column in filled.columns]))]
+    assert made == [1, "a", 0, 0.0, False, "0", "1970-01-01 00:00:00.0", "", "", {}]
 
 
 # -- whole queries

@@ -64,7 +64,9 @@ def fill_gaps(gapfill: Gapfill, table: ResultTable) -> ResultTable:
 def _place(gapfill: Gapfill, table: ResultTable, num_buckets: int) -> _Placed:
     millis = times_ms(table.columns[gapfill.time], gapfill.format)
     rows = np.argsort(millis, kind="stable")
-    buckets = np.floor_divide(millis[rows] - gapfill.start_ms, gapfill.bucket_ms)
+    # times far away, whose distance 64 bits do not hold, count as those just outside
+    before, behind = gapfill.start_ms - gapfill.bucket_ms, gapfill.start_ms + num_buckets * gapfill.bucket_ms
+    buckets = np.floor_divide(np.clip(millis[rows], before, behind) - gapfill.start_ms, gapfill.bucket_ms)
     count = int(np.searchsorted(buckets, num_buckets))
     rows, buckets = rows[:count], buckets[:count]
     ids = np.zeros(count, np.int64)
