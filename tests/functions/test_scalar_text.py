@@ -396,3 +396,33 @@ def test_casts_that_do_not_exist_are_refused_when_bound(source: DataType, target
     with pytest.raises(QueryError) as caught:
         result_type(parse_expression(f"CAST(x AS {target})"), lambda name: (source, False))
     assert caught.value.code is ErrorCode.QUERY_VALIDATION
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "normalize(s, 'NFX')",
+        "toBytes(s, 'FOO')",
+        "prefixes(s, -1)",
+        "suffixesWithSuffix(s, -1, '$')",
+        "uniqueNgrams(s, 5000)",
+        "generateUniqueNgrams(s, 1, 5000)",
+        "lpad(s, 2000000, 'x')",
+        "rpad(s, 2000000, 'x')",
+        "regexpLike(s, 'o', 'z')",
+        "regexpLike(s, '(')",
+        "regexpReplace(s, 'o', '$1')",
+        "regexpReplace(s, 'o', '$1', 0, -1)",
+        "regexpReplace(s, 'o', 'x', -1)",
+        "regexpReplace(s, 'o', 'x', 0, 0, 'z')",
+        "trim('AROUND', 'x', s)",
+    ],
+)
+def test_wrong_constants_are_told_before_there_are_rows(call: str) -> None:
+    with pytest.raises(QueryError):
+        result_type(parse_expression(call), lambda name: (STRING, False))
+
+
+def test_an_occurrence_takes_a_dollar_as_it_is() -> None:
+    for call in ("regexpReplace(s, 'o', '$1', 0, 0)", "regexpReplace(s, 'o', '$1', 0, s)"):
+        assert result_type(parse_expression(call), lambda name: (STRING, False)) == (STRING, False)

@@ -61,12 +61,17 @@ def overlay(text: str, by: str, start: int, count: int | None = None) -> str:
     return text[:begin] + by + text[end:]
 
 
-@scalar("normalize", params=(each(STRING), const(STRING)), returns=STRING, optional=1)
+def _form(name: str) -> Literal["NFC", "NFD", "NFKC", "NFKD"]:
+    known = next((form for form in _FORMS if form == name.upper()), None)
+    if known is None:
+        raise wrong("normalize", f"'{name}' is not one of {', '.join(_FORMS)}")
+    return known
+
+
+@scalar("normalize", params=(each(STRING), const(STRING, _form)), returns=STRING, optional=1)
 def normalize(text: Any, form: str = "NFC") -> Any:
     """One of Unicode's normal forms: NFC, NFD, NFKC, NFKD."""
-    known = next((name for name in _FORMS if name == form.upper()), None)
-    if known is None:
-        raise wrong("normalize", f"'{form}' is not one of {', '.join(_FORMS)}")
+    known = _form(form)
     return by_distinct(text, lambda value: unicodedata.normalize(known, value), STRING)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from gamay.functions.scalar.convert import array_of
-from gamay.functions.scalar.define import const, each, lists, scalar, wrong
+from gamay.functions.scalar.define import Param, const, each, lists, scalar, wrong
 from gamay.functions.scalar.strings import lists_by_distinct
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
@@ -22,6 +22,11 @@ def _length(name: str, length: int) -> int:
     return length
 
 
+def _length_of(name: str) -> Param:
+    """A parameter that is a length."""
+    return const(INT, lambda length: _length(name, length))
+
+
 def _beginnings(text: str, longest: int, before: str = "") -> list[str]:
     return [before + text[:n] for n in range(1, min(longest, len(text)) + 1)]
 
@@ -30,28 +35,38 @@ def _endings(text: str, longest: int, after: str = "") -> list[str]:
     return [text[-n:] + after for n in range(1, min(longest, len(text)) + 1)]
 
 
-@scalar("prefixes", params=(_TEXT, const(INT)), returns=STRING, multi_value=True)
+@scalar("prefixes", params=(_TEXT, _length_of("prefixes")), returns=STRING, multi_value=True)
 def prefixes(text: Any, max_length: int) -> Vector:
     """What the text begins with, from one character up to `max_length`."""
     _length("prefixes", max_length)
     return lists_by_distinct(text, lambda value: _beginnings(value, max_length), STRING)
 
 
-@scalar("suffixes", params=(_TEXT, const(INT)), returns=STRING, multi_value=True)
+@scalar("suffixes", params=(_TEXT, _length_of("suffixes")), returns=STRING, multi_value=True)
 def suffixes(text: Any, max_length: int) -> Vector:
     """What the text ends with, from one character up to `max_length`."""
     _length("suffixes", max_length)
     return lists_by_distinct(text, lambda value: _endings(value, max_length), STRING)
 
 
-@scalar("prefixesWithPrefix", params=(_TEXT, const(INT), const(STRING)), returns=STRING, multi_value=True)
+@scalar(
+    "prefixesWithPrefix",
+    params=(_TEXT, _length_of("prefixesWithPrefix"), const(STRING)),
+    returns=STRING,
+    multi_value=True,
+)
 def prefixes_with_prefix(text: Any, max_length: int, prefix: str) -> Vector:
     """The prefixes, with a mark such as `^` before each."""
     _length("prefixesWithPrefix", max_length)
     return lists_by_distinct(text, lambda value: _beginnings(value, max_length, prefix), STRING)
 
 
-@scalar("suffixesWithSuffix", params=(_TEXT, const(INT), const(STRING)), returns=STRING, multi_value=True)
+@scalar(
+    "suffixesWithSuffix",
+    params=(_TEXT, _length_of("suffixesWithSuffix"), const(STRING)),
+    returns=STRING,
+    multi_value=True,
+)
 def suffixes_with_suffix(text: Any, max_length: int, suffix: str) -> Vector:
     """The suffixes, with a mark such as `$` after each."""
     _length("suffixesWithSuffix", max_length)
@@ -66,7 +81,7 @@ def _ngrams(text: str, shortest: int, longest: int) -> list[str]:
 @scalar(
     "uniqueNgrams",
     "generateUniqueNgrams",
-    params=(_TEXT, const(INT), const(INT)),
+    params=(_TEXT, _length_of("uniqueNgrams"), _length_of("uniqueNgrams")),
     returns=STRING,
     optional=1,
     multi_value=True,
@@ -78,7 +93,13 @@ def unique_ngrams(text: Any, length: int, max_length: int | None = None) -> Vect
     return lists_by_distinct(text, lambda value: _ngrams(value, length, longest), STRING)
 
 
-@scalar("uniqueNgramsMV", params=(lists(STRING), const(INT), const(INT)), returns=STRING, optional=1, multi_value=True)
+@scalar(
+    "uniqueNgramsMV",
+    params=(lists(STRING), _length_of("uniqueNgramsMV"), _length_of("uniqueNgramsMV")),
+    returns=STRING,
+    optional=1,
+    multi_value=True,
+)
 def unique_ngrams_of_lists(values: Vector, length: int, max_length: int | None = None) -> Vector:
     """The different n-grams of all texts of a row."""
     _length("uniqueNgramsMV", length)

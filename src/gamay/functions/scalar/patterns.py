@@ -226,6 +226,8 @@ def _matching(name: str, match: Callable[[Values, Sequence[Any]], Any], min_args
             raise wrong(name, "the pattern must be single-value")
         if name != "like":
             _check_pattern(call)
+            if len(call.args) > 2 and isinstance(call.args[2], Literal) and isinstance(call.args[2].value, str):
+                _ignores_case(name, call.args[2].value)
         return BOOLEAN, False
 
     def test(parts: Sequence[Operand]) -> Any:
@@ -325,18 +327,40 @@ def regexp_extract(text: Any, pattern: str, group: int = 0, default: str = "") -
     return by_distinct(text, extract, STRING)
 
 
+def _start(start: int) -> int:
+    if start < 0:
+        raise wrong("regexpReplace", f"the start position {start} is negative")
+    return start
+
+
+def _replace_type(call: Call, types: Sequence[ValueType]) -> ValueType:
+    _check_pattern(call)
+    pattern, by = (arg.value if isinstance(arg, Literal) else None for arg in call.args[1:3])
+    occurrence = call.args[4] if len(call.args) > 4 else None
+    replaces_all = occurrence is None or (isinstance(occurrence, Literal) and str(occurrence.value).startswith("-"))
+    if replaces_all and isinstance(pattern, str) and isinstance(by, str):
+        _replacement(by, compiled(pattern))
+    return STRING, False
+
+
 @scalar(
     "regexpReplace",
     "regexpReplaceVar",
-    params=(_TEXT, _CONST_TEXT, _CONST_TEXT, _CONST_INT, _CONST_INT, _CONST_TEXT),
-    returns=_of_pattern(STRING),
+    params=(
+        _TEXT,
+        _CONST_TEXT,
+        _CONST_TEXT,
+        const(INT, _start),
+        _CONST_INT,
+        const(STRING, lambda options: _ignores_case("regexpReplace", options)),
+    ),
+    returns=_replace_type,
     optional=3,
 )
 def regexp_replace(text: Any, pattern: str, by: str, start: int = 0, occurrence: int = -1, options: str = "c") -> Any:
     """Replace all matches (`$1` is a group then), or the nth from 0; what lies before `start` stays."""
     expression = compiled(pattern, _ignores_case("regexpReplace", options))
-    if start < 0:
-        raise wrong("regexpReplace", f"the start position {start} is negative")
+    start = _start(start)
     replacement = _replacement(by, expression) if occurrence < 0 else None
 
     def replace(value: str) -> str:

@@ -237,13 +237,13 @@ def _padding(name: str, text: str, size: int, pad: str) -> str:
     return ((pad or " ") * missing)[:missing]
 
 
-@scalar("lpad", params=(_TEXT, const(INT), const(STRING)), returns=STRING)
+@scalar("lpad", params=(_TEXT, const(INT, lambda size: _checked_size("lpad", size)), const(STRING)), returns=STRING)
 def lpad(text: Any, size: int, pad: str) -> Any:
     """A longer text stays as it is; an empty pad is a blank."""
     return by_distinct(text, lambda value: _padding("lpad", value, size, pad) + value, STRING)
 
 
-@scalar("rpad", params=(_TEXT, const(INT), const(STRING)), returns=STRING)
+@scalar("rpad", params=(_TEXT, const(INT, lambda size: _checked_size("rpad", size)), const(STRING)), returns=STRING)
 def rpad(text: Any, size: int, pad: str) -> Any:
     """A longer text stays as it is; an empty pad is a blank."""
     return by_distinct(text, lambda value: value + _padding("rpad", value, size, pad), STRING)
