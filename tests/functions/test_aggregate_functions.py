@@ -243,6 +243,7 @@ def test_digests_merge() -> None:
         (Call("sum", (X,)), [(DataType.STRING, False)], "CAST"),
         (Call("sum", (X, X)), [(DataType.INT, False)] * 2, "takes 1 argument, 2 are given"),
         (Call("sum", (X,)), [(DataType.BYTES, False)], "its argument is BYTES$"),
+        (Call("sum", (X,)), [(DataType.MAP, False)], r"is MAP; name one of its values, x\['key'\]"),
         (Call("covarpop", (X, Y)), [(DataType.INT, False), (DataType.STRING, False)], r"y is STRING; write CAST\(y AS"),
         (
             Call("firstwithtime", (X, Y, literal("INT"))),

@@ -241,7 +241,11 @@ def require_number_at(call: Call, position: int, data_type: DataType) -> None:
     is_only = len(call.args) == 1
     what = "its argument" if is_only else to_text(call.args[position])
     cast = f"CAST({to_text(call.args[position])} AS DOUBLE)"
-    hint = f"; write {f'{call.name}({cast})' if is_only else cast}" if data_type.is_text else ""
+    hint = ""
+    if data_type is DataType.MAP:
+        hint = f"; name one of its values, {to_text(call.args[position])}['key']"
+    elif data_type.is_text:
+        hint = f"; write {f'{call.name}({cast})' if is_only else cast}"
     raise QueryError(ErrorCode.QUERY_VALIDATION, f"Aggregate '{call.name}' needs numbers, {what} is {data_type.value}{hint}")
 
 

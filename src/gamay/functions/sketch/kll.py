@@ -16,6 +16,9 @@ Nothing follows in an empty sketch, and the value in one of one value. Else
 then the values that are kept: those of level i stand for 2**i each. All numbers are little-endian.
 """
 
+import struct
+from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -60,18 +63,20 @@ def _check(data: bytes) -> None:
     num_levels = data[18] if len(data) > 20 else 0
     if data[0] != 5 or not 1 <= num_levels <= _LEVELS_MAX or len(data) < 20 + 4 * num_levels:
         raise ValueError("its header is not as long as it says")
-    places = np.frombuffer(data, "<u4", num_levels, 20).astype(np.int64)
-    bounds = np.append(places, _capacity(k, num_levels))
-    counts = np.diff(bounds)
-    if (counts < 0).any() or len(data) != 20 + 4 * num_levels + (2 + counts.sum()) * _VALUE_BYTES:
+    head = 20 + 4 * num_levels
+    places = (*struct.unpack_from(f"<{num_levels}I", data, 20), _capacity(k, num_levels))
+    counts = [following - place for place, following in pairwise(places)]
+    if min(counts) < 0 or len(data) != head + (2 + places[-1] - places[0]) * _VALUE_BYTES:
         raise ValueError("its levels are not as long as its header says")
     came = int.from_bytes(data[8:16], "little")
-    if sum(count << level for level, count in enumerate(counts.tolist())) != came:
+    if sum([count << level for level, count in enumerate(counts)]) != came:
         raise ValueError(f"its values do not stand for {came}")
-    if np.isnan(np.frombuffer(data, "<f8", -1, 20 + 4 * num_levels)).any():
+    least = np.frombuffer(data, "<f8", -1, head).min()
+    if least != least:
         raise ValueError("a value is NaN")
 
 
+@lru_cache(maxsize=1 << 10)
 def _capacity(k: int, num_levels: int) -> int:
     """Return how many places all levels have: the highest has k, each one below 2/3 of that above it, but 8 at least."""
     return sum(max(_M, _two_thirds(k, depth)) for depth in range(num_levels))
@@ -81,4 +86,4 @@ def _two_thirds(k: int, times: int) -> int:
     """Return k * (2/3)**times, rounded as the library does."""
     if times > 30:
         return _two_thirds(_two_thirds(k, times // 2), times - times // 2)
-    return int((((2 * k) << times) // 3**times + 1) >> 1)
+    return (((2 * k) << times) // int(3**times) + 1) >> 1
