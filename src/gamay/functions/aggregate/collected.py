@@ -33,7 +33,6 @@ from gamay.model.types import DataType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-_ELEMENT_TYPES = COLUMN_TYPES
 _COMPACT_ROWS = 1 << 20
 # more values are put together only where there is memory for it; finding distinct ones takes some times theirs
 _RESERVED_ROWS = 1 << 16
@@ -238,9 +237,9 @@ def _bind_array(call: Call, arg_types: Sequence[ValueType]) -> OfCollected:
     require_arguments(call, 2, 3)
     source, _ = require_one_argument(call, arg_types, 2)
     named = call.args[1].value if isinstance(call.args[1], Literal) else None
-    target = next((known for known in _ELEMENT_TYPES if isinstance(named, str) and known.value == named.upper()), None)
+    target = next((known for known in COLUMN_TYPES if isinstance(named, str) and known.value == named.upper()), None)
     if target is None:
-        known = ", ".join(f"'{known.value}'" for known in _ELEMENT_TYPES)
+        known = ", ".join(f"'{known.value}'" for known in COLUMN_TYPES)
         raise _wrong(call, f"the second argument is the type of the elements, {known}, not {to_text(call.args[1])}")
     if not _convertible(source, target):
         raise _wrong(call, f"{source.value} cannot be converted to {target.value}")
