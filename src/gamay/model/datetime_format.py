@@ -3,7 +3,7 @@
 import math
 import re
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import Enum
 from functools import lru_cache
 
@@ -129,10 +129,24 @@ def _count(value: float | str) -> int:
     return math.floor(value)
 
 
+# forms of dates that Python does not read: a year, a month, a day of a year; perhaps a time behind it
+_ISO_PERIOD = re.compile(r"(\d{4})(?:-(?:(?P<month>\d\d)|(?P<day>\d{3})))?(?P<time>T.*)?", re.ASCII)
+
+
+def _first_day(period: "re.Match[str]") -> str:
+    """Return the first day of a year or month, or a day of a year, as a date; raises ValueError."""
+    year = int(period[1])
+    day = date(year, int(period["month"] or 1), 1) + timedelta(days=int(period["day"] or 1) - 1)
+    if day.year != year:
+        raise ValueError(f"{year} has no day {period['day']}")
+    return day.isoformat()
+
+
 def _parse_iso(text: str, zone: tzinfo) -> int:
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+        period = _ISO_PERIOD.fullmatch(text)
+        moment = datetime.fromisoformat(text if period is None else _first_day(period) + (period["time"] or ""))
+    except (ValueError, OverflowError):
         raise ValueError(f"'{text}' is not an ISO 8601 time such as 2013-01-31T05:15:00Z") from None
     return ((moment if moment.tzinfo else moment.replace(tzinfo=zone)) - EPOCH) // timedelta(milliseconds=1)
 
