@@ -272,7 +272,8 @@ def _bucketed(millis: Any, granularity: Granularity, zone: str | None) -> Any:
     base, step = truncate_local(local, _NEXT_LARGER[unit]), granularity.size * UNIT_MS[unit]
     start = base + (local - base) // step * step
     same_offset = whole.subtract(millis, local - start)
-    return np.where(to_local(same_offset, zone) == start, same_offset, to_utc(start, zone))
+    fits = to_local(same_offset, zone) == start
+    return same_offset if fits.all() else np.where(fits, same_offset, to_utc(start, zone))
 
 
 def _date_time_convert(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
