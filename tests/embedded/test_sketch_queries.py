@@ -157,6 +157,15 @@ def test_counts_agree_with_and_without_filters(db: Database) -> None:
     assert one(db, "SELECT SEGMENTPARTITIONEDDISTINCTCOUNT(user) FROM visits") >= exact
 
 
+@pytest.mark.parametrize("name", ["HLL", "HLLPLUS", "ULL"])
+def test_smart_counts_of_groups_are_exact(db: Database, name: str) -> None:
+    call = f"DISTINCTCOUNTSMART{name}(user, 'threshold=10;{'log2m' if name == 'HLL' else 'p'}=4')"
+    for nulls in ("", "SET enableNullHandling = true; "):
+        assert one(db, f"{nulls}SELECT {call} FROM visits") != len(users(0, 1, 2))
+        groups = db.sql(f"{nulls}SELECT day, {call} FROM visits GROUP BY day ORDER BY day").rows()
+        assert groups == [(day, len(users(day))) for day in range(3)]
+
+
 def test_raw_sketches_can_be_stored_and_merged(db: Database) -> None:
     names = ("THETASKETCH", "CPCSKETCH", "ULL", "HLL", "HLLPLUS")
     raw = db.sql(

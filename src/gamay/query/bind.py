@@ -184,7 +184,7 @@ class _Binder:
         self._key_types: list[ValueType] = []
         self._sets: tuple[tuple[int, ...], ...] = ()
         self._groupings: dict[tuple[int, ...], int] = {}
-        self._aggregates = AggregateBinder(self._type, self._condition, self.null_handling)
+        self._aggregates = AggregateBinder(self._type, self._condition, self.null_handling, bool(query.group_by))
 
     def bind(self) -> BoundQuery:
         query = self._query

@@ -135,18 +135,23 @@ def _skipping_nulls(
 
 
 class AggregateBinder:
-    """Collects the aggregates of a query. type_of: of row expressions; bind_condition: makes the filter of a condition."""
+    """Collects the aggregates of a query.
+
+    type_of: of row expressions. bind_condition: makes the filter of a condition. has_groups: whether there is a GROUP BY.
+    """
 
     def __init__(
         self,
         type_of: Callable[[Expression], ValueType],
         bind_condition: Callable[[Expression], Filter],
         null_handling: bool,
+        has_groups: bool,
     ) -> None:
         self.aggregates: list[BoundAggregate] = []
         self._type_of = type_of
         self._bind_condition = bind_condition
         self._null_handling = null_handling
+        self._has_groups = has_groups
         self._numbers: dict[Call, int] = {}
         self._filters: dict[Filter, Column] = {}
 
@@ -175,6 +180,8 @@ class AggregateBinder:
                 ErrorCode.QUERY_VALIDATION, f"Aggregate '{inner.name}' is given NULL, which has no type; name a column"
             )
         aggregate = bind_aggregate(inner, types)
+        if self._has_groups:
+            aggregate = getattr(aggregate, "of_groups", aggregate)
         if self._null_handling:
             aggregate, arguments = _skipping_nulls(inner, aggregate, arguments, self._type_of)
         return BoundAggregate(call, aggregate, arguments, condition)

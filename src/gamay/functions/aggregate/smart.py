@@ -4,13 +4,13 @@
     DISTINCTCOUNTSMARTHLLPLUS(x [, 'threshold=100000;p=14;sp=0'])
     DISTINCTCOUNTSMARTULL(x [, 'threshold=100000;p=12'])
 
-A group with more distinct values than the threshold is counted by the sketch; a threshold of 0 or less is none. The result
-depends only on the values, not on how they were divided among segments. dictThreshold has no effect: the entries of a
-dictionary are ticked off, which takes little memory however many they are.
+Without GROUP BY, more distinct values than the threshold are counted by the sketch; a threshold of 0 or less is none. Groups
+are counted exactly. The result depends only on the values, not on how they were divided among segments. dictThreshold has no
+effect: the entries of a dictionary are ticked off, which takes little memory however many they are.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -60,6 +60,11 @@ class SmartCount(KeepsState):
     result_type: DataType = DataType.INT
     result_is_multi_value: bool = False
     is_of_distinct_values: bool = True
+
+    @property
+    def of_groups(self) -> "SmartCount":
+        """The aggregate in a query with GROUP BY."""
+        return replace(self, threshold=_THRESHOLD_MAX)
 
     def allocate(self, num_groups: int) -> Pairs:
         return Pairs(self.argument_type, num_groups, False)
