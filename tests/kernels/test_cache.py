@@ -1,9 +1,12 @@
 """Kernels from the cache on disk, in processes of their own: loading one imports nothing that only compiling needs."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+from gamay.kernels import jit
 
 _MODULE = """
 import numpy as np
@@ -48,3 +51,25 @@ def test_kernels_are_loaded_without_a_compiler_and_compiled_with_what_was_loaded
     assert _run(tmp_path, f"{alone}; {_PREPARED} print(prepared)").split() == ["20", "False"]
     failing = "import sums\ntry:\n  sums.twice_total(sums.VALUES[:0])\nexcept ValueError as error:\n  print(error)"
     assert _run(tmp_path, failing) == "nothing to add"
+
+
+def test_a_kernel_is_compiled_anew_when_one_that_it_calls_has_changed(tmp_path: Path) -> None:
+    """Whatever the times of the files say; the modules of kernels are known by their names, so the package is copied."""
+    kernels = tmp_path / "gamay" / "kernels"
+    kernels.parent.mkdir()
+    (kernels.parent / "__init__.py").touch()
+    shutil.copytree(Path(jit.__file__).parent, kernels, ignore=shutil.ignore_patterns("__pycache__"))
+    called = kernels / "called.py"
+    text = "from gamay.kernels.jit import kernel\nSTEP = 1\n\n@kernel\ndef added(value):\n    return value + STEP\n"
+    called.write_text(text)
+    (kernels / "between.py").write_text("from gamay.kernels.called import added\nSAME = added\n")
+    calling = "from gamay.kernels.jit import kernel\nfrom gamay.kernels.between import SAME\n\n@kernel\ndef twice(value):\n"
+    (kernels / "calling.py").write_text(f"{calling}    return 2 * SAME(value)\n")
+    code = "from gamay.kernels.calling import twice; print(twice(1), sum(twice.stats.cache_hits.values()))"
+    assert _run(tmp_path, code).split() == ["4", "0"]
+    assert _run(tmp_path, code).split() == ["4", "1"]
+    at = called.stat()
+    called.write_text(text.replace("STEP = 1", "STEP = 5"))
+    os.utime(called, ns=(at.st_atime_ns, at.st_mtime_ns))
+    shutil.rmtree(kernels / "__pycache__", ignore_errors=True)
+    assert _run(tmp_path, code).split() == ["12", "0"]

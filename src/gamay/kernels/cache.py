@@ -1,19 +1,49 @@
-"""Loading compiled kernels without what only compiling needs.
+"""Loading compiled kernels without what only compiling needs, and only those that were compiled of the present sources.
 
 Numba's own cache prepares everything for compiling before it loads anything: it imports what types and lowers each function
 of Python and NumPy (94 modules), compiles the counting of references, and parses the LLVM bitcode that lies beside each
 kernel's machine code. A process all of whose kernels have been compiled before needs none of that; when it does compile one,
 the compiler prepares itself.
 
+A kernel's machine code contains the kernels that it calls and the constants that it reads, those of other modules, too.
+Numba looks only at the time and the size of the kernel's own file, so that kernels would go on with what another module was
+before an update. Here a kernel is compiled anew when the text of any module has changed that its own one is made of.
+
 This rests on parts of Numba that are not public; `tests/kernels/test_cache.py` fails when a later version changes them.
 """
 
+import re
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from llvmlite import binding as llvm
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary
 from numba.core.runtime import _nrt_python  # type: ignore[attr-defined]
+
+_FOLDER = Path(__file__).parent
+_IMPORTED = re.compile(rb"^\s*(?:from|import)\s+gamay\.kernels\.(\w+)", re.MULTILINE)
+
+
+@cache
+def _source(path: Path) -> tuple[bytes, frozenset[Path]]:
+    """Return the digest of a module, and the modules of kernels that it imports."""
+    text = path.read_bytes()
+    return sha256(text).digest(), frozenset(_FOLDER / f"{name.decode()}.py" for name in _IMPORTED.findall(text))
+
+
+def stamp_of(path: Path) -> str:
+    """Return what is another text when a module, or one of kernels that it imports, however indirectly, is another."""
+    found: dict[Path, bytes] = {}
+    left = [path]
+    while left:
+        module = left.pop()
+        if module not in found:
+            found[module], imported = _source(module)
+            left += imported
+    return sha256(b"".join(found[module] for module in sorted(found))).hexdigest()
 
 
 class KernelCache(FunctionCache):
@@ -27,6 +57,8 @@ class KernelCache(FunctionCache):
         """Return the compiled kernel for a signature, or None; Numba holds its compiler's lock meanwhile."""
         if not self._is_open:
             super().__init__(self._py_func)  # type: ignore[no-untyped-call]
+            stamp = stamp_of(Path(self._py_func.__code__.co_filename))
+            self._cache_file = IndexDataCacheFile(self._cache_path, self._impl.filename_base, stamp)  # type: ignore[no-untyped-call]
             self._is_open = True
         codegen = target_context.codegen()
         if codegen._library_class is not _Library:
