@@ -120,7 +120,7 @@ class World:
             for gone in TABLES:
                 self.session.delete(paths.current_state(ME, gone))
             self.session.delete(paths.live_instance(ME))
-            self.server._on_new_session()
+            self.server._work.note_session()
 
     def _record(self, table: str, name: str) -> None:
         crc = self.draw.randrange(1 << 30)
