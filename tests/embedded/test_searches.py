@@ -1,12 +1,13 @@
 """TEXT_MATCH and VECTOR_SIMILARITY through `gamay.connect`, with what the table config says about them."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import gamay
-from gamay.base.errors import InvalidConfigError
+from gamay.base.errors import InvalidConfigError, QueryError
 from gamay.embedded import Database
 
 _TEXTS = ["Disk is full", "disk error at start", "all is well"]
@@ -84,3 +85,12 @@ def test_a_distance_that_there_is_not_is_refused(db: Database) -> None:
     field = {"name": "v", "encodingType": "RAW", "indexes": {"vector": {"vectorDistanceFunction": "MANHATTAN"}}}
     with pytest.raises(InvalidConfigError, match="the vectorDistanceFunction 'MANHATTAN' of 'v' is not one of COSINE"):
         db.create_table("wrong", None, {**_SCHEMA, "schemaName": "wrong"}, {"fieldConfigList": [field]})
+
+
+@pytest.mark.parametrize("condition", ["regexp_replace(s, '(a|aa)+$', 'x') = 'y'", "regexp_like(s, '(?=a)(a|aa)+$')"])
+def test_patterns_that_backtrack_end_with_their_query(tmp_path: Path, condition: str) -> None:
+    with gamay.connect(tmp_path / "data") as database:
+        database.create_table("t", pa.table({"s": ["a" * 60 + "b", "c"]}))
+        with pytest.raises(QueryError, match="longer than its 300 ms"):
+            database.sql(f"SELECT count(*) FROM t WHERE {condition}", timeoutMs=300)
+        assert database.sql("SELECT count(*) FROM t WHERE regexp_like(s, '^c$')").rows() == [(1,)]

@@ -170,6 +170,12 @@ def no_conversion(source: DataType, to: DataType) -> QueryError:
 _CHECKED_VALUES = 1 << 12
 
 
+def by_dictionary(values: Values, function: Callable[[Any], Values]) -> Values:
+    """Apply a function of columns to the distinct values."""
+    encoded = pa.array(values).dictionary_encode()
+    return take(function(encoded.dictionary), np.asarray(encoded.indices))
+
+
 def by_distinct(values: Values, function: Callable[[Any], Any], to: DataType) -> Values:
     """Apply a Python function once to each distinct value. Raises QueryError when the query has ended meanwhile."""
     encoded = pa.array(values).dictionary_encode()

@@ -18,6 +18,7 @@ import pyarrow as pa
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.conditions import parse_condition
 from gamay.functions.expression import Call, Column, Expression, Literal
+from gamay.functions.regex.matching import compiled
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.convert import convert, to_vector
 from gamay.functions.scalar.define import check_count, wrong
@@ -25,7 +26,7 @@ from gamay.functions.scalar.json_conditions import Compare, Condition, Joined, L
 from gamay.functions.scalar.json_path import Extraction, holds_json, json_text
 from gamay.functions.scalar.json_scan import scan
 from gamay.functions.scalar.json_steps import MISSING, parse_document, path_steps
-from gamay.functions.scalar.patterns import compiled, like
+from gamay.functions.scalar.patterns import like
 from gamay.functions.scalar.values import of_distinct
 from gamay.functions.text import literal_text
 from gamay.functions.vector import Operand, Scalar, Vector

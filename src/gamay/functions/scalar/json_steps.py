@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 import orjson
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.regex.matching import JavaPattern, compiled
 
 Step: TypeAlias = tuple[str, Any]
 Place: TypeAlias = tuple[str | int, ...]
@@ -130,7 +131,7 @@ _COMPARE: dict[str, Relation] = {
     "<=": lambda a, b: _ordered(a, b) and _plain(a) <= _plain(b),
     ">": lambda a, b: _ordered(a, b) and _plain(a) > _plain(b),
     ">=": lambda a, b: _ordered(a, b) and _plain(a) >= _plain(b),
-    "=~": lambda a, b: isinstance(a, str) and isinstance(b, re.Pattern) and b.fullmatch(a) is not None,
+    "=~": lambda a, b: isinstance(a, str) and isinstance(b, JavaPattern) and b.fullmatch(a) is not None,
 }
 _RELATIONS: dict[str, Relation] = {
     "in": lambda a, b: _holds(b, a),
@@ -236,7 +237,7 @@ class _Conditions:
             return lambda node, root: read_path(node, steps)
         try:
             constant = _constant(token)
-        except (ValueError, re.error):  # of JSON, and of regular expressions
+        except (ValueError, QueryError):  # of JSON, and of regular expressions
             raise _no_path(self._path, self._text[self.position :]) from None
         self.position = token.end()
         return lambda node, root: constant
@@ -249,7 +250,7 @@ def _constant(token: "re.Match[str]") -> Any:
         return orjson.loads(re.sub(_QUOTED, lambda found: orjson.dumps(_unquoted(found[0])).decode(), token["list"]))
     if token["regex"] is not None:
         body, _, flags = token["regex"][1:].rpartition("/")
-        return re.compile(body, re.IGNORECASE if flags else 0)
+        return compiled(body, bool(flags))
     return orjson.loads(token["word"] if token["word"] is not None else token["number"])
 
 

@@ -1,30 +1,36 @@
 """LIKE and regular expressions in Java's syntax.
 
-Patterns run in Arrow (RE2) where RE2 knows what they use, else (look-around, back references, possessive quantifiers) in
-Python once for each distinct value. `\\d`, `\\w`, `\\s` and case mean ASCII, as in Java.
+Patterns run in Arrow (RE2) on whole columns where RE2 knows what they use, else once for each distinct value
+(`gamay.functions.regex`). `\\d`, `\\w`, `\\s` and case mean ASCII, as in Java.
 """
 
 import re
-import re._parser as _parser  # type: ignore[import-not-found]
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.arrow import binary_buffers
 from gamay.functions.expression import Call, Literal
+from gamay.functions.regex.matching import (
+    LITERAL,
+    JavaPattern,
+    Match,
+    captured,
+    compiled,
+    re2_condition,
+    re2_counted,
+    re2_matches,
+)
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.comparison import check_lists, condition
-from gamay.functions.scalar.convert import by_distinct, convert, to_vector
+from gamay.functions.scalar.convert import by_dictionary, by_distinct, convert, to_vector
 from gamay.functions.scalar.define import by_value, check_count, const, each, of_row, scalar, type_of, wrong
 from gamay.functions.scalar.distinct import distinct
-from gamay.functions.scalar.java_regex import java_regex
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, take, take_rows
 from gamay.kernels.texts import match_parts
 from gamay.model.types import DataType
@@ -42,40 +48,14 @@ _RARE = 3
 
 
 @lru_cache(maxsize=512)
-def compiled(pattern: str, ignore_case: bool = False) -> re.Pattern[str]:
-    """Return a Java pattern compiled for Python; raises QueryError where it is no pattern."""
-    try:
-        return re.compile(java_regex(pattern), re.ASCII | (re.IGNORECASE if ignore_case else 0))
-    except (re.error, OverflowError, RecursionError) as error:
-        raise QueryError(ErrorCode.QUERY_VALIDATION, f"'{pattern}' is not a regular expression: {error}") from None
-
-
-@lru_cache(maxsize=512)
-def _re2(pattern: str, ignore_case: bool) -> str | None:
-    """Return the pattern for Arrow, or None where RE2 does not know it or reads it differently."""
-    if re.search(r"[*+?}]\+", pattern) or not (pattern.isascii() or ignore_case):
-        return None  # RE2 alone knows that Ä is ä in another case
-    try:
-        translated = java_regex(pattern, for_re2=True)
-        pc.match_substring_regex(pa.array([""]), translated, ignore_case=ignore_case)
-    except (re.error, pa.ArrowInvalid):
-        return None
-    return translated
-
-
-@lru_cache(maxsize=512)
 def needed_parts(pattern: str) -> "LikeParts | None":
     """Return what every match of a Java pattern contains as it is, one after the other; None without any.
 
     To look for that is much cheaper than to match the pattern, and most texts lack it.
     """
-    try:
-        tree = _parser.parse(java_regex(pattern), re.ASCII)
-    except re.error:
-        return None
     runs = [""]
-    for operator, argument in tree:
-        if operator is _parser.LITERAL:
+    for operator, argument in compiled(pattern).tree:
+        if operator is LITERAL:
             runs[-1] += chr(argument)
         else:
             runs.append("")
@@ -85,7 +65,7 @@ def needed_parts(pattern: str) -> "LikeParts | None":
 
 def find(values: Values, pattern: str, ignore_case: bool = False) -> Any:
     """Tell which texts contain a match: bool [n]."""
-    translated = _re2(pattern, ignore_case)
+    translated = re2_condition(pattern, ignore_case)
     needed = None if ignore_case or translated is None else needed_parts(pattern)
     if translated is not None and needed is not None and len(values) > _FEW:
         found = needed.holds(values)
@@ -319,6 +299,9 @@ def regexp_extract(text: Any, pattern: str, group: int = 0, default: str = "") -
     expression = compiled(pattern)
     if not 0 <= group <= expression.groups:
         return by_distinct(text, lambda value: default, STRING)
+    whole = re2_matches(pattern, False, group)
+    if whole is not None and (group == 0 or default == ""):  # a group that takes no part in a match is empty for RE2
+        return by_dictionary(text, lambda values: pc.fill_null(captured(values, whole, group), default))
 
     def extract(value: str) -> str:
         match = expression.search(value)
@@ -359,24 +342,33 @@ def _replace_type(call: Call, types: Sequence[ValueType]) -> ValueType:
 )
 def regexp_replace(text: Any, pattern: str, by: str, start: int = 0, occurrence: int = -1, options: str = "c") -> Any:
     """Replace all matches (`$1` is a group then), or the nth from 0; what lies before `start` stays."""
-    expression = compiled(pattern, _ignores_case("regexpReplace", options))
+    ignore_case = _ignores_case("regexpReplace", options)
+    expression = compiled(pattern, ignore_case)
     start = _start(start)
-    replacement = _replacement(by, expression) if occurrence < 0 else None
+    parts = _replacement(by, expression) if occurrence < 0 else [by]
+    whole = re2_matches(pattern, ignore_case)
+    if whole is not None and start == 0 and occurrence <= 0:
+        rewrite = "".join(part.replace("\\", r"\\") if isinstance(part, str) else f"\\{part}" for part in parts)
+        most = None if occurrence < 0 else 1
+        return by_dictionary(text, lambda values: pc.replace_substring_regex(values, whole, rewrite, max_replacements=most))
+
+    def build(match: Match) -> str:
+        return "".join(part if isinstance(part, str) else match[part] or "" for part in parts)
 
     def replace(value: str) -> str:
         if 0 < len(value) <= start:
             return value
         head, tail = value[:start], value[start:]
-        if replacement is not None:
-            return head + expression.sub(replacement, tail)
-        match = next(islice(expression.finditer(tail), occurrence, None), None)
-        return value if match is None else head + tail[: match.start()] + by + tail[match.end() :]
+        if occurrence < 0:
+            return head + expression.replace(build, tail)
+        matches = expression.all_matches(tail)[occurrence : occurrence + 1]
+        return head + tail[: matches[0].start()] + by + tail[matches[0].end() :] if matches else value
 
     return by_distinct(text, replace, STRING)
 
 
-def _replacement(by: str, expression: re.Pattern[str]) -> Callable[[re.Match[str]], str]:
-    """Read Java's replacement syntax: `$1`, `${name}`, a backslash takes the next character as it is.
+def _replacement(by: str, expression: JavaPattern) -> list[str | int]:
+    """Read Java's replacement syntax into texts and numbers of groups: `$1`, `${name}`; a backslash quotes a character.
 
     A number takes as many digits as there is such a group. Raises QueryError for a group that the pattern does not have.
     """
@@ -390,19 +382,20 @@ def _replacement(by: str, expression: re.Pattern[str]) -> Callable[[re.Match[str
         if number < 0:
             raise wrong("regexpReplace", f"'{expression.pattern}' has no group {digits or name}")
         parts += [number, digits[length:]]
-
-    def build(match: re.Match[str]) -> str:
-        return "".join(part if isinstance(part, str) else match[part] or "" for part in parts)
-
-    return build
+    return parts
 
 
 @scalar("regexpSubstr", "regexpSubstrVar", params=(_TEXT, _CONST_TEXT), returns=_of_pattern(STRING))
 def regexp_substr(text: Any, pattern: str) -> Any:
     """The first match, null where there is none."""
     search = compiled(pattern).search
-    found = by_distinct(text, lambda value: "" if (match := search(value)) is None else match[0], STRING)
-    missing = ~find(text, pattern)
+    whole = re2_matches(pattern, False)
+    if whole is not None:
+        matched = by_dictionary(text, lambda values: captured(values, whole, 0))
+        missing, found = np.asarray(pc.is_null(matched)), pc.fill_null(matched, "")
+    else:
+        found = by_distinct(text, lambda value: "" if (match := search(value)) is None else match[0], STRING)
+        missing = ~find(text, pattern)
     return Vector(STRING, found, None, missing if missing.any() else None)
 
 
@@ -410,4 +403,7 @@ def regexp_substr(text: Any, pattern: str) -> Any:
 def regexp_count(text: Any, pattern: str) -> Any:
     """How many matches there are, none overlapping another."""
     expression = compiled(pattern)
-    return by_distinct(text, lambda value: sum(1 for _ in expression.finditer(value)), INT)
+    counted = re2_counted(pattern)
+    if counted is not None:
+        return by_dictionary(text, lambda values: np.asarray(pc.count_substring_regex(values, counted)))
+    return by_distinct(text, lambda value: len(expression.all_matches(value)), INT)

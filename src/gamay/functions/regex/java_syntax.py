@@ -60,6 +60,7 @@ _SHORT = re.compile(r"\\(?P<kind>[hHvV])")
 _FLAGS = re.compile(r"\(\?(?P<on>[idmsuxU]*)(?:-(?P<off>[idmsuxU]*))?(?P<end>[:)])")
 _GROUP_NAME = re.compile(r"\(\?<(?=[A-Za-z])")
 _REFERENCE = re.compile(r"\\k<(\w+)>")
+_QUANTIFIER = re.compile(r"\{(?:\d+(?:,\d*)?|,\d+)\}")
 _SPECIAL_IN_CLASS = frozenset(r"[]&~|^-\\")
 
 
@@ -76,6 +77,11 @@ def java_regex(pattern: str, *, for_re2: bool = False) -> str:
         return "".join(_Reader(pattern, for_re2).parts())
     except RecursionError:
         raise re.error("classes are nested too deeply", pattern) from None
+
+
+def has_unicode_flag(pattern: str) -> bool:
+    """Tell whether a pattern turns on `u` or `U` somewhere: case, and classes such as `\\w`, of all of Unicode."""
+    return any({"u", "U"} & set(flags["on"]) for flags in _FLAGS.finditer(pattern))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +148,8 @@ class _Reader:
                 yield ")" * len(scopes[-1]) + "|" + "".join(scopes[-1])
             elif char == "$" and not self._has_lines:
                 yield self._end()
+            elif char == "{" and not _QUANTIFIER.match(self._pattern, self._at - 1):
+                yield r"\{"  # the engine would read more than quantifiers into it
             else:
                 yield char
         yield ")" * len(scopes[-1])
