@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -28,9 +29,11 @@ from gamay.query.wire.known import KnownQuery
 from gamay.rpc import peer
 from gamay.server.executor import QueryExecutor
 from gamay.server.listener import QueryListener
+from gamay.sql.option_values import NULLS_ON
 
 SCHEMA: dict[str, Any] = {
     "schemaName": "t",
+    "enableColumnBasedNullHandling": True,
     "dimensionFieldSpecs": [
         {"name": "i", "dataType": "INT"},
         {"name": "big", "dataType": "LONG"},
@@ -122,6 +125,11 @@ def fill(db: Database) -> None:
     db.create_table("t", rows(0, 150), schema=SCHEMA, config=CONFIG)
     for number, count in enumerate((1, 300, 40), 1):
         db.append("t", rows(number, count))
+    some = rows(4, 30)
+    for name in ("d", "s", "m"):
+        nulls = pa.array([n % 3 == len(name) % 3 for n in range(30)])
+        some = some.set_column(some.schema.get_field_index(name), name, pc.if_else(nulls, None, some[name]))
+    db.append("t", some)
 
 
 @pytest.fixture(scope="module")
@@ -173,8 +181,8 @@ def far(filled: Database) -> Iterator[Far]:
     made.close()
 
 
-def ordinary(runner: QueryRunner, sql: str) -> BrokerResponse:
-    return runner.finish(runner.begin(sql, {}))
+def ordinary(runner: QueryRunner, sql: str, nulls: bool = False) -> BrokerResponse:
+    return runner.finish(runner.begin(sql, NULLS_ON if nulls else {}))
 
 
 def shown(response: BrokerResponse) -> dict[str, Any]:
@@ -183,13 +191,13 @@ def shown(response: BrokerResponse) -> dict[str, Any]:
     return {name: value for name, value in document.items() if name not in TIMES and not name.endswith("CpuTimeNs")}
 
 
-def check(db: Database, sql: str) -> bool:
-    """Compare the two ways; return whether there were two."""
+def check(db: Database, sql: str, nulls: bool = False) -> bool:
+    """Compare the two ways; return whether there were two. nulls: with null handling."""
     runner = db._cluster.runner
-    expected = shown(ordinary(runner, sql))
-    found = runner.at_once(sql)
+    expected = shown(ordinary(runner, sql, nulls))
+    found = runner.at_once(sql, null_handling=nulls)
     assert found is None or shown(found) == expected, sql
-    assert shown(ordinary(runner, sql)) == expected, sql
+    assert shown(ordinary(runner, sql, nulls)) == expected, sql
     return found is not None
 
 
@@ -213,8 +221,9 @@ def test_answers_are_those_of_the_ordinary_way(filled: Database, far: Far, data:
         sql = f"SELECT {head} FROM t {where} GROUP BY {head[0]}{order}{limit}"
     else:
         sql = f"SELECT {data.draw(st.sampled_from((*ROWS, 'DISTINCT s, i')))} FROM t {where}{limit}"
-    check(filled, sql)
-    check(filled, sql)  # the first may have taught its shape
+    for nulls in (False, True):
+        check(filled, sql, nulls)
+        check(filled, sql, nulls)  # the first may have taught its shape
     expected = shown(ordinary(filled._cluster.runner, sql))
     far.check(sql, expected)
     far.check(sql, expected)
@@ -232,9 +241,17 @@ def test_answers_are_those_of_the_ordinary_way(filled: Database, far: Far, data:
         "SELECT s FROM t WHERE ts >= 1700000000{0:03} AND ts < 1700000000{0:03} + 20 ORDER BY s LIMIT 2 OFFSET 1",
     ],
 )
-def test_small_queries_of_known_shapes_are_answered_at_once(filled: Database, sql: str) -> None:
-    check(filled, sql.format(3))
-    assert sum(check(filled, sql.format(n)) for n in range(4, 40)) >= 30
+@pytest.mark.parametrize("nulls", [False, True])
+def test_small_queries_of_known_shapes_are_answered_at_once(filled: Database, sql: str, nulls: bool) -> None:
+    check(filled, sql.format(3), nulls)
+    # with null handling, those that find a null are left to the ordinary way
+    assert sum(check(filled, sql.format(n), nulls) for n in range(4, 40)) >= (10 if nulls else 30)
+
+
+def test_a_text_that_switches_null_handling_itself_teaches_no_shape(filled: Database) -> None:
+    for value in ("true", "false", "true"):
+        for nulls in (True, False):
+            assert not check(filled, f"SET enableNullHandling='{value}'; SELECT SUM(d) FROM t WHERE i = 100", nulls)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ The first query of a shape is compiled, routed and answered by `gamay.broker.run
 and on the table's route alone is kept (`Prepared`); for the next query its literals are cut out of the text, put into the
 filter, and the segments that this leaves are looked up in: by a server in this process, or by one elsewhere, which is sent
 the filter and what it knows the shape by. Whatever is out of the ordinary (options, quotas, several servers, a route that
-has changed, a segment that is not there, many rows, an error) is left to the runner, which then does it all.
+has changed, a segment that is not there, many rows, nulls, an error) is left to the runner, which then does it all.
 """
 
 from collections.abc import Callable
@@ -44,7 +44,8 @@ _LIMITS_MAX = 16
 # a shape is given up when so many of its queries in a row were not answered here, or took long
 _CREDIT = 8
 
-_Key: TypeAlias = tuple[str, tuple[int, ...] | None]
+_Key: TypeAlias = tuple[str, tuple[int, ...] | None, bool]
+"""Of a template, with whether there is null handling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,7 @@ class AtOnce:
             return
         key, sources, pattern = cut_literals(sql)
         template = template_of((key, pattern))
-        if template is None or template.shape is not shape:
+        if template is None or template.shape is not shape or template.fill_options is not None:
             return
         bound, filter_ = plan.bound, PreparedFilter.of(template.where, plan.shape.pattern)
         if filter_ is None and (bound.query.where is not None or bound.filter is not EVERYTHING):
@@ -173,11 +174,12 @@ class AtOnce:
         timeout_s = (route.config.query.timeout_ms or DEFAULT_TIMEOUT_MS) / 1000
         tables, limits, log2m = [raw_table_name(route.table)], self._routing.row_limits, self._routing.log2m
         prepared = Prepared(bound, filter_, answers, ref(route), name, tables, timeout_s, limits, log2m)
-        known = self._known.get((key, pattern))
+        place = key, pattern, bound.null_handling
+        known = self._known.get(place)
         if known is None or len(known.shapes) >= _LIMITS_MAX:
             if len(self._known) >= _TEMPLATES_MAX:
                 self._known.clear()
-            known = self._known[key, pattern] = _Known(itemgetter(*template.fixed) if template.fixed else None, {})
+            known = self._known[place] = _Known(itemgetter(*template.fixed) if template.fixed else None, {})
         known.shapes[None if known.fixed is None else known.fixed(sources)] = prepared
 
     def _who_answers(self, bound: BoundQuery, route: TableRoute) -> "Here | KnownShape | None":
@@ -193,12 +195,12 @@ class AtOnce:
         query = PreparedQuery.of(bound)
         return None if query is None else Here(server, connection, query)
 
-    def find(self, sql: str, principal: Principal) -> RoutedQuery | None:
+    def find(self, sql: str, principal: Principal, null_handling: bool = False) -> RoutedQuery | None:
         """Return a query without options if it is of a known shape; None to leave it to the runner."""
         if len(sql) > _TEXT_MAX:
             return None
         key, sources, pattern = cut_literals(sql)
-        known = self._known.get((key, pattern))
+        known = self._known.get((key, pattern, null_handling))
         if known is None:
             return None
         place = None if known.fixed is None else known.fixed(sources)
@@ -228,13 +230,13 @@ class AtOnce:
         kept = route.pruning.kept_by(filter_, prepared.bound.fields)
         return RoutedQuery(prepared, route, filter_, kept) if 0 < len(kept) <= SEGMENTS_MAX else None
 
-    def answer(self, sql: str, principal: Principal) -> tuple[BrokerResponse, str, float, float] | None:
+    def answer(self, sql: str, principal: Principal, null_handling: bool) -> tuple[BrokerResponse, str, float, float] | None:
         """Answer a query without options; None to leave it. Returns that, the typed table, and seconds: its time, and when.
 
         It is answered by a server in this process.
         """
         started_s = self._clock.monotonic_s()
-        routed = self.find(sql, principal)
+        routed = self.find(sql, principal, null_handling)
         if routed is None or not isinstance(here := routed.prepared.answers, Here):
             return None
         response = self._answer(routed, here, sql)

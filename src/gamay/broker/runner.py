@@ -34,6 +34,7 @@ from gamay.query.deadline import CancellableDeadline
 from gamay.query.held import held_bytes
 from gamay.query.plans import Plan
 from gamay.query.response import BrokerResponse
+from gamay.sql.option_values import NULLS_ON
 from gamay.sql.parser import parse_query
 from gamay.sql.query import Query
 from gamay.sql.row_limits import RowLimits
@@ -118,13 +119,17 @@ class QueryRunner:
         parse: Parse = parse_query,
     ) -> BrokerResponse:
         """Answer a query; whatever goes wrong is told in the response's exceptions, never raised."""
-        if not options and database is None and parse is parse_query and (response := self.at_once(sql)) is not None:
+        is_plain = database is None and parse is parse_query and (not options or options == NULLS_ON)
+        if is_plain and (response := self.at_once(sql, null_handling=bool(options))) is not None:
             return response
         return self.finish(self.begin(sql, options or {}, database, parse))
 
-    def at_once(self, sql: str, principal: Principal = ANYONE) -> BrokerResponse | None:
-        """Answer a small query of a known shape, which came without options; None when it is none. Never raises."""
-        found = None if self.is_remote else self._at_once.answer(sql, principal)
+    def at_once(self, sql: str, principal: Principal = ANYONE, *, null_handling: bool = False) -> BrokerResponse | None:
+        """Answer a small query of a known shape; None when it is none. Never raises.
+
+        null_handling: whether it came with that option; no other one may have come.
+        """
+        found = None if self.is_remote else self._at_once.answer(sql, principal, null_handling)
         if found is None:
             return None
         response, table, took_s, ended_s = found
@@ -270,7 +275,8 @@ class QueryRunner:
     def _learn(self, pending: PendingQuery, plan: Plan) -> None:
         """Let the next query of the shape be answered at once, if it is of that kind."""
         query = pending.query
-        if pending.database is None and not query.options and query.table is not None and len(pending.routes) == 1:
+        is_plain = not query.options or query.options == NULLS_ON
+        if pending.database is None and is_plain and query.table is not None and len(pending.routes) == 1:
             self._at_once.learn(pending.sql, query.shape, plan, pending.routes[0], query.table)
 
     def hang_up(self, pending: PendingQuery) -> None:

@@ -43,7 +43,7 @@ from gamay.query.predicate import EVERYTHING, Filter, filter_columns
 from gamay.query.rebind import WherePattern
 from gamay.query.scope import NULL_FLAG_PREFIX, Scope, ValueType, with_null_defaults, with_null_flags
 from gamay.sql.linear import linear_form
-from gamay.sql.option_values import flag
+from gamay.sql.option_values import NULL_HANDLING, flag
 from gamay.sql.query import OrderBy, Query, SelectItem
 from gamay.sql.translate import canonical
 
@@ -132,11 +132,11 @@ def bind(query: Query, schema: Schema) -> BoundQuery:
 
 def where_pattern(bound: BoundQuery, schema: Schema) -> WherePattern | None:
     """Return what WHERE of a bound query has in common with that of others of its shape, where that is simple enough."""
-    if bound.null_handling or any(aggregate.call.name == FILTERED for aggregate in bound.aggregates):
+    if any(aggregate.call.name == FILTERED for aggregate in bound.aggregates):
         return None
     scope = Scope(schema, bound.query.table)
     where = bound.query.where
-    pattern = WherePattern.of(where, scope.resolve, scope.type_of)
+    pattern = WherePattern.of(where, scope.resolve, scope.type_of, bound.null_handling)
     return None if pattern is None or pattern.bind(where) is None else pattern
 
 
@@ -178,7 +178,7 @@ class _Binder:
         self._query = query
         self._schema = schema
         self._scope = Scope(schema, query.table)
-        self.null_handling = flag(query.options, "enableNullHandling")
+        self.null_handling = flag(query.options, NULL_HANDLING)
         self._keeps_types = flag(query.options, "autoRewriteAggregationType")
         self._keys: list[Expression] = []
         self._key_types: list[ValueType] = []

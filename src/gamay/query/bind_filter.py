@@ -21,6 +21,7 @@ from gamay.query.predicate import (
     In,
     IsNull,
     Match,
+    Not,
     Or,
     Test,
     conjunction,
@@ -105,7 +106,8 @@ class FilterBinder:
     def _call(self, call: Call, wanted: bool) -> Filter:
         name, args = call.name, call.args
         if name in ("and", "or") and (name == "and") == wanted:
-            return conjunction_of_ranges([self.bind(arg, wanted) for arg in args], self._is_multi_value)
+            both = conjunction_of_ranges([self.bind(arg, wanted) for arg in args], self._is_multi_value)
+            return _null_tests_last(both) if self._null_handling else both
         if name in ("and", "or"):
             return self._merge_sets(disjunction([self.bind(arg, wanted) for arg in args]))
         if name == "not" and len(args) == 1:
@@ -209,6 +211,14 @@ class FilterBinder:
         if all(len(same) == 1 for same in sets.values()):
             return filter_
         return disjunction([*(self._known(column, union(same), True) for column, same in sets.items()), *rest])
+
+
+def _null_tests_last(filter_: Filter) -> Filter:
+    """Return a conjunction in the order that `gamay.query.rebind` gives it: what a predicate says of values comes first."""
+    if not isinstance(filter_, And):
+        return filter_
+    tests = [part for part in filter_.parts if isinstance(part, Not) and isinstance(part.part, IsNull)]
+    return And((*(part for part in filter_.parts if part not in tests), *tests)) if tests else filter_
 
 
 def _check_known(name: str, args: Sequence[Expression]) -> None:

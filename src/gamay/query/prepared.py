@@ -23,6 +23,7 @@ from gamay.query.filter.counters import EntryCounter
 from gamay.query.filter.docset import DocSet, matches_of
 from gamay.query.filter.resolve import Indexed, Resolver
 from gamay.query.gathered import Gathered
+from gamay.query.groupby.nullable import of_no_nulls
 from gamay.query.groupby.states import Evaluate, States, is_narrow, plan_states
 from gamay.query.groupby.table import AggregateCall
 from gamay.query.matches import AllDocs, Block, DocList
@@ -37,6 +38,7 @@ from gamay.query.stats import QueryStats
 from gamay.query.virtual import QuerySegment
 from gamay.segment.spi import Column as SegmentColumn
 from gamay.segment.spi import Segment
+from gamay.sql.option_values import NULL_HANDLING
 
 SEGMENTS_MAX = 16
 ROWS_MAX = 1 << 10
@@ -57,9 +59,13 @@ class PreparedQuery:
         self._names = tuple(bound.fields)
         self._types = tuple(wire_type(data_type, multi_value) for data_type, multi_value in bound.types)
         arguments = [argument for call in bound.aggregates for argument in call.arguments]
+        computed = physical_columns([*bound.rows, *arguments, *(key.expression for key in bound.order_by)])
+        self._never_null = computed if bound.null_handling else ()
+        self.calls = tuple([of_no_nulls(call) for call in bound.aggregates])
+        arguments = [argument for call in self.calls for argument in call.arguments]
         self.num_columns = len(physical_columns([*bound.rows, *arguments]))
-        self.plan = plan_states(bound.aggregates, count_rows=False)
-        self.only_adds = all(_adds_whole_numbers(call.aggregate) for call in bound.aggregates)
+        self.plan = plan_states(self.calls, count_rows=False)
+        self.only_adds = all(_adds_whole_numbers(call.aggregate) for call in self.calls)
         self.numbers = [_number_of(output, bound) for output in bound.outputs]
         self.keys = [(_name(key.expression), key.descending, key.nulls_last) for key in bound.order_by]
         key_names = {name for name, _, _ in self.keys}
@@ -72,7 +78,7 @@ class PreparedQuery:
     def of(cls, bound: BoundQuery) -> "PreparedQuery | None":
         """Return what is known of the queries like this one; None where they are to be answered the ordinary way."""
         finish = _FINISHES.get(bound.kind)
-        if finish is None or bound.query.options or not _is_simple(bound):
+        if finish is None or bound.query.options.keys() - {NULL_HANDLING} or not _is_simple(bound):
             return None
         if any(column not in bound.fields for column in filter_columns(bound.filter)):
             return None  # a virtual one
@@ -103,6 +109,8 @@ class PreparedQuery:
             if not isinstance(resolved, Indexed):
                 return None
             count = len(resolved.docs)
+            if count and any(segment.column(name).null_docs for name in self._never_null):
+                return None
             num_rows += count
             stats.num_segments_matched += count > 0
             found.append((segment, resolved.docs))
@@ -120,13 +128,7 @@ _UNCOUNTED = EntryCounter()
 
 def _is_simple(bound: BoundQuery) -> bool:
     """Whether only plain columns are read of rows, and what is made of them is not computed any further."""
-    if (
-        bound.query.explain
-        or bound.query.gapfill is not None
-        or bound.null_handling
-        or bound.filters
-        or bound.having is not None
-    ):
+    if bound.query.explain or bound.query.gapfill is not None or bound.filters or bound.having is not None:
         return False
     if bound.limit < 1 or bound.limit_with_offset > ROWS_MAX or len(bound.outputs) > COLUMNS_MAX:
         return False
@@ -134,7 +136,7 @@ def _is_simple(bound: BoundQuery) -> bool:
         is_whole = bound.offset == 0 and all(_number_of(output, bound) is not None for output in bound.outputs)
         return is_whole and all(
             is_narrow(call.aggregate) and call.filter is None and all(_is_number(a, bound) for a in call.arguments)
-            for call in bound.aggregates
+            for call in map(of_no_nulls, bound.aggregates)
         )
     return all(isinstance(row, Column) and _is_stored(row, bound) for row in bound.rows)
 
@@ -175,7 +177,7 @@ def _totals(query: PreparedQuery, found: Found, num_rows: int, stats: QueryStats
     if operand is None:
         return None
     stats.num_entries_scanned_post_filter = num_rows * query.num_columns
-    calls = query.bound.aggregates
+    calls = query.calls
     partials = _added(calls, operand, num_rows) if query.only_adds else None
     if partials is None:
         states = States(query.plan, 1)

@@ -11,8 +11,7 @@ from typing import Any, TypeAlias
 
 from gamay.functions.expression import Call, Expression
 from gamay.model.types import DataType
-from gamay.query.literal_predicates import conjunction_of_ranges
-from gamay.query.predicate import And, Constant, Filter, In, Range
+from gamay.query.predicate import Filter, In, Range
 from gamay.query.rebind import WherePattern, conjuncts
 from gamay.sql.slots import Computed, Slot
 
@@ -37,8 +36,7 @@ class PreparedFilter:
 
     def __init__(self, leaves: Sequence[Leaf], pattern: WherePattern) -> None:
         self._leaves = leaves
-        self._is_list = pattern.multi_value.__contains__
-        self._repeats = pattern.repeats and len(leaves) > 1
+        self._pattern = pattern
 
     @classmethod
     def of(cls, where: Expression | None, pattern: WherePattern | None) -> "PreparedFilter | None":
@@ -62,15 +60,10 @@ class PreparedFilter:
         """Return what `WherePattern.bind` does for these literals; None when they are out of the ordinary."""
         leaves = self._leaves
         try:
-            if len(leaves) == 1:
-                return leaves[0](sources)
             parts = [leaf(sources) for leaf in leaves]
         except ValueError:
             return None
-        if not self._repeats:
-            return And(tuple(parts))
-        merged = conjunction_of_ranges(parts, self._is_list)
-        return None if isinstance(merged, Constant) else merged
+        return self._pattern.all_of(parts)
 
 
 def _leaf(name: str, column: str, data_type: DataType, operands: Sequence[Expression]) -> Leaf | None:

@@ -4,13 +4,13 @@ What such queries have in common is found out once: which columns their predicat
 else is to be done (no expression to compute). Then only literals are coerced.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gamay.functions.expression import Call, Column, Expression
 from gamay.model.types import DataType
 from gamay.query.literal_predicates import conjunction_of_ranges, literal_predicate
-from gamay.query.predicate import And, Constant, Filter
+from gamay.query.predicate import And, Constant, Filter, IsNull, conjunction, negation
 from gamay.query.scope import ValueType
 
 
@@ -20,15 +20,21 @@ class WherePattern:
 
     leaves: for each the function's name, the number of its arguments, and the column, which is the first, with its type.
     multi_value: the columns whose rows hold several values. repeats: whether a column is tested more than once.
+    known: with null handling, that none of the columns is null.
     """
 
     leaves: tuple[tuple[str, int, str, DataType], ...]
     multi_value: frozenset[str]
     repeats: bool
+    known: tuple[Filter, ...] = ()
 
     @classmethod
     def of(
-        cls, where: Expression | None, resolve: Callable[[str], str], type_of: Callable[[str], ValueType]
+        cls,
+        where: Expression | None,
+        resolve: Callable[[str], str],
+        type_of: Callable[[str], ValueType],
+        null_handling: bool = False,
     ) -> "WherePattern | None":
         """Return the pattern of a condition; None when it cannot have one.
 
@@ -45,8 +51,9 @@ class WherePattern:
             leaves.append((call.name, len(call.args), name, data_type))
             if is_list:
                 multi_value.add(name)
-        repeats = len({leaf[2] for leaf in leaves}) < len(leaves)
-        return cls(tuple(leaves), frozenset(multi_value), repeats) if leaves else None
+        columns = dict.fromkeys(leaf[2] for leaf in leaves)
+        known = tuple(negation(IsNull(column)) for column in columns) if null_handling else ()
+        return cls(tuple(leaves), frozenset(multi_value), len(columns) < len(leaves), known) if leaves else None
 
     def bind(self, where: Expression | None) -> Filter | None:
         """Return the filter of a condition of this pattern, as `gamay.query.bind_filter` makes it.
@@ -65,10 +72,22 @@ class WherePattern:
             if part is None or isinstance(part, Constant):
                 return None
             parts.append(part)
-        if self.repeats:
+        return self.all_of(parts)
+
+    def all_of(self, parts: Sequence[Filter]) -> Filter | None:
+        """Return the filter of its predicates, in order; None when together they are constant.
+
+        Those of one column may be one predicate already.
+        """
+        if len(parts) == 1:
+            merged = parts[0]
+        elif self.repeats:
             merged = conjunction_of_ranges(parts, self.multi_value.__contains__)
-            return None if isinstance(merged, Constant) else merged
-        return parts[0] if len(parts) == 1 else And(tuple(parts))
+        else:
+            merged = And(tuple(parts))
+        if self.known and not isinstance(merged, Constant):
+            merged = conjunction([merged, *self.known])
+        return None if isinstance(merged, Constant) else merged
 
 
 def conjuncts(where: Expression | None) -> "list[Expression]":

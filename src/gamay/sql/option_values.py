@@ -10,6 +10,10 @@ from dataclasses import dataclass
 
 from gamay.base.errors import ErrorCode, QueryError, nearest
 
+NULL_HANDLING = "enableNullHandling"
+NULLS_ON = {NULL_HANDLING: "true"}
+"""The options of a query that has null handling and says nothing else."""
+
 _LONG_MAX = 2**63 - 1
 
 _FLAGS = """

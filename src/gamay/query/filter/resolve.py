@@ -119,7 +119,10 @@ class Resolver:
         for part in sorted(filter_.parts, key=computes):
             resolved = self.resolve(part, min(survivors, len(docs)))
             if isinstance(resolved, Indexed | Narrowed):
-                docs = intersect(docs, resolved.docs)
+                if len(docs) == self._num_docs:
+                    docs = resolved.docs
+                elif len(resolved.docs) < self._num_docs:
+                    docs = intersect(docs, resolved.docs)
                 if len(docs) == 0:
                     return self.nothing()
             if not isinstance(resolved, Indexed):

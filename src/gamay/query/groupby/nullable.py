@@ -21,7 +21,15 @@ from gamay.query.groupby.table import AggregateCall
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 # functions that never turn what is not null into null
-_TOTAL = frozenset({"plus", "minus", "times", "divide", "negate", "abs", "cast"})
+_TOTAL = frozenset(
+    {
+        *("plus", "minus", "times", "divide", "negate", "abs", "cast", "floor", "ceil", "sign"),
+        *("equals", "notequals", "lessthan", "lessthanorequal", "greaterthan", "greaterthanorequal", "and", "or", "not"),
+        *("case", "between", "in", "upper", "lower", "length", "concat", "datetrunc"),
+    }
+)
+_KNOWN_MAX = 1000
+_known: dict[tuple[int, tuple[bool, ...]], tuple[Sequence[AggregateCall], tuple[AggregateCall, ...]]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +45,31 @@ def plain_calls(calls: Sequence[AggregateCall], probe: Evaluate) -> Sequence[Agg
     probe: evaluates at no rows, which shows whether a column has nulls. Calls with a FILTER keep the wrapper: it knows which
     groups the filter left without rows.
     """
-    if not any(isinstance(call.aggregate, NullSkipping) for call in calls):
+    plain = tuple([_is_plain(call, probe) for call in calls])
+    if not any(plain):
         return calls
-    return [_plain(call, probe) for call in calls]
+    # the tuple is the same for the next segment, and the next query of the shape, so that its states are planned once
+    known = _known.get((id(calls), plain))
+    if known is None:
+        if len(_known) >= _KNOWN_MAX:
+            _known.clear()
+        made = tuple([of_no_nulls(call) if is_plain else call for call, is_plain in zip(calls, plain, strict=True)])
+        known = _known[id(calls), plain] = calls, made
+    return known[1]
 
 
-def _plain(call: AggregateCall, probe: Evaluate) -> AggregateCall:
+def of_no_nulls(call: AggregateCall) -> AggregateCall:
+    """Return a call as it is of rows, at least one, in which no argument is null."""
     aggregate = call.aggregate
-    if not isinstance(aggregate, NullSkipping) or call.filter is not None:
+    if not isinstance(aggregate, NullSkipping):
         return call
-    if not all(_is_never_null(argument, probe) for argument in call.arguments):
-        return call
-    return _PlainCall(aggregate.inner, () if aggregate.inner == COUNT_ROWS else call.arguments)
+    return _PlainCall(aggregate.inner, () if aggregate.inner == COUNT_ROWS else call.arguments, call.filter)
+
+
+def _is_plain(call: AggregateCall, probe: Evaluate) -> bool:
+    """Whether a call has a wrapper that it can do without."""
+    is_wrapped = isinstance(call.aggregate, NullSkipping) and call.filter is None
+    return is_wrapped and all(_is_never_null(argument, probe) for argument in call.arguments)
 
 
 def _is_never_null(expression: Expression, probe: Evaluate) -> bool:
