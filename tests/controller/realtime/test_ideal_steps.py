@@ -1,7 +1,7 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gamay.cluster.llc_name import LlcName
@@ -12,6 +12,7 @@ from gamay.controller.realtime.ideal_steps import (
     consuming_segments,
     continued,
     latest_segments,
+    let_go,
     marked_offline,
     pause_state,
     replaced,
@@ -34,26 +35,35 @@ def ideal(**states: str) -> Assignment:
     )
 
 
-STEPS: list[Callable[[Assignment], Assignment]] = [
+Step = Callable[[Assignment], Assignment]
+SECOND_IS_DONE: Step = lambda i: advanced(i, SECOND, THIRD, ["S0"])  # noqa: E731 - also part of an example below
+THIRD_GOES_ON: Step = lambda i: continued(i, SECOND, THIRD, ["S0"])  # noqa: E731
+STEPS: list[Step] = [
     lambda i: advanced(i, FIRST, SECOND, ["S0", "S1"]),
     lambda i: advanced(i, FIRST, None, []),
-    lambda i: advanced(i, SECOND, THIRD, ["S0"]),
+    SECOND_IS_DONE,
     lambda i: continued(i, FIRST, SECOND, ["S0"]),
     lambda i: continued(i, None, FIRST, ["S0"]),
+    THIRD_GOES_ON,
     lambda i: replaced(i, FIRST, SECOND),
+    lambda i: replaced(i, SECOND, THIRD),
+    lambda i: let_go(i, FIRST),
     lambda i: marked_offline(i, str(FIRST), "S0"),
     lambda i: marked_offline(i, str(FIRST), "S0", is_committing=True),
     lambda i: revived(i, str(FIRST)),
+    lambda i: revived(i, str(SECOND)),
 ]
 
 
+@example({"s0": "c", "s1": "a"}, False, [SECOND_IS_DONE])
+@example({"s0": "c", "s1": "a"}, False, [THIRD_GOES_ON])
 @given(
     st.dictionaries(st.sampled_from(["s0", "s1", "s2"]), st.text("coa", min_size=1, max_size=3)),
     st.booleans(),
     st.lists(st.sampled_from(STEPS), max_size=6),
 )
 def test_steps_may_be_repeated_and_never_make_two_segments_consume(
-    states: dict[str, str], paused: bool, steps: list[Callable[[Assignment], Assignment]]
+    states: dict[str, str], paused: bool, steps: list[Step]
 ) -> None:
     state = with_pause_state(ideal(**states), PauseState(paused))
     for step in steps:
@@ -69,6 +79,20 @@ def test_a_segment_goes_online_and_its_successor_consumes_in_one_step() -> None:
     assert advanced(ideal(s0="oo"), FIRST, SECOND, ["S0"]) == ideal(s0="oo")
     assert advanced(ideal(s0="cc", s1="cc"), FIRST, SECOND, ["S0"]) == ideal(s0="oo", s1="cc")
     assert advanced(ideal(), FIRST, SECOND, ["S0"]) == ideal()
+
+
+def test_nothing_begins_beside_an_earlier_segment_that_consumes() -> None:
+    assert advanced(ideal(s0="ca", s1="cc"), SECOND, THIRD, ["S0"]) == ideal(s0="ca", s1="oo")
+    assert continued(ideal(s0="ca", s1="oo"), SECOND, THIRD, ["S0"]) == ideal(s0="ca", s1="oo")
+    assert advanced(ideal(s0="ca", s1="oo"), FIRST, SECOND, ["S0"]) == ideal(s0="oo", s1="oo")
+    assert continued(ideal(s0="oo", s1="oo"), SECOND, THIRD, ["S0"]) == ideal(s0="oo", s1="oo", s2="c")
+
+
+def test_only_a_segment_that_another_one_took_the_place_of_is_let_go() -> None:
+    assert let_go(ideal(s0="ca", s1="cc"), FIRST) == ideal(s0="aa", s1="cc")
+    assert let_go(ideal(s0="oo", s1="cc"), FIRST) == ideal(s0="oo", s1="cc")
+    assert let_go(ideal(s0="oo", s1="cc"), SECOND) == ideal(s0="oo", s1="cc")
+    assert let_go(ideal(), FIRST) == ideal()
 
 
 def test_a_partition_goes_on_only_behind_the_segment_that_was_looked_at() -> None:

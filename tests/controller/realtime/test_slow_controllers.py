@@ -13,7 +13,7 @@ from tests.simulation.store import SimStore, Tree
 from gamay.base.rng import new_rng
 from gamay.cluster import paths
 from gamay.cluster.instance_partitions import default_partitions
-from gamay.cluster.records import SegmentRecord
+from gamay.cluster.records import CONSUMING, SegmentRecord
 from gamay.cluster.registry import Registry
 from gamay.controller.realtime.context import RealtimeContext
 from gamay.controller.realtime.ideal_steps import (
@@ -181,3 +181,49 @@ def test_a_commit_of_a_segment_whose_place_is_about_to_be_taken_is_refused() -> 
     cluster.repair_slowly(meanwhile)
     assert refused == [cluster.first]
     cluster.check()
+
+
+def _consume_again(cluster: _Cluster, record: SegmentRecord) -> str:
+    """Write the first segment as an older controller left it, beside the one that took its place; return the latter."""
+    cluster.repair()
+    (second,) = consuming_segments(cluster.registry.must_get_ideal_state(TABLE))
+    cluster.registry.create_segment(TABLE, record)
+    cluster.registry.update_ideal_state(TABLE, lambda now: now.with_segments({record.name: {"S": CONSUMING}}))
+    return second
+
+
+def _commit(cluster: _Cluster, segment: str, end: str) -> None:
+    lifecycle = SegmentLifecycle(cluster.context(cluster.registry))
+    built = SegmentRecord(segment, crc=1, total_docs=9, download_url="deepstore:t/x", size_bytes=1)
+    lifecycle.complete(TABLE, built, Committed(end, 9, 1))
+    lifecycle.advance(TABLE, segment)
+
+
+def test_a_segment_that_was_given_up_and_consumes_all_the_same_is_let_go() -> None:
+    cluster = _Cluster()
+    record = cluster.registry.get_segment(TABLE, cluster.first)
+    assert record is not None
+    second = _consume_again(cluster, record.with_changes(abandoned_ms=1))
+    _commit(cluster, second, "9")
+    assert set(consuming_segments(cluster.registry.must_get_ideal_state(TABLE))) == {cluster.first}
+    assert cluster.repair() == [cluster.first]
+    cluster.check()
+
+
+def test_a_partition_goes_on_when_an_earlier_segment_that_consumes_is_committed() -> None:
+    cluster = _Cluster()
+    record = cluster.registry.get_segment(TABLE, cluster.first)
+    assert record is not None
+    second = _consume_again(cluster, record)
+    _commit(cluster, second, "9")
+    report = PartitionValidator(cluster.context(cluster.registry)).validate(TABLE, guard_ms=0)
+    assert report.problems == [f"partition 0 goes on when segment {cluster.first} is committed"]
+    assert set(consuming_segments(cluster.registry.must_get_ideal_state(TABLE))) == {cluster.first}
+    assert cluster.nameless() == set()
+    _commit(cluster, cluster.first, "5")
+    cluster.repair()
+    cluster.check()
+    (third,) = consuming_segments(cluster.registry.must_get_ideal_state(TABLE))
+    started = cluster.registry.get_segment(TABLE, third)
+    assert started is not None
+    assert started.start_offset == "9"

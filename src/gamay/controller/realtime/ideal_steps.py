@@ -2,6 +2,10 @@
 
 Every one may be applied twice, or by two controllers, with the effect of once: that, and the compare-and-set around them,
 is why an interrupted completion can be finished by anybody at any time.
+
+No step lets a segment consume beside another one of its partition. A record can say so all the same, written by an older
+controller or by hand: then nothing begins to consume until the earlier segment has been committed or has been let go.
+Reading such a record is no error, because it has to be repaired.
 """
 
 from collections.abc import Mapping, Sequence
@@ -88,34 +92,43 @@ def latest_segments(ideal: Assignment) -> dict[int, LlcName]:
     return latest
 
 
+def consumed_segment(ideal: Assignment, partition: int) -> LlcName | None:
+    """Return the segment of a partition that some server consumes, the earliest where there are several."""
+    names = (name for segment in consuming_segments(ideal) if (name := LlcName.parse(segment)) is not None)
+    return min((name for name in names if name.partition == partition), key=lambda name: name.sequence, default=None)
+
+
+def may_be_followed(ideal: Assignment, done: LlcName) -> bool:
+    """Whether a segment is the latest of its partition, and the only one of it that anybody may still consume."""
+    return latest_segments(ideal)[done.partition] == done and consumed_segment(ideal, done.partition) in (None, done)
+
+
 def advanced(ideal: Assignment, done: LlcName, successor: LlcName | None, servers: Sequence[str]) -> Assignment:
     """Return the ideal state in which a segment whose end is decided is ONLINE, and its successor consumes on `servers`.
 
     Nothing changes when the segment is ONLINE everywhere: it was advanced already. There is no successor when it is None,
-    the partition rests, or has a later segment already.
+    the partition rests, has a later segment already, or another segment of it consumes.
     """
     states = ideal.states.get(str(done))
     if states is None or is_online(states):
         return ideal
     # Replicas that had stopped consuming come back by downloading.
-    changed: dict[str, dict[str, str]] = {str(done): dict.fromkeys(states, ONLINE)}
-    if successor is not None and servers and not pause_state(ideal).pauses(done):
-        latest = latest_segments(ideal)[done.partition]
-        if latest.sequence < successor.sequence:
-            changed[str(successor)] = dict.fromkeys(sorted(servers), CONSUMING)
-    return ideal.with_segments(changed)
+    completed = ideal.with_segments({str(done): dict.fromkeys(states, ONLINE)})
+    if successor is None or not servers or pause_state(ideal).pauses(done) or not may_be_followed(ideal, done):
+        return completed
+    return completed.with_segments({str(successor): dict.fromkeys(sorted(servers), CONSUMING)})
 
 
 def continued(ideal: Assignment, last: LlcName | None, successor: LlcName, servers: Sequence[str]) -> Assignment:
     """Return the ideal state in which a partition that nobody consumes goes on with `successor` on `servers`.
 
     last: the segment that was the partition's latest when that was decided, None when it had none. Nothing changes when
-    it no longer is, when somebody consumes it, or when the partition rests.
+    it no longer is, when somebody consumes a segment of the partition, or when the partition rests.
     """
     latest = latest_segments(ideal).get(successor.partition)
     if latest != last or pause_state(ideal).pauses(successor):
         return ideal
-    if last is not None and CONSUMING in ideal.states[str(last)].values():
+    if consumed_segment(ideal, successor.partition) is not None:
         return ideal
     return ideal.with_segments({str(successor): dict.fromkeys(sorted(servers), CONSUMING)})
 
@@ -132,6 +145,17 @@ def replaced(ideal: Assignment, last: LlcName, successor: LlcName) -> Assignment
     return ideal.with_segments(
         {str(last): dict.fromkeys(states, OFFLINE), str(successor): dict.fromkeys(servers, CONSUMING)}
     )
+
+
+def let_go(ideal: Assignment, segment: LlcName) -> Assignment:
+    """Return the ideal state in which nobody consumes a segment that a later one of its partition replaced.
+
+    Nothing changes when nobody consumes it, or it is the latest of its partition.
+    """
+    states = ideal.states.get(str(segment), {})
+    if CONSUMING not in states.values() or latest_segments(ideal)[segment.partition].sequence <= segment.sequence:
+        return ideal
+    return ideal.with_segments({str(segment): dict.fromkeys(states, OFFLINE)})
 
 
 def marked_offline(ideal: Assignment, segment: str, server: str, *, is_committing: bool = False) -> Assignment:

@@ -30,7 +30,15 @@ from gamay.cluster.llc_name import LlcName
 from gamay.cluster.records import COMMITTING, CONSUMING, DONE, IN_PROGRESS, Assignment, SegmentRecord
 from gamay.controller.counts import Counted
 from gamay.controller.realtime.context import RealtimeContext
-from gamay.controller.realtime.ideal_steps import advanced, continued, is_online, latest_segments, pause_state, replaced
+from gamay.controller.realtime.ideal_steps import (
+    advanced,
+    continued,
+    is_online,
+    latest_segments,
+    may_be_followed,
+    pause_state,
+    replaced,
+)
 from gamay.controller.realtime.placement import segments_per_server
 from gamay.controller.realtime.streams import TableStreams
 from gamay.controller.realtime.thresholds import CommittedSize, row_limit
@@ -190,7 +198,7 @@ class SegmentLifecycle:
         servers: Sequence[str] = ()
         rests = pause_state(ideal).pauses(done) or has_ended(record) or not is_wanted(config, done)
         # A successor that was given up, whose place another one took, must not come back as a record that can be committed.
-        if not rests and latest_segments(ideal)[done.partition] == done:
+        if not rests and may_be_followed(ideal, done):
             successor = done.next(record.end_decided_ms)
             servers = self._create_successor(config, ideal, done, successor, record.end_offset)
         if by_committer and context.clock.now_ms() - record.end_decided_ms > context.completion_time_max_ms():

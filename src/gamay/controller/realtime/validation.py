@@ -16,7 +16,14 @@ from gamay.cluster.llc_name import LlcName
 from gamay.cluster.records import CONSUMING, IN_PROGRESS, OFFLINE, Assignment, SegmentRecord
 from gamay.controller.counts import Counted
 from gamay.controller.realtime.context import RealtimeContext
-from gamay.controller.realtime.ideal_steps import is_online, latest_segments, pause_state, revived
+from gamay.controller.realtime.ideal_steps import (
+    consumed_segment,
+    is_online,
+    latest_segments,
+    let_go,
+    pause_state,
+    revived,
+)
 from gamay.controller.realtime.lifecycle import SegmentLifecycle, has_ended
 from gamay.controller.realtime.streams import TableStreams
 from gamay.ingest.stream.offsets import SMALLEST, OffsetCriteria
@@ -32,6 +39,7 @@ class ValidationReport:
     advanced: list[str] = field(default_factory=list)
     continued: list[str] = field(default_factory=list)
     revived: list[str] = field(default_factory=list)
+    let_go: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -86,6 +94,9 @@ class PartitionValidator:
             elif record.end_decided_ms >= 0 and now_ms - record.end_decided_ms >= guard:
                 self._lifecycle.advance(table, segment)
                 report.advanced.append(segment)
+            elif record.abandoned_ms >= 0 and let_go(ideal, name := LlcName.must_parse(segment)) != ideal:
+                self._change(table, partial(let_go, segment=name))
+                report.let_go.append(segment)
 
     def _revive(self, table: str, ideal: Assignment, report: ValidationReport) -> None:
         """Let replicas that stopped consuming try again where others still consume."""
@@ -108,6 +119,9 @@ class PartitionValidator:
                 return
             for partition in partitions:
                 if partition in latest and partition not in idle:
+                    continue
+                if (earlier := consumed_segment(ideal, partition)) is not None:
+                    report.problems.append(f"partition {partition} goes on when segment {earlier} is committed")
                     continue
                 try:
                     self._continue(config, ideal, partition, idle.get(partition), streams, criteria, report)
