@@ -140,6 +140,7 @@ class TableManager:
             _check_ingestion(schema, config)
             if "UPSERT" not in skipped:
                 self._check_hash_function(config)
+                _check_classes(config, schema)
             if config.table_type is TableType.REALTIME:
                 check_streams(config, stream_opener(self.context.streams))
             if "TENANT" not in skipped:
@@ -353,6 +354,14 @@ def _check_ingestion(schema: Schema, config: TableConfig) -> None:
     Pipeline(schema, config)
     if config.upsert is not None:
         post_merge_transform(schema, config.upsert.post_partial_upsert_transforms)
+
+
+def _check_classes(config: TableConfig, schema: Schema) -> None:
+    """Raise InvalidConfigError for a class of the user's that cannot be loaded: servers could not consume without it."""
+    if config.has_keys:
+        from gamay.upsert.plugins import check_classes  # which other tables do not need
+
+        check_classes(config, schema)
 
 
 def _log_warnings(config: TableConfig) -> None:

@@ -33,6 +33,11 @@ def _column_name(spec: FieldSpec) -> Iterator[str]:
         yield f"the column name '{spec.name}' is empty or contains white space"
     if spec.name in BUILT_IN_COLUMNS:
         yield f"the column name '{spec.name}' belongs to a built-in column; choose another name"
+    if spec.is_virtual:
+        yield (
+            f"the virtualColumnProvider of column '{spec.name}' is '{spec.virtual_column_provider}'; there are no virtual "
+            "columns but the built-in ones: leave the key out"
+        )
 
 
 def _column_type(spec: FieldSpec) -> Iterator[str]:

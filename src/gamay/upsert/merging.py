@@ -68,10 +68,9 @@ class RowMerger(Protocol):
 
 
 class Merger:
-    """Merges the rows of one table.
+    """Merges the rows of one table; `open` comes before the first `merge`.
 
-    transform: `postPartialUpsertTransformConfigs`, applied to the merged batch. Raises InvalidConfigError when the merger
-    class cannot be had.
+    transform: `postPartialUpsertTransformConfigs`, applied to the merged batch.
     """
 
     def __init__(
@@ -84,11 +83,31 @@ class Merger:
             for spec in self._fields
         }
         self._transform = transform
+        self._schema, self._config, self._comparison = schema, config, comparison
         self._row_merger: RowMerger | None = None
-        if config.partial_upsert_merger_class is not None:
-            merger = load_class(config.partial_upsert_merger_class, "partialUpsertMergerClass")
-            self._row_merger = merger(list(schema.primary_key_columns), list(comparison), config)
         self.num_bounded = 0
+
+    def open(self) -> None:
+        """Load the user's merger class, where the config names one.
+
+        Not done by the constructor: sealed segments are served without a merger. Raises InvalidConfigError when the class
+        cannot be imported or made.
+        """
+        path = self._config.partial_upsert_merger_class
+        if path is None or self._row_merger is not None:
+            return
+        where = "partialUpsertMergerClass"
+        merger = load_class(path, where)
+        try:
+            made = merger(list(self._schema.primary_key_columns), list(self._comparison), self._config)
+        except Exception as error:
+            raise InvalidConfigError(
+                f"upsertConfig.{where} is '{path}', which cannot be made with (primary key columns, comparison columns, "
+                f"upsertConfig): {error!r}"
+            ) from error
+        if not callable(getattr(made, "merge", None)):
+            raise InvalidConfigError(f"upsertConfig.{where} is '{path}', which has no method merge(previous, new)")
+        self._row_merger = made
 
     def merge(self, batch: pa.RecordBatch, sources: Array, stored: Stored) -> pa.RecordBatch:
         """Return the merged batch.
@@ -168,7 +187,7 @@ def load_class(path: str, where: str, section: str = "upsert") -> Callable[..., 
     module, _, name = path.rpartition(".")
     try:
         found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:
         raise InvalidConfigError(
             f"{section}Config.{where} is '{path}', which cannot be imported ({error}); give module.Class of a Python class "
             "that the servers can import"

@@ -154,7 +154,12 @@ class TableUpsert:
     def consume(
         self, partition_id: int, name: str, created_ms: int, read: Callable[[], Segment], install: "Install | None" = None
     ) -> Consuming:
-        """Begin a consuming segment, after storing and cleaning up what the segments before it have left."""
+        """Begin a consuming segment, after storing and cleaning up what the segments before it have left.
+
+        Raises InvalidConfigError when the table's merger class cannot be loaded.
+        """
+        if self._merger is not None:
+            self._merger.open()
         self._settle(partition_id, sequence_of(name))
         self._partition_of[name] = partition_id
         settings = self.settings

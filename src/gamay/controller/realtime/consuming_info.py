@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gamay.base.errors import NotFoundError
-from gamay.cluster.records import Assignment
+from gamay.cluster.records import OFFLINE, Assignment
 from gamay.controller.context import ControllerContext
 from gamay.controller.realtime.ideal_steps import consuming_segments
 
@@ -50,6 +50,9 @@ def ingestion_status(context: ControllerContext, table: str) -> dict[str, str]:
     Raises NotFoundError when there is no such table.
     """
     found = consuming_info(context, table)
+    for segment, states in sorted(context.registry.must_get_ideal_state(table).states.items()):
+        if OFFLINE in states.values():  # told to the controller, and tried again by the next validation
+            return _unhealthy(f"Servers stopped consuming segment: {segment}; the table's realtimeStatus says why")
     for segment, servers in found.wanted.items():
         told = {info["serverName"]: info["consumerState"] for info in found.segments[segment]}
         if not told:

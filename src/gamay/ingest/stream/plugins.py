@@ -86,7 +86,10 @@ def _find(group: str, name: str, key: str, what: str) -> Any:
         return getattr(importlib.import_module(module), attribute)
     installed = {entry.name: entry for entry in entry_points(group=group)}
     if name in installed:
-        return installed[name].load()
+        try:
+            return installed[name].load()
+        except Exception as error:
+            raise InvalidConfigError(f"{key}: the {what} '{name}' cannot be loaded: {error!r}") from error
     if group == DECODERS and simple in _WITHOUT_MEANS:
         raise InvalidConfigError(f"{key}: the decoder '{simple}' is not supported: {_WITHOUT_MEANS[simple]}")
     known = [*built_in, *installed]

@@ -280,8 +280,9 @@ class SegmentConsumer:
             work()
         except Exception as error:  # noqa: BLE001 - a dead thread tells nobody; a consumer that stopped is reported
             _log.exception("%s: %s failed", self.segment, what)
-            self._note_error(f"{what} failed: {error!r}", permanent=True)
-            self._machine.failed(f"{what} failed: {error!r}", self._clock.now_ms())
+            reason = f"{what} failed: {error if isinstance(error, GamayError) else repr(error)}"
+            self._note_error(reason, permanent=True)
+            self._machine.failed(reason, self._clock.now_ms())
             self._wait(self._clock.now_ms() + m.RETRY_MS)
 
     def _do(self, action: m.Action) -> None:
