@@ -47,7 +47,7 @@ class Gamay:
             return
         if table in self._db.tables():
             self._db.drop_table(table)
-        schema, config = _DECLARED.get(table, (None, _flights_config()))
+        schema, config = _DECLARED[table]
         self._db.create_table(table, str(files[0].parent / "*.parquet"), schema=schema, config=config)
         marker.write_text(key)
 
@@ -58,19 +58,21 @@ class Gamay:
         self._db.close()
 
 
-def _flights_config() -> dict[str, Any]:
+def _plain_config(table: str, indexing: dict[str, Any]) -> dict[str, Any]:
     return {
-        "tableName": "flights",
+        "tableName": table,
         "tableType": "OFFLINE",
         "segmentsConfig": {"replication": "1"},
         "tenants": {},
-        "tableIndexConfig": {"invertedIndexColumns": ["tailnum"]},
+        "tableIndexConfig": indexing,
     }
 
 
 _DECLARED: dict[str, tuple[dict[str, Any] | None, dict[str, Any]]] = {
     "events": (EVENTS_SCHEMA, EVENTS_CONFIG),
     "records": (RECORDS_SCHEMA, RECORDS_CONFIG),
+    "flights": (None, _plain_config("flights", {"invertedIndexColumns": ["tailnum"]})),
+    "orders": (None, _plain_config("orders", {"noDictionaryColumns": ["clerk", "price"]})),
 }
 
 

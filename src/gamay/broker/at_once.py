@@ -219,7 +219,11 @@ class AtOnce:
             known.shapes.pop(place, None)
             return None
         is_ordinary = not (
-            routing.default_options or self._quotas.has_shared or self._server_stats.collects or spans.is_on()
+            routing.default_options
+            or routing.group_options
+            or self._quotas.has_shared
+            or self._server_stats.collects
+            or spans.is_on()
         )
         if not is_ordinary or (principal is not ANYONE and not principal.sees_rows_of(route.table)):
             return None

@@ -1,7 +1,7 @@
 """What each query may use: from its options, else its table's config, else the cluster's settings, else the machine."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.model.table_sections import QueryConfig
@@ -9,6 +9,7 @@ from gamay.query.budget import MEMORY_OPTION, Budget, ProcessBudget, ScanLimits,
 from gamay.query.execute import ServerResult
 from gamay.query.held import held_bytes
 from gamay.sql.option_values import number
+from gamay.sql.query import Query
 
 _SCAN_OPTIONS = ("maxDocsScanned", "maxEntriesScannedInFilter", "maxEntriesScannedPostFilter")
 _SIZE_OPTIONS = ("maxServerResponseSizeBytes", "maxQueryResponseSizeBytes")
@@ -17,11 +18,15 @@ _OPTIONS = frozenset({MEMORY_OPTION, *_SCAN_OPTIONS, *_SIZE_OPTIONS})
 
 @dataclass(frozen=True, slots=True)
 class TableLimits:
-    """The limits of a table's queries; None leaves a limit to others. sizes: of a server's result, of all results."""
+    """The limits of a table's queries; None leaves a limit to others. sizes: of a server's result, of all results.
+
+    groups: the query options that limit groups, where a query does not say otherwise.
+    """
 
     memory_bytes: int | None = None
     scan: ScanLimits | None = None
     sizes: tuple[int | None, int | None] | None = None
+    groups: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, config: QueryConfig) -> "TableLimits":
@@ -33,6 +38,7 @@ class TableLimits:
             config.max_query_memory_bytes,
             ScanLimits(*scan, is_enforced=mode == "enforce") if any(scan) and mode != "disabled" else None,
             sizes if any(sizes) else None,
+            {name: str(limit) for name, limit in config.group_limits.items() if limit is not None},
         )
 
 
@@ -55,6 +61,13 @@ class QueryLimits:
         if options and not _OPTIONS.isdisjoint(options):
             table = _narrowed(table, options)
         return Budget(table.memory_bytes or self.process.query_bytes, self.process, table.scan)
+
+
+def with_group_limits(query: Query, table: TableLimits, settings: Mapping[str, str]) -> Query:
+    """Return a query whose options have the limits on groups of its table, else those of the cluster's settings."""
+    if not table.groups and not settings:
+        return query
+    return replace(query, options={**settings, **table.groups, **query.options})
 
 
 def _narrowed(table: TableLimits, options: Mapping[str, str]) -> TableLimits:

@@ -7,7 +7,7 @@ from gamay.base.errors import ErrorCode, QueryError, nearest
 from gamay.broker.database import database_of_request, full_table_name
 from gamay.broker.gather import Gatherer
 from gamay.broker.hybrid import halves
-from gamay.broker.limits import NO_LIMITS, QueryLimits
+from gamay.broker.limits import NO_LIMITS, QueryLimits, with_group_limits
 from gamay.broker.options import DEFAULT_TIMEOUT_MS, is_on, timeout_ms
 from gamay.broker.pending import PendingQuery
 from gamay.broker.quota import Quotas
@@ -54,7 +54,9 @@ class QueryPlanner:
                 pending.phases.authorization_s = self._clock.monotonic_s() - begun_s
         route = pending.routes[0] if pending.routes else None
         limit_ms = timeout_ms(query.options, DEFAULT_TIMEOUT_MS if route is None else route.config.query.timeout_ms)
-        budget = self._limits.budget(query.options, NO_LIMITS if route is None else route.limits)
+        table_limits = NO_LIMITS if route is None else route.limits
+        query = with_group_limits(query, table_limits, self._routing.group_options)
+        budget = self._limits.budget(query.options, table_limits)
         pending.deadline = CancellableDeadline(self._clock, pending.started_s + limit_ms / 1000, limit_ms, budget)
         self._quotas.admit(pending.routes, pending.started_s)
         pending.query = query

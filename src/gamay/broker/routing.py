@@ -15,7 +15,19 @@ from gamay.cluster.quotas import quota_settings
 from gamay.cluster.records import Role
 from gamay.cluster.registry import Registry
 from gamay.cluster.store import MetadataStore, StoreUnavailableError
-from gamay.model.cluster_settings import FIXED_REPLICA, HYPERLOGLOG_LOG2M, NULL_HANDLING, OPTION_VALIDATION
+from gamay.model.cluster_settings import (
+    BROKER_TRIM_SIZE,
+    FIXED_REPLICA,
+    HYPERLOGLOG_LOG2M,
+    NULL_HANDLING,
+    NUM_GROUPS_LIMIT,
+    NUM_GROUPS_WARNING,
+    OPTION_VALIDATION,
+    SEGMENT_TRIM_SIZE,
+    SERVER_TRIM_SIZE,
+    TRIM_THRESHOLD,
+    ClusterSetting,
+)
 from gamay.model.table_name import raw_table_name, table_type_of
 from gamay.sql.row_limits import STANDARD_LIMITS, RowLimits
 
@@ -27,6 +39,19 @@ _TABLE_RECORDS = (paths.IDEAL_STATES, paths.EXTERNAL_VIEWS, paths.LINEAGES, path
 
 # settings of the cluster that are the defaults of query options
 _OPTION_SETTINGS = {NULL_HANDLING: "enableNullHandling"}
+# the same, where a table's config does not say either
+_GROUP_SETTINGS = {
+    NUM_GROUPS_LIMIT: "numGroupsLimit",
+    NUM_GROUPS_WARNING: "numGroupsWarningLimit",
+    SEGMENT_TRIM_SIZE: "minSegmentGroupTrimSize",
+    SERVER_TRIM_SIZE: "minServerGroupTrimSize",
+    TRIM_THRESHOLD: "groupTrimThreshold",
+    BROKER_TRIM_SIZE: "minBrokerGroupTrimSize",
+}
+
+
+def _named(options: Mapping[ClusterSetting, str], settings: Mapping[str, str]) -> dict[str, str]:
+    return {option: setting.text(settings) for setting, option in options.items() if setting.name in settings}
 
 
 class _Snapshot:
@@ -55,12 +80,14 @@ class RoutingTables:
     """The routes of all tables; between `start` and `stop` they follow the records, on a thread of their own.
 
     default_options: the query options that the cluster's settings give to queries which do not say otherwise.
+    group_options: the same of limits on groups, which a table's config may set as well.
     row_limits: what the settings say of LIMIT. log2m: of HyperLogLog, None where they say nothing. fixed_replica: whether
     tables that do not say have a fixed replica. option_validation: what becomes of options that nobody knows.
     """
 
     def __init__(self, registry: Registry, clock: Clock = SYSTEM_CLOCK) -> None:
         self.default_options: Mapping[str, str] = {}
+        self.group_options: Mapping[str, str] = {}
         self.row_limits = STANDARD_LIMITS
         self.log2m: int | None = None
         self.option_validation = "NONE"
@@ -187,7 +214,7 @@ class RoutingTables:
 
     def _read_settings(self) -> None:
         settings = self._registry.cluster_config() | quota_settings(self._registry)
-        named = {option: setting.text(settings) for setting, option in _OPTION_SETTINGS.items() if setting.name in settings}
+        named = _named(_OPTION_SETTINGS, settings)
         limits = RowLimits.of(settings)
         log2m = HYPERLOGLOG_LOG2M.whole(settings) if HYPERLOGLOG_LOG2M.name in settings else None
         with self._condition:
@@ -195,6 +222,7 @@ class RoutingTables:
             for follow in self._followers:
                 follow(settings)
             self.default_options = named
+            self.group_options = _named(_GROUP_SETTINGS, settings)
             self.fixed_replica = FIXED_REPLICA.flag(settings)
             self.log2m = log2m
             self.option_validation = OPTION_VALIDATION.text(settings).upper()

@@ -18,6 +18,7 @@ _ROWS_SHOWN = 20
 # what is left out of an answer, by the member that tells of it
 LIMIT_REASONS = {
     "numGroupsLimitReached": "groups beyond numGroupsLimit are left out",
+    "groupsTrimmed": "groups were trimmed before they were complete (minServerGroupTrimSize and the like)",
     "maxRowsInDistinctReached": "DISTINCT stopped at maxRowsInDistinct",
     "maxRowsWithoutChangeInDistinctReached": "DISTINCT stopped at maxRowsWithoutChangeInDistinct",
     "maxExecutionTimeInDistinctReached": "DISTINCT stopped after maxExecutionTimeMsInDistinct",

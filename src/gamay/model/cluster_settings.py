@@ -94,6 +94,49 @@ NULL_HANDLING = ClusterSetting(
     "`enableNullHandling` of queries that do not say",
     _is_flag,
 )
+_OF_SERVERS = "pinot.server.query.executor"
+NUM_GROUPS_LIMIT = ClusterSetting(
+    f"{_OF_SERVERS}.num.groups.limit",
+    "a whole number greater than 0",
+    "2147483647",
+    "`numGroupsLimit` of queries that do not say; by default nothing but memory limits groups",
+    _is_positive,
+)
+NUM_GROUPS_WARNING = ClusterSetting(
+    f"{_OF_SERVERS}.num.groups.warn.limit",
+    "a whole number greater than 0",
+    "2147483647",
+    "`numGroupsWarningLimit` of queries that do not say",
+    _is_positive,
+)
+SEGMENT_TRIM_SIZE = ClusterSetting(
+    f"{_OF_SERVERS}.min.segment.group.trim.size",
+    "a whole number",
+    "-1",
+    "`minSegmentGroupTrimSize` of queries that do not say; below 1: segments are not trimmed",
+    _is_whole,
+)
+SERVER_TRIM_SIZE = ClusterSetting(
+    f"{_OF_SERVERS}.min.server.group.trim.size",
+    "a whole number",
+    "-1",
+    "`minServerGroupTrimSize` of queries that do not say; below 1: servers do not trim",
+    _is_whole,
+)
+TRIM_THRESHOLD = ClusterSetting(
+    f"{_OF_SERVERS}.groupby.trim.threshold",
+    "a whole number",
+    "-1",
+    "`groupTrimThreshold` of queries that do not say; below 1: servers and brokers do not trim",
+    _is_whole,
+)
+BROKER_TRIM_SIZE = ClusterSetting(
+    "pinot.broker.min.group.trim.size",
+    "a whole number",
+    "-1",
+    "`minBrokerGroupTrimSize` of queries that do not say; below 1: brokers do not trim",
+    _is_whole,
+)
 OPTION_VALIDATION = ClusterSetting(
     "pinot.broker.query.option.validationMode",
     "NONE, WARN or REJECT",
@@ -392,6 +435,12 @@ CLUSTER_SETTINGS = (
     QUERY_RESPONSE_LIMIT,
     QUERY_LIMIT_OVERRIDE,
     NULL_HANDLING,
+    NUM_GROUPS_LIMIT,
+    NUM_GROUPS_WARNING,
+    SEGMENT_TRIM_SIZE,
+    SERVER_TRIM_SIZE,
+    TRIM_THRESHOLD,
+    BROKER_TRIM_SIZE,
     OPTION_VALIDATION,
     HYPERLOGLOG_LOG2M,
     CURSOR_PAGE_ROWS,

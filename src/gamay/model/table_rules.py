@@ -137,6 +137,8 @@ def _query_limits(subject: TableSubject) -> Iterator[str]:
         ("maxQueryMemoryBytes", query.max_query_memory_bytes),
         ("maxDocsScanned", query.max_docs_scanned),
         ("maxEntriesScannedPostFilter", query.max_entries_scanned_post_filter),
+        ("numGroupsLimit", query.num_groups_limit),
+        ("numGroupsWarningLimit", query.num_groups_warning_limit),
     ):
         if limit is not None and limit <= 0:
             yield f"query.{key} is {limit}; it must be above 0"

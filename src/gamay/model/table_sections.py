@@ -106,6 +106,24 @@ class QueryConfig:
     max_docs_scanned: int | None = key("maxDocsScanned", INTEGER)
     max_entries_scanned_post_filter: int | None = key("maxEntriesScannedPostFilter", INTEGER)
     scan_killing_mode: str | None = key("scanKillingMode", choice("disabled", "logOnly", "enforce"))
+    num_groups_limit: int | None = key("numGroupsLimit", INTEGER)
+    num_groups_warning_limit: int | None = key("numGroupsWarningLimit", INTEGER)
+    min_segment_group_trim_size: int | None = key("minSegmentGroupTrimSize", INTEGER)
+    min_server_group_trim_size: int | None = key("minServerGroupTrimSize", INTEGER)
+    min_broker_group_trim_size: int | None = key("minBrokerGroupTrimSize", INTEGER)
+    group_trim_threshold: int | None = key("groupTrimThreshold", INTEGER)
+
+    @property
+    def group_limits(self) -> Mapping[str, int | None]:
+        """The limits on groups, by the query options of the same names."""
+        return {
+            "numGroupsLimit": self.num_groups_limit,
+            "numGroupsWarningLimit": self.num_groups_warning_limit,
+            "minSegmentGroupTrimSize": self.min_segment_group_trim_size,
+            "minServerGroupTrimSize": self.min_server_group_trim_size,
+            "minBrokerGroupTrimSize": self.min_broker_group_trim_size,
+            "groupTrimThreshold": self.group_trim_threshold,
+        }
 
 
 @dataclass(frozen=True)

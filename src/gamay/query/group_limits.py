@@ -1,12 +1,12 @@
-"""How many groups a query may have, and what is kept when there are more.
+"""Limits on the groups of a query: none by default, Pinot's where a query, its table or the cluster sets them.
 
-Answers are exact as long as memory allows. Two things end that, and both say so in the response:
+Answers are exact, whatever the number of groups; only memory bounds them. What a limit cuts says so in the response:
 
-* a segment has more groups than `numGroupsLimit`: the first ones by appearance are kept, with all their rows
-  (`numGroupsLimitReached`, or an error with `errorOnNumGroupsLimit`);
-* a server has more groups than `groupTrimThreshold`: the first ones in the query's order are kept, five times as many as
-  asked for, at least `minServerGroupTrimSize` (`groupsTrimmed`). With `minSegmentGroupTrimSize`, off by default, the same is
-  done to each segment.
+* `numGroupsLimit`: a segment keeps its first groups by appearance, with all their rows (`numGroupsLimitReached`, or an error
+  with `errorOnNumGroupsLimit`);
+* `minServerGroupTrimSize`, `groupTrimThreshold`: a server with more groups than the threshold keeps the first ones in the
+  query's order, five times as many as asked for, at least the size (`groupsTrimmed`). Setting one of them gives the other
+  Pinot's default. `minSegmentGroupTrimSize` does the same to each segment, `minBrokerGroupTrimSize` at the broker.
 
 Where the order is by keys alone and there is no HAVING, the first LIMIT groups of each part are all that can be in the
 answer, so that the others are dropped early and the answer stays exact.
@@ -22,9 +22,8 @@ from gamay.query.groupby.table import GroupTable
 from gamay.query.stats import QueryStats
 from gamay.sql.option_values import flag, number
 
-NUM_GROUPS_LIMIT = 100_000
-NUM_GROUPS_WARNING = 150_000
-MIN_SERVER_TRIM_SIZE = 5000
+# what Pinot's limits are where only some of those that belong together are set
+MIN_TRIM_SIZE = 5000
 TRIM_THRESHOLD = 1_000_000
 _TRIM_FACTOR = 5
 _THRESHOLD_MAX = 1_000_000_000
@@ -36,6 +35,7 @@ _SAFE_TRIM_MIN = 4096
 class GroupLimits:
     """The limits of one query; sizes of 0 mean that nothing is trimmed.
 
+    warning: from so many groups of a segment on the response has a flag; 0: never.
     is_safe: dropping all but the first `safe_size` groups in the query's order cannot change the answer.
     """
 
@@ -44,6 +44,7 @@ class GroupLimits:
     is_error: bool
     segment_size: int
     server_size: int
+    broker_size: int
     threshold: int
     is_safe: bool
     safe_size: int
@@ -58,7 +59,7 @@ class GroupLimits:
                     "filter more, group by less, or set a larger numGroupsLimit",
                 )
             stats.num_groups_limit_reached = True
-        if table.num_groups >= self.warning:
+        if 0 < self.warning <= table.num_groups:
             stats.num_groups_warning_limit_reached = True
 
     def of_segment(self, bound: BoundQuery, table: GroupTable, stats: QueryStats) -> GroupTable:
@@ -73,6 +74,12 @@ class GroupLimits:
             return first_groups(bound, table, self.safe_size)
         return self._trimmed(bound, table, self.server_size, self.threshold, stats)
 
+    def of_broker(self, bound: BoundQuery, table: GroupTable, stats: QueryStats) -> GroupTable:
+        """Return the groups of all servers from which HAVING chooses; without it, trimming could not change the answer."""
+        if bound.having is None:
+            return table
+        return self._trimmed(bound, table, self.broker_size, max(self.threshold, 2 * self.broker_size), stats)
+
     def _trimmed(self, bound: BoundQuery, table: GroupTable, size: int, threshold: int, stats: QueryStats) -> GroupTable:
         if not size or table.num_groups <= max(threshold, size):
             return table
@@ -82,19 +89,20 @@ class GroupLimits:
 
 
 def group_limits(bound: BoundQuery) -> GroupLimits:
-    """Return the limits that a query's options set, else the defaults."""
+    """Return the limits that a query's options set; those of its table and of the cluster are options by then."""
     options, wanted = bound.query.options, bound.limit_with_offset
     threshold = number(options, "groupTrimThreshold", TRIM_THRESHOLD)
-    server_size = _size(wanted, number(options, "minServerGroupTrimSize", MIN_SERVER_TRIM_SIZE))
-    keeps_all = not 0 < threshold <= _THRESHOLD_MAX or (
-        not bound.order_by and flag(options, "accurateGroupByWithoutOrderBy")
-    )
+    never = not 0 < threshold <= _THRESHOLD_MAX or (not bound.order_by and flag(options, "accurateGroupByWithoutOrderBy"))
+    least = MIN_TRIM_SIZE if "groupTrimThreshold" in options else -1
+    server_size = _size(wanted, number(options, "minServerGroupTrimSize", least))
+    broker_size = _size(wanted, number(options, "minBrokerGroupTrimSize", least))
     return GroupLimits(
-        num_groups=min(number(options, "numGroupsLimit", NUM_GROUPS_LIMIT), CODES_MAX),
-        warning=number(options, "numGroupsWarningLimit", NUM_GROUPS_WARNING),
+        num_groups=min(number(options, "numGroupsLimit", CODES_MAX), CODES_MAX),
+        warning=number(options, "numGroupsWarningLimit", 0),
         is_error=flag(options, "errorOnNumGroupsLimit"),
         segment_size=_size(wanted, number(options, "minSegmentGroupTrimSize", -1)),
-        server_size=0 if keeps_all else server_size,
+        server_size=0 if never else server_size,
+        broker_size=0 if never else broker_size,
         threshold=max(threshold, 2 * server_size),
         is_safe=is_ordered_by_keys(bound) and bound.having is None,
         safe_size=wanted,

@@ -15,6 +15,7 @@ from gamay.query.deadline import Deadline
 from gamay.query.execute import ServerResult, execute
 from gamay.query.explain import explain_table
 from gamay.query.gapfill import fill_gaps
+from gamay.query.group_limits import group_limits
 from gamay.query.group_order import finished_rows, finished_sets
 from gamay.query.groupby.merge import merge_group_tables, merge_partials
 from gamay.query.groupby.table import GroupTable, KeySet
@@ -78,7 +79,7 @@ def reduce(bound: BoundQuery, results: Sequence[ServerResult]) -> Answer:
     elif bound.grouping_sets:
         columns = _sets(bound, [result.sets for result in results if result.sets is not None])
     else:
-        columns = _grouped(bound, [result.groups for result in results if result.groups is not None])
+        columns = _grouped(bound, [result.groups for result in results if result.groups is not None], stats)
     table = ResultTable(bound.names, types_of(bound), columns)
     return Answer(table if bound.query.gapfill is None else _gapfilled(bound.query.gapfill, table), stats)
 
@@ -118,7 +119,7 @@ def no_matches(bound: BoundQuery) -> Rows:
     """Return the result's columns where no row matches."""
     if bound.kind in (QueryKind.SELECTION, QueryKind.SELECTION_ORDER_BY):
         return _no_rows(bound)
-    return _sets(bound, []) if bound.grouping_sets else _grouped(bound, [])
+    return _sets(bound, []) if bound.grouping_sets else _grouped(bound, [], QueryStats())
 
 
 def _no_rows(bound: BoundQuery) -> Rows:
@@ -152,10 +153,11 @@ def _sets(bound: BoundQuery, parts: Sequence[Mapping[KeySet, GroupTable]]) -> Ro
     return finished_sets(bound, tables)
 
 
-def _grouped(bound: BoundQuery, tables: Sequence[GroupTable]) -> Rows:
+def _grouped(bound: BoundQuery, tables: Sequence[GroupTable], stats: QueryStats) -> Rows:
     if bound.kind is QueryKind.AGGREGATION:
         partials = merge_partials([table.partials for table in tables], bound.aggregates) if tables else _nothing(bound)
         return finished_rows(bound, GroupTable((), partials, 1))
     if not tables:
         return _no_rows(bound)
-    return finished_rows(bound, merge_group_tables(tables, bound.aggregates))
+    merged = merge_group_tables(tables, bound.aggregates)
+    return finished_rows(bound, group_limits(bound).of_broker(bound, merged, stats))

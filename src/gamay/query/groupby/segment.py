@@ -52,7 +52,7 @@ class GroupOptions:
     restart: called when all rows must be walked once more, before that. what: names the groups to users.
     """
 
-    num_groups_limit: int = 100_000
+    num_groups_limit: int = CODES_MAX
     check: Callable[[], None] = lambda: None
     restart: Callable[[], None] = lambda: None
     what: str = "groups"
