@@ -10,6 +10,7 @@ from gamay.model.types import DataType, FieldRole
 from gamay.model.units import parse_data_size
 
 RAW_CODECS = ("PASS_THROUGH", "SNAPPY", "ZSTANDARD", "LZ4", "GZIP")
+FORWARD_DISABLED_PROPERTY = "forwardIndexDisabled"
 DICTIONARY_CODECS = ("MV_ENTRY_DICT",)  # compresses dictionary ids of multi-value columns; ids are stored plain here
 
 
@@ -18,10 +19,12 @@ class ColumnIndexConfig:
     """How a column is stored and indexed.
 
     dictionary: distinct values and ids rather than raw values. optimize_dictionary: unless that takes more room.
+    forward: the values of rows are stored; without it, dictionary and inverted index tell what they can.
     codec: of raw values, one of RAW_CODECS; None where none is declared: then the rows decide. target_max_chunk_size: bytes.
     """
 
     dictionary: bool = True
+    forward: bool = True
     optimize_dictionary: bool = False
     codec: str | None = None
     inverted: bool = False
@@ -48,6 +51,7 @@ def column_index(indexing: IndexingConfig, declared: FieldConfig | None, spec: F
     partitions = indexing.segment_partition.columns if indexing.segment_partition else {}
     return ColumnIndexConfig(
         dictionary=dictionary,
+        forward=not (forward_disabled(declared) and inverted),
         optimize_dictionary=dictionary and optimize and not inverted,
         codec=None if dictionary else raw_codec(declared, spec),
         inverted=inverted,
@@ -84,6 +88,14 @@ def has_inverted(indexing: IndexingConfig, declared: FieldConfig | None, column:
     if new is not None:
         return not new.disabled
     return column in indexing.inverted_index_columns or _has_type(declared, "INVERTED")
+
+
+def forward_disabled(declared: FieldConfig | None) -> bool:
+    """Whether the forward index is switched off, which takes effect only with an inverted index."""
+    if declared is None:
+        return False
+    older = declared.properties.get(FORWARD_DISABLED_PROPERTY, "").lower() == "true"
+    return older or bool(declared.indexes.forward and declared.indexes.forward.disabled)
 
 
 def has_range(indexing: IndexingConfig, declared: FieldConfig | None, column: str) -> bool:

@@ -9,6 +9,7 @@ from gamay.model.column_index import (
     RAW_CODECS,
     bloom_of,
     declared_codec,
+    forward_disabled,
     has_inverted,
     has_range,
     is_raw,
@@ -259,15 +260,33 @@ def _codec(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSp
 
 
 def _forward_disabled(subject: TableSubject) -> Iterator[str]:
-    indexing = subject.config.indexing
-    for declared in subject.config.field_configs:
-        older = declared.properties.get("forwardIndexDisabled", "false").lower() == "true"
-        if not older and not (declared.indexes.forward and declared.indexes.forward.disabled):
-            continue
-        if subject.config.table_type is not TableType.OFFLINE:
-            yield f"the forward index of '{declared.name}' is disabled, which only OFFLINE tables can do"
-        if indexing.optimize_dictionary or indexing.optimize_dictionary_for_metrics:
-            yield f"the forward index of '{declared.name}' is disabled, which does not work with optimizeDictionary"
+    config = subject.config
+    read = _columns_that_servers_read(subject)
+    for declared in filter(forward_disabled, config.field_configs):
+        disabled = f"the forward index of '{declared.name}' is disabled"
+        if config.table_type is not TableType.OFFLINE:
+            yield f"{disabled}, which only OFFLINE tables can do"
+        if config.indexing.optimize_dictionary or config.indexing.optimize_dictionary_for_metrics:
+            yield f"{disabled}, which does not work with optimizeDictionary"
+        if config.is_dim_table:
+            yield f"{disabled}, but lookUp reads the columns of a dimension table"
+        if declared.name in read:
+            yield f"{disabled}, but the values of {read[declared.name]} are read whenever a segment is loaded"
+
+
+def _columns_that_servers_read(subject: TableSubject) -> dict[str, str]:
+    """Return the columns that tell which row of a key is the valid one, with what each is."""
+    config = subject.config
+    if not config.has_keys:
+        return {}
+    upsert = config.active_upsert
+    compared = () if upsert is None else upsert.comparison_columns or (config.time_column or "",)
+    deletes = None if upsert is None else upsert.delete_record_column
+    return {
+        **dict.fromkeys(compared, "a comparison column"),
+        deletes or "": "the delete column",
+        **dict.fromkeys(subject.schema.primary_key_columns, "the primary key"),
+    }
 
 
 def _partitions(subject: TableSubject) -> Iterator[str]:

@@ -9,6 +9,7 @@ from gamay.model.ingestion import IngestionConfig
 from gamay.model.search_settings import TEXT_SETTINGS
 from gamay.model.table_config import TableConfig
 from gamay.model.task_settings import TASK_TYPES, unknown_task_keys
+from gamay.model.unused_index_settings import unused_index_settings
 
 _INDEXES = {
     "text": "text index",
@@ -31,7 +32,8 @@ _INSTEAD = {
 
 def without_effect(config: TableConfig) -> list[str]:
     """Return a sentence for each part of a table config that has no effect, with the key that it stands under."""
-    return [*_unbuilt_indexes(config), *_unused_sections(config), *_constraints(config), *_tasks(config)]
+    found = [*_unbuilt_indexes(config), *unused_index_settings(config), *_unused_sections(config)]
+    return [*found, *_constraints(config), *_tasks(config)]
 
 
 def _constraints(config: TableConfig) -> Iterator[str]:

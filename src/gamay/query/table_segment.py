@@ -47,6 +47,7 @@ class _TableColumn:
     inverted_index: InvertedIndex | None = None
     range_index: RangeIndex | None = None
     bloom_filter: BloomFilter | None = None
+    has_forward = True
 
     def __init__(self, name: str, vector: Vector) -> None:
         self.name = name

@@ -81,6 +81,7 @@ class ComputedColumn:
     range_index: RangeIndex | None = None
     bloom_filter: BloomFilter | None = None
     null_docs: BitMap | None = None
+    has_forward: bool = True
 
 
 class ConstantColumn(ComputedColumn):

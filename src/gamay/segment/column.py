@@ -5,13 +5,15 @@ from functools import cached_property
 import numpy as np
 from pyroaring import BitMap
 
+from gamay.base.errors import ErrorCode, QueryError
 from gamay.segment.dictionary import SortedDictionary
 from gamay.segment.format import BufferFile, BufferMeta
-from gamay.segment.forward import IdReader, read_ids
+from gamay.segment.forward import AlignedIds, IdReader, SortedIds, read_ids
 from gamay.segment.index.bloom import BloomBits
 from gamay.segment.index.inverted import RoaringInverted
 from gamay.segment.index.null import read_nulls
 from gamay.segment.index.range import BucketedRange
+from gamay.segment.index.sorted import KIND as SORTED
 from gamay.segment.index.sorted import SortedStarts
 from gamay.segment.metadata import ColumnMeta
 from gamay.segment.raw import Chunked, PlainFixed, RawReader, read_raw
@@ -24,7 +26,8 @@ from gamay.segment.storage_form import fixed_dtype
 class ImmutableColumn(ColumnRows):
     """Implements `segment.spi.Column`; dictionary and indexes are opened when first asked for."""
 
-    def __init__(self, meta: ColumnMeta, file: BufferFile, num_docs: int) -> None:
+    def __init__(self, meta: ColumnMeta, file: BufferFile, num_docs: int, *, reconstructs: bool = False) -> None:
+        """reconstructs: read rows from the inverted index where there is no forward index, rather than refuse to."""
         self.meta = meta
         self.name = meta.name
         self.data_type = meta.data_type
@@ -33,6 +36,12 @@ class ImmutableColumn(ColumnRows):
         self.stats = meta.stats
         self._file = file
         self._buffers: dict[str, BufferMeta] = dict(meta.buffers)
+        self._reconstructs = reconstructs
+        self.has_forward = meta.has_forward or SORTED in self._buffers or reconstructs
+
+    def with_forward(self) -> "ImmutableColumn":
+        """Return the column with rows that can be read: where it has no forward index, as its inverted index tells them."""
+        return self if self.has_forward else ImmutableColumn(self.meta, self._file, self.num_docs, reconstructs=True)
 
     @cached_property
     def dictionary(self) -> SortedDictionary | None:
@@ -74,7 +83,8 @@ class ImmutableColumn(ColumnRows):
     @cached_property
     def range_index(self) -> BucketedRange | None:
         dtype = fixed_dtype(self.data_type)
-        return BucketedRange.read(self._file, self._buffers, self.stored_at, self.dictionary, dtype)
+        docs_of_ids = None if self.has_forward or self.inverted_index is None else self.inverted_index.docs_of_any
+        return BucketedRange.read(self._file, self._buffers, self.stored_at, self.dictionary, dtype, docs_of_ids)
 
     @cached_property
     def bloom_filter(self) -> BloomBits | None:
@@ -88,7 +98,19 @@ class ImmutableColumn(ColumnRows):
     def _ids(self) -> IdReader:
         if self.meta.id_bits is None or self.meta.stats.cardinality is None:
             raise ValueError(f"column '{self.name}' has no dictionary, so it has no ids")
-        return read_ids(self._file, self._buffers, self.meta.stats.cardinality, self.meta.id_bits)
+        if self.meta.has_forward:
+            return read_ids(self._file, self._buffers, self.meta.stats.cardinality, self.meta.id_bits)
+        return AlignedIds(self._rows[0]) if self.sorted_index is None else SortedIds(self.sorted_index.starts)
+
+    @cached_property
+    def _rows(self) -> "tuple[Ids, Ids | None]":
+        if not self._reconstructs or self.inverted_index is None:
+            raise QueryError(
+                ErrorCode.QUERY_VALIDATION,
+                f"Column '{self.name}' has no forward index (forwardIndexDisabled): the query can filter by it, but not "
+                "read its values. Leave it out, or enable its forward index and reload the table",
+            )
+        return self.inverted_index.rows(self.num_docs, single_value=self.single_value)
 
     @cached_property
     def _raw(self) -> RawReader:
@@ -98,4 +120,8 @@ class ImmutableColumn(ColumnRows):
     def _offsets(self) -> Ids:
         if self.single_value:
             raise ValueError(f"column '{self.name}' is single-value, so it has no offsets")
-        return self._file.array(self._buffers["forward.offsets"], np.int32)
+        if self.meta.has_forward:
+            return self._file.array(self._buffers["forward.offsets"], np.int32)
+        offsets = self._rows[1]
+        assert offsets is not None
+        return offsets

@@ -116,7 +116,8 @@ def _write_encoded(writer: BufferWriter, plan: ColumnPlan, column: EncodedColumn
     stats = encoded_stats(column, data_type, counts, _partition(plan, column.dictionary))
     bits = packed_bits(cardinality) if plan.packed else column.ids.dtype.itemsize * 8
     buffers = write_dictionary(writer, column.dictionary)
-    buffers.append(write_ids(writer, column.ids, bits if plan.packed else None))
+    if plan.config.forward:
+        buffers.append(write_ids(writer, column.ids, bits if plan.packed else None))
     buffers += _write_rows(writer, plan, column)
     if stats.is_sorted:  # it answers whatever the next two would
         buffers.append(write_sorted(writer, counts))
@@ -144,7 +145,7 @@ def _write_raw(writer: BufferWriter, plan: ColumnPlan, column: RawColumn, cardin
 def _write_rows(writer: BufferWriter, plan: ColumnPlan, column: EncodedColumn | RawColumn) -> list[BufferMeta]:
     """Write what both encodings have: offsets of multi-value rows, and the null vector."""
     buffers = []
-    if column.offsets is not None:
+    if column.offsets is not None and plan.config.forward:
         buffers.append(writer.add("forward.offsets", [column.offsets]))
     if plan.keep_nulls and len(column.null_docs):
         buffers.append(write_nulls(writer, column.null_docs))

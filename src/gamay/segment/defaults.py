@@ -55,6 +55,7 @@ class ConstantColumn:
     inverted_index: InvertedIndex | None = None
     range_index: RangeIndex | None = None
     bloom_filter: BloomFilter | None = None
+    has_forward = True
 
     def __init__(self, spec: FieldSpec, num_docs: int, keep_nulls: bool) -> None:
         self.name = spec.name

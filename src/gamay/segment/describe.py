@@ -48,6 +48,8 @@ def _head(info: SegmentMetadata) -> str:
 def _column_row(column: ColumnMeta) -> tuple[str, ...]:
     stats = column.stats
     encoding = f"{column.id_bits}-bit ids" if column.id_bits is not None else f"raw {column.codec}"
+    if not column.has_forward:
+        encoding = "no forward index"
     sizes = column.index_sizes()
     indexes = [name for name in sizes if name not in ("dictionary", "forward")]
     if stats.partition is not None:

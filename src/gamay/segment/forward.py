@@ -3,6 +3,8 @@
 forward.ids      := u8|u16|u32[num_values], the narrowest that holds the cardinality      (aligned)
 forward.packed   := u64[words]: ids of `idBits` bits each, see gamay.kernels.bitpack       (packed)
 forward.offsets  := i32[num_docs + 1]: row d of a multi-value column holds the values offsets[d] … offsets[d + 1] - 1
+
+A column whose forward index is disabled has none of them: its sorted or its inverted index tells the ids of its rows.
 """
 
 from typing import Protocol
@@ -79,6 +81,21 @@ class PackedIds:
         out = np.empty(len(positions), self._dtype)
         bitpack.unpack_at(self._words, self._bits, positions, out)
         return out
+
+
+class SortedIds:
+    """The ids of a column whose rows ascend, by where the docs of each id start: int32 [cardinality + 1]."""
+
+    def __init__(self, starts: Ids) -> None:
+        self._starts = starts
+        self._dtype = id_dtype(len(starts) - 1)
+
+    def range(self, start: int, stop: int) -> Ids:
+        counts = np.diff(np.clip(self._starts, start, max(start, stop)))
+        return np.repeat(np.arange(len(counts), dtype=self._dtype), counts)
+
+    def at(self, positions: Ids) -> Ids:
+        return (np.searchsorted(self._starts, positions, side="right") - 1).astype(self._dtype)
 
 
 def read_ids(file: BufferFile, buffers: dict[str, BufferMeta], cardinality: int, bits: int) -> IdReader:

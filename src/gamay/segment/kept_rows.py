@@ -115,7 +115,7 @@ class KeptColumn:
                 f"column '{self.name}' of segment '{segment.name}' is {column.data_type.value}, in the schema "
                 f"{self._data_type.value}, or only one of them is multi-value: reload the table first"
             )
-        return column, part.docs
+        return column.with_forward(), part.docs
 
     def _encoded(self) -> "tuple[Stored, Ids, Ids | None]":
         """Return (dictionary, ids, offsets) of the rows as the segments have them."""

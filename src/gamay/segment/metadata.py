@@ -48,6 +48,11 @@ class ColumnMeta:
     stats: ColumnStats
     buffers: Mapping[str, BufferMeta]
 
+    @property
+    def has_forward(self) -> bool:
+        """Whether the values of rows are stored, by themselves or as ids."""
+        return any(kind.startswith("forward.") for kind in self.buffers)
+
     def index_sizes(self) -> dict[str, int]:
         """Return bytes for each part of the column (`dictionary`, `forward`, `inverted`, …), padding included."""
         sizes: dict[str, int] = {}

@@ -19,6 +19,7 @@ class ColumnRows(ABC):
     name: str
     data_type: DataType
     single_value: bool
+    has_forward: bool = True
 
     @property
     @abstractmethod

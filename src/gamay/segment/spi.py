@@ -191,6 +191,10 @@ class Column(Protocol):
     def bloom_filter(self) -> BloomFilter | None: ...
     @property
     def null_docs(self) -> BitMap | None: ...
+    @property
+    def has_forward(self) -> bool:
+        """Whether rows can be read; without a forward index `ids`, `values` and their like raise QueryError."""
+        ...
 
     def ids(self, start: int, stop: int) -> Ids:
         """Return the dictionary ids of the rows of a range: uint8, uint16 or uint32, the narrowest for the cardinality.

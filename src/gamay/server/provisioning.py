@@ -114,7 +114,8 @@ def _batches(segment: ImmutableSegment, target: pa.Schema, starts: Sequence[int]
     for start in starts:
         stop = min(start + _BATCH_ROWS, segment.num_docs)
         columns = [
-            to_arrow(segment.column(field.name).values(start, stop), stop - start).cast(field.type) for field in target
+            to_arrow(segment.column(field.name).with_forward().values(start, stop), stop - start).cast(field.type)
+            for field in target
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=target)
 

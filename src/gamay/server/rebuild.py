@@ -1,7 +1,7 @@
 """Bringing a segment's encodings and indexes in line with what the table config says now."""
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from gamay.model.schema import FieldSpec, Schema
 from gamay.model.table_config import TableConfig
 from gamay.query.response import arrow_array
 from gamay.segment.builder import SegmentBuilder
+from gamay.segment.column import ImmutableColumn
 from gamay.segment.metadata import ColumnMeta, Encoding, SegmentMetadata
 from gamay.segment.reader import ImmutableSegment
 
@@ -59,6 +60,7 @@ class TableLayout:
         # The order of the rows of a sorted column answers what these two would, so they are never built for one.
         is_sorted = has_dictionary and column.stats.is_sorted
         wants = {
+            "forward": wanted.forward,
             "inverted": wanted.inverted and not is_sorted,
             "range": wanted.range and not is_sorted,
             "bloom": wanted.bloom is not None,
@@ -81,17 +83,18 @@ def rebuild(segment: ImmutableSegment, layout: TableLayout, out_dir: Path) -> Pa
 def _batches(segment: ImmutableSegment, schema: Schema) -> Iterator[pa.RecordBatch]:
     """Yield the rows as conformed batches; columns that the segment does not have are null."""
     names = [spec.name for spec in schema.stored_fields]
+    columns = {name: segment.column(name).with_forward() for name in names if name in segment.column_names}
     for start in range(0, segment.num_docs, _BATCH_ROWS):
         stop = min(start + _BATCH_ROWS, segment.num_docs)
-        arrays = [_array(segment, spec, start, stop) for spec in schema.stored_fields]
+        arrays = [_array(columns, spec, start, stop) for spec in schema.stored_fields]
         yield pa.RecordBatch.from_arrays(arrays, names=names)
 
 
-def _array(segment: ImmutableSegment, spec: FieldSpec, start: int, stop: int) -> pa.Array:
+def _array(columns: Mapping[str, ImmutableColumn], spec: FieldSpec, start: int, stop: int) -> pa.Array:
     kind = arrow_type(spec.data_type, spec.single_value)
-    if spec.name not in segment.column_names:
+    if spec.name not in columns:
         return pa.nulls(stop - start, kind)
-    column = segment.column(spec.name)
+    column = columns[spec.name]
     values = column.values(start, stop)
     if column.null_docs is not None:
         nulls = np.zeros(stop - start, np.bool_)

@@ -81,4 +81,4 @@ def _rows(controller: str, table: str, name: str, target: pa.Schema, auth_token:
 def _column(segment: Any, field: pa.Field, start: int, stop: int) -> pa.Array:
     if field.name not in segment.column_names:
         return pa.nulls(stop - start, field.type)  # a column that is younger than the segment
-    return to_arrow(segment.column(field.name).values(start, stop), stop - start).cast(field.type)
+    return to_arrow(segment.column(field.name).with_forward().values(start, stop), stop - start).cast(field.type)

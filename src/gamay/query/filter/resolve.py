@@ -39,7 +39,7 @@ from gamay.query.filter.sorted_values import searched_docs
 from gamay.query.filter.values import in_test, range_test
 from gamay.query.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Near, Not, Or, Range, Test
 from gamay.query.virtual import QuerySegment
-from gamay.segment.spi import Column, Dictionary, Segment
+from gamay.segment.spi import Column, Dictionary, InvertedIndex, Segment
 
 IdSet: TypeAlias = tuple[int, int] | np.ndarray[Any, np.dtype[Any]]
 """A range [first, last) of dictionary ids, or the ids themselves, ascending."""
@@ -186,13 +186,13 @@ class Resolver:
             return self._raw(leaf, column)
         if not isinstance(leaf, Match):
             return self._encoded(leaf, column, dictionary)
-        if len(dictionary) > survivors:
+        if len(dictionary) > survivors and column.has_forward:
             return self._by_value(leaf, column)
         try:
             return self._encoded(leaf, column, dictionary)
         except QueryError as error:
             # an entry for which the expression fails may belong to rows that are null or that do not matter
-            if error.code is not ErrorCode.QUERY_EXECUTION:
+            if error.code is not ErrorCode.QUERY_EXECUTION or not column.has_forward:
                 raise
             return self._by_value(leaf, column)
 
@@ -213,13 +213,13 @@ class Resolver:
             return self.everything()
         if column.sorted_index is not None:
             return Indexed(_sorted_docs(column.sorted_index.starts, ids), "sorted_index")
-        if column.inverted_index is not None and count <= max(_FEW_BITMAPS, self._num_docs // _ROWS_PER_BITMAP):
-            if count == 1:
-                return Indexed(column.inverted_index.docs(int(ids[0])), "inverted_index")
-            listed = np.arange(*ids, dtype=np.int32) if isinstance(ids, tuple) else ids
-            return Indexed(column.inverted_index.docs_of_any(listed), "inverted_index")
+        inverted, is_few = column.inverted_index, count <= max(_FEW_BITMAPS, self._num_docs // _ROWS_PER_BITMAP)
+        if inverted is not None and is_few:
+            return _inverted_docs(inverted, ids)
         if isinstance(leaf, Range) and column.range_index is not None:
             return self._range_index(leaf, column)
+        if inverted is not None and not column.has_forward:
+            return _inverted_docs(inverted, ids)
         if isinstance(ids, tuple):
             return IdScan(column, ids, self._counter)
         table = np.zeros(len(dictionary), np.bool_)
@@ -307,6 +307,14 @@ def _narrow(ids: "np.ndarray[Any, np.dtype[Any]]") -> IdSet:
     if len(ids) and int(ids[-1]) - int(ids[0]) == len(ids) - 1:
         return int(ids[0]), int(ids[-1]) + 1
     return ids.astype(np.int32, copy=False)
+
+
+def _inverted_docs(inverted: InvertedIndex, ids: IdSet) -> Indexed:
+    if isinstance(ids, tuple):
+        if ids[1] - ids[0] == 1:
+            return Indexed(inverted.docs(ids[0]), "inverted_index")
+        ids = np.arange(*ids, dtype=np.int32)
+    return Indexed(inverted.docs(int(ids[0])) if len(ids) == 1 else inverted.docs_of_any(ids), "inverted_index")
 
 
 def _sorted_docs(starts: "np.ndarray[Any, np.dtype[np.int32]]", ids: IdSet) -> DocSet:

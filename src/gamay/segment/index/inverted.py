@@ -3,9 +3,11 @@
 inverted.starts inverted.counts inverted.sets := one set of docs for each id, see gamay.segment.index.bitmaps
 """
 
+import numpy as np
 from pyroaring import BitMap
 
 from gamay.segment.format import BufferFile, BufferMeta, BufferWriter
+from gamay.segment.forward import id_dtype
 from gamay.segment.index.bitmaps import DocSets, docs_by_key, write_sets
 from gamay.segment.spi import Ids
 
@@ -33,6 +35,20 @@ class RoaringInverted:
     def read(cls, file: BufferFile, buffers: dict[str, BufferMeta]) -> "RoaringInverted | None":
         """Open the index, if the column has it."""
         return cls(DocSets(file, buffers, KIND)) if f"{KIND}.sets" in buffers else None
+
+    def rows(self, num_docs: int, *, single_value: bool) -> "tuple[Ids, Ids | None]":
+        """Return (ids of all rows, int32 offsets of multi-value rows [num_docs + 1]), read back from the sets of docs.
+
+        A multi-value row has its distinct ids, ascending: how they were repeated and ordered the index does not tell.
+        """
+        keys, docs = self._sets.pairs()
+        if single_value:
+            ids = np.empty(num_docs, id_dtype(len(self._sets)))
+            ids[docs] = keys
+            return ids, None
+        offsets = np.zeros(num_docs + 1, np.int32)
+        np.cumsum(np.bincount(docs, minlength=num_docs), out=offsets[1:])
+        return keys[np.argsort(docs, kind="stable")].astype(id_dtype(len(self._sets))), offsets
 
     def docs(self, dict_id: int) -> BitMap:
         """Return the docs of one id."""

@@ -75,11 +75,19 @@ class KeysAt(Protocol):
 class BucketedRange:
     """Implements `segment.spi.RangeIndex`."""
 
-    def __init__(self, sets: DocSets, bounds: Ids, keys_at: KeysAt, dictionary: SortedDictionary | None) -> None:
+    def __init__(
+        self,
+        sets: DocSets,
+        bounds: Ids,
+        keys_at: KeysAt,
+        dictionary: SortedDictionary | None,
+        docs_of_ids: "Callable[[Ids], BitMap] | None" = None,
+    ) -> None:
         self._sets = sets
         self._bounds = bounds
         self._keys_at = keys_at
         self._dictionary = dictionary
+        self._docs_of_ids = docs_of_ids
 
     @classmethod
     def read(
@@ -89,12 +97,16 @@ class BucketedRange:
         keys_at: KeysAt,
         dictionary: SortedDictionary | None,
         dtype: "np.dtype[Any] | None",
+        docs_of_ids: "Callable[[Ids], BitMap] | None" = None,
     ) -> "BucketedRange | None":
-        """Open the index, if the column has it; `dtype` is that of a raw column's values."""
+        """Open the index, if the column has it; `dtype` is that of a raw column's values.
+
+        docs_of_ids: what tells the docs of dictionary ids where the rows of a column cannot be looked at.
+        """
         if f"{KIND}.sets" not in buffers:
             return None
         bounds = file.array(buffers[f"{KIND}.bounds"], np.int32 if dictionary is not None else dtype)
-        return cls(DocSets(file, buffers, KIND), bounds, keys_at, dictionary)
+        return cls(DocSets(file, buffers, KIND), bounds, keys_at, dictionary, docs_of_ids)
 
     def docs_between(self, lower: LiteralValue, upper: LiteralValue, lower_inclusive: bool, upper_inclusive: bool) -> BitMap:
         """Return the docs that hold a value between the bounds; None is no bound."""
@@ -105,6 +117,16 @@ class BucketedRange:
             lower_buckets, upper_buckets = self._bounds[:-1], self._bounds[1:] - 1
             touched = (upper_buckets >= first) & (lower_buckets < last)
             whole = (lower_buckets >= first) & (upper_buckets < last)
+            if self._docs_of_ids is not None:
+                cut = [
+                    np.arange(max(first, low), min(last, high + 1))
+                    for low, high in zip(
+                        lower_buckets[touched & ~whole].tolist(), upper_buckets[touched & ~whole].tolist(), strict=True
+                    )
+                ]
+                return self._sets.union(np.flatnonzero(whole)) | self._docs_of_ids(
+                    np.concatenate([*cut, np.empty(0, np.int64)])
+                )
             return self._collect(touched, whole, lambda keys: (keys >= first) & (keys < last))
 
         def inside(keys: Ids) -> Ids:

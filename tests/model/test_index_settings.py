@@ -1,0 +1,81 @@
+"""Settings of indexes and segments: what is refused, and what is told to have no effect."""
+
+from typing import Any
+
+import pytest
+
+from gamay.base.errors import InvalidConfigError
+from gamay.model.schema import Schema
+from gamay.model.table_config import TableConfig
+from gamay.model.validation import validate_table_config
+from gamay.model.without_effect import without_effect
+
+SCHEMA = Schema.from_json(
+    {
+        "schemaName": "t",
+        "dimensionFieldSpecs": [
+            {"name": "id", "dataType": "STRING"},
+            {"name": "a", "dataType": "STRING"},
+            {"name": "tags", "dataType": "STRING", "singleValueField": False},
+        ],
+        "metricFieldSpecs": [{"name": "m", "dataType": "LONG"}],
+        "dateTimeFieldSpecs": [{"name": "ts", "dataType": "TIMESTAMP", "format": "TIMESTAMP", "granularity": "1:DAYS"}],
+        "primaryKeyColumns": ["id"],
+    }
+).value
+
+
+def config(indexing: dict[str, Any] | None = None, *fields: dict[str, Any], **parts: Any) -> TableConfig:
+    document = {
+        "tableName": "t",
+        "tableType": "OFFLINE",
+        "segmentsConfig": {"replication": "1", "timeColumnName": "ts"},
+        "tenants": {},
+        "tableIndexConfig": indexing or {},
+        "fieldConfigList": list(fields),
+        **parts,
+    }
+    parsed = TableConfig.from_json(document)
+    assert not parsed.unrecognized
+    return parsed.value
+
+
+def refusal(subject: TableConfig) -> str:
+    try:
+        validate_table_config(subject, SCHEMA)
+    except InvalidConfigError as error:
+        return str(error)
+    return ""
+
+
+def off(name: str) -> dict[str, Any]:
+    return {"name": name, "indexes": {"forward": {"disabled": True}, "inverted": {}}}
+
+
+UPSERT = {"upsertConfig": {"mode": "FULL", "comparisonColumns": ["ts"]}}
+
+
+@pytest.mark.parametrize(
+    ("subject", "reason"),
+    [
+        (config(None, off("a")), ""),
+        (config(None, off("tags")), ""),
+        (config({"optimizeDictionary": True}, off("a")), "optimizeDictionary"),
+        (config({"optimizeDictionaryForMetrics": True}, off("a")), "optimizeDictionary"),
+        (config(None, off("a"), tableType="REALTIME"), "only OFFLINE tables"),
+        (config(None, off("a"), isDimTable=True), "lookUp reads"),
+        (config(None, off("id"), **UPSERT), "the values of the primary key are read"),
+        (config(None, off("ts"), **UPSERT), "the values of a comparison column are read"),
+    ],
+)
+def test_where_the_forward_index_can_be_disabled(subject: TableConfig, reason: str) -> None:
+    problems = refusal(subject)
+    assert (reason in problems) if reason else "forward index" not in problems
+    assert not any("forwardIndexDisabled" in sentence for sentence in without_effect(subject))
+
+
+def test_a_forward_index_that_cannot_go_is_told() -> None:
+    bare = config({"noDictionaryColumns": ["m"]}, {"name": "m", "properties": {"forwardIndexDisabled": "true"}})
+    assert refusal(bare) == ""
+    (sentence,) = without_effect(bare)
+    assert "column 'm': forwardIndexDisabled needs an inverted index" in sentence
