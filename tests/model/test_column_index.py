@@ -37,7 +37,7 @@ def test_nothing_declared() -> None:
 
 RAW_WAYS: list[tuple[dict[str, Any] | None, dict[str, Any] | None]] = [
     ({"noDictionaryColumns": ["a"]}, None),
-    ({"noDictionaryConfig": {"a": "SNAPPY"}}, None),
+    ({"noDictionaryConfig": {"a": ""}}, None),
     (None, {"encodingType": "RAW"}),
     (None, {"indexes": {"forward": {"encodingType": "RAW"}}}),
     (None, {"indexes": {"dictionary": {"disabled": True}}}),
@@ -59,6 +59,18 @@ def test_codecs(codec: str) -> None:
     assert folded(None, {"encodingType": "RAW", "compressionCodec": codec.lower()}).codec == codec
     assert folded(None, {"encodingType": "RAW", "indexes": {"forward": {"compressionCodec": codec}}}).codec == codec
     assert folded(None, {"compressionCodec": codec}).codec is None
+
+
+@pytest.mark.parametrize("codec", RAW_CODECS)
+def test_codecs_of_no_dictionary_config(codec: str) -> None:
+    assert folded({"noDictionaryConfig": {"a": codec.lower()}}).codec == codec
+    assert folded({"noDictionaryConfig": {"a": codec}}, {"encodingType": "RAW", "compressionCodec": "LZ4"}).codec == "LZ4"
+    assert folded({"noDictionaryConfig": {"m": codec}}, column="m").codec == codec
+    assert folded({"noDictionaryConfig": {"m": codec}}).codec is None
+
+
+def test_a_listed_codec_of_older_tables_may_be_any_text() -> None:
+    assert folded({"noDictionaryConfig": {"a": "x"}}) == folded({"noDictionaryConfig": {"a": ""}})
 
 
 def test_an_unknown_codec_is_refused() -> None:
@@ -107,5 +119,11 @@ def test_chunks_and_partitions() -> None:
         {"encodingType": "RAW", "indexes": {"forward": {"targetMaxChunkSize": "64K", "targetDocsPerChunk": 7}}},
     )
     assert (config.target_max_chunk_size, config.target_docs_per_chunk) == (65536, 7)
+    derived = {"encodingType": "RAW", "indexes": {"forward": {"targetDocsPerChunk": 7, "deriveNumDocsPerChunk": True}}}
+    older = {
+        "indexes": {"forward": {"targetDocsPerChunk": 7}}, "properties": {"deriveNumDocsPerChunkForRawIndex": "true"},
+    }  # fmt: skip
+    for field in (derived, older):
+        assert folded(None, field).target_docs_per_chunk == ColumnIndexConfig().target_docs_per_chunk
     assert config.partition is not None
     assert (config.partition.function_name, config.partition.num_partitions) == ("Modulo", 4)

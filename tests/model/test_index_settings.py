@@ -79,3 +79,43 @@ def test_a_forward_index_that_cannot_go_is_told() -> None:
     assert refusal(bare) == ""
     (sentence,) = without_effect(bare)
     assert "column 'm': forwardIndexDisabled needs an inverted index" in sentence
+
+
+RAW = {"encodingType": "RAW"}
+
+
+@pytest.mark.parametrize(
+    ("indexing", "fields", "reason"),
+    [
+        ({"noDictionaryConfig": {"a": "GZIP", "m": "ZSTANDARD", "tags": ""}}, [], ""),
+        (
+            {"noDictionaryConfig": {"a": "GZIPP"}},
+            [],
+            "the compressionCodec 'GZIPP' of 'a' is not one of PASS_THROUGH, SNAPPY",
+        ),
+        ({"noDictionaryConfig": {"a": "MV_ENTRY_DICT"}}, [], "does not work with its encodingType RAW"),
+        ({}, [{"name": "a", **RAW, "compressionCodec": "CLP"}], "the compressionCodec 'CLP' of 'a' is not one of"),
+        (
+            {},
+            [{"name": "m", **RAW, "compressionCodec": "DELTADELTA"}],
+            "the compressionCodec 'DELTADELTA' of 'm' is not one of",
+        ),
+    ],
+)
+def test_which_codecs_are_accepted(indexing: dict[str, Any], fields: list[dict[str, Any]], reason: str) -> None:
+    problems = refusal(config(indexing, *fields))
+    assert (reason in problems) if reason else problems == ""
+
+
+@pytest.mark.parametrize(
+    ("indexing", "field", "sentence"),
+    [
+        ({}, {"name": "tags", "compressionCodec": "MV_ENTRY_DICT"}, "the compressionCodec MV_ENTRY_DICT changes nothing"),
+        ({}, {"name": "a", **RAW, "compressionCodec": "GZIP", "indexes": {"inverted": {}}}, "GZIP changes nothing"),
+        ({"noDictionaryConfig": {"a": "GZIP"}}, {"name": "a", **RAW, "compressionCodec": "LZ4"}, "fieldConfigList says LZ4"),
+        ({"noDictionaryConfig": {"a": "GZIP"}}, {"name": "a", **RAW}, ""),
+    ],
+)
+def test_codecs_that_change_nothing_are_told(indexing: dict[str, Any], field: dict[str, Any], sentence: str) -> None:
+    told = without_effect(config(indexing, field))
+    assert (len(told) == 1 and sentence in told[0]) if sentence else told == []

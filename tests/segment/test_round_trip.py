@@ -13,6 +13,7 @@ from gamay.base.clock import ManualClock
 from gamay.base.errors import ConflictError, CorruptSegmentError, RecordError
 from gamay.model.types import DataType, FieldRole
 from gamay.segment.builder import SegmentBuilder
+from gamay.segment.describe import describe
 from gamay.segment.metadata import Encoding, read_metadata
 from gamay.segment.reader import open_segment
 
@@ -135,6 +136,19 @@ def test_many_chunks_and_batches(kit):
     segment = kit.open(schema, kit.config(), columns, batch_rows=37_337)
     for name, values in columns.items():
         assert kit.plain(segment.column(name).values(0, n)) == values
+    strict = kit.open(schema, kit.config(optimizeDictionary=True, noDictionarySizeRatioThreshold=0.5), columns)
+    assert strict.column("unique").dictionary is not None
+
+
+@pytest.mark.parametrize("codec", ["LZ4", "ZSTANDARD", "SNAPPY", "GZIP", "PASS_THROUGH"])
+def test_codecs_of_no_dictionary_config_are_those_of_the_segment(kit, codec):
+    schema = kit.schema(kit.field("m", DataType.LONG, role=FieldRole.METRIC), kit.field("text", DataType.STRING))
+    columns = {"m": [3, 1, 2] * 400, "text": ["c", "a", "b"] * 400}
+    path = kit.build(schema, kit.config(noDictionaryConfig={"m": codec, "text": codec}), columns)
+    assert describe(path).count(f"raw {codec}") == 2
+    segment = open_segment(path)
+    for name, values in columns.items():
+        assert kit.plain(segment.column(name).values(0, 1200)) == values
 
 
 def test_decimals_of_equal_value_share_an_id(kit):

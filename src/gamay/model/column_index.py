@@ -10,6 +10,7 @@ from gamay.model.types import DataType, FieldRole
 from gamay.model.units import parse_data_size
 
 RAW_CODECS = ("PASS_THROUGH", "SNAPPY", "ZSTANDARD", "LZ4", "GZIP")
+DERIVE_PROPERTY = "deriveNumDocsPerChunkForRawIndex"
 FORWARD_DISABLED_PROPERTY = "forwardIndexDisabled"
 DICTIONARY_CODECS = ("MV_ENTRY_DICT",)  # compresses dictionary ids of multi-value columns; ids are stored plain here
 
@@ -53,11 +54,11 @@ def column_index(indexing: IndexingConfig, declared: FieldConfig | None, spec: F
         dictionary=dictionary,
         forward=not (forward_disabled(declared) and inverted),
         optimize_dictionary=dictionary and optimize and not inverted,
-        codec=None if dictionary else raw_codec(declared, spec),
+        codec=None if dictionary else raw_codec(indexing, declared, spec),
         inverted=inverted,
         range=has_range(indexing, declared, column),
         bloom=bloom_of(indexing, declared, column),
-        target_docs_per_chunk=forward.target_docs_per_chunk,
+        target_docs_per_chunk=_target_docs_per_chunk(declared, forward),
         target_max_chunk_size=parse_data_size(forward.target_max_chunk_size),
         partition=partitions.get(column),
         properties=declared.properties if declared else {},
@@ -77,9 +78,13 @@ def is_raw(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSp
 
 def has_dictionary(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> bool:
     """Whether the column is stored by a dictionary: unless it is raw and nothing declared needs one."""
+    return asks_for_dictionary(indexing, declared, spec.name) or not is_raw(indexing, declared, spec)
+
+
+def asks_for_dictionary(indexing: IndexingConfig, declared: FieldConfig | None, column: str) -> bool:
+    """Whether something declared needs a dictionary, even of a raw column."""
     explicit = declared.indexes.dictionary if declared else None
-    asked_for = explicit is not None and not explicit.disabled
-    return asked_for or has_inverted(indexing, declared, spec.name) or not is_raw(indexing, declared, spec)
+    return (explicit is not None and not explicit.disabled) or has_inverted(indexing, declared, column)
 
 
 def has_inverted(indexing: IndexingConfig, declared: FieldConfig | None, column: str) -> bool:
@@ -115,24 +120,32 @@ def bloom_of(indexing: IndexingConfig, declared: FieldConfig | None, column: str
     return None if bloom is None or bloom.disabled else bloom
 
 
-def declared_codec(declared: FieldConfig | None) -> str | None:
-    """Return the compression codec as it is written, from either place."""
-    if declared is None:
-        return None
-    return (declared.indexes.forward and declared.indexes.forward.compression_codec) or declared.compression_codec
+def declared_codec(indexing: IndexingConfig, declared: FieldConfig | None, column: str) -> str | None:
+    """Return the compression codec as it is written; that of the field config wins over `noDictionaryConfig`."""
+    forward = declared.indexes.forward if declared else None
+    own = (forward and forward.compression_codec) or (declared and declared.compression_codec)
+    return own or indexing.no_dictionary_config.get(column) or None
 
 
-def raw_codec(declared: FieldConfig | None, spec: FieldSpec) -> str | None:
+def raw_codec(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> str | None:
     """Return the declared codec of the column's raw values; raises InvalidConfigError naming the accepted ones."""
-    codec = declared_codec(declared)
-    if codec is None:
-        return None
+    codec = declared_codec(indexing, declared, spec.name)
+    is_listed = codec is not None and codec == indexing.no_dictionary_config.get(spec.name)
+    if codec is None or (is_listed and codec.upper() not in RAW_CODECS):
+        return None  # tables that were stored before `noDictionaryConfig` was read may have any text there
     if codec.upper() not in RAW_CODECS:
         raise InvalidConfigError(
             f"the compressionCodec '{codec}' of column '{spec.name}' is not one of {', '.join(RAW_CODECS)}."
             f"{nearest(codec, RAW_CODECS)}"
         )
     return codec.upper()
+
+
+def _target_docs_per_chunk(declared: FieldConfig | None, forward: ForwardConfig) -> int:
+    """Return how many docs a chunk should have; by default, or where that is to be derived, its size in bytes decides."""
+    older = declared is not None and declared.properties.get(DERIVE_PROPERTY, "").lower() == "true"
+    derived = older or forward.derive_num_docs_per_chunk
+    return ForwardConfig().target_docs_per_chunk if derived else forward.target_docs_per_chunk
 
 
 def _has_type(declared: FieldConfig | None, index_type: str) -> bool:

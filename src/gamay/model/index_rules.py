@@ -233,10 +233,8 @@ def _declared_twice(indexing: IndexingConfig, declared: FieldConfig | None, spec
 
 
 def _codec(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> Iterator[str]:
-    if declared is None:
-        return
-    forward = declared.indexes.forward
-    codec = declared_codec(declared)
+    forward = declared.indexes.forward if declared else None
+    codec = declared_codec(indexing, declared, spec.name)
     raw = is_raw(indexing, declared, spec)
     if forward is not None and forward.codec_spec is not None:
         yield f"the forward index of '{spec.name}' has a codecSpec, which is not supported; use compressionCodec"

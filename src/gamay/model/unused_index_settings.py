@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gamay.model.column_index import forward_disabled, has_inverted
+from gamay.model.column_index import DICTIONARY_CODECS, asks_for_dictionary, declared_codec, forward_disabled, has_inverted
 from gamay.model.indexing import FieldConfig
 from gamay.model.table_config import TableConfig
 
@@ -11,6 +11,10 @@ def unused_index_settings(config: TableConfig) -> Iterator[str]:
     """Yield a sentence for each setting of indexes and segments that has no effect, with the key that it stands under."""
     for declared in config.field_configs:
         yield from _unused_of_column(config, declared)
+    for column, codec in config.indexing.no_dictionary_config.items():
+        chosen = declared_codec(config.indexing, config.field_config(column), column)
+        if codec and chosen != codec:
+            yield f"tableIndexConfig.noDictionaryConfig: fieldConfigList says {chosen} for '{column}', which wins over {codec}"
 
 
 def _unused_of_column(config: TableConfig, declared: FieldConfig) -> Iterator[str]:
@@ -20,3 +24,8 @@ def _unused_of_column(config: TableConfig, declared: FieldConfig) -> Iterator[st
             f"{where}: forwardIndexDisabled needs an inverted index, which then holds the rows; without one the forward "
             "index is kept"
         )
+    codec = declared_codec(config.indexing, declared, declared.name) or ""
+    if codec.upper() in DICTIONARY_CODECS:
+        yield f"{where}: ids of rows are stored as they are, so the compressionCodec {codec} changes nothing"
+    elif codec and asks_for_dictionary(config.indexing, declared, declared.name):
+        yield f"{where}: an index needs its dictionary, so rows are ids and the compressionCodec {codec} changes nothing"
