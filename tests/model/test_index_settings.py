@@ -112,7 +112,7 @@ def test_which_codecs_are_accepted(indexing: dict[str, Any], fields: list[dict[s
     [
         ({}, {"name": "tags", "compressionCodec": "MV_ENTRY_DICT"}, "the compressionCodec MV_ENTRY_DICT changes nothing"),
         ({}, {"name": "a", **RAW, "compressionCodec": "GZIP", "indexes": {"inverted": {}}}, "GZIP changes nothing"),
-        ({"noDictionaryConfig": {"a": "GZIP"}}, {"name": "a", **RAW, "compressionCodec": "LZ4"}, "fieldConfigList says LZ4"),
+        ({"noDictionaryConfig": {"a": "GZIP"}}, {"name": "a", **RAW, "compressionCodec": "LZ4"}, "fieldConfigList has LZ4"),
         ({"noDictionaryConfig": {"a": "GZIP"}}, {"name": "a", **RAW}, ""),
     ],
 )

@@ -278,10 +278,9 @@ def _columns_that_servers_read(subject: TableSubject) -> dict[str, str]:
     if not config.has_keys:
         return {}
     upsert = config.active_upsert
-    compared = () if upsert is None else upsert.comparison_columns or (config.time_column or "",)
     deletes = None if upsert is None else upsert.delete_record_column
     return {
-        **dict.fromkeys(compared, "a comparison column"),
+        **dict.fromkeys(config.compared_columns, "a comparison column"),
         deletes or "": "the delete column",
         **dict.fromkeys(subject.schema.primary_key_columns, "the primary key"),
     }

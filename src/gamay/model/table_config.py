@@ -49,6 +49,7 @@ from gamay.model.table_sections import (
     TenantsConfig,
     TierConfig,
 )
+from gamay.model.types import FieldRole
 
 __all__ = [
     "BatchIngestionConfig",
@@ -184,6 +185,25 @@ class TableConfig:
         batch = self.ingestion.batch
         kind = self.segments.segment_push_type if batch is None else batch.segment_ingestion_type
         return self.table_type is TableType.OFFLINE and kind == "REFRESH"
+
+    @property
+    def compared_columns(self) -> tuple[str, ...]:
+        """The columns that tell which row of a key is the latest, or how long a key is remembered."""
+        upsert, dedup = self.active_upsert, self.active_dedup
+        named = () if upsert is None else upsert.comparison_columns or (upsert.comparison_column or self.time_column,)
+        return tuple(filter(None, (*named, dedup and (dedup.dedup_time_column or self.time_column))))
+
+    def keeps_bounds(self, schema: Schema, column: str) -> bool:
+        """Whether segments tell the least and the greatest value of the column, by `columnMinMaxValueGeneratorMode`.
+
+        Those of the time column and of `compared_columns` are always there: retention, time boundaries and TTLs need them.
+        """
+        if column in (self.time_column, *self.compared_columns):
+            return True
+        mode, role = self.indexing.column_min_max_value_generator_mode, schema.field(column).role
+        if mode == "NON_METRIC":
+            return role is not FieldRole.METRIC
+        return role in (FieldRole.TIME, FieldRole.DATE_TIME) if mode == "TIME" else mode != "NONE"
 
     def null_handling(self, schema: Schema, column: str) -> bool:
         """Whether the column remembers which of its values were null."""

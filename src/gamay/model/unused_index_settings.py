@@ -14,7 +14,7 @@ def unused_index_settings(config: TableConfig) -> Iterator[str]:
     for column, codec in config.indexing.no_dictionary_config.items():
         chosen = declared_codec(config.indexing, config.field_config(column), column)
         if codec and chosen != codec:
-            yield f"tableIndexConfig.noDictionaryConfig: fieldConfigList says {chosen} for '{column}', which wins over {codec}"
+            yield f"tableIndexConfig.noDictionaryConfig: fieldConfigList has {chosen} for '{column}', not {codec}"
 
 
 def _unused_of_column(config: TableConfig, declared: FieldConfig) -> Iterator[str]:

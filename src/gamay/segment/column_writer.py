@@ -35,12 +35,17 @@ PACKED_PROPERTY = "forwardIndexBitPacked"
 
 @dataclass(frozen=True)
 class ColumnPlan:
-    """What is to be made of one column. default: what stands in for a row without a value."""
+    """What is to be made of one column.
+
+    default: what stands in for a row without a value. keep_nulls: remember those rows. keep_bounds: tell the least and the
+    greatest value in the metadata.
+    """
 
     spec: FieldSpec
     config: ColumnIndexConfig
     default: LiteralValue
     keep_nulls: bool
+    keep_bounds: bool
     indexing: IndexingConfig
 
     def __post_init__(self) -> None:
@@ -172,6 +177,7 @@ def _partition(plan: ColumnPlan, values: Stored) -> PartitionInfo | None:
 def _describe(
     plan: ColumnPlan, encoding: Encoding, bits: int | None, codec: str | None, stats: ColumnStats, buffers: list[BufferMeta]
 ) -> ColumnMeta:
+    stats = stats if plan.keep_bounds else replace(stats, minimum=None, maximum=None)
     return ColumnMeta(
         name=plan.spec.name,
         data_type=plan.spec.data_type,

@@ -36,6 +36,7 @@ class SegmentPlan:
                 table_config.column_index(schema, spec.name),
                 _default(spec, table_config, created_ms),
                 table_config.null_handling(schema, spec.name),
+                table_config.keeps_bounds(schema, spec.name),
                 table_config.indexing,
             )
             for spec in schema.stored_fields

@@ -45,16 +45,18 @@ class TableLayout:
                 continue
             if (column.data_type, column.single_value) != (spec.data_type, spec.single_value):
                 return True
-            if not self._matches_column(spec, column):
+            if not self._matches_column(spec, column, info.num_docs):
                 return False
         return True
 
-    def _matches_column(self, spec: FieldSpec, column: ColumnMeta) -> bool:
+    def _matches_column(self, spec: FieldSpec, column: ColumnMeta, num_docs: int) -> bool:
         wanted = self.config.column_index(self.schema, spec.name)
         has_dictionary = column.encoding is Encoding.DICTIONARY
         if has_dictionary != wanted.dictionary and not wanted.optimize_dictionary:
             return False
         if not has_dictionary and wanted.codec is not None and column.codec != wanted.codec:
+            return False
+        if num_docs and (column.stats.minimum is not None) != self.config.keeps_bounds(self.schema, spec.name):
             return False
         present = set(column.index_sizes())
         # The order of the rows of a sorted column answers what these two would, so they are never built for one.
