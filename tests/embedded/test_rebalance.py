@@ -123,6 +123,11 @@ class Team:
         )
         self.push("trips", days_old=days_old)
 
+    def codecs(self, column: str) -> set[str | None]:
+        """The codecs with which a column is stored in the loaded segments."""
+        tables = [data for role in self.servers.values() if (data := role.instance.table(TABLE)) is not None]
+        return {one.segment.info.columns[column].codec for data in tables for one in data.snapshot().values()}
+
     def push(self, prefix: str, *, days_old: float = 0) -> None:
         writer = TableWriter(self.controller.context, self.controller.tables, self.controller.segments)
         times = pa.array([int(NOW_MS - days_old * DAY_MS)] * ROWS, pa.int64())
@@ -273,14 +278,18 @@ def test_old_segments_move_to_their_tier_by_themselves(team: Team) -> None:
             "serverTag": "cold_OFFLINE",
         }
     ]
-    team.create(tierConfigs=tiers, segments={"replication": "1"}, days_old=30)
+    indexing = {"tierOverwrites": {"old": {"noDictionaryConfig": {"n": "ZSTANDARD"}}}}
+    team.create(tierConfigs=tiers, segments={"replication": "1"}, days_old=30, tableIndexConfig=indexing)
     assert team.loads()[cold] == 0
+    assert team.codecs("n") == {None}
     with Asking(team) as asking:
         SegmentRelocator(team.controller.placement, team.rebalances).run()
         for job_id in team.rebalances.jobs(TABLE):
             assert team.finished(job_id) == "DONE"
     assert team.loads()[cold] == SEGMENTS
     assert {record.tier for record in team.registry.segments(TABLE)} == {"old"}
+    assert team.codecs("n") == {"ZSTANDARD"}
+    assert team.servers[cold].instance.stale_segments(TABLE) == []
     assert not asking.wrong, "the one replica stays until the new one has come"
 
 

@@ -119,3 +119,48 @@ def test_which_codecs_are_accepted(indexing: dict[str, Any], fields: list[dict[s
 def test_codecs_that_change_nothing_are_told(indexing: dict[str, Any], field: dict[str, Any], sentence: str) -> None:
     told = without_effect(config(indexing, field))
     assert (len(told) == 1 and sentence in told[0]) if sentence else told == []
+
+
+COLD = [
+    {
+        "name": "cold",
+        "segmentSelectorType": "time",
+        "segmentAge": "30d",
+        "storageType": "pinot_server",
+        "serverTag": "c_OFFLINE",
+    }
+]
+
+
+@pytest.mark.parametrize(
+    ("overwrites", "reason"),
+    [
+        ({"cold": {"invertedIndexColumns": ["a"]}}, ""),
+        (
+            {"cold": {"invertedIndexColumns": ["b"]}},
+            "with the tierOverwrites of 'cold', tableIndexConfig.invertedIndexColumns",
+        ),
+        ({"cold": {"noDictionaryConfig": {"a": "LZ5"}}}, "with the tierOverwrites of 'cold', the compressionCodec 'LZ5'"),
+        ({"consuming": {"loadMode": 7}}, "loadMode"),
+        ({"cold": 7}, "tierOverwrites.cold must be an object"),
+    ],
+)
+def test_overwrites_are_validated_as_they_hold(overwrites: dict[str, Any], reason: str) -> None:
+    subject = config({"tierOverwrites": overwrites}, tierConfigs=COLD)
+    problems = refusal(subject)
+    assert (reason in problems) if reason else problems == ""
+
+
+def test_a_problem_of_the_table_is_told_once() -> None:
+    subject = config({"invertedIndexColumns": ["b"], "tierOverwrites": {"cold": {}}}, tierConfigs=COLD)
+    assert refusal(subject).count("names the column 'b'") == 1
+
+
+def test_overwrites_of_unknown_tiers_and_keys_are_told() -> None:
+    overwrites = {"cold": {"sortedColum": ["a"]}, "consuming": {"sortedColumn": ["a"]}, "hot": {}}
+    field = {"name": "a", "tierOverwrites": {"cold": {"indexTypos": []}}}
+    assert without_effect(config({"tierOverwrites": overwrites}, field, tierConfigs=COLD)) == [
+        "tierOverwrites.cold: /tableIndexConfig/sortedColum means nothing",
+        "tierOverwrites.cold: /fieldConfigList/0/indexTypos means nothing",
+        "tierOverwrites.hot: tierConfigs has no tier 'hot'; the overwrites are kept",
+    ]

@@ -14,6 +14,7 @@ from gamay.base.errors import ConflictError, DiskFullError, InvalidConfigError
 from gamay.functions.arrow import conformed_schema
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
+from gamay.model.tier_overwrites import overwritten
 from gamay.model.types import DataType
 from gamay.segment.mutable import MutableSegment, Sizing
 from gamay.segment.mutable.buffers import BufferFolder, GrowingArray
@@ -42,6 +43,40 @@ def consume(kit, tmp_path_factory):
         return segment
 
     return make
+
+
+CONSUMED_AS = [
+    ({}, {"noDictionaryColumns": ["c", "n", "tags"]}),
+    ({"noDictionaryConfig": {"c": "GZIP", "n": "LZ4", "tags": "SNAPPY"}}, {"noDictionaryConfig": None}),
+    ({}, {"invertedIndexColumns": ["c", "tags"], "rangeIndexColumns": ["n"]}),
+    ({"invertedIndexColumns": ["c", "tags"], "sortedColumn": ["c"]}, {"invertedIndexColumns": [], "sortedColumn": []}),
+]
+
+
+@pytest.mark.parametrize(("plain", "overwrites"), CONSUMED_AS)
+def test_overwrites_hold_until_the_segment_is_sealed(kit, tmp_path_factory, plain, overwrites):
+    schema = kit.schema(
+        kit.field("c", DataType.STRING), kit.field("n", DataType.INT), kit.field("tags", DataType.STRING, False)
+    )
+    rows = {
+        "c": [f"v{i % 4}" for i in range(50)], "n": [i * 7 % 11 for i in range(50)],
+        "tags": [[f"t{i % 3}", "x"][: i % 3] for i in range(50)],
+    }  # fmt: skip
+    plain_config = kit.config(**plain)
+    config = kit.config(**plain, tierOverwrites={"consuming": overwrites})
+    segment = MutableSegment(
+        "s", schema, config, tmp_path_factory.mktemp("c"), None, ManualClock(), consuming=overwritten(config, "consuming")
+    )
+    segment.append(kit.batch(schema, rows))
+    wanted = kit.config(**{**plain, **overwrites}).column_index(schema, "c")
+    column = segment.view().column("c")
+    assert (column.dictionary is not None, column.inverted_index is not None) == (wanted.dictionary, wanted.inverted)
+    expected = MutableSegment("s", schema, plain_config, tmp_path_factory.mktemp("c"), None, ManualClock())
+    expected.append(kit.batch(schema, rows))
+    kept = np.arange(0, 50, 3)
+    for docs in (None, kept):
+        sealed = [one.seal(tmp_path_factory.mktemp("sealed"), docs) / "columns.bin" for one in (segment, expected)]
+        assert sealed[0].read_bytes() == sealed[1].read_bytes()
 
 
 def draw_columns(kit, data, fields, max_rows=12):

@@ -7,12 +7,17 @@ import pyarrow as pa
 import pytest
 
 from gamay.base.clock import ManualClock
+from gamay.base.ids import RANDOM_IDS
+from gamay.cluster.records import SegmentRecord
 from gamay.ingest.pipeline import Pipeline
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.segment.builder import SegmentBuilder
 from gamay.segment.reader import ImmutableSegment, open_segment
+from gamay.server.loader import SegmentLoader
 from gamay.server.rebuild import TableLayout, rebuild
+from gamay.server.sources import SegmentSources
+from gamay.storage.archive import pack
 
 SCHEMA = Schema.from_json(
     {
@@ -108,3 +113,62 @@ def test_bounds_of_compared_columns_are_always_kept() -> None:
     none = {"tableIndexConfig": {"columnMinMaxValueGeneratorMode": "NONE"}}
     keyed = TableConfig.from_json({**config().to_json(), **none, **given}).value
     assert {name for name in SCHEMA.column_names if keyed.keeps_bounds(SCHEMA, name)} == {"ts", "day"}
+
+
+class Loading:
+    """A pushed segment, and a server's loader of it; the table's config can be changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.config = config()
+        segment = build(self.config, folder / "built")
+        archive = pack(segment.path, folder / "s.tar.gz")
+        self.record = SegmentRecord("s", crc=segment.info.crc, total_docs=segment.num_docs, download_url=str(archive))
+        self._loader = SegmentLoader(
+            folder / "server", SegmentSources(), lambda _: TableLayout(SCHEMA, self.config), ManualClock(), RANDOM_IDS
+        )
+
+    def load(self, table_config: TableConfig, tier: str = "") -> ImmutableSegment:
+        self.config = table_config
+        return self._loader.load("t_OFFLINE", self.record.with_changes(tier=tier)).segment
+
+
+@pytest.fixture
+def loading(tmp_path: Path) -> Loading:
+    return Loading(tmp_path)
+
+
+def test_a_segment_is_stored_as_its_tier_says(loading: Loading) -> None:
+    chosen = config(
+        {"tierOverwrites": {"cold": {"noDictionaryConfig": {"m": "GZIP"}}, "hot": {"rangeIndexColumns": ["m"]}}},
+        {"name": "a", "indexes": {"inverted": {}}, "tierOverwrites": {"cold": {"indexes": {}, "encodingType": "RAW"}}},
+    )
+    stored = {tier: loading.load(chosen, tier).info.columns for tier in ("", "cold", "hot", "other")}
+    assert {tier: columns["m"].codec for tier, columns in stored.items()} == {
+        "": None, "cold": "GZIP", "hot": None, "other": None,
+    }  # fmt: skip
+    assert {tier: "range" in columns["m"].index_sizes() for tier, columns in stored.items()} == {
+        "": False, "cold": False, "hot": True, "other": False,
+    }  # fmt: skip
+    assert {tier: "inverted" in columns["a"].index_sizes() for tier, columns in stored.items()} == {
+        "": True, "cold": False, "hot": True, "other": True,
+    }  # fmt: skip
+    assert stored["cold"]["a"].codec == "LZ4"
+
+
+def test_overwrites_that_were_stored_unvalidated_and_cannot_be_read_are_left_out(loading: Loading) -> None:
+    broken = config({"invertedIndexColumns": ["a"], "tierOverwrites": {"cold": {"loadMode": 7}}})
+    assert "inverted" in loading.load(broken, "cold").info.columns["a"].index_sizes()
+
+
+def test_segments_stay_as_pushed_where_preprocessing_is_skipped(loading: Loading) -> None:
+    pushed = loading.record.crc
+    assert loading.load(config({"invertedIndexColumns": ["a"], "skipSegmentPreprocess": True})).info.crc == pushed
+    assert loading.load(config({"invertedIndexColumns": ["a"]})).info.crc != pushed
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="Linux tells what is mapped")
+@pytest.mark.parametrize(("mode", "is_mapped"), [(None, True), ("MMAP", True), ("HEAP", False)])
+def test_the_load_mode_says_whether_files_are_mapped(loading: Loading, mode: str | None, is_mapped: bool) -> None:
+    segment = loading.load(config({} if mode is None else {"loadMode": mode}))
+    assert segment.column("m").values(0, 1).values.tolist() == [0]
+    assert (str(segment.path) in Path("/proc/self/maps").read_text()) == is_mapped

@@ -4,6 +4,10 @@ The rules are in `schema_rules`, `table_rules`, `ingestion_rules`, `index_rules`
 `startree_rules`, `task_rules` and `upsert_rules`; those about two halves of a table in `hybrid_rules`.
 """
 
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+from gamay.base.errors import InvalidConfigError
 from gamay.model.index_rules import INDEX_RULES
 from gamay.model.ingestion_rules import INGESTION_RULES
 from gamay.model.parse import raise_problems
@@ -14,6 +18,7 @@ from gamay.model.startree_rules import STAR_TREE_RULES
 from gamay.model.table_config import TableConfig
 from gamay.model.table_rules import TABLE_RULES
 from gamay.model.task_rules import TASK_RULES
+from gamay.model.tier_overwrites import overwritten, overwritten_tiers
 from gamay.model.upsert_rules import UPSERT_RULES
 
 __all__ = ["ColumnsOf", "validate_schema", "validate_table_config"]
@@ -43,4 +48,18 @@ def validate_table_config(
     subject = TableSubject(config, schema, columns_of, volatile_in, stored)
     rules = (*_RULES, *(UPSERT_RULES if with_keys else ()), *(TASK_RULES if with_tasks else ()))
     problems = [problem for rule in rules for problem in rule(subject)]
+    problems += [problem for tier in overwritten_tiers(config) for problem in _problems_of_tier(subject, tier, problems)]
     raise_problems(f"the table config of '{config.typed_name}'", problems)
+
+
+def _problems_of_tier(subject: TableSubject, tier: str, known: Collection[str]) -> Iterator[str]:
+    """Yield what is wrong with a config only as it holds for a tier."""
+    try:
+        config = overwritten(subject.config, tier)
+    except InvalidConfigError as error:
+        yield str(error)
+        return
+    for rule in INDEX_RULES:
+        for problem in rule(replace(subject, config=config)):
+            if problem not in known:
+                yield f"with the tierOverwrites of '{tier}', {problem}"

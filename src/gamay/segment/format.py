@@ -88,12 +88,14 @@ class BufferWriter:
 class BufferFile:
     """A memory-mapped `columns.bin`. Arrays that were handed out keep the mapping alive."""
 
-    def __init__(self, path: Path) -> None:
-        """Map the file; raises CorruptSegmentError when it is absent, foreign or of another format version."""
+    def __init__(self, path: Path, *, in_memory: bool = False) -> None:
+        """Map the file, or read it whole; raises CorruptSegmentError when it is absent, foreign or of another version."""
         self.path = path
         try:
             with path.open("rb") as file:
-                self._map: bytes | mmap.mmap = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                self._map: bytes | mmap.mmap = (
+                    file.read() if in_memory else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                )
         except FileNotFoundError:
             raise CorruptSegmentError(f"{path} is missing: the folder is not a segment, or not all of it arrived") from None
         except ValueError:

@@ -50,17 +50,19 @@ class ImmutableSegment:
         self._file.close()
 
 
-def open_segment(path: str | Path, verify: bool = True, *, verify_on_use: bool = False) -> ImmutableSegment:
+def open_segment(
+    path: str | Path, verify: bool = True, *, verify_on_use: bool = False, in_memory: bool = False
+) -> ImmutableSegment:
     """Open a segment folder.
 
     verify: compare the CRC of every buffer with the metadata's, which reads the whole file; without it only the metadata,
     the header and the layout are checked. verify_on_use: compare those of a column when it is asked for, before any of it is
-    read: for opening what was verified once without reading all of it again. Raises CorruptSegmentError for a file that is
-    truncated, damaged or foreign.
+    read: for opening what was verified once without reading all of it again. in_memory: read the file instead of mapping it.
+    Raises CorruptSegmentError for a file that is truncated, damaged or foreign.
     """
     folder = Path(path)
     info = read_metadata(folder)
-    file = BufferFile(folder / COLUMNS_FILE)
+    file = BufferFile(folder / COLUMNS_FILE, in_memory=in_memory)
     buffers = [(column.name, buffer) for column in info.columns.values() for buffer in column.buffers.values()]
     file.check_layout(buffers)
     if verify and not verify_on_use:

@@ -123,7 +123,10 @@ class ServerInstance:
         data, layout = self._tables.get(table), self._loader.layout_of(table)
         if data is None or layout is None:
             return []
-        return sorted(name for name, loaded in data.snapshot().items() if not layout.matches(loaded.segment.info))
+        loaded = data.snapshot()
+        tiers = {record.name: record.tier for record in self._records(table, sorted(loaded))}
+        layouts = {tier: layout.of_tier(tier) for tier in {"", *tiers.values()}}
+        return sorted(n for n, one in loaded.items() if not layouts[tiers.get(n, "")].matches(one.segment.info))
 
     def missing_segments(self, table: str) -> list[str]:
         """Return the segments of a table that should be ONLINE here and are not."""

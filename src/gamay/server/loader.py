@@ -50,14 +50,14 @@ class SegmentLoader:
         Raises CorruptSegmentError when the download is not what the record says, NotFoundError, DiskFullError, OSError.
         """
         lazy = self.verify_on_use if verify_on_use is None else verify_on_use
-        layout = self.layout_of(table)
+        layout = self._layout(table, record)
         rebuilt = None if layout is None else self._folder(table, record, layout.fingerprint())
         if rebuilt is not None and rebuilt.exists() and not force_download:
             try:
-                return self._open(rebuilt, record, owned=True, rebuilt=True, lazy=lazy)
+                return self._open(rebuilt, record, layout, owned=True, rebuilt=True, lazy=lazy)
             except CorruptSegmentError as error:
                 _log.warning("the copy of segment %s of %s is damaged, it is made again: %s", record.name, table, error)
-        loaded = self._load_as_pushed(table, record, force_download, lazy)
+        loaded = self._load_as_pushed(table, record, layout, force_download, lazy)
         if layout is None or rebuilt is None or layout.matches(loaded.segment.info):
             return loaded
         try:
@@ -66,18 +66,24 @@ class SegmentLoader:
             _log.error("segment %s of %s keeps its indexes, they cannot be built anew: %s", record.name, table, error)
             return loaded
 
-    def _load_as_pushed(self, table: str, record: SegmentRecord, force_download: bool, lazy: bool) -> LoadedSegment:
+    def _layout(self, table: str, record: SegmentRecord) -> TableLayout | None:
+        layout = self.layout_of(table)
+        return None if layout is None else layout.of_tier(record.tier)
+
+    def _load_as_pushed(
+        self, table: str, record: SegmentRecord, layout: TableLayout | None, force_download: bool, lazy: bool
+    ) -> LoadedSegment:
         folder = self._folder(table, record)
         if folder.exists() and not force_download:  # first: whom to fetch it from may be away
             try:
-                return self._open(folder, record, owned=True, lazy=lazy)
+                return self._open(folder, record, layout, owned=True, lazy=lazy)
             except CorruptSegmentError as error:
                 _log.warning("the copy of segment %s of %s is damaged, it is fetched again: %s", record.name, table, error)
         in_place = self.sources.in_place(record)
         if in_place is not None:
-            return self._open(in_place, record, owned=False, lazy=lazy)
+            return self._open(in_place, record, layout, owned=False, lazy=lazy)
         self._download(table, folder, record)
-        return self._open(folder, record, owned=True, lazy=True)  # compared in `_download`
+        return self._open(folder, record, layout, owned=True, lazy=True)  # compared in `_download`
 
     def adopt(self, table: str, name: str, folder: Path) -> LoadedSegment:
         """Return a segment that was built on this server, having moved its folder among the copies.
@@ -88,7 +94,7 @@ class SegmentLoader:
         final = self._folder(table, record)
         final.parent.mkdir(parents=True, exist_ok=True)
         _replace(final, folder)
-        return self._open(final, record, owned=True)
+        return self._open(final, record, self._layout(table, record), owned=True)
 
     def remove(self, loaded: LoadedSegment) -> None:
         """Remove this server's copy of a segment that is no longer visible."""
@@ -123,7 +129,7 @@ class SegmentLoader:
                 shutil.rmtree(fresh, ignore_errors=True)
                 unpack(archive, fresh)
                 # Checked before it takes the place of what may still be a sound copy.
-                self._open(fresh, record, owned=True).segment.close()
+                self._open(fresh, record, None, owned=True).segment.close()
                 return fresh
 
             _replace(folder, self.sources.fetch(table, record, scratch, accept, peers=peers))
@@ -132,7 +138,7 @@ class SegmentLoader:
         with self._scratch(folder, record) as scratch:
             _replace(folder, rebuild(pushed.segment, layout, scratch))
         self.remove(pushed)
-        return self._open(folder, record, owned=True, rebuilt=True)
+        return self._open(folder, record, layout, owned=True, rebuilt=True)
 
     @contextmanager
     def _scratch(self, folder: Path, record: SegmentRecord) -> Iterator[Path]:
@@ -149,9 +155,16 @@ class SegmentLoader:
         return self.root / table / f"{record.name}__{record.crc}{'__' if fingerprint else ''}{fingerprint}"
 
     def _open(
-        self, folder: Path, record: SegmentRecord, *, owned: bool, rebuilt: bool = False, lazy: bool = False
+        self,
+        folder: Path,
+        record: SegmentRecord,
+        layout: TableLayout | None,
+        *,
+        owned: bool,
+        rebuilt: bool = False,
+        lazy: bool = False,
     ) -> LoadedSegment:
-        segment = open_segment(folder, verify_on_use=lazy)
+        segment = open_segment(folder, verify_on_use=lazy, in_memory=layout is not None and layout.in_memory)
         # Other indexes make another CRC; the folder's name says from which copy they were built.
         if segment.name != record.name or (segment.info.crc != record.crc and not rebuilt):
             segment.close()

@@ -1,5 +1,6 @@
 """Bringing a segment's encodings and indexes in line with what the table config says now."""
 
+import logging
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,16 +12,19 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from gamay.base.clock import ManualClock
+from gamay.base.errors import InvalidConfigError
 from gamay.functions.arrow import arrow_type
 from gamay.functions.vector import Vector
 from gamay.model.schema import FieldSpec, Schema
 from gamay.model.table_config import TableConfig
+from gamay.model.tier_overwrites import overwritten
 from gamay.query.response import arrow_array
 from gamay.segment.builder import SegmentBuilder
 from gamay.segment.column import ImmutableColumn
 from gamay.segment.metadata import ColumnMeta, Encoding, SegmentMetadata
 from gamay.segment.reader import ImmutableSegment
 
+_log = logging.getLogger(__name__)
 _BATCH_ROWS = 1 << 16
 
 
@@ -31,6 +35,20 @@ class TableLayout:
     schema: Schema
     config: TableConfig
 
+    def of_tier(self, tier: str) -> "TableLayout":
+        """Return how segments of a tier are stored; overwrites that were never validated and fail are left out."""
+        try:
+            config = overwritten(self.config, tier)
+        except InvalidConfigError as error:
+            _log.error("the tierOverwrites.%s of %s are left out: %s", tier, self.config.typed_name, error)
+            return self
+        return self if config is self.config else TableLayout(self.schema, config)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether segments are read into memory as a whole, rather than mapped."""
+        return self.config.indexing.load_mode == "HEAP"
+
     def fingerprint(self) -> str:
         """Return a short text that changes whenever encodings or indexes might."""
         document = self.config.to_json()
@@ -38,7 +56,12 @@ class TableLayout:
         return f"{zlib.crc32(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)):08x}"
 
     def matches(self, info: SegmentMetadata) -> bool:
-        """Whether a segment is stored like this already; columns of other types than the schema's cannot be helped."""
+        """Whether a segment is stored like this already; columns of other types than the schema's cannot be helped.
+
+        With `skipSegmentPreprocess` segments stay as they were pushed.
+        """
+        if self.config.indexing.skip_segment_preprocess:
+            return True
         for spec in self.schema.stored_fields:
             column = info.columns.get(spec.name)
             if column is None:

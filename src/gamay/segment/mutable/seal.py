@@ -94,7 +94,10 @@ class SealedColumn:
 
     def finish_raw(self) -> RawColumn:
         positions, offsets = self._positions()
-        values = self._state.values
+        state = self._state
+        values = state.values
+        if state.dictionary is not None and state.ids is not None:
+            values = take(state.dictionary.stored, state.ids[: state.num_values])
         return RawColumn(values if positions is None else take(values, positions), offsets, self._null_docs())
 
     def _positions(self) -> "tuple[Ids | None, Ids | None]":

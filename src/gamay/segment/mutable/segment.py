@@ -47,19 +47,23 @@ class MutableSegment:
         sizing: Sizing | None = None,
         clock: Clock = SYSTEM_CLOCK,
         spare: SpareBuffers | None = None,
+        consuming: TableConfig | None = None,
     ) -> None:
         """Make an empty segment whose buffers lie in `folder/name`; what a crashed process left there is removed.
 
         sizing: what to expect, from `SizingHistory.expected`; a wrong guess costs time, nothing else.
+        consuming: the table's config as it holds for rows until they are sealed; None: as it holds for these.
         spare: given away; made from the `shapes` of a segment of the same table, or of no use.
         Raises InvalidConfigError for what the table's config asks for and cannot be had.
         """
         sizing = sizing or Sizing()
         self.name = name
-        self._plan = SegmentPlan.of(schema, table_config, name, clock.now_ms())
+        config = consuming or table_config
+        self._plan = SegmentPlan.of(schema, config, name, clock.now_ms())
+        self._sealed = SegmentPlan.of(schema, table_config, name, self._plan.created_ms)
         self._arrow_schema = conformed_schema(schema)
-        rollups = {rollup.metric: rollup for rollup in rollups_of(schema, table_config)}
-        if rollups and (problem := next(rollup_problems(schema, table_config), None)):
+        rollups = {rollup.metric: rollup for rollup in rollups_of(schema, config)}
+        if rollups and (problem := next(rollup_problems(schema, config), None)):
             raise InvalidConfigError(problem)
         self._folder = folder / name
         buffers = BufferFolder(self._folder, spare)
@@ -69,7 +73,7 @@ class MutableSegment:
             if column in rollups:
                 self._columns.append(rolled_up(plan, rollups[column], buffers, sizing.rows))
             else:
-                keys = {"is_sort_key": column == table_config.sorted_column, "is_row_key": bool(rollups)}
+                keys = {"is_sort_key": column == config.sorted_column, "is_row_key": bool(rollups)}
                 self._columns.append(MutableColumn(plan, buffers, sizing.rows, sizing.column(column), **keys))
         dimensions = [column for column in self._columns if isinstance(column, MutableColumn)]
         self._row_keys = RowKeys(dimensions, buffers, sizing.rows) if rollups else None
@@ -109,6 +113,7 @@ class MutableSegment:
             raise ValueError(f"rows of segment '{self.name}' hold the time of its creation: it cannot become '{name}'")
         self.name = name
         self._plan = SegmentPlan.of(self._plan.schema, self._plan.table_config, name, created_ms)
+        self._sealed = SegmentPlan.of(self._plan.schema, self._sealed.table_config, name, created_ms)
         for column, plan in zip(self._columns, self._plan.columns, strict=True):
             if isinstance(column, MutableColumn):
                 column.follow(plan)
@@ -195,9 +200,9 @@ class MutableSegment:
         Raises ConflictError when the folder exists, RecordError for a time that is not of its column's format.
         """
         view = self.view()
-        columns = seal_columns(view.states, self._plan.table_config.sorted_column, kept)
+        columns = seal_columns(view.states, self._sealed.table_config.sorted_column, kept)
         num_docs = view.num_docs if kept is None else len(kept)
-        return write_segment(self._plan, columns, num_docs, out_dir, durable=durable)
+        return write_segment(self._sealed, columns, num_docs, out_dir, durable=durable)
 
     def sizing(self) -> Sizing:
         """Return what the segment has turned out to be, for `SizingHistory.record`."""

@@ -27,6 +27,7 @@ from gamay.ingest.stream.spi import (
 )
 from gamay.ingest.stream.stream_level import TopicStream
 from gamay.model.table_config import TableConfig
+from gamay.model.tier_overwrites import CONSUMING
 from gamay.segment.mutable.buffers import SpareBuffers
 from gamay.segment.mutable.segment import MutableSegment
 from gamay.segment.mutable.sizing import SizingHistory
@@ -330,7 +331,8 @@ class SegmentConsumer:
         # of its own: a consumer that this one takes the place of may not have removed its buffers yet
         folder = resources.folder / self.table / f"rows-{resources.ids.new()}"
         sizing = self._history.expected(self._row_limit)
-        rows = MutableSegment(name, layout.schema, layout.config, folder, sizing, created, spare)
+        consuming = layout.of_tier(CONSUMING).config
+        rows = MutableSegment(name, layout.schema, layout.config, folder, sizing, created, spare, consuming)
         return Begun(rows, folder, self.freshness_ms())
 
     def _take_in(self) -> None:
