@@ -5,8 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 WORKERS ?= 2
+MINUTES ?= 30
 
-.PHONY: setup java lint test quickstart bench clean
+.PHONY: setup java lint test search quickstart bench clean
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Gamay needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version)"; exit 1; }
@@ -26,10 +27,16 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Kernels first: on a new machine each process that a test starts would compile them all.
+# Kernels first: on a new machine each process that a test starts would compile them all. Each run is the same run: the order of
+# sets is fixed as well.
 test: lint java
 	$(BIN)/gamay warmup
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
+	PYTHONHASHSEED=0 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
+
+# The random search: other seeds at every run, each failure with the command that repeats it.
+search: setup java
+	$(BIN)/gamay warmup
+	$(BIN)/python tools/search.py --minutes $(MINUTES)
 
 quickstart: setup java
 	$(BIN)/gamay quickstart $(if $(filter-out --%,$(firstword $(ARGS))),,batch) $(ARGS)

@@ -10,11 +10,19 @@ from typing import Any
 import pytest
 from benchmarks.cluster.zookeeper import ZooKeeperProcess, what_is_missing
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers as hypothesis_providers
 from tests.kafka_harness import KafkaHarness
 
 # How long an example takes says more of the machine than of the code.
-settings.register_profile("gamay", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("gamay", derandomize=True, database=None, **_common)  # every run draws the same examples
+settings.register_profile("search", print_blob=True, database=None, **_common)  # tools/search.py: each run draws others
 settings.load_profile("gamay")
+
+# Hypothesis also draws constants that it reads in the modules imported so far, so that examples would depend on where the
+# clone is and on the tests that ran before in the same process. `test_same_run.py` holds that they do not.
+_imported_constants, _no_constants = hypothesis_providers._get_local_constants, hypothesis_providers.Constants()
+hypothesis_providers._get_local_constants = lambda: _no_constants if settings.default.derandomize else _imported_constants()
 
 # Files that take minutes or half a minute, the longest first: a worker takes whole files, so these must not come last.
 _LONGEST = (

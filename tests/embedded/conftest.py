@@ -1,4 +1,5 @@
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,13 @@ SegmentMaker = Callable[..., Path]
 def make_segment(tmp_path: Path) -> SegmentMaker:
     """Return a function that builds a segment of table trips and returns its archive (or folder)."""
 
+    made = count()
+
     def make(
         name: str, values: list[int], *, suffix: str = ".tar.gz", first_ms: int = T0, schema: dict[str, Any] = SCHEMA
     ) -> Path:
         parsed, config = Schema.from_json(schema).value, TableConfig.from_json(TABLE).value
-        out = tmp_path / f"built-{name}-{abs(hash((tuple(values), first_ms)))}"
+        out = tmp_path / f"built-{name}-{next(made)}"
         builder = SegmentBuilder(parsed, config, name, out)
         rows = pa.table(
             {

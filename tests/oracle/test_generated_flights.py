@@ -3,7 +3,6 @@
 The reference evaluator asks a few of these flights all that the language has; here the amount is what matters.
 """
 
-import os
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -18,6 +17,7 @@ import pytest
 from benchmarks.data import flights
 from tests.reference_evaluator.comparison import compare_rows
 from tests.reference_evaluator.tables import comparable
+from tests.seeds import by_first, chunks, count_of
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.functions.arrow import arrow_type
@@ -37,7 +37,7 @@ from gamay.segment.reader import open_segment
 from gamay.sql.parser import parse_query
 
 # few of them, as each reads a third of a million rows
-QUERIES = max(24, int(os.environ.get("GAMAY_GENERATED_QUERIES", "0")) // 20)
+QUERIES = max(24, count_of("GAMAY_GENERATED_QUERIES", 0) // 20)
 CHUNK = 12
 SEGMENTS = (150_000, 150_000, 36_776)
 NUMBERS = {"month": 0, "day": 0, "dep_delay": 0, "arr_delay": -1000, "air_time": 0, "distance": 0, "hour": 0, "flight": 0}
@@ -268,7 +268,7 @@ def check(all_flights: Flights, seed: int, nulls: bool) -> str | None:
 
 
 @pytest.mark.parametrize("nulls", [False, True], ids=["defaults", "nulls"])
-@pytest.mark.parametrize("first", range(0, QUERIES // 2, CHUNK))
-def test_generated_queries_on_flights_agree(all_flights: Flights, first: int, nulls: bool) -> None:
-    failures = [wrong for seed in range(first, first + CHUNK) if (wrong := check(all_flights, seed, nulls)) is not None]
+@pytest.mark.parametrize("some", chunks(QUERIES // 2, CHUNK), ids=by_first)
+def test_generated_queries_on_flights_agree(all_flights: Flights, some: range, nulls: bool) -> None:
+    failures = [wrong for seed in some if (wrong := check(all_flights, seed, nulls)) is not None]
     assert not failures, "\n\n".join(failures[:5])

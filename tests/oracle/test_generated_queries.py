@@ -5,16 +5,16 @@ side: predicates on multi-value columns are any-match, SUM, MIN, MAX and AVG are
 rows, arithmetic is done in doubles, LIKE ignores case.
 """
 
-import os
 import random
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import pytest
+from tests.seeds import by_first, chunks, count_of
 
 # an eighth of what the variable says, with nulls and without
-QUERIES = max(450, int(os.environ.get("GAMAY_GENERATED_QUERIES", "0")) // 8)
+QUERIES = max(450, count_of("GAMAY_GENERATED_QUERIES", 0) // 8)
 CHUNK = 150
 VARIANTS = ("plain", "indexed", "raw", "consuming")
 
@@ -586,6 +586,6 @@ def run(oracle: Oracle, seeds: range, nulls: bool) -> None:
 
 
 @pytest.mark.parametrize("nulls", [False, True], ids=["defaults", "nulls"])
-@pytest.mark.parametrize("first", range(0, QUERIES, CHUNK))
-def test_generated_queries_agree(oracle: Oracle, first: int, nulls: bool) -> None:
-    run(oracle, range(first, min(first + CHUNK, QUERIES)), nulls)
+@pytest.mark.parametrize("some", chunks(QUERIES, CHUNK), ids=by_first)
+def test_generated_queries_agree(oracle: Oracle, some: range, nulls: bool) -> None:
+    run(oracle, some, nulls)

@@ -229,7 +229,7 @@ def same(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-_SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+_SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
 _CHECKED: dict[str, Any] = {
     "sum": lambda values, grouped: naive.total(values),

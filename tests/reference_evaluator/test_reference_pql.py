@@ -1,7 +1,6 @@
 """Random PQL against the row-by-row evaluator: each aggregate has groups of its own, from the greatest value down."""
 
 import math
-import os
 import random
 import re
 from typing import Any
@@ -13,12 +12,13 @@ from tests.reference_evaluator.conftest import Engine
 from tests.reference_evaluator.generator import Generator
 from tests.reference_evaluator.tables import TABLES, VARIANTS, Table
 from tests.reference_evaluator.tree import Aggregate, Node, Order, Row, Statement, by_text, junction, matches
+from tests.seeds import by_first, chunks, count_of
 
 from gamay.broker.legacy import to_legacy_json
 from gamay.query.response import BrokerResponse
 from gamay.sql.pql import parse_pql
 
-QUERIES = int(os.environ.get("GAMAY_GENERATED_QUERIES", "240")) // 4
+QUERIES = count_of("GAMAY_GENERATED_QUERIES", 240) // 4
 _OF_COLUMN = re.compile(r'(COUNT|SUM|MIN|MAX|AVG|MINMAXRANGE|DISTINCTCOUNT|PERCENTILE\d+)(MV)?\((\*|"\w+")\)')
 
 
@@ -117,7 +117,7 @@ def _as_good_as_equal(runs: list[list[tuple[Any, ...]]]) -> list[list[tuple[Any,
 
 
 @pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize("first", range(0, QUERIES // 2, 50))
-def test_generated_pql_agrees(engine: Engine, first: int, name: str) -> None:
-    for seed in range(first, min(first + 50, QUERIES // 2)):
+@pytest.mark.parametrize("some", chunks(QUERIES // 2, 50), ids=by_first)
+def test_generated_pql_agrees(engine: Engine, some: range, name: str) -> None:
+    for seed in some:
         check_pql(engine, engine.table(name), seed)

@@ -3,7 +3,6 @@
 GAMAY_GENERATED_QUERIES=20000 checks so many; what disagrees is told by its seed.
 """
 
-import os
 import random
 from typing import Any
 
@@ -13,11 +12,12 @@ from tests.reference_evaluator.conftest import Engine
 from tests.reference_evaluator.generator import generate
 from tests.reference_evaluator.tables import TABLES, VARIANTS, Table, comparable
 from tests.reference_evaluator.tree import Expected, Statement
+from tests.seeds import by_first, chunks, count_of
 
 from gamay.query.reduce import Answer
 from gamay.sql.parser import PlanCache, parse_query
 
-QUERIES = int(os.environ.get("GAMAY_GENERATED_QUERIES", "240"))
+QUERIES = count_of("GAMAY_GENERATED_QUERIES", 240)
 CHUNK = 40
 FAILURES_SHOWN = 5
 
@@ -78,10 +78,10 @@ def check(engine: Engine, table: Table, seed: int, nulls: bool) -> str | None:
 
 @pytest.mark.parametrize("nulls", [False, True], ids=["defaults", "nulls"])
 @pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize("first", range(0, QUERIES // 4, CHUNK))
-def test_generated_queries_agree(engine: Engine, first: int, name: str, nulls: bool) -> None:
+@pytest.mark.parametrize("some", chunks(QUERIES // 4, CHUNK), ids=by_first)
+def test_generated_queries_agree(engine: Engine, some: range, name: str, nulls: bool) -> None:
     failures = []
-    for seed in range(first, min(first + CHUNK, QUERIES // 4)):
+    for seed in some:
         wrong = check(engine, engine.table(name), seed, nulls)
         if wrong is not None:
             failures.append(wrong)

@@ -1,16 +1,14 @@
-import os
-
 import pytest
+from tests.seeds import by_first, chunks, count_of
 from tests.simulation.cluster import Simulation
 
-SEEDS = int(os.environ.get("GAMAY_SIMULATION_SEEDS", "200"))
-FIRST = int(os.environ.get("GAMAY_SIMULATION_FIRST", "0"))
+SEEDS = count_of("GAMAY_SIMULATION_SEEDS", 200)
 _CHUNK = 50
 
 
-@pytest.mark.parametrize("first", range(FIRST, FIRST + SEEDS, _CHUNK))
-def test_every_run_converges_and_counts_each_row_once(first: int) -> None:
-    for seed in range(first, min(first + _CHUNK, FIRST + SEEDS)):
+@pytest.mark.parametrize("some", chunks(SEEDS, _CHUNK), ids=by_first)
+def test_every_run_converges_and_counts_each_row_once(some: range) -> None:
+    for seed in some:
         simulation = Simulation(seed)
         try:
             simulation.run()

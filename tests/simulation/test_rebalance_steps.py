@@ -1,12 +1,12 @@
 """Random tables are moved between random sets of servers, whose transitions come in any order; what must hold is checked at
 every moment. `GAMAY_SIMULATION_SEEDS` says how many histories (300 unless told)."""
 
-import os
 import random
 from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
+from tests.seeds import count_of, seeds
 
 from gamay.base.errors import InvalidConfigError
 from gamay.cluster.partition_record import InstancePartitions
@@ -14,7 +14,7 @@ from gamay.cluster.placement import Strategy, place_all, place_all_consuming, pl
 from gamay.cluster.rebalance_steps import StepRules, available_min, next_step
 from gamay.cluster.records import CONSUMING, ONLINE
 
-SEEDS = int(os.environ.get("GAMAY_SIMULATION_SEEDS", "300"))
+SEEDS = count_of("GAMAY_SIMULATION_SEEDS", 300)
 STEPS_MAX = 500
 
 States = Mapping[str, Mapping[str, str]]
@@ -58,7 +58,7 @@ def random_partitions(rng: random.Random, pool: list[str], groups: int) -> Insta
 
 @pytest.mark.parametrize("block", range(10))
 def test_moves_keep_enough_replicas_and_arrive(block: int) -> None:
-    for seed in range(block, SEEDS, 10):
+    for seed in seeds(SEEDS, block, 10):
         history(seed)
 
 
@@ -148,7 +148,7 @@ def check_placement(
 
 @pytest.mark.parametrize("block", range(2))
 def test_placing_anew_what_lies_well_moves_nothing(block: int) -> None:
-    for seed in range(block, SEEDS, 2):
+    for seed in seeds(SEEDS, block, 2):
         rng = random.Random(seed)
         pool = [f"Server_{i}" for i in range(rng.randint(3, 8))]
         groups = rng.choice([1, 2, 3])

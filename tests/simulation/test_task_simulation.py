@@ -1,12 +1,12 @@
 """Tasks in virtual time: minions and controllers die, answers get lost, sessions end late; each subtask ends once."""
 
-import os
 import random
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pytest
+from tests.seeds import by_first, chunks, count_of
 from tests.simulation.scheduler import Process, Scheduler, SimClock
 from tests.simulation.store import SimStore, Tree
 
@@ -18,7 +18,7 @@ from gamay.cluster.tasks.queue import Leased, TaskQueues
 from gamay.cluster.tasks.records import Job, Limits, Subtask, SubtaskState, Target, Trigger
 from gamay.cluster.znrecord import decode
 
-SEEDS = int(os.environ.get("GAMAY_TASK_SEEDS", "20"))
+SEEDS = count_of("GAMAY_TASK_SEEDS", 20)
 KIND = "PurgeTask"
 TIMEOUT_MS = 60_000
 SESSION_MS = 8_000
@@ -180,9 +180,9 @@ def stop_and_go(world: World) -> None:
     world.scheduler.after(60_000 * rng.random(), lambda: stop_and_go(world))
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, 20))
-def test_each_subtask_ends_once_whatever_dies(first: int) -> None:
-    for seed in range(first, min(SEEDS, first + 20)):
+@pytest.mark.parametrize("some", chunks(SEEDS, 20), ids=by_first)
+def test_each_subtask_ends_once_whatever_dies(some: range) -> None:
+    for seed in some:
         world = World(seed)
         queues = TaskQueues(SimStore(world.tree), world.clock)
         for number in range(JOBS):

@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import random
 import tarfile
 import tracemalloc
 
@@ -18,7 +19,7 @@ def folder(tmp_path):
     folder = tmp_path / "in" / "flights_0"
     (folder / "sub").mkdir(parents=True)
     (folder / "metadata.json").write_text("{}")
-    (folder / "columns.bin").write_bytes(os.urandom(300_000))
+    (folder / "columns.bin").write_bytes(random.Random(1).randbytes(300_000))
     (folder / "sub" / "empty").touch()
     return folder
 

@@ -3,7 +3,6 @@
 `python -m benchmarks.upsert_histories --count 50000` runs that many.
 """
 
-import os
 import random
 import threading
 from collections.abc import Mapping
@@ -13,18 +12,19 @@ from typing import Any
 
 import pytest
 from tests.naive.upsert_histories import History, MemorySegment, Replica, conformed
+from tests.seeds import count_of, seeds
 
 from gamay.model.table_config import TableConfig
 from gamay.upsert.parallel import Phase, must_wait
 from gamay.upsert.settings import UpsertSettings
 from gamay.upsert.spi import SegmentSource
 
-HISTORIES = int(os.environ.get("GAMAY_UPSERT_HISTORIES", "500"))
+HISTORIES = count_of("GAMAY_UPSERT_HISTORIES", 500)
 
 
 @pytest.mark.parametrize("part", range(10))
 def test_histories(part: int, tmp_path: Path) -> None:
-    for number in range(part, HISTORIES, 10):
+    for number in seeds(HISTORIES, part, 10):
         History(number).run(tmp_path / str(number))
 
 

@@ -1,6 +1,5 @@
 """The embedded log: what is appended is read, whatever happened in between."""
 
-import os
 import random
 import signal
 import subprocess
@@ -173,7 +172,7 @@ def test_keys_and_times_come_with_the_messages(topic: MakeTopic) -> None:
 
 def test_a_message_larger_than_the_limits_is_returned_alone(topic: MakeTopic) -> None:
     made = topic()
-    large = os.urandom(9 << 20)
+    large = random.Random(1).randbytes(9 << 20)
     PartitionWriter(made, 0, SYSTEM_CLOCK).append(array([b"small", large, b"small"]))
     assert payloads(read_all(made, max_bytes=100)) == [b"small", large, b"small"]
     assert payloads(read_all(made, start=1)) == [large, b"small"]
@@ -289,7 +288,7 @@ def test_after_a_crash_of_the_machine_the_log_is_found_anew(topic: MakeTopic, lo
     writer.close()
     folder = made.partition_folder(0)
     if lost != "index":
-        (folder / "state").write_bytes(os.urandom(48))
+        (folder / "state").write_bytes(random.Random(1).randbytes(48))
     if lost != "state":
         for path in folder.glob("*.index"):
             path.write_bytes(b"")
