@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.cluster.ports import free_port
 from benchmarks.cluster.zookeeper import ZooKeeperProcess, what_is_missing
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers as hypothesis_providers
@@ -87,9 +88,7 @@ class S3Service:
     key, secret = "user", "very-secret"
 
     def __init__(self) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port: int = free.getsockname()[1]
+        self._port = free_port()
         self.start()
         boto3 = pytest.importorskip("boto3")
         access = {"aws_access_key_id": self.key, "aws_secret_access_key": self.secret, "region_name": "us-east-1"}

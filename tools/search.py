@@ -1,4 +1,4 @@
-"""Searches for failures that the suite, which is the same at every run, does not have: random seeds until the time is used up.
+"""Searches for failures that the suite, the same at every run, does not show: random seeds until the time is used up.
 
     python tools/search.py --minutes 30
 
@@ -29,7 +29,7 @@ _SEED_MAX = 10**9
 
 @dataclass(frozen=True)
 class Family:
-    """Tests that draw their inputs from one seed. seed: the environment variable that sets it, None for Hypothesis' option."""
+    """Tests that draw their inputs from one seed. seed: the environment variable for it, None for Hypothesis' option."""
 
     paths: tuple[str, ...]
     seed: str | None = "GAMAY_FIRST_SEED"

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from benchmarks.cluster.zookeeper import free_port
+from benchmarks.cluster.ports import free_port
 
 _START_S = 300
 _END_S = 120

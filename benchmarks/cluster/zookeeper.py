@@ -7,6 +7,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from benchmarks.cluster.ports import free_port
+
 _JARS = Path("/usr/share/java")
 _NEEDED = (
     "zookeeper",
@@ -22,14 +24,6 @@ _OF_NETTY = ("netty-buffer", "netty-codec", "netty-common", "netty-handler", "ne
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _JAVA = ("java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _START_S = 60
-
-
-def free_port() -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
 
 
 def what_is_missing() -> str | None:

@@ -153,11 +153,11 @@ def test_table_names_in_any_case(world: World, name: str) -> None:
 def test_routes_follow_the_records(world: World) -> None:
     entry = LineageEntry("e", ("s0",), ("s1",), LineageState.COMPLETED, 1)
     world.registry.update_lineage("t_OFFLINE", lambda lineage: Lineage.with_entry(lineage, entry))
-    world.routing.wait_until(lambda: world.routing.find("t")[0].segments == ("s1", "s2", "s3"), 5)
+    world.routing.wait_until(lambda: world.routing.find("t")[0].segments == ("s1", "s2", "s3"), 60)
     world.ask("SELECT count(*) FROM t")
     assert world.asked() == {"s1", "s2", "s3"}
     world.registry.delete_table_config("t_OFFLINE")
-    world.routing.wait_until(lambda: not world.routing.find("t"), 5)
+    world.routing.wait_until(lambda: not world.routing.find("t"), 60)
     assert world.ask("SELECT count(*) FROM t").json()["exceptions"][0]["errorCode"] == 190
 
 
@@ -185,11 +185,11 @@ def test_a_new_segment_has_time_to_be_loaded(world: World) -> None:
     world.registry.create_segment("t_OFFLINE", record)
     added = {"new": {"Server_a_1": ONLINE}}
     world.registry.update_ideal_state("t_OFFLINE", lambda ideal: ideal.with_segments(added))
-    world.routing.wait_until(lambda: world.routing.find("t")[0].unavailable != (), 5)
+    world.routing.wait_until(lambda: world.routing.find("t")[0].unavailable != (), 60)
     assert world.ask("SELECT count(*) FROM t").json()["exceptions"] == []
     failed = Assignment("t_OFFLINE", {**view.states, "new": {"Server_a_1": "ERROR"}})
     world.registry.put_external_view(failed)
-    world.routing.wait_until(lambda: world.routing.find("t")[0].unavailable == (("new", 0),), 5)
+    world.routing.wait_until(lambda: world.routing.find("t")[0].unavailable == (("new", 0),), 60)
     assert world.ask("SELECT count(*) FROM t").json()["exceptions"][0]["errorCode"] == 305
 
 
@@ -198,7 +198,7 @@ def test_a_segment_that_was_there_and_is_gone_is_told_at_once(world: World) -> N
     assert view is not None
     without = Assignment("t_OFFLINE", {s: states for s, states in view.states.items() if s != "s0"})
     world.registry.put_external_view(without)
-    world.routing.wait_until(lambda: "s0" not in world.routing.find("t")[0].segments, 5)
+    world.routing.wait_until(lambda: "s0" not in world.routing.find("t")[0].segments, 60)
     answer = world.ask("SELECT count(*) FROM t").json()
     assert (answer["exceptions"][0]["errorCode"], answer["partialResult"]) == (305, True)
 
@@ -216,7 +216,7 @@ def test_running_queries_are_listed_and_cancelled(world: World) -> None:
         assert world.http.delete("/query/123").status_code == 404
         assert world.http.delete("/query/other", params={"client": "true"}).status_code == 404
         assert world.http.delete(f"/query/{request_id}").text == f"Cancelled query: {request_id}"
-        answer = waiting.result(10)
+        answer = waiting.result(60)
     assert answer["exceptions"][0]["errorCode"] == 503
     assert answer["requestId"] == request_id
     assert world.http.get("/queries").json() == {}
@@ -333,7 +333,7 @@ def test_null_handling_can_be_the_default_of_the_cluster(world: World) -> None:
     asked = "SELECT count(n) FROM t WHERE n < 5"
     assert names_of(world.ask(asked).json()) == ["count(*)"]
     world.registry.update_cluster_config({"pinot.broker.query.enable.null.handling": "true"})
-    assert world.routing.wait_until(lambda: world.routing.default_options == {"enableNullHandling": "true"}, 10)
+    assert world.routing.wait_until(lambda: world.routing.default_options == {"enableNullHandling": "true"}, 60)
     assert names_of(world.ask(asked).json()) == ["count(n)"]
     assert names_of(world.ask(f"SET enableNullHandling = false; {asked}").json()) == ["count(*)"]
 
@@ -341,7 +341,7 @@ def test_null_handling_can_be_the_default_of_the_cluster(world: World) -> None:
 def test_the_quota_of_an_application_comes_before_all_else(world: World) -> None:
     settings = {"applicationMaxQueriesPerSecond": "0.001", "databaseMaxQueriesPerSecond": "0.001"}
     world.registry.update_cluster_config(settings)
-    assert world.routing.wait_until(lambda: bool(world.runner.quotas.applications and world.runner.quotas.databases), 10)
+    assert world.routing.wait_until(lambda: bool(world.runner.quotas.applications and world.runner.quotas.databases), 60)
 
     def ask(table: str, application: str) -> int:
         sql = f"SET applicationName = '{application}'; SELECT count(*) FROM {table}"
@@ -357,7 +357,7 @@ def test_options_that_nobody_knows_may_be_refused(world: World, caplog: pytest.L
     misspelt = "SET timeoutMS = 5000; SET timeotMs = 5; SELECT count(*) FROM t"
     assert world.ask(misspelt).json()["exceptions"] == []
     world.registry.update_cluster_config({name: "reject"})
-    assert world.routing.wait_until(lambda: world.routing.option_validation == "REJECT", 10)
+    assert world.routing.wait_until(lambda: world.routing.option_validation == "REJECT", 60)
     told = "SQLParsingError: Unknown query option 'timeotMs'. Did you mean 'timeoutMs'?"
     for sql in (misspelt, "SELECT count(*) FROM t OPTION(timeotMs=5)"):
         assert world.ask(sql).json()["exceptions"] == [{"errorCode": 150, "message": told}]
@@ -366,7 +366,7 @@ def test_options_that_nobody_knows_may_be_refused(world: World, caplog: pytest.L
     beside = {"sql": "SELECT count(*) FROM t", "queryOptions": "timeotMs=5;groupByMode=sql"}
     assert world.http.post("/query/sql", json=beside).json()["exceptions"] == []  # clients send what they like
     world.registry.update_cluster_config({name: "WARN"})
-    assert world.routing.wait_until(lambda: world.routing.option_validation == "WARN", 10)
+    assert world.routing.wait_until(lambda: world.routing.option_validation == "WARN", 60)
     assert world.ask(misspelt).json()["exceptions"] == []
     assert [record.getMessage() for record in caplog.records] == [told.partition(": ")[2]]
 
@@ -374,7 +374,7 @@ def test_options_that_nobody_knows_may_be_refused(world: World, caplog: pytest.L
 def test_limits_of_rows_are_settings_of_the_cluster(world: World) -> None:
     settings = {"pinot.broker.default.query.limit": "2", "pinot.broker.query.response.limit": "3"}
     world.registry.update_cluster_config(settings)
-    assert world.routing.wait_until(lambda: world.routing.row_limits.most == 3, 10)
+    assert world.routing.wait_until(lambda: world.routing.row_limits.most == 3, 60)
     assert world.routing.row_limits.absent == 2
     for body in (
         {"sql": "SELECT n FROM t LIMIT 4"},
@@ -388,10 +388,10 @@ def test_limits_of_rows_are_settings_of_the_cluster(world: World) -> None:
     assert "exceeds maximum allowed value of 3" in world.ask(inner).json()["exceptions"][0]["message"]
     assert world.ask("SELECT n FROM t LIMIT 3").json()["exceptions"] == []
     world.registry.update_cluster_config({"pinot.broker.enable.query.limit.override": "true"})
-    assert world.routing.wait_until(lambda: world.routing.row_limits.lowers, 10)
+    assert world.routing.wait_until(lambda: world.routing.row_limits.lowers, 60)
     assert world.ask("SELECT n FROM t LIMIT 4").json()["exceptions"] == []
     world.registry.update_cluster_config({}, frozenset(settings))
-    assert world.routing.wait_until(lambda: world.routing.row_limits.absent == 10, 10)
+    assert world.routing.wait_until(lambda: world.routing.row_limits.absent == 10, 60)
     assert world.ask("SELECT n FROM t LIMIT 4").json()["exceptions"] == []
 
 
@@ -424,10 +424,10 @@ def test_a_full_queue_refuses_and_whoever_waits_can_be_cancelled(world: World) -
         assert http.get("/health").status_code == 200
         assert len(http.get("/queries").json()) == 3
         assert http.delete("/query/q2?client=true").text == "Cancelled client query: q2"
-        assert asked[2].result(10).json()["exceptions"][0]["errorCode"] == 503
+        assert asked[2].result(60).json()["exceptions"][0]["errorCode"] == 503
         assert http.delete("/query/q2?client=true").status_code == 404
         gate.set()
-        assert [future.result(10).status_code for future in asked[:2]] == [200, 200]
+        assert [future.result(60).status_code for future in asked[:2]] == [200, 200]
     queue.shutdown()
     assert http.get("/queries").json() == {}
 

@@ -74,7 +74,7 @@ class Records:
 
     def route(self, condition: Callable[[TableRoute], bool]) -> TableRoute:
         """Return the route once a condition holds."""
-        assert self.routing.wait_until(lambda: any(map(condition, self.routing.find("t"))), 10), self.routing.find("t")
+        assert self.routing.wait_until(lambda: any(map(condition, self.routing.find("t"))), 60), self.routing.find("t")
         return self.routing.find("t")[0]
 
 

@@ -27,7 +27,7 @@ def test_both_halves_of_a_table(new_cluster: NewCluster) -> None:
     for table, first in (("t_OFFLINE", 10), ("t_REALTIME", 12)):
         segments = {f"{table[2]}{i}": rows_of(60 * i, 60, day=first + i) for i in range(4)}
         cluster.create(table, segments, {name: (i % 2,) for i, name in enumerate(segments)})
-    assert cluster.routing.wait_until(lambda: len(cluster.routing.find("t")) == 2, 10)
+    assert cluster.routing.wait_until(lambda: len(cluster.routing.find("t")) == 2, 60)
     for sql in (
         "SELECT COUNT(*), SUM(n), MAX(x) FROM t {}",
         "SELECT day, k, COUNT(*) FROM t {} GROUP BY day, k ORDER BY 1, 2",

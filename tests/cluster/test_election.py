@@ -1,10 +1,10 @@
 """The lead controller: one at a time, and the one before can do no more harm. On both stores."""
 
 import random
-import time
 from collections.abc import Callable
 
 import pytest
+from tests.waiting import eventually
 
 from gamay.cluster import paths
 from gamay.cluster.election import LeadElection, leader_of
@@ -32,18 +32,11 @@ class Candidate:
         self.election._thread.join()
 
 
-def _until(condition: Callable[[], object], timeout_s: float = 15) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it does not happen"
-        time.sleep(0.01)
-
-
 def test_one_leads_and_the_next_takes_over(open_store: Callable[[], MetadataStore]) -> None:
     store = open_store()
     assert leader_of(store) is None
     first = Candidate(store.new_session(), "Controller_a_9000").start()
-    _until(lambda: first.election.is_lead)
+    eventually(lambda: first.election.is_lead)
     second = Candidate(store.new_session(), "Controller_b_9000").start()
     assert leader_of(store) == "Controller_a_9000"
     assert not second.election.is_lead
@@ -52,7 +45,7 @@ def test_one_leads_and_the_next_takes_over(open_store: Callable[[], MetadataStor
         second.election.store.create("/y", b"b")
     first.election.stop()
     assert first.terms == ["lead", "resign"]
-    _until(lambda: second.terms == ["lead"])
+    eventually(lambda: second.terms == ["lead"])
     second.election.store.set("/x", b"b", None)
     with pytest.raises(FencedError):
         first.election.store.set("/x", b"a", None)
@@ -64,14 +57,14 @@ def test_one_leads_and_the_next_takes_over(open_store: Callable[[], MetadataStor
 def test_a_leader_that_does_not_know_that_it_leads_no_more_cannot_write(open_store: Callable[[], MetadataStore]) -> None:
     store = open_store()
     old = Candidate(store.new_session(), "Controller_a_9000").start()
-    _until(lambda: old.election.is_lead)
+    eventually(lambda: old.election.is_lead)
     written = old.election.store.create("/state", b"old")
     fenced = old.election._fenced()  # what a thread of the old leader holds in its hands, about to write
     # as if the session had ended while the process was paused: it has not been told yet
     old.election._cancels[0]()
     store.delete(paths.LEADER)
     new = Candidate(store.new_session(), "Controller_b_9000").start()
-    _until(lambda: new.election.is_lead)
+    eventually(lambda: new.election.is_lead)
     assert old.election.is_lead
     for write in (
         lambda: fenced.set(written, b"late", None),
@@ -83,7 +76,7 @@ def test_a_leader_that_does_not_know_that_it_leads_no_more_cannot_write(open_sto
     assert node is not None
     assert node.value == b"old"
     old.election._look()
-    _until(lambda: old.terms == ["lead", "resign"])
+    eventually(lambda: old.terms == ["lead", "resign"])
     for candidate in (old, new):
         candidate.election.stop()
         candidate.store.close()
@@ -112,8 +105,8 @@ def test_there_is_always_one_leader_in_the_end(open_store: Callable[[], Metadata
                 gone.election.stop()
             gone.store.close()
         write_all()
-    _until(lambda: any(candidate.election.is_lead for candidate in running))
-    _until(lambda: sum(candidate.election.is_lead for candidate in running) == 1)
+    eventually(lambda: any(candidate.election.is_lead for candidate in running))
+    eventually(lambda: sum(candidate.election.is_lead for candidate in running) == 1)
     leader = next(candidate for candidate in running if candidate.election.is_lead)
     assert leader_of(store) == leader.election._instance_id
     node = store.get("/log")
@@ -137,7 +130,7 @@ def test_a_leader_that_cannot_lead_tries_again(open_store: Callable[[], Metadata
 
     election = LeadElection(store.new_session(), "Controller_a_9000", lead, lambda: calls.append("resign"))
     election.start()
-    _until(lambda: calls[-1:] == ["lead"] and election.is_lead and len(calls) == 3)
+    eventually(lambda: calls[-1:] == ["lead"] and election.is_lead and len(calls) == 3)
     assert calls == ["lead", "resign", "lead"]
     epoch = store.get(paths.EPOCH)
     assert epoch is not None

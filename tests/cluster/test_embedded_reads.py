@@ -13,11 +13,11 @@ def test_a_read_does_not_wait_for_a_change_that_is_not_durable_yet(tmp_path: Pat
     store.create("/a/child", b"")
     with ThreadPoolExecutor(1) as other, store._file.change():
         store._file.db.execute("UPDATE node SET value = ? WHERE path = '/a'", (b"new",))
-        node = other.submit(store.get, "/a").result(30)
+        node = other.submit(store.get, "/a").result(60)
         assert node is not None
         assert node.value == b"old"
-        assert other.submit(store.children, "/a").result(30) == ["child"]
-        assert [found and found.value for found in other.submit(store.get_many, ["/a", "/b"]).result(30)] == [b"old", None]
+        assert other.submit(store.children, "/a").result(60) == ["child"]
+        assert [found and found.value for found in other.submit(store.get_many, ["/a", "/b"]).result(60)] == [b"old", None]
     node = store.get("/a")
     assert node is not None
     assert node.value == b"new"

@@ -2,10 +2,10 @@
 
 import base64
 import hashlib
-import time
 from typing import Any
 
 import pytest
+from tests.waiting import eventually
 
 from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError
 from gamay.cluster import paths
@@ -30,13 +30,6 @@ BOB = {"username": "bob", "password": "secret", "component": "broker", "tables":
 @pytest.fixture
 def registry(store: MetadataStore) -> Registry:
     return Registry(store)
-
-
-def eventually(what: Any) -> None:
-    until = time.monotonic() + 10
-    while not what():
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 def test_a_user_is_stored_with_a_hash_and_comes_back(registry: Registry) -> None:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from benchmarks.cluster.zookeeper import ZooKeeperProcess, free_port
+from benchmarks.cluster.ports import free_port
+from benchmarks.cluster.zookeeper import ZooKeeperProcess
 
 from gamay.base.errors import GamayError, InvalidConfigError
 from gamay.base.tls import TlsSettings

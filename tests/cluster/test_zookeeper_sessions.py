@@ -3,25 +3,18 @@
 import os
 import signal
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.waiting import eventually
 
 from gamay.base.errors import InvalidConfigError
 from gamay.base.zookeeper_login import ZooKeeperLogin
 from gamay.cluster.store import MetadataStore, StoreUnavailableError, update
 from gamay.cluster.store_metrics import measure_store
 from gamay.cluster.zookeeper_store import ZooKeeperAddress, ZooKeeperStore
-
-
-def _until(condition: Callable[[], object], timeout_s: float = 15) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it does not happen"
-        time.sleep(0.02)
 
 
 def _open(hosts: str, patience_s: float = 15) -> ZooKeeperStore:
@@ -61,16 +54,16 @@ def test_a_session_that_ended_is_followed_by_another(store: ZooKeeperStore, zook
     announce()
     before = store.session_id
     _expire(store)
-    _until(lambda: len(owners) == 2)
+    eventually(lambda: len(owners) == 2)
     assert store.session_id == owners[1] != before
     assert [one.value for one in measure_store("broker", store)] == [store.num_reconnects] == [1]
-    _until(lambda: "/tables" in told)  # anything may have changed meanwhile
+    eventually(lambda: "/tables" in told)  # anything may have changed meanwhile
     node = other.get("/live/me")
     assert node is not None
     assert node.ephemeral_owner == owners[1]
     told.clear()
     other.set("/tables/t", b"1", None)
-    _until(lambda: "/tables/t" in told)
+    eventually(lambda: "/tables/t" in told)
     assert len(owners) == 2
     assert other.num_reconnects == 0
     other.close()
@@ -82,7 +75,7 @@ def test_changes_while_the_server_is_away_are_told_when_it_is_back(own_zookeeper
     store.create("/a/b", b"0")
     store.watch("/a", told.append)
     own_zookeeper.stop()
-    _until(lambda: not store.connected)
+    eventually(lambda: not store.connected)
     answers: list[object] = []
     writer = threading.Thread(target=lambda: answers.append(update(other, "/a/b", lambda value: (value or b"") + b"1")))
     reader = threading.Thread(target=lambda: answers.append(store.get("/a/b")))
@@ -92,7 +85,7 @@ def test_changes_while_the_server_is_away_are_told_when_it_is_back(own_zookeeper
     writer.join()
     reader.join()
     assert len(answers) == 2
-    _until(lambda: "/a" in told)
+    eventually(lambda: "/a" in told)
     node = store.get("/a/b")
     assert node is not None
     assert node.value in (b"01", b"011")  # at least once: a change may have been made before its answer was lost
@@ -142,7 +135,7 @@ def test_a_storm_of_changes_ends_with_the_last(store: ZooKeeperStore, zookeeper_
         other.create(f"/storm/{i}", b"")
     for i in range(300):
         other.set(f"/storm/{i}", str(i).encode(), None)
-    _until(lambda: seen.get("/storm/299") == b"299")
+    eventually(lambda: seen.get("/storm/299") == b"299")
     assert all(seen[f"/storm/{i}"] == str(i).encode() for i in range(300))
     assert len(told) >= 600
     other.close()

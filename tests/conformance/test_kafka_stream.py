@@ -15,7 +15,7 @@ LARGE = 1 << 24
 def read_to_end(factory: Any, start: Offset) -> list[MessageBatch]:
     consumer = factory.partition_consumer(0)
     found = []
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         batch = consumer.fetch(start, 100, LARGE, 500)
         found.append(batch)

@@ -26,7 +26,7 @@ def read(
 ) -> list[MessageBatch]:
     """Fetch until there are `count` messages; each fetch begins where the one before ended."""
     found: list[MessageBatch] = []
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while sum(map(len, found)) < count and time.monotonic() < deadline:
         batch = consumer.fetch(start, max_messages, max_bytes, 1_000)
         assert len(batch.payloads) == len(batch.offsets) == len(batch.timestamps_ms)
@@ -155,8 +155,8 @@ def test_close_ends_a_fetch_that_waits(stream: Any) -> None:
     consumer = factory.partition_consumer(0)
     threading.Timer(0.2, consumer.close).start()
     began = time.monotonic()
-    assert len(consumer.fetch(smallest(factory), 10, LARGE, 20_000)) == 0
-    assert time.monotonic() - began < 15
+    assert len(consumer.fetch(smallest(factory), 10, LARGE, 300_000)) == 0
+    assert time.monotonic() - began < 200
 
 
 def test_offsets_by_time(stream: Any) -> None:
@@ -230,7 +230,7 @@ def test_partitions_can_be_added(stream: Any) -> None:
     metadata = factory.metadata()
     assert metadata.partition_ids() == (0,)
     stream.grow("t", 3)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while len(metadata.partition_ids()) < 3 and time.monotonic() < deadline:
         time.sleep(0.05)
     assert metadata.partition_ids() == (0, 1, 2)
@@ -246,7 +246,7 @@ def from_group(stream: Any, group: str, count: int, begin: str = "smallest") -> 
     factory = stream.open("t", **{f"stream.{kind}.consumer.prop.auto.offset.reset": begin})
     member = factory.stream_consumer(group)
     found: list[Any] = []
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while len(found) < count and time.monotonic() < deadline:
         for batch in member.fetch(1000, 500).values():
             found += batch.payloads.to_pylist()
@@ -283,7 +283,7 @@ def test_a_group_can_begin_elsewhere_and_save_another_place(stream: Any) -> None
     factory = stream.open("t")
     member = factory.stream_consumer("g", {0: factory.parse_offset("15")})  # the other one from its start
     found: list[Any] = []
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while len(found) < 25 and time.monotonic() < deadline:
         for batch in member.fetch(1000, 500).values():
             found += batch.payloads.to_pylist()

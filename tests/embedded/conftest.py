@@ -92,7 +92,7 @@ class Api:
             )
         if wait and answer.status_code == 200:
             name = answer.json()["status"].split("segment: ")[1].split(" of table: ")[0]
-            self.cluster.core.wait_until_visible("trips_OFFLINE", [name], 20)
+            self.cluster.core.wait_until_visible("trips_OFFLINE", [name], 60)
         return answer
 
     def query(self, sql: str) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Roles whose deep store is on S3: it comes, goes, and comes back."""
 
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ import httpx
 import orjson
 import pyarrow as pa
 import pytest
+from tests.waiting import eventually
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.cluster.records import Role
@@ -34,13 +34,6 @@ TABLE: dict[str, Any] = {
     "tableName": "trips", "tableType": "OFFLINE", "segmentsConfig": SEGMENTS, "tenants": {}, "tableIndexConfig": {},
     "metadata": {},
 }  # fmt: skip
-
-
-def until(condition: Callable[[], object], explain: Callable[[], object] = str, timeout_s: float = 60) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, explain()
-        time.sleep(0.05)
 
 
 class Team:
@@ -119,14 +112,14 @@ def test_segments_come_from_s3_and_from_peers_while_it_is_away(
     for i in range(2):
         answer = team.push(make_segment(f"trips_{i}", list(range(100 * i, 100 * i + 100))))
         assert answer.status_code == 200, answer.text
-    until(lambda: team.count() == 200, team.count)
-    until(lambda: team.states() == ["ONLINE"] * 4, team.states)
+    eventually(lambda: team.count() == 200, team.count)
+    eventually(lambda: team.states() == ["ONLINE"] * 4, team.states)
     assert sorted(team.controller._role.context.deep_store.names("trips_OFFLINE"))[0].startswith("trips_0__")  # type: ignore[attr-defined]
     assert len(team.http.get("/segments/trips/trips_0").content) > 100  # through the controller, for clients
     # both ways: directly, and through the controller
     team.restart(0, empty=True)
     team.restart(1, empty=True)
-    until(lambda: team.count() == 200, team.count)
+    eventually(lambda: team.count() == 200, team.count)
     # away: a push is refused and leaves nothing; a server without copies asks the other one; one with copies needs nobody
     s3.stop()
     third = make_segment("trips_2", list(range(50)))
@@ -135,16 +128,16 @@ def test_segments_come_from_s3_and_from_peers_while_it_is_away(
     assert "very-secret" not in refused.text
     assert team.http.get("/segments/trips").json()[0]["OFFLINE"] == ["trips_0", "trips_1"]
     team.restart(0, empty=True)
-    until(lambda: team.count() == 200, team.count)
-    until(lambda: team.states() == ["ONLINE"] * 4, team.states)
+    eventually(lambda: team.count() == 200, team.count)
+    eventually(lambda: team.states() == ["ONLINE"] * 4, team.states)
     team.restart(1, empty=False)
-    until(lambda: team.count() == 200, team.count)
+    eventually(lambda: team.count() == 200, team.count)
     s3.start()
     assert team.push(third).status_code == 200
-    until(lambda: team.count() == 250, team.count)
+    eventually(lambda: team.count() == 250, team.count)
     # what is deleted is set aside, and comes back to nobody
     assert team.http.delete("/segments/trips_OFFLINE/trips_2", params={"retention": "1d"}).status_code == 200
-    until(lambda: team.count() == 200, team.count)
+    eventually(lambda: team.count() == 200, team.count)
     store = team.controller._role.context.deep_store  # type: ignore[attr-defined]
     assert [name.partition("__")[0] for name in store.names("Deleted_Segments/trips_OFFLINE")] == ["trips_2"]
     assert "very-secret" not in caplog.text
@@ -172,17 +165,17 @@ def test_consuming_segments_are_committed_while_the_store_is_away(team: Team, s3
         return [record.download_url for record in sorted(records, key=lambda r: r.name) if record.status == "DONE"]
 
     produce(200)
-    until(lambda: len(urls()) == 1, urls)
+    eventually(lambda: len(urls()) == 1, urls)
     assert urls()[0].startswith("deepstore:trips_REALTIME/")
     s3.stop()
     produce(200)
-    until(lambda: len(urls()) == 2, urls)
+    eventually(lambda: len(urls()) == 2, urls)
     assert urls()[1] == ""
-    until(lambda: team.count() == 400, team.count)
-    until(lambda: team.states("REALTIME").count("ONLINE") == 4, lambda: team.states("REALTIME"))
+    eventually(lambda: team.count() == 400, team.count)
+    eventually(lambda: team.states("REALTIME").count("ONLINE") == 4, lambda: team.states("REALTIME"))
     team.restart(0, empty=True)  # gets both from the other server
-    until(lambda: team.states("REALTIME").count("ONLINE") == 4, lambda: team.states("REALTIME"))
-    until(lambda: team.count() == 400, team.count)
+    eventually(lambda: team.states("REALTIME").count("ONLINE") == 4, lambda: team.states("REALTIME"))
+    eventually(lambda: team.count() == 400, team.count)
     s3.start()
     realtime = team.controller._role.realtime  # type: ignore[attr-defined]
     realtime._copies.repair("trips_REALTIME", 0)

@@ -3,14 +3,14 @@
 import json
 import os
 import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 import pyarrow as pa
 import pytest
+from tests.waiting import eventually
 
 import gamay
 from gamay.embedded import EmbeddedCluster
@@ -25,13 +25,6 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         db.create_table("trips", pa.table({"n": [0, 1, 2]}))
     with EmbeddedCluster(folder, 0, 0, 0, threads=1, warm_up=False) as cluster:
         yield cluster.broker_url
-
-
-def eventually(check: Callable[[], bool], timeout_s: float = 20) -> None:
-    until = time.monotonic() + timeout_s
-    while not check():
-        assert time.monotonic() < until
-        time.sleep(0.02)
 
 
 def hung_up(url: str) -> float:

@@ -55,7 +55,7 @@ def test_queries_do_not_reach_a_server_that_is_switched_off_for_them(trips: Any,
 
     def switch(state: str, num_segments: int) -> None:
         trips.controller.put(f"/instances/{core.server.id}/state", params={"state": state})
-        assert core.routing.wait_until(lambda: len(core.routing.find("trips")[0].segments) == num_segments, 10)
+        assert core.routing.wait_until(lambda: len(core.routing.find("trips")[0].segments) == num_segments, 60)
 
     switch("queries_disable", 0)
     switch("queries_enable", 1)

@@ -170,7 +170,7 @@ def test_a_map_that_is_added_has_its_default(db: Database) -> None:
     db.create_table("grown", pa.table({"id": [1, 2]}), plain)
     core = db._cluster
     core.schemas.replace("grown", schema("grown", defaultNullValue={"a": 4}))
-    core.routing.wait_until(lambda: "m" in core.routing.find("grown")[0].schema, 10)
+    core.routing.wait_until(lambda: "m" in core.routing.find("grown")[0].schema, 60)
     result = db.sql("SELECT id, m, m['a'], m['b'] FROM grown ORDER BY id")
     assert result.rows() == [(n, {"a": 4}, 4, INT_MIN) for n in (1, 2)]
     db.append("grown", pa.table({"id": [3], "m": ['{"b":1}']}))
@@ -211,7 +211,7 @@ def test_maps_over_rest(api: Any) -> None:
     answer = api.controller.post("/ingestFromFile", params=parameters, files={"file": ("rows.json", lines)})
     assert answer.status_code == 200, answer.text
     sql = "SELECT id, m FROM rest ORDER BY id"
-    api.cluster.core.routing.wait_until(lambda: api.query("SELECT COUNT(*) FROM rest")["resultTable"]["rows"] == [[6]], 20)
+    api.cluster.core.routing.wait_until(lambda: api.query("SELECT COUNT(*) FROM rest")["resultTable"]["rows"] == [[6]], 60)
     assert api.rows(sql) == [[n, one] for n, one in enumerate(KEPT)]
     first = api.broker.post("/query/sql?getCursor=true&numRows=4", json={"sql": sql}).json()
     assert first["resultTable"]["rows"] == [[n, one] for n, one in enumerate(KEPT[:4])]

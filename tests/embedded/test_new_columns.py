@@ -1,9 +1,10 @@
 """A column that is added to the schema of a table with segments answers its default value, before and after a reload."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tests.waiting import eventually
 
 SCHEMA = {
     "schemaName": "trips",
@@ -32,7 +33,7 @@ def test_a_new_column_answers_its_default(trips: Any, make_segment: Callable[...
     answer = trips.controller.put("/schemas/trips", json=SCHEMA)
     assert answer.status_code == 200, answer.text
     core = trips.cluster.core
-    assert core.routing.wait_until(lambda: "kind" in core.routing.find("trips")[0].schema, 10)
+    assert core.routing.wait_until(lambda: "kind" in core.routing.find("trips")[0].schema, 60)
     check(trips)
     table = {
         "tableName": "trips",
@@ -43,8 +44,5 @@ def test_a_new_column_answers_its_default(trips: Any, make_segment: Callable[...
     }
     assert trips.controller.put("/tables/trips", json=table).status_code == 200
     job = trips.controller.post("/segments/trips/reload").json()["status"].split('"reloadJobId":"')[1].split('"')[0]
-    deadline = time.monotonic() + 10
-    while trips.controller.get(f"/segments/segmentReloadStatus/{job}").json()["successCount"] < 1:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    eventually(lambda: trips.controller.get(f"/segments/segmentReloadStatus/{job}").json()["successCount"] >= 1)
     check(trips)

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.waiting import eventually
 
 COUNT = "SELECT count(*), sum(n) FROM trips"
 
@@ -54,7 +55,7 @@ def test_metadata_push_leaves_the_data_where_it_is(trips: Any, make_segment: Cal
             assert "holds segment 'trips_0'" in answer.json()["error"]
         else:
             assert answer.status_code == 200, answer.text
-            trips.cluster.core.wait_until_visible("trips_OFFLINE", ["trips_0"], 20)
+            trips.cluster.core.wait_until_visible("trips_OFFLINE", ["trips_0"], 60)
     assert trips.rows(COUNT) == [[3, 6.0]]
     assert files_below(trips.data_dir / "deepstore") == []
     record = trips.controller.get("/segments/trips/trips_0/metadata").json()
@@ -80,7 +81,7 @@ def test_metadata_push_can_copy_the_data(trips: Any, make_segment: Callable[...,
             },
         )
     assert answer.status_code == 200, answer.text
-    trips.cluster.core.wait_until_visible("trips_OFFLINE", ["trips_0"], 20)
+    trips.cluster.core.wait_until_visible("trips_OFFLINE", ["trips_0"], 60)
     assert trips.rows(COUNT) == [[1, 5.0]]
     assert len(files_below(trips.data_dir / "deepstore")) == 1
 
@@ -105,7 +106,7 @@ def test_batch_upload_of_metadata(trips: Any, make_segment: Callable[..., Path],
             headers={"COPY_SEGMENT_TO_DEEP_STORE": str(copy).lower()},
         )
     assert answer.status_code == 200, answer.text
-    trips.cluster.core.wait_until_visible("trips_OFFLINE", [f"trips_{i}" for i in range(3)], 20)
+    trips.cluster.core.wait_until_visible("trips_OFFLINE", [f"trips_{i}" for i in range(3)], 60)
     assert trips.rows(COUNT) == [[3, 6.0]]
     assert len(files_below(trips.data_dir / "deepstore")) == (3 if copy else 0)
 
@@ -122,7 +123,7 @@ def test_uri_push_downloads(trips: Any, make_segment: Callable[..., Path]) -> No
     headers = {"UPLOAD_TYPE": "URI", "DOWNLOAD_URI": uri}
     answer = trips.controller.post("/v2/segments", params={"tableName": "trips"}, headers=headers)
     assert answer.status_code == 200, answer.text
-    trips.cluster.core.wait_until_visible("trips_OFFLINE", ["trips_0"], 20)
+    trips.cluster.core.wait_until_visible("trips_OFFLINE", ["trips_0"], 60)
     assert trips.rows(COUNT) == [[2, 3.0]]
     assert len(files_below(trips.data_dir / "deepstore")) == 1
     headers["DOWNLOAD_URI"] = f"http://127.0.0.1:{files.server_port}/missing.tar.gz"
@@ -232,14 +233,10 @@ def test_refresh_while_querying_never_mixes_versions(trips: Any, make_segment: C
         asker.join()
     assert wrong == []
     assert answers > 20
-    deadline = time.monotonic() + 10
-    while trips.rows(COUNT) != [[250, 1250.0]] and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert trips.rows(COUNT) == [[250, 1250.0]]
+    eventually(lambda: trips.rows(COUNT) == [[250, 1250.0]])
     folders = [trips.data_dir / role / "trips_OFFLINE" for role in ("server", "deepstore")]
-    while [len(list(folder.iterdir())) for folder in folders] != [1, 1] and time.monotonic() < deadline:
-        time.sleep(0.01)  # what was replaced is removed once no query uses it
-    assert [len(list(folder.iterdir())) for folder in folders] == [1, 1]
+    # what was replaced is removed once no query uses it
+    eventually(lambda: [len(list(folder.iterdir())) for folder in folders] == [1, 1])
 
 
 def test_dropping_while_querying_never_fails(trips: Any, make_segment: Callable[..., Path]) -> None:
@@ -280,12 +277,12 @@ def test_replaced_segments_switch_at_once(trips: Any, make_segment: Callable[...
     end = {**params, "segmentLineageEntryId": entry["segmentLineageEntryId"]}
     assert trips.controller.delete("/segments/trips/old_0").status_code == 409
     assert trips.controller.post("/segments/trips/endReplaceSegments", params=end).status_code == 200
-    trips.cluster.core.wait_until_visible("trips_OFFLINE", ["new_0"], 10)
+    trips.cluster.core.wait_until_visible("trips_OFFLINE", ["new_0"], 60)
     assert trips.rows(COUNT) == [[3, 60.0]]
     shown = trips.controller.get("/segments/trips", params={"excludeReplacedSegments": "true"}).json()
     assert shown == [{"OFFLINE": ["new_0"]}]
     assert trips.controller.post("/segments/trips/revertReplaceSegments", params=end).status_code == 200
-    trips.cluster.core.wait_until_visible("trips_OFFLINE", ["old_0", "old_1"], 10)
+    trips.cluster.core.wait_until_visible("trips_OFFLINE", ["old_0", "old_1"], 60)
     assert trips.rows(COUNT) == [[2, 3.0]]
     unknown = {**params, "segmentLineageEntryId": "nope"}
     assert trips.controller.post("/segments/trips/endReplaceSegments", params=unknown).status_code == 500
@@ -301,7 +298,7 @@ def test_a_replacement_that_was_begun_twice_becomes_visible(trips: Any, make_seg
     assert trips.push(make_segment("new_0", [10, 20]), wait=False).status_code == 200
     end = {"type": "OFFLINE", "segmentLineageEntryId": entry["segmentLineageEntryId"]}
     assert trips.controller.post("/segments/trips/endReplaceSegments", params=end).status_code == 200
-    trips.cluster.core.wait_until_visible("trips_OFFLINE", ["new_0"], 10)
+    trips.cluster.core.wait_until_visible("trips_OFFLINE", ["new_0"], 60)
     assert trips.rows(COUNT) == [[2, 30.0]]
 
 
@@ -376,9 +373,7 @@ def test_a_corrupt_deep_store_copy_is_an_error_state_and_heals(
         assert second.push(archive, wait=False).status_code == 200
     else:
         copy.write_bytes(sound)
-    deadline = time.monotonic() + 15
-    while second.query(COUNT)["exceptions"] and time.monotonic() < deadline:
-        time.sleep(0.05)
+    eventually(lambda: not second.query(COUNT)["exceptions"])
     assert second.rows(COUNT) == [[3, 6.0]]
 
 
@@ -405,7 +400,7 @@ def test_a_segment_goes_to_the_table_that_it_was_built_for(trips: Any, make_segm
         with archive.open("rb") as file:
             answer = trips.controller.post(path, files={"segment": (archive.name, file)})
         assert answer.json() == {"status": f"Successfully uploaded segment: {name} of table: trips_OFFLINE"}
-        trips.cluster.core.wait_until_visible("trips_OFFLINE", [name], 20)
+        trips.cluster.core.wait_until_visible("trips_OFFLINE", [name], 60)
     assert trips.rows(COUNT) == [[4, 6.0]]
     for _ in range(4):  # soon answered the short way
         assert trips.rows("SELECT $hostName, COUNT(*) FROM trips GROUP BY $hostName") == [["localhost", 4]]

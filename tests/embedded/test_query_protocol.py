@@ -4,7 +4,6 @@ import asyncio
 import json
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -12,6 +11,7 @@ from typing import Any, cast
 import httpx
 import pyarrow as pa
 import pytest
+from tests.waiting import eventually
 from uvicorn.server import ServerState
 
 import gamay
@@ -229,10 +229,7 @@ class Held:
         monkeypatch.setattr(QueryAnswers, "hang_up", lambda _, pending: self.gone.append(pending))
 
     def wait_for(self, condition: Callable[[], Any]) -> None:
-        give_up = time.monotonic() + 20
-        while not condition():
-            assert time.monotonic() < give_up
-            time.sleep(0.002)
+        eventually(condition)
 
     def let_go(self) -> None:
         self._let_go.set()

@@ -103,12 +103,12 @@ def test_table_state(trips: Any, make_segment: Callable[..., Path]) -> None:
     answer = http.put("/tables/trips/state", params={"type": "OFFLINE", "state": "disable"})
     assert answer.json() == {"status": "Request to disable table 'trips_OFFLINE' is successful"}
     core = trips.cluster.core
-    core.routing.wait_until(lambda: not core.routing.find("trips")[0].enabled, 10)
+    core.routing.wait_until(lambda: not core.routing.find("trips")[0].enabled, 60)
     assert trips.query("SELECT count(*) FROM trips")["exceptions"][0]["errorCode"] == 191
-    assert core.routing.wait_until(lambda: not core.routing.find("trips")[0].segments, 10)
+    assert core.routing.wait_until(lambda: not core.routing.find("trips")[0].segments, 60)
     http.put("/tables/trips/state", params={"type": "OFFLINE", "state": "enable"})
-    core.wait_until_visible("trips_OFFLINE", ["trips_0"], 10)
-    assert core.routing.wait_until(lambda: core.routing.find("trips")[0].enabled, 10)
+    core.wait_until_visible("trips_OFFLINE", ["trips_0"], 60)
+    assert core.routing.wait_until(lambda: core.routing.find("trips")[0].enabled, 60)
     assert trips.rows("SELECT count(*) FROM trips") == [[1]]
     assert http.put("/tables/trips/state", params={"type": "OFFLINE", "state": "off"}).status_code == 400
 
@@ -213,7 +213,7 @@ def test_ingest_from_file(trips: Any) -> None:
     answer = trips.controller.post("/ingestFromFile", params=params, files={"file": ("trips.csv", csv)})
     assert answer.status_code == 200, answer.text
     name = answer.json()["status"].rpartition(": ")[2]
-    trips.cluster.core.wait_until_visible("trips_OFFLINE", [name], 10)
+    trips.cluster.core.wait_until_visible("trips_OFFLINE", [name], 60)
     assert trips.rows("SELECT city, n FROM trips ORDER BY n") == [["Oslo", 1], ["Lima", 2]]
     bad = trips.controller.post("/ingestFromFile", params=params, files={"file": ("bad.csv", "city,n,ts\nOslo,x,1\n")})
     assert bad.status_code == 400

@@ -1,13 +1,13 @@
 """REST: users, databases, quotas, and changes of the metadata store."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pyarrow as pa
 import pytest
+from tests.waiting import eventually
 
 import gamay
 from gamay.cluster.access import StoredUsers, basic_token
@@ -23,13 +23,6 @@ TABLE = {
     "tenants": {},
     "tableIndexConfig": {},
 }
-
-
-def eventually(check: Callable[[], bool], timeout_s: float = 10) -> None:
-    until = time.monotonic() + timeout_s
-    while not check():
-        assert time.monotonic() < until
-        time.sleep(0.02)
 
 
 def start(folder: Path, access: Any = None) -> EmbeddedCluster:

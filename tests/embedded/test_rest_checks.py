@@ -8,16 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import eventually
 
 from gamay.model.table_config import TableConfig
 from gamay.model.without_effect import without_effect
-
-
-def eventually(check: Callable[[], bool], timeout_s: float = 10) -> None:
-    until = time.monotonic() + timeout_s
-    while not check():
-        assert time.monotonic() < until
-        time.sleep(0.02)
 
 
 def table_of(api: Any) -> dict[str, Any]:

@@ -1,10 +1,11 @@
 """REST: what a cluster sees to in tables and instances, and what clients read of it in the metadata store."""
 
-import time
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
+
+from tests.waiting import eventually
 
 from gamay.cluster.tasks.records import Job, Limits, Trigger
 
@@ -21,13 +22,6 @@ TABLE: dict[str, Any] = {
     "tableIndexConfig": {},
 }
 REFRESH = {"batchIngestionConfig": {"segmentIngestionType": "REFRESH", "segmentIngestionFrequency": "DAILY"}}
-
-
-def eventually(check: Callable[[], bool], timeout_s: float = 10) -> None:
-    until = time.monotonic() + timeout_s
-    while not check():
-        assert time.monotonic() < until
-        time.sleep(0.02)
 
 
 def stored(api: Any, **changes: Any) -> Any:

@@ -1,9 +1,6 @@
 """REST: configs of tables with primary keys, when they are stored and changed."""
 
 import base64
-import threading
-import time
-from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -11,6 +8,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 from pyroaring import BitMap
+from tests.waiting import eventually
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.ingest.stream.log.producer import Producer
@@ -137,13 +135,6 @@ def test_halves_of_a_hybrid_table_agree(trips: Any, tmp_path: Path) -> None:
     assert api.post("/tables", json=upserting()).status_code == 200
     half = realtime("orders", {"mode": "PARTIAL"})
     assert "a table with both types supports FULL only" in said(api.post("/tables", json=half))
-
-
-def eventually(condition: Callable[[], object]) -> None:
-    give_up = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < give_up
-        threading.Event().wait(0.02)
 
 
 def test_servers_tell_which_rows_count_and_how_many_keys_they_hold(trips: Any, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Roles as processes of their own, on a real ZooKeeper: joining, answering, dying, leaving."""
 
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,14 +12,15 @@ import httpx
 import orjson
 import pyarrow as pa
 import pytest
+from benchmarks.cluster.ports import free_port
 from benchmarks.cluster.zookeeper import ZooKeeperProcess
+from tests.waiting import eventually
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.client.directory import ZooKeeperDirectory
 from gamay.ingest.stream.log.producer import Producer
 from gamay.ingest.stream.log.topic import TopicConfig, create_topic
 
-_START_S = 300
 SCHEMA: dict[str, Any] = {
     "schemaName": "trips",
     "dimensionFieldSpecs": [{"name": "city", "dataType": "STRING"}],
@@ -39,18 +39,11 @@ TABLE: dict[str, Any] = {
 }
 
 
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
-
-
 class Process:
     """A `gamay start …` whose port stays the same when it is started again."""
 
     def __init__(self, folder: Path, role: str, zk: str, *more: str) -> None:
-        self.role, self.port = role, _free_port()
+        self.role, self.port = role, free_port()
         self._arguments = ["start", role, "--zk", zk, "--cluster-name", "Test", "--port", str(self.port), *more]
         self._log = folder / f"{role}-{self.port}.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -74,7 +67,7 @@ class Process:
             return False
 
     def wait_ready(self) -> "Process":
-        until(lambda: self.ready, _START_S, lambda: self.log)
+        eventually(lambda: self.ready, lambda: self.log)
         return self
 
     def kill(self, number: int = signal.SIGKILL) -> int:
@@ -88,13 +81,6 @@ class Process:
     def wait_end(self) -> int:
         assert self._process is not None
         return self._process.wait(60)
-
-
-def until(condition: Callable[[], object], timeout_s: float = 30, explain: Callable[[], object] = str) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, explain()
-        time.sleep(0.05)
 
 
 class Cluster:
@@ -114,7 +100,7 @@ class Cluster:
     def server(self, *more: str) -> Process:
         number = len(self.processes)
         return self.add(
-            "server", "--data-dir", str(self.folder / f"server{number}"), "--query-port", str(_free_port()), *more
+            "server", "--data-dir", str(self.folder / f"server{number}"), "--query-port", str(free_port()), *more
         )
 
     def stop(self) -> None:
@@ -171,9 +157,9 @@ def test_machines_are_lost_and_answers_are_not(cluster: Cluster, make_segment: C
     assert controllers[1].http.post("/tables", json=TABLE).status_code == 200
     for i in range(4):
         _push(controllers[i % 2], make_segment(f"trips_{i}", list(range(100 * i, 100 * i + 100))))
-    until(lambda: _ask(broker)[0] == 400 and not _ask(broker)[1]["exceptions"], 30, lambda: _ask(broker))
+    eventually(lambda: _ask(broker)[0] == 400 and not _ask(broker)[1]["exceptions"], lambda: _ask(broker))
     assert _ask(broker)[1]["resultTable"]["rows"] == [[400, float(sum(range(400)))]]
-    until(lambda: _is_whole(controllers[0]), 15)
+    eventually(lambda: _is_whole(controllers[0]))
     sizes = first.get("/tables/trips/size").json()
     assert sizes["reportedSizeInBytes"] > 0
 
@@ -187,17 +173,17 @@ def test_machines_are_lost_and_answers_are_not(cluster: Cluster, make_segment: C
     old.kill()
     dead = servers[0]
     dead.kill()
-    until(exact_or_flagged, 15)
-    until(lambda: other.ready, 25, lambda: other.log)  # another leads
-    until(lambda: f"Server_localhost_{dead.port}" in _subjects(other), 15)
+    eventually(exact_or_flagged)
+    eventually(lambda: other.ready, 25, lambda: other.log)  # another leads
+    eventually(lambda: f"Server_localhost_{dead.port}" in _subjects(other))
     _push(other, make_segment("trips_4", list(range(400, 500))))
-    until(lambda: _ask(broker)[0] == 500, 15, lambda: _ask(broker))
+    eventually(lambda: _ask(broker)[0] == 500, lambda: _ask(broker))
     old.start()
     dead.start()
     old.wait_ready()
     dead.wait_ready()
-    until(lambda: _is_whole(other), 15)
-    until(lambda: other.http.get("/cluster/status").json() == {"status": "GOOD", "problems": []}, 15)
+    eventually(lambda: _is_whole(other))
+    eventually(lambda: other.http.get("/cluster/status").json() == {"status": "GOOD", "problems": []})
     # now the one that was fetching from a shared folder goes, gracefully: no answer may be less than whole
     answers: list[tuple[int | None, Any]] = []
     leaving = servers[1]
@@ -210,7 +196,7 @@ def test_machines_are_lost_and_answers_are_not(cluster: Cluster, make_segment: C
     leaving._process = None
     assert answers
     assert all(answer == (500, []) for answer in answers), [a for a in answers if a != (500, [])]
-    until(lambda: _ask(broker)[0] == 500)
+    eventually(lambda: _ask(broker)[0] == 500)
 
 
 @pytest.mark.chaos
@@ -224,11 +210,11 @@ def test_a_leader_that_was_paused_writes_nothing_more(cluster: Cluster) -> None:
     new = next(c for c in controllers if c is not old)
     assert old._process is not None
     old._process.send_signal(signal.SIGSTOP)
-    until(lambda: f"Controller_localhost_{new.port} leads the cluster" in new.log, 30, lambda: new.log)
+    eventually(lambda: f"Controller_localhost_{new.port} leads the cluster" in new.log, lambda: new.log)
     old._process.send_signal(signal.SIGCONT)
-    until(lambda: f"Controller_localhost_{old.port} leads the cluster no more" in old.log, 30, lambda: old.log)
-    until(lambda: len(new.http.get("/liveinstances").json()["instances"]) == 2, 30, lambda: old.log)
-    until(lambda: old.ready and new.ready, 30)
+    eventually(lambda: f"Controller_localhost_{old.port} leads the cluster no more" in old.log, lambda: old.log)
+    eventually(lambda: len(new.http.get("/liveinstances").json()["instances"]) == 2, lambda: old.log)
+    eventually(lambda: old.ready and new.ready)
     assert old.http.get("/leader/tables").json() == new.http.get("/leader/tables").json()
 
 
@@ -246,9 +232,9 @@ def test_queries_are_answered_while_zookeeper_is_away(
         segments = {**TABLE["segmentsConfig"], "replication": "1"}
         assert controller.http.post("/tables", json={**TABLE, "segmentsConfig": segments}).status_code == 200
         _push(controller, make_segment("trips_0", list(range(100))))
-        until(lambda: _ask(broker)[0] == 100, 30, lambda: _ask(broker))
+        eventually(lambda: _ask(broker)[0] == 100, lambda: _ask(broker))
         own_zookeeper.stop()
-        until(lambda: not controller.ready, 30)
+        eventually(lambda: not controller.ready)
         assert "nothing can be changed" in controller.http.get("/cluster/status").json()["problems"][0]["problem"]
         for _ in range(20):
             count, answer = _ask(broker)
@@ -256,9 +242,9 @@ def test_queries_are_answered_while_zookeeper_is_away(
         assert broker.ready
         assert server.ready
         own_zookeeper.start()
-        until(lambda: controller.ready, 60, lambda: controller.log)
+        eventually(lambda: controller.ready, lambda: controller.log)
         _push(controller, make_segment("trips_1", list(range(100))))
-        until(lambda: _ask(broker)[0] == 200, 30, lambda: _ask(broker))
+        eventually(lambda: _ask(broker)[0] == 200, lambda: _ask(broker))
         assert len(controller.http.get("/liveinstances").json()["instances"]) == 3
     finally:
         cluster.stop()
@@ -301,7 +287,7 @@ def test_streams_are_consumed_while_processes_die(cluster: Cluster) -> None:
         return count == sent and rows[0][1] == sent * (sent - 1) / 2 and not answer["exceptions"]
 
     produce(30)
-    until(all_counted, 60, lambda: _ask(broker))
+    eventually(all_counted, lambda: _ask(broker))
     leader = controllers[0].http.get("/leader/tables").json()["leadControllerEntryMap"]["leadControllerResource_0"]
     old = next(c for c in controllers if str(c.port) in leader["leadControllerId"])
     servers[0].kill()
@@ -313,7 +299,7 @@ def test_streams_are_consumed_while_processes_die(cluster: Cluster) -> None:
     for process in (servers[0], old):
         process.wait_ready()
     produce(10)
-    until(all_counted, 90, lambda: _ask(broker))
+    eventually(all_counted, lambda: _ask(broker))
     producer.close()
 
 
@@ -325,12 +311,12 @@ def test_clients_find_brokers_in_zookeeper(cluster: Cluster) -> None:
     assert controller.http.post("/instances", json=server).status_code == 200
     assert controller.http.post("/schemas", json=SCHEMA).status_code == 200
     assert controller.http.post("/tables", json={**TABLE, "segmentsConfig": {"replication": "1"}}).status_code == 200
-    until(lambda: controller.http.get("/brokers/tables/trips").json())
+    eventually(lambda: controller.http.get("/brokers/tables/trips").json())
     found = ZooKeeperDirectory(f"{cluster.zk}/Test")
     try:
-        until(lambda: found.list_brokers().all == (f"http://localhost:{broker.port}",), 30, lambda: found.list_brokers())
+        eventually(lambda: found.list_brokers().all == (f"http://localhost:{broker.port}",), lambda: found.list_brokers())
         broker.kill()
-        until(lambda: found.list_brokers().all == (), 60, lambda: found.list_brokers())
+        eventually(lambda: found.list_brokers().all == (), lambda: found.list_brokers())
     finally:
         found.close()
 
@@ -361,7 +347,7 @@ def test_a_process_that_waits_for_zookeeper_is_alive_and_not_ready(
         return answer.status_code, answer.text
 
     try:
-        until(lambda: health("/health/liveness") == (200, "OK"), _START_S, lambda: controller.log)
+        eventually(lambda: health("/health/liveness") == (200, "OK"), lambda: controller.log)
         assert health("/health") == health("/tables") == (503, "Controller is not ready, status: STARTING")
         later.start()
         controller.wait_ready()

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.embedded.test_role_processes import SCHEMA, TABLE, Cluster, _ask, _is_whole, _push, until
+from tests.embedded.test_role_processes import SCHEMA, TABLE, Cluster, _ask, _is_whole, _push
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -30,9 +31,10 @@ def test_every_answer_is_whole(processes: Cluster, make_segment: Callable[..., P
     assert controller.http.post("/tables", json=TABLE).status_code == 200
     for i in range(4):
         _push(controller, make_segment(f"trips_{i}", list(range(100 * i, 100 * i + 100))))
-    until(lambda: _is_whole(controller), 120)
-    until(lambda: _ask(broker)[0] == 400 and not _ask(broker)[1]["exceptions"], 120, lambda: _ask(broker))
-    time.sleep(2)  # until the broker, too, has heard of the second replicas, of which no answer tells
+    eventually(lambda: _is_whole(controller))
+    eventually(lambda: _ask(broker)[0] == 400 and not _ask(broker)[1]["exceptions"], lambda: _ask(broker))
+    # the broker, too, has to know of the second replicas, of which no answer tells
+    assert broker.http.put("/routing/trips").status_code == 200
     answers: list[tuple[int | None, Any]] = []
     stop = threading.Event()
 
@@ -47,7 +49,7 @@ def test_every_answer_is_whole(processes: Cluster, make_segment: Callable[..., P
     servers[0].kill()
     time.sleep(2)
     servers[0].start().wait_ready()
-    until(lambda: _is_whole(controller), 120)
+    eventually(lambda: _is_whole(controller))
     time.sleep(1)
     assert servers[1]._process is not None
     os.kill(servers[1]._process.pid, signal.SIGSTOP)

@@ -231,7 +231,7 @@ def test_log2m_of_hyperloglog_can_be_a_setting_of_the_cluster(db: Database) -> N
                 registry.update_cluster_config({}, frozenset({setting}))
             else:
                 registry.update_cluster_config({setting: str(log2m)})
-            assert routing.wait_until(lambda wanted=log2m: routing.log2m == wanted, 10)  # type: ignore[misc]
+            assert routing.wait_until(lambda wanted=log2m: routing.log2m == wanted, 60)  # type: ignore[misc]
             for _ in range(3):  # the later ones are answered in fewer steps
                 found = [int(db.sql(sql).rows()[0][-1][:8], 16) for sql in asked]
                 assert found == [log2m or 8, log2m or 8, log2m or 8, 5]

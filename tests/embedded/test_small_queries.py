@@ -291,13 +291,13 @@ def test_answers_follow_the_table(tmp_path: Path) -> None:
         before = cluster.routing.find("t")[0]
         wider = {**SCHEMA, "metricFieldSpecs": [*SCHEMA["metricFieldSpecs"], {"name": "more", "dataType": "INT"}]}
         cluster.schemas.replace("t", wider)
-        assert cluster.routing.wait_until(lambda: cluster.routing.find("t")[0] is not before, 10)
+        assert cluster.routing.wait_until(lambda: cluster.routing.find("t")[0] is not before, 60)
         changed()
         assert not check(db, "SELECT SUM(more) FROM t WHERE i = 1")
         assert not check(db, "SELECT SUM(more) FROM t WHERE i = 2")  # segments lack the column
         before = cluster.routing.find("t")[0]
         cluster.registry.put_table_config("t_OFFLINE", {**CONFIG, "query": {"timeoutMs": 5000}})
-        assert cluster.routing.wait_until(lambda: cluster.routing.find("t")[0] is not before, 10)
+        assert cluster.routing.wait_until(lambda: cluster.routing.find("t")[0] is not before, 60)
         changed()
         db.drop_table("t")
         assert cluster.runner.at_once(sql.format(1)) is None
@@ -464,8 +464,8 @@ def test_answers_from_elsewhere_follow_the_table(tmp_path: Path) -> None:
         def changed(change: Callable[[], object]) -> None:
             before = of(cluster.routing)
             change()
-            assert cluster.routing.wait_until(lambda: of(cluster.routing) != before, 10)
-            assert far.routing.wait_until(lambda: of(far.routing) == of(cluster.routing), 10)
+            assert cluster.routing.wait_until(lambda: of(cluster.routing) != before, 60)
+            assert far.routing.wait_until(lambda: of(far.routing) == of(cluster.routing), 60)
             known()
 
         def known() -> None:

@@ -1,13 +1,13 @@
 """Every listener encrypted, every connection between roles checked."""
 
 import ssl
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from tests.waiting import eventually
 
 from gamay.base.errors import InvalidConfigError
 from gamay.base.tls import TlsSettings, read_tls
@@ -73,13 +73,6 @@ def start(zookeeper_hosts: str) -> Iterator[Callable[..., RoleProcess]]:
         process.stop()
 
 
-def until(condition: Callable[[], object], explain: Callable[[], object] = str) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, explain()
-        time.sleep(0.05)
-
-
 def test_a_cluster_whose_connections_are_all_encrypted(
     start: Callable[..., RoleProcess], pem: Certificates, tmp_path: Path, make_segment: Callable[..., Path]
 ) -> None:
@@ -92,7 +85,7 @@ def test_a_cluster_whose_connections_are_all_encrypted(
     for process in (controller, broker, server, minion):
         assert process.url.startswith("https://localhost:")
         with pem.client(process.url) as http:
-            until(lambda http=http: http.get("/health").status_code == 200)  # type: ignore[misc]
+            eventually(lambda http=http: http.get("/health").status_code == 200)  # type: ignore[misc]
         with httpx.Client() as plain, pytest.raises(httpx.TransportError):
             plain.get(process.url.replace("https", "http") + "/health")
         with httpx.Client() as stranger, pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
@@ -109,9 +102,9 @@ def test_a_cluster_whose_connections_are_all_encrypted(
             answer = client.post(path, json={"sql": "SELECT COUNT(*) FROM trips"}).json()
             return answer["resultTable"]["rows"][0][0] if answer.get("resultTable") else answer
 
-        until(lambda: count() == 100, count)
+        eventually(lambda: count() == 100, count)
         assert count(http, "/sql") == 100  # controller to broker
-        until(lambda: http.get("/tables/trips/size").json()["reportedSizeInBytes"] > 0)  # controller to server
+        eventually(lambda: http.get("/tables/trips/size").json()["reportedSizeInBytes"] > 0)  # controller to server
         record = http.get("/segments/trips/trips_0/metadata").json()
         assert record["segment.download.url"].startswith("https://")
     # a broker that trusts others cannot ask the server
@@ -134,7 +127,7 @@ def test_an_encrypted_listener_beside_a_plain_one_by_the_older_keys(
     )
     controller = start(Role.CONTROLLER, file, port=None)
     with pem.client(controller.url) as http:
-        until(lambda: http.get("/health").status_code == 200)
+        eventually(lambda: http.get("/health").status_code == 200)
     assert controller._plain is not None
     assert httpx.get(f"http://localhost:{controller._plain.port}/health").status_code == 200
     old = ssl.create_default_context(cafile=pem.ca)
@@ -204,7 +197,7 @@ def test_all_roles_in_one_process_are_encrypted(pem: Certificates, tmp_path: Pat
         for url in urls:
             assert url.startswith("https://localhost:")
             with pem.client(url) as client:
-                until(lambda client=client: client.get("/health").status_code == 200)  # type: ignore[misc]
+                eventually(lambda client=client: client.get("/health").status_code == 200)  # type: ignore[misc]
             with pytest.raises(httpx.HTTPError):
                 httpx.get(url.replace("https", "http") + "/health", timeout=10)
         with pem.client(cluster.controller_url) as controller, pem.client(cluster.broker_url) as broker:

@@ -1,7 +1,6 @@
 """The tour as a newcomer takes it, in a process of its own; its table is then compared with DuckDB on the same file."""
 
 import importlib.util
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from benchmarks.cluster.ports import free_port
 
 import gamay
 import gamay.cli
@@ -31,17 +31,6 @@ PEER_SQL = {
         "FROM flights WHERE arr_delay IS NOT NULL GROUP BY carrier ORDER BY mean_delay DESC LIMIT 5"
     ),
 }
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports that nothing listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +58,7 @@ def peer(flights_csv: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run the quickstart to its end and return its data folder."""
     folder = tmp_path_factory.mktemp("quickstart")
-    ports = free_ports(3)
+    ports = [free_port() for _ in range(3)]
     command = [sys.executable, "-m", "gamay.cli", "quickstart", "batch", "--exit", "--data-dir", str(folder)]
     for role, port in zip(("controller", "broker", "server"), ports, strict=True):
         command += [f"--{role}-port", str(port)]
@@ -112,7 +101,7 @@ def test_segments_prune_by_time_and_partition(data_dir: Path) -> None:
 
 def test_the_realtime_tour_counts_every_flight(tmp_path: Path) -> None:
     """No Spark and no Java: the flights come as events, and the command fails unless each is counted once."""
-    ports = free_ports(3)
+    ports = [free_port() for _ in range(3)]
     command = [sys.executable, "-m", "gamay.cli", "quickstart", "realtime", "--exit", "--data-dir", str(tmp_path)]
     for role, port in zip(("controller", "broker", "server"), ports, strict=True):
         command += [f"--{role}-port", str(port)]
@@ -136,8 +125,8 @@ def test_the_realtime_tour_counts_every_flight(tmp_path: Path) -> None:
 def test_the_hybrid_tour_counts_each_flight_once(tmp_path: Path) -> None:
     """The OFFLINE half has January to October, the REALTIME half October to December."""
     command = [sys.executable, "-m", "gamay.cli", "quickstart", "hybrid", "--exit", "--data-dir", str(tmp_path)]
-    for role, port in zip(("controller", "broker", "server"), free_ports(3), strict=True):
-        command += [f"--{role}-port", str(port)]
+    for role in ("controller", "broker", "server"):
+        command += [f"--{role}-port", str(free_port())]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "Traceback" not in ran.stderr
@@ -156,8 +145,8 @@ def keyed_tours(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     running = {}
     for name, folder in folders.items():
         command = [sys.executable, "-m", "gamay.cli", "quickstart", name, "--exit", "--data-dir", str(folder)]
-        for role, port in zip(("controller", "broker", "server"), free_ports(3), strict=True):
-            command += [f"--{role}-port", str(port)]
+        for role in ("controller", "broker", "server"):
+            command += [f"--{role}-port", str(free_port())]
         running[name] = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     for tour in running.values():
         out, errors = tour.communicate(timeout=300)

@@ -1,8 +1,6 @@
 """An embedded cluster with a table whose rows replace each other, and a plain model of what must be in it."""
 
 import random
-import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ import httpx
 import orjson
 import pyarrow as pa
 import pytest
+from tests import waiting
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.embedded import EmbeddedCluster
@@ -149,13 +148,7 @@ class Orders:
 
 @pytest.fixture
 def eventually() -> Callable[..., None]:
-    def wait(condition: Callable[[], Any], timeout_s: float = 60) -> None:
-        give_up = time.monotonic() + timeout_s
-        while not condition():
-            assert time.monotonic() < give_up
-            threading.Event().wait(0.05)
-
-    return wait
+    return waiting.eventually
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ T0 = 1_700_000_000_000
 def test_segments_lose_rows_that_do_not_count(make_orders: Callable[..., Any], eventually: Callable[..., None]) -> None:
     orders = make_orders(partitions=2, segment_rows=100).create(UpsertCompactionTask=COMPACT)
     orders.produce(1000, keys=60)
-    eventually(lambda: len(orders.segments()) >= 8 and orders.is_right(), 120)
+    eventually(lambda: len(orders.segments()) >= 8 and orders.is_right())
     before, names = orders.all_rows(), orders.segments()
     assert before == 1000
     (job,) = orders.schedule(TYPE)

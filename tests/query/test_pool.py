@@ -63,7 +63,7 @@ def test_many_callers_share_the_threads() -> None:
         for caller in callers:
             caller.start()
         for caller in callers:
-            caller.join(timeout=20)
+            caller.join(60)
         assert results == [list(range(200))] * 6
 
 

@@ -1,7 +1,8 @@
 """Pruning keeps every segment that holds a matching row, drops those that plainly cannot, and does it fast."""
 
-import time
-from collections.abc import Sequence
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -158,7 +159,7 @@ def test_a_segment_with_a_matching_row_is_never_pruned(filter_: Filter, segments
         assert all(matching) or not must[i]
 
 
-def test_a_hundred_thousand_segments_are_pruned_in_milliseconds() -> None:
+def test_a_hundred_thousand_segments_are_pruned_without_looking_at_each() -> None:
     starts = np.arange(100_000) * 10
     table = PruningTable.build([record(int(s), n=(int(s), int(s) + 9), s=(f"{s:07}", f"{s + 9:07}")) for s in starts])
     bound = bind(
@@ -168,14 +169,18 @@ def test_a_hundred_thousand_segments_are_pruned_in_milliseconds() -> None:
         SCHEMA,
     )
     assert table.prune(bound).sum() == 32
-    best = min(_seconds(lambda: table.prune(bound)) for _ in range(5))
-    assert best < 0.005, f"{best * 1000:.2f} ms"
+    assert _calls(lambda: table.prune(bound)) < 2_000
 
 
-def _seconds(work: Any) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+def _calls(work: Callable[[], object]) -> int:
+    """Return how many functions Python calls for some work, those of libraries included."""
+    events: Counter[str] = Counter()
+    sys.setprofile(lambda frame, event, argument: events.update([event]))
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return events["call"] + events["c_call"]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_what_is_submitted_is_run_in_order(release: threading.Event) -> None:
     assert queue.inside == 21
     release.set()
     for future in futures:
-        future.result(10)
+        future.result(60)
     assert order == list(range(20))
     queue.shutdown()
     assert queue.inside == 0

@@ -1,7 +1,5 @@
 """An embedded cluster, a topic, and rows whose sums tell whether each was counted exactly once."""
 
-import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +8,7 @@ import httpx
 import orjson
 import pyarrow as pa
 import pytest
+from tests import waiting
 from tests.kafka_harness import KafkaHarness
 
 from gamay.base.clock import SYSTEM_CLOCK
@@ -117,13 +116,7 @@ class Realtime:
 
 @pytest.fixture
 def eventually() -> Callable[..., None]:
-    def wait(condition: Callable[[], Any], timeout_s: float = 60) -> None:
-        give_up = time.monotonic() + timeout_s
-        while not condition():
-            assert time.monotonic() < give_up
-            threading.Event().wait(0.02)
-
-    return wait
+    return waiting.eventually
 
 
 @pytest.fixture

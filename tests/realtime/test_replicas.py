@@ -162,10 +162,10 @@ def test_replicas_agree(
             source.produce(70, 0)
             replicas.start(server)
         threading.Event().wait(0.05)
-    eventually(lambda: counts() == dict(enumerate(source.sent)), 90)
+    eventually(lambda: counts() == dict(enumerate(source.sent)))
     committed = sum(rows // 400 for rows in source.sent)
     wanted = [(CONSUMING, CONSUMING)] * 2 + [(ONLINE, ONLINE)] * committed
-    eventually(lambda: sorted(replicas.states()) == wanted, 90)
-    eventually(lambda: len(replicas.crcs(SERVERS[0])) == committed == len(replicas.crcs(SERVERS[1])), 90)
+    eventually(lambda: sorted(replicas.states()) == wanted)
+    eventually(lambda: len(replicas.crcs(SERVERS[0])) == committed == len(replicas.crcs(SERVERS[1])))
     assert replicas.crcs(SERVERS[0]) == replicas.crcs(SERVERS[1])
     assert counts() == dict(enumerate(source.sent))

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import socket
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -170,14 +169,12 @@ def test_a_server_that_stands_still_counts_as_gone() -> None:
             accepted, _ = await loop.sock_accept(listening)
             greeting.extend(b"".join(pack_hello(Hello(VERSION, VERSION, "stopped", 1 << 20, 10))))
             await loop.sock_sendall(accepted, bytes(greeting))
-            await asyncio.sleep(10)
+            await asyncio.sleep(60)
 
         standing = asyncio.ensure_future(greet_and_stop())
         channel = Channel("127.0.0.1", listening.getsockname()[1], "client", Limits(connect_s=15, silence_s=0.6))
-        began_s = time.monotonic()
-        with pytest.raises(ConnectionLostError, match="silent"):
-            await channel.call([b"x"], 9)
-        assert time.monotonic() - began_s < 6  # long before the call's own time is over
+        with pytest.raises(ConnectionLostError, match="silent"):  # not that the call's own time is over
+            await channel.call([b"x"], 60)
         standing.cancel()
         listening.close()
 

@@ -2,13 +2,13 @@
 
 import errno
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.waiting import eventually
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import NotFoundError
@@ -46,13 +46,6 @@ SCHEMA = Schema.from_json(
     }
 ).value
 CONFIG = TableConfig.offline("t")
-
-
-def eventually(condition: Callable[[], bool], timeout_s: float = 10) -> None:
-    give_up = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.005)
 
 
 class World:

@@ -160,7 +160,7 @@ class World:
         self.store.close()
 
 
-def _until(condition: Callable[[], bool], timeout_s: float = 30) -> bool:
+def _until(condition: Callable[[], bool], timeout_s: float = 120) -> bool:
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:

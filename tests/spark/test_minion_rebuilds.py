@@ -3,7 +3,6 @@
 import asyncio
 import json
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyroaring import BitMap
+from tests.waiting import eventually
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import NotFoundError
@@ -64,13 +64,6 @@ class Minion:
 
     def left(self) -> list[Path]:
         return [path for path in self.staging.rglob("*") if path.is_file()]
-
-
-def eventually(condition) -> None:
-    give_up = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.05)
 
 
 @pytest.fixture

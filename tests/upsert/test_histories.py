@@ -56,7 +56,7 @@ def test_a_load_waits_for_the_batch_that_was_prepared(tmp_path: Path) -> None:
     thread.start()
     assert not done.wait(0.05)
     replica.consuming.publish(prepared)
-    assert done.wait(10)
+    assert done.wait(60)
     thread.join()
 
 

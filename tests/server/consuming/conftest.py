@@ -2,7 +2,6 @@
 
 import shutil
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 import pytest
+from tests import waiting
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.ids import RANDOM_IDS
@@ -199,13 +199,7 @@ class World:
 
 @pytest.fixture
 def eventually() -> Callable[..., None]:
-    def wait(condition: Callable[[], bool], timeout_s: float = 60) -> None:
-        give_up = time.monotonic() + timeout_s
-        while not condition():
-            assert time.monotonic() < give_up
-            time.sleep(0.005)
-
-    return wait
+    return waiting.eventually
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def ahead_of(reader: Reader, rows_max: int = 1000) -> ReadAhead:
 def test_batches_follow_each_other_from_the_start() -> None:
     reader = Reader(20)
     ahead = ahead_of(reader)
-    assert reader.caught_up.wait(30)
+    assert reader.caught_up.wait(60)
     given, read = ahead.finish()
     assert given is reader
     assert not reader.closed.is_set()
@@ -89,7 +89,7 @@ def test_only_a_segment_that_would_read_the_same_takes_it() -> None:
 def test_an_error_leaves_all_to_the_successor() -> None:
     reader = Reader(20, fails=True)
     ahead = ahead_of(reader)
-    assert reader.closed.wait(30)
+    assert reader.closed.wait(60)
     assert ahead.finish() == (None, ahead._read)
     assert not ahead._read
 

@@ -70,7 +70,7 @@ def test_rows_of_a_key_become_one(make_world: Any, eventually: Any, mode: str) -
         world.send(*payloads)
 
     send(7)
-    eventually(lambda: totals(world) == sorted(expected.values()), 120)
+    eventually(lambda: totals(world) == sorted(expected.values()))
     send(60)
     eventually(lambda: len(world.segments()) >= 4 and totals(world) == sorted(expected.values()))
     world.stop()
@@ -175,7 +175,7 @@ def test_rows_of_a_segment_that_nobody_stored_find_what_they_found_before(make_w
     controller.script, controller.paused = lambda *_: None, True
     world.start()
     eventually(lambda: world.ask("SET skipUpsert = true; SELECT COUNT(*) FROM t")[0] == [[25]])
-    eventually(lambda: totals(world) == whole, 10)
+    eventually(lambda: totals(world) == whole)
 
 
 @pytest.mark.parametrize("kind", ["PARTIAL", "dedup"])
