@@ -45,13 +45,14 @@ ROWS = pa.table(
 
 
 def config(indexing: dict[str, Any] | None = None, *fields: dict[str, Any]) -> TableConfig:
+    indexing = dict(indexing or {})
     document = {
         "tableName": "t",
         "tableType": "OFFLINE",
         "segmentsConfig": {"replication": "1", "timeColumnName": "ts"},
         "tenants": {},
-        "tableIndexConfig": indexing or {},
-        "fieldConfigList": list(fields),
+        "fieldConfigList": [*fields, *indexing.pop("fieldConfigList", ())],
+        "tableIndexConfig": indexing,
     }
     parsed = TableConfig.from_json(document)
     assert not parsed.unrecognized
@@ -69,6 +70,11 @@ CHANGES = [
     ({"noDictionaryColumns": ["a"]}, {"noDictionaryConfig": {"a": "GZIP"}}),
     ({"noDictionaryConfig": {"m": "ZSTANDARD"}}, {"noDictionaryConfig": {"m": "SNAPPY"}}),
     ({}, {"columnMinMaxValueGeneratorMode": "NONE"}),
+    ({}, {"fieldConfigList": [{"name": "a", "properties": {"forwardIndexBitPacked": "true"}}]}),
+    (
+        {"invertedIndexColumns": ["a"]},
+        {"invertedIndexColumns": ["a"], "fieldConfigList": [{"name": "a", "indexes": {"forward": {"disabled": True}}}]},
+    ),
     ({"columnMinMaxValueGeneratorMode": "TIME"}, {"columnMinMaxValueGeneratorMode": "NON_METRIC"}),
 ]
 

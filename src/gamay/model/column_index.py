@@ -10,6 +10,8 @@ from gamay.model.types import DataType, FieldRole
 from gamay.model.units import parse_data_size
 
 RAW_CODECS = ("PASS_THROUGH", "SNAPPY", "ZSTANDARD", "LZ4", "GZIP")
+# properties of field configs
+PACKED_PROPERTY = "forwardIndexBitPacked"
 DERIVE_PROPERTY = "deriveNumDocsPerChunkForRawIndex"
 FORWARD_DISABLED_PROPERTY = "forwardIndexDisabled"
 DICTIONARY_CODECS = ("MV_ENTRY_DICT",)  # compresses dictionary ids of multi-value columns; ids are stored plain here
@@ -35,6 +37,11 @@ class ColumnIndexConfig:
     target_max_chunk_size: int = 1 << 20
     partition: PartitionConfig | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def packed(self) -> bool:
+        """Whether dictionary ids are stored in the fewest bits instead of whole bytes: smaller in memory, slower to read."""
+        return self.properties.get(PACKED_PROPERTY, "").lower() == "true"
 
 
 def column_index(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> ColumnIndexConfig:

@@ -29,9 +29,6 @@ from gamay.segment.spi import ColumnStats, PartitionInfo
 from gamay.segment.stats import encoded_stats, id_counts, raw_stats
 from gamay.segment.storage_form import Stored, fixed_dtype, to_values
 
-# A property of a field config: ids in the fewest bits instead of whole bytes, smaller in memory and slower to read.
-PACKED_PROPERTY = "forwardIndexBitPacked"
-
 
 @dataclass(frozen=True)
 class ColumnPlan:
@@ -64,11 +61,6 @@ class ColumnPlan:
         if self.config.codec is not None:
             return self.config.codec
         return PASS_THROUGH if is_sorted or self.spec.role is FieldRole.METRIC else "LZ4"
-
-    @property
-    def packed(self) -> bool:
-        """Whether ids are stored in the fewest bits."""
-        return self.config.properties.get(PACKED_PROPERTY, "").lower() == "true"
 
     @cached_property
     def partition(self) -> PartitionFunction | None:
@@ -119,10 +111,10 @@ def _write_encoded(writer: BufferWriter, plan: ColumnPlan, column: EncodedColumn
     cardinality = len(column.dictionary)
     counts = id_counts(column.ids, cardinality)
     stats = encoded_stats(column, data_type, counts, _partition(plan, column.dictionary))
-    bits = packed_bits(cardinality) if plan.packed else column.ids.dtype.itemsize * 8
+    bits = packed_bits(cardinality) if plan.config.packed else column.ids.dtype.itemsize * 8
     buffers = write_dictionary(writer, column.dictionary)
     if plan.config.forward:
-        buffers.append(write_ids(writer, column.ids, bits if plan.packed else None))
+        buffers.append(write_ids(writer, column.ids, bits if plan.config.packed else None))
     buffers += _write_rows(writer, plan, column)
     if stats.is_sorted:  # it answers whatever the next two would
         buffers.append(write_sorted(writer, counts))
@@ -184,7 +176,7 @@ def _describe(
         single_value=plan.spec.single_value,
         encoding=encoding,
         id_bits=bits,
-        packed=plan.packed and encoding is Encoding.DICTIONARY,
+        packed=plan.config.packed and encoding is Encoding.DICTIONARY,
         codec=codec,
         stats=stats,
         buffers={buffer.kind: buffer for buffer in buffers},

@@ -79,6 +79,8 @@ class TableLayout:
             return False
         if not has_dictionary and wanted.codec is not None and column.codec != wanted.codec:
             return False
+        if has_dictionary and wanted.forward and column.packed != wanted.packed:
+            return False
         if num_docs and (column.stats.minimum is not None) != self.config.keeps_bounds(self.schema, spec.name):
             return False
         present = set(column.index_sizes())
