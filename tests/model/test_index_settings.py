@@ -184,7 +184,7 @@ WITHOUT_EFFECT: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"compressionStatsEnabled": True}, {}, "tableIndexConfig.compressionStatsEnabled"),
     ({"segmentNameGeneratorType": "normalizedDate"}, {}, "tableIndexConfig.segmentNameGeneratorType"),
     ({"enableDynamicStarTreeCreation": True}, {}, "tableIndexConfig.enableDynamicStarTreeCreation"),
-    ({"bloomFilterConfigs": HAS_BLOOM}, {}, "tableIndexConfig.bloomFilterConfigs: loadOnHeap of a "),
+    ({"bloomFilterConfigs": HAS_BLOOM}, {}, "tableIndexConfig.bloomFilterConfigs.loadOnHeap"),
     ({}, {"indexes": {"dictionary": {"onHeap": True}}}, "indexes.dictionary.onHeap"),
     ({}, {"indexes": {"dictionary": {"intern": {"capacity": 5}}}}, "indexes.dictionary.intern"),
     ({}, {"indexes": {"dictionary": {"useVarLengthDictionary": True}}}, "indexes.dictionary.useVarLengthDictionary"),

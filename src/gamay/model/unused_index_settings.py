@@ -21,7 +21,7 @@ from gamay.model.tier_overwrites import overwritten_tiers, unknown_keys, unknown
 
 def unused_index_settings(config: TableConfig) -> Iterator[str]:
     """Yield a sentence for each setting of indexes and segments that has no effect, with the key that it stands under."""
-    yield from (f"tableIndexConfig.{key}: {why}" for key, why in _unused_of_table(config.indexing).items())
+    yield from (f"tableIndexConfig.{key} has no effect: {why}" for key, why in _unused_of_table(config.indexing).items())
     yield from _unused_overwrites(config)
     for declared in config.field_configs:
         yield from _unused_of_column(config, declared)
@@ -68,7 +68,7 @@ def _unused_of_table(indexing: IndexingConfig) -> dict[str, str]:
         "enableDynamicStarTreeCreation": (indexing.enable_dynamic_star_tree_creation, "this version builds no star-tree"),
     }
     loaded = [column for column, bloom in indexing.bloom_filter_configs.items() if bloom.load_on_heap]
-    unused["bloomFilterConfigs"] = (loaded, f"loadOnHeap of {', '.join(loaded)} changes nothing: {_MAPPED}")
+    unused["bloomFilterConfigs.loadOnHeap"] = (loaded, _MAPPED)
     return {key: why for key, (is_set, why) in unused.items() if is_set}
 
 
