@@ -68,6 +68,25 @@ def test_segments_are_committed_one_after_the_other(make_world: MakeWorld, event
     assert whole["pinot_server_freshnessLagMs"] >= 0
 
 
+def test_overwrites_of_consuming_segments_end_with_the_commit(make_world: MakeWorld, eventually: Eventually) -> None:
+    overwrites = {"consuming": {"invertedIndexColumns": ["s"], "noDictionaryColumns": ["n"]}}
+    world = make_world(rows=300, sections={"tableIndexConfig": {"tierOverwrites": overwrites}})
+    segment = world.controller.create(0, "0")
+    world.start()
+    world.produce(100)
+    eventually(lambda: world.count() == 100)
+    rows, _ = world.server.table(TABLE).contents().consuming[segment].freeze()
+    assert rows.column("s").inverted_index is not None
+    assert rows.column("n").dictionary is None
+    world.produce(250)
+    eventually(lambda: world.count() == 350 and segment in world.server.table(TABLE).snapshot())
+    assert world.ask()[0] == sums(350)
+    sealed = world.server.table(TABLE).snapshot()[segment].segment
+    assert sealed.column("s").inverted_index is None
+    assert sealed.column("n").dictionary is not None
+    assert world.server.stale_segments(TABLE) == []
+
+
 def test_a_restart_consumes_again_from_the_start_of_the_segment(make_world: MakeWorld, eventually: Eventually) -> None:
     world = make_world(rows=300)
     world.controller.create(0, "0")
