@@ -269,7 +269,8 @@ def _read(role: Role, config_file: Path) -> dict[str, Any]:
         if key not in keys:
             _log.warning("%s: '%s' means nothing to a %s.%s", config_file, key, role.value.lower(), nearest(key, keys))
             continue
-        found[keys[key][0]] = _value(config_file, key, text, keys[key][1])
+        if text:  # what is empty is not set
+            found[keys[key][0]] = _value(config_file, key, text, keys[key][1])
     if listeners.get("https") and "port" in found:
         listeners.setdefault("plain_port", found["port"])  # an HTTP listener beside the encrypted one
     return {**found, **listeners}

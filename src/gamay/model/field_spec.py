@@ -154,6 +154,8 @@ def _read_sample_value(value: Any, at: At) -> str | int:
     return value if isinstance(value, int) and not isinstance(value, bool) else TEXT.read(value, at)
 
 
+DEFAULT_VALUE: Shape[Any] = dataclasses.replace(VERBATIM, takes_empty=True)
+_TAKES_EMPTY = (DataType.STRING, DataType.JSON, DataType.BYTES)
 DATA_TYPE: Shape[DataType] = Shape(_read_data_type, lambda data_type: data_type.value)
 
 
@@ -169,7 +171,7 @@ class SpecKeys:
     max_length: int = key("maxLength", INTEGER, DEFAULT_MAX_LENGTH)
     strategy: str | None = key("maxLengthExceedStrategy", choice(*(s.value for s in MaxLengthExceedStrategy)))
     allow_trailing_zeros: bool = key("allowTrailingZeros", FLAG, False)
-    default_null_value: Any = key("defaultNullValue", VERBATIM)
+    default_null_value: Any = key("defaultNullValue", DEFAULT_VALUE)
     transform_function: str | None = key("transformFunction", TEXT)
     virtual_column_provider: str | None = key("virtualColumnProvider", TEXT)
     description: str | None = key("description", REMARK)
@@ -206,8 +208,8 @@ def check_list(field_type: str | None, role: FieldRole, at: At) -> None:
 
 
 def read_null_value(value: Any, data_type: DataType, at: At) -> NullValue:
-    """Return the Python form of the `defaultNullValue` at that place, BY_TYPE when it is absent."""
-    if value is None:
+    """Return the Python form of the `defaultNullValue` at that place, BY_TYPE when it is absent, or empty and no text."""
+    if value is None or (value == "" and data_type not in _TAKES_EMPTY):
         return BY_TYPE  # type: ignore[no-any-return]
     try:
         return null_value_from_json(value, data_type)

@@ -27,7 +27,7 @@ def _batch(subject: TableSubject) -> Iterator[str]:
     for position, properties in enumerate(batch.batch_config_maps if batch is not None else ()):
         for key, accepted in _BATCH_CHOICES.items():
             value = properties.get(key)
-            if value is not None and value.lower() not in {name.lower() for name in accepted}:
+            if value and value.lower() not in {name.lower() for name in accepted}:
                 yield (
                     f"batchIngestionConfig.batchConfigMaps[{position}] has {key} '{value}'; "
                     f"it must be one of {', '.join(accepted)}.{nearest(value, accepted)}"

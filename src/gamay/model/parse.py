@@ -4,8 +4,10 @@ A section of a document is a frozen dataclass whose fields are made by `key(...)
 default. `read_document` turns JSON into such an object, collects *all* problems with their JSON pointers before it
 raises, and reports keys that nobody declared; `write_section` is its inverse. No section has reading code of its own.
 
-A key that is absent or null says the default. Scalars that have a default are always written, so that the effective value
-can be read; lists, maps and sections that are empty by default are written when they are not.
+A key that is absent, null or the empty string says the default, and a required one has to say something: forms and tools
+write `""` for what was not filled in. Lists leave empty strings out, and so do maps of anything but text. Scalars that have a
+default are always written, so that the effective value can be read; lists, maps and sections that are empty by default are
+written when they are not.
 """
 
 import dataclasses
@@ -120,10 +122,11 @@ def _gather(reads: Iterable[tuple[K, Callable[[], T]]]) -> dict[K, T]:
 
 @dataclass(frozen=True)
 class Shape(Generic[T]):
-    """How a value is read from JSON and written back."""
+    """How a value is read from JSON and written back. takes_empty: whether the empty string is a value of a key, too."""
 
     read: Callable[[Any, At], T]
     write: Callable[[T], Any]
+    takes_empty: bool = False
 
 
 def _same(value: Any) -> Any:
@@ -213,7 +216,8 @@ def list_of(item: Shape[T]) -> Shape[tuple[T, ...]]:
     def read(value: Any, at: At) -> tuple[T, ...]:
         if not isinstance(value, list):
             raise at.bad(value, "a list")
-        return tuple(_gather((i, partial(item.read, element, at.child(i))) for i, element in enumerate(value)).values())
+        given = ((i, element) for i, element in enumerate(value) if element != "")
+        return tuple(_gather((i, partial(item.read, element, at.child(i))) for i, element in given).values())
 
     return Shape(read, lambda values: [item.write(v) for v in values])
 
@@ -224,7 +228,8 @@ def map_of(item: Shape[T]) -> Shape[Mapping[str, T]]:
     def read(value: Any, at: At) -> Mapping[str, T]:
         if not isinstance(value, dict):
             raise at.bad(value, "an object")
-        given = ((name, element) for name, element in value.items() if element is not None)
+        kept_empty = item in (TEXT, VERBATIM)
+        given = ((n, element) for n, element in value.items() if element is not None and (kept_empty or element != ""))
         return _gather((name, partial(item.read, element, at.child(name))) for name, element in given)
 
     return Shape(read, lambda values: {name: item.write(v) for name, v in values.items()})
@@ -235,11 +240,7 @@ def section(cls: type[T]) -> Shape[T]:
     return Shape(lambda value, at: _read_section(cls, value, at), write_section)
 
 
-COLUMNS: Shape[tuple[str, ...]] = Shape(
-    # empty names come from forms that were submitted unfilled; they were never columns
-    lambda value, at: tuple(name for name in list_of(TEXT).read(value, at) if name),
-    list,
-)
+COLUMNS: Shape[tuple[str, ...]] = list_of(TEXT)
 OBJECT: Shape[Mapping[str, Any]] = map_of(VERBATIM)
 TEXT_MAP: Shape[Mapping[str, str]] = map_of(TEXT)
 
@@ -301,17 +302,23 @@ def _read_section(cls: type[T], value: Any, at: At) -> T:
         raise at.bad(value, "an object")
     keys = keys_of(cls)
     _note_unrecognized(value, {spelling for k in keys.values() for spelling in (k.name, *k.aliases)}, at)
-    given = {a: k for a, k in keys.items() if k.required or any(value.get(s) is not None for s in (k.name, *k.aliases))}
+    given = {a: k for a, k in keys.items() if k.required or _spellings(k, value)}
     return cls(**_gather((attribute, partial(_read_key, k, value, at)) for attribute, k in given.items()))
 
 
 def _read_key(described: Key, value: Mapping[str, Any], at: At) -> Any:
-    spellings = [s for s in (described.name, *described.aliases) if value.get(s) is not None]
+    spellings = _spellings(described, value)
     if not spellings:
-        raise at.says(f"the key '{described.name}' is missing")
+        raise at.says(f"the key '{described.name}' is {'empty' if value.get(described.name) == '' else 'missing'}")
     if any(value[s] != value[spellings[0]] for s in spellings[1:]):
         raise at.says(f"{' and '.join(spellings)} are two spellings of one key and disagree; keep '{described.name}'")
     return described.shape.read(value[spellings[0]], at.child(spellings[0]))
+
+
+def _spellings(described: Key, value: Mapping[str, Any]) -> list[str]:
+    """Return the names under which a value of the key is given."""
+    unset = (None,) if described.shape.takes_empty else (None, "")
+    return [s for s in (described.name, *described.aliases) if value.get(s) not in unset]
 
 
 def _note_unrecognized(value: Mapping[str, Any], known: set[str], at: At) -> None:

@@ -31,11 +31,14 @@ _KEYS = {UPSERT_COMPACTION: _COMPACTION_KEYS, UPSERT_COMPACT_MERGE: _MERGE_KEYS}
 
 
 class TaskSettings:
-    """The settings of one task type, read key by key; every method raises InvalidConfigError that names key and value."""
+    """The settings of one task type, read key by key; every method raises InvalidConfigError that names key and value.
+
+    given: as in a table config; what is empty is not set.
+    """
 
     def __init__(self, task_type: str, given: Mapping[str, str]) -> None:
         self.task_type = task_type
-        self.given = given
+        self.given = {key: value for key, value in given.items() if value != ""}
 
     def text(self, key: str, default: str, choices: Iterable[str]) -> str:
         """Return one of several words, in whatever case it is given."""
@@ -149,7 +152,7 @@ class CompactionSettings:
     def of(cls, given: Mapping[str, str]) -> "CompactionSettings":
         """Raises InvalidConfigError."""
         settings = TaskSettings(UPSERT_COMPACTION, given)
-        if not {"invalidRecordsThresholdPercent", "invalidRecordsThresholdCount"} & set(given):
+        if not {"invalidRecordsThresholdPercent", "invalidRecordsThresholdCount"} & set(settings.given):
             raise InvalidConfigError(
                 f"task.taskTypeConfigsMap.{UPSERT_COMPACTION} needs invalidRecordsThresholdPercent or "
                 "invalidRecordsThresholdCount: how many rows that count no more make a segment worth the work"
@@ -180,7 +183,7 @@ class MergeSettings:
     def of(cls, given: Mapping[str, str]) -> "MergeSettings":
         """Raises InvalidConfigError."""
         settings = TaskSettings(UPSERT_COMPACT_MERGE, given)
-        has_buffer = "retentionExpiryBufferPeriod" in given
+        has_buffer = "retentionExpiryBufferPeriod" in settings.given
         return cls(
             settings.period_ms("bufferTimePeriod", "2d"),
             settings.whole("maxNumRecordsPerTask", 50_000_000, 1),

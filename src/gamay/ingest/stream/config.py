@@ -42,6 +42,8 @@ _TYPED_KEYS = (
 )  # fmt: skip
 _DECODER_PROP = "decoder.prop."
 _CONSUMER_PROP = "consumer.prop."
+_EMPTY_IS_A_VALUE = (_DECODER_PROP + "nullStringValue", _CONSUMER_PROP)
+"""Where the empty string says something; elsewhere it is what nobody filled in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,8 +248,9 @@ def _split(reader: _Reader, prefix: str) -> tuple[dict[str, str], dict[str, str]
     general: dict[str, str] = {}
     for key, value in reader.keys.items():
         if key.startswith(prefix):
-            if key[len(prefix) :] not in _TYPED_KEYS:
-                typed[key[len(prefix) :]] = value
+            name = key[len(prefix) :]
+            if name not in _TYPED_KEYS and (value or name.startswith(_EMPTY_IS_A_VALUE)):
+                typed[name] = value
         elif key.startswith("stream."):
             reader.says(key, f"belongs to another stream type; this one's keys begin with '{prefix}'")
         elif key in _GENERAL_KEYS:
