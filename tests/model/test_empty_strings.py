@@ -61,10 +61,12 @@ READERS: dict[str, tuple[dict[str, Any], Callable[[Any], Any]]] = {
 
 def _pointers(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the way to each declared key of a document."""
+    if at and at[-1] in _FREE:
+        return
     if isinstance(value, list):
         for i, element in enumerate(value):
             yield from _pointers(element, (*at, i))
-    elif isinstance(value, dict) and not (at and at[-1] in _FREE):
+    elif isinstance(value, dict):
         for key, inner in value.items():
             if not at or at[-1] not in _OF_SECTIONS:
                 yield (*at, key)

@@ -5,9 +5,10 @@ default. `read_document` turns JSON into such an object, collects *all* problems
 raises, and reports keys that nobody declared; `write_section` is its inverse. No section has reading code of its own.
 
 A key that is absent, null or the empty string says the default, and a required one has to say something: forms and tools
-write `""` for what was not filled in. Lists leave empty strings out, and so do maps of anything but text. Scalars that have a
-default are always written, so that the effective value can be read; lists, maps and sections that are empty by default are
-written when they are not.
+write `""` for what was not filled in. Lists leave empty strings out, and so do maps of anything but text.
+
+Scalars that have a default are always written, so that the effective value can be read; lists, maps and sections that are
+empty by default are written when they are not.
 """
 
 import dataclasses
