@@ -129,7 +129,7 @@ class RouteBuilder:
             tuple(found.segments),
             tuple(found.candidates),
             tuple((segment, _missed_from(segment, view, known)) for segment in found.unready),
-            PruningTable.build([_UNKNOWN if one.stats.name in continued else one.stats for one in stats]),
+            _pruning(parsed, [_UNKNOWN if one.stats.name in continued else one.stats for one in stats]),
             BoundPlans(parsed_schema, SearchSettings.of(parsed)),
             TableLimits.of(parsed.query),
             self._quota(parsed),
@@ -268,6 +268,14 @@ def _latest(segments: Iterable[str]) -> frozenset[str]:
 def _place_of(segment: str) -> tuple[int, int] | None:
     parsed = LlcName.parse(segment)
     return None if parsed is None else (parsed.partition, parsed.sequence)
+
+
+def _pruning(config: TableConfig, stats: Sequence[SegmentRecordStats]) -> PruningTable:
+    """Return what segments are pruned by; all that is known of them unless the table names its pruners."""
+    pruners = config.routing.segment_pruner_types
+    if pruners is not None:
+        stats = [one.for_pruners(pruners, config.time_column) for one in stats]
+    return PruningTable.build(stats)
 
 
 def _missed_from(segment: str, view: Assignment | None, known: KnownFacts) -> int:

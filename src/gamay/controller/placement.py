@@ -62,7 +62,7 @@ class PlacementManager:
         if config.table_type is TableType.OFFLINE:
             return [OFFLINE_KIND]
         override = config.tenants.tag_override
-        moves = COMPLETED_KIND in config.instance_assignment or COMPLETED_KIND in config.instance_partitions
+        moves = COMPLETED_KIND in config.effective_assignment or COMPLETED_KIND in config.instance_partitions
         moves = moves or (override is not None and override.realtime_completed is not None)
         return [CONSUMING_KIND, COMPLETED_KIND] if moves else [CONSUMING_KIND]
 
@@ -81,7 +81,7 @@ class PlacementManager:
         """
         name, table = partitions_name(config, kind), config.typed_name
         instances = self.context.registry.instances()
-        wanted = config.instance_assignment.get(kind)
+        wanted = config.effective_assignment.get(kind)
         if wanted is None:
             return default_partitions(name, table, tagged_instances(instances, tag_of(config, kind)))
         streams, sets = self._num_stream_partitions(config), None
@@ -94,7 +94,7 @@ class PlacementManager:
     def settle(self, config: TableConfig) -> None:
         """Store the instance partitions that a table's config asks for, so that servers which join change nothing."""
         for kind in [*self.kinds(config), *(tier.name for tier in config.tiers)]:
-            if kind in config.instance_assignment and self.stored(partitions_name(config, kind)) is None:
+            if kind in config.effective_assignment and self.stored(partitions_name(config, kind)) is None:
                 self.store(self.computed(config, kind))
 
     def plan(self, table: str, changed: Iterable[InstancePartitions] = ()) -> TablePlan:
@@ -141,7 +141,7 @@ class PlacementManager:
 
 def partitions_name(config: TableConfig, kind: str) -> str:
     """Return the name under which instance partitions of a table are stored; tables may share those of another name."""
-    shared, own = config.instance_partitions.get(kind), config.instance_assignment.get(kind)
+    shared, own = config.instance_partitions.get(kind), config.effective_assignment.get(kind)
     if shared is not None and (own is None or own.partition_selector != MIRRORED):
         return shared
     raw = raw_table_name(config.typed_name)

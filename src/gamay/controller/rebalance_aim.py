@@ -65,7 +65,7 @@ class RebalanceAims:
         movement = job.options.minimize_data_movement
         changed = []
         for kind in [*self._placement.kinds(config), *(tier.name for tier in config.tiers)]:
-            wanted = config.instance_assignment.get(kind)
+            wanted = config.effective_assignment.get(kind)
             if wanted is None:
                 continue
             stay = wanted.minimize_data_movement if movement == "DEFAULT" else movement == "ENABLE"
@@ -120,7 +120,7 @@ class RebalanceAims:
         config = aim.plan.config
         servers = {server for states in aim.seen.values() for server in states}
         stale = sorted(server for server in servers if self._has_stale(server, job.table))
-        keeps = any(wanted.minimize_data_movement for wanted in config.instance_assignment.values())
+        keeps = any(wanted.minimize_data_movement for wanted in config.effective_assignment.values())
         keeps = keeps or job.options.minimize_data_movement == "ENABLE"
         return {
             "needReloadStatus": _check(
@@ -128,7 +128,7 @@ class RebalanceAims:
                 "No server has segments to reload" if not stale else f"Reload the table first: {', '.join(stale)} need it",
             ),
             "isMinimizeDataMovement": _check(
-                keeps or not config.instance_assignment,
+                keeps or not config.effective_assignment,
                 "Instances keep their places as far as possible" if keeps else "minimizeDataMovement is not enabled",
             ),
             "rebalanceConfigOptions": _check(

@@ -197,7 +197,8 @@ class SegmentManager:
     def _check(self, table: str, info: SegmentMetadata, options: PushOptions) -> None:
         config = self.tables.get(table)
         check_matches(info, self.tables.schema_of(table))
-        if options.check_times and config.time_column and info.time_column:
+        checks = options.check_times and config.ingestion.segment_time_value_check
+        if checks and config.time_column and info.time_column:
             check_times(info)
 
     def _own_copy(self, existing: SegmentRecord | None, info: SegmentMetadata) -> str | None:

@@ -85,7 +85,7 @@ def check_times(info: SegmentMetadata) -> None:
         if value is None or not _TIME_MIN_MS <= value <= _TIME_MAX_MS:
             raise SegmentTimeError(
                 f"Invalid segment {what} time of segment: {info.name}: {value} ms is not between 1971 and 2071; "
-                f"check column '{info.time_column}' and its format"
+                f"check column '{info.time_column}' and its format, or set ingestionConfig.segmentTimeValueCheck to false"
             )
 
 

@@ -42,9 +42,11 @@ from gamay.model.table_sections import (
     NamedProperties,
     QueryConfig,
     QuotaConfig,
+    ReplicaGroupPartitionConfig,
     RoutingConfig,
     SegmentAssignmentConfig,
     SegmentsConfig,
+    TagPoolConfig,
     TaskConfig,
     TenantsConfig,
     TierConfig,
@@ -140,6 +142,29 @@ class TableConfig:
     def to_json(self) -> dict[str, Any]:
         """Return the config in Pinot's form, with the effective value of every scalar that has a default."""
         return write_section(self)
+
+    @property
+    def effective_assignment(self) -> Mapping[str, InstanceAssignmentConfig]:
+        """`instanceAssignmentConfigMap`, or what the older `replicaGroupStrategyConfig` of an OFFLINE table asks for."""
+        groups, segments = self.segments.replica_group_strategy, self.segments
+        if groups is None or not segments.asks_for_replica_groups or self.table_type is not TableType.OFFLINE:
+            return self.instance_assignment
+        column, partitions = groups.partition_column, self.indexing.segment_partition
+        size = groups.num_instances_per_partition
+        by_partition = {} if partitions is None or column is None else partitions.columns
+        divided = ReplicaGroupPartitionConfig(
+            replica_group_based=True,
+            num_replica_groups=self.replication,
+            num_instances_per_replica_group=size if column is None else 0,
+            num_partitions=by_partition[column].num_partitions if column in by_partition else 0,
+            num_instances_per_partition=0 if column is None else size,
+        )
+        assignment = InstanceAssignmentConfig(
+            TagPoolConfig(f"{self.tenants.server}_OFFLINE"),
+            divided,
+            minimize_data_movement=bool(segments.minimize_data_movement),
+        )
+        return {"OFFLINE": assignment}
 
     @property
     def active_upsert(self) -> UpsertConfig | None:

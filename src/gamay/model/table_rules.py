@@ -6,7 +6,12 @@ from collections.abc import Iterator
 from gamay.base.errors import nearest
 from gamay.model.rules import TableRule, TableSubject, complaint, duplicates, missing_column
 from gamay.model.table_name import TableType, name_problems
-from gamay.model.table_sections import ReplicaGroupPartitionConfig, TierConfig
+from gamay.model.table_sections import (
+    REPLICA_GROUP_STRATEGY,
+    ROUTING_TABLE_BUILDERS,
+    ReplicaGroupPartitionConfig,
+    TierConfig,
+)
 from gamay.model.types import FieldRole
 from gamay.model.units import TimeUnit, parse_data_size, parse_period
 
@@ -192,8 +197,18 @@ def _assignment(subject: TableSubject) -> Iterator[str]:
             )
         if assignment.partition_selector == _IMPLICIT:
             yield from _implicit_partitions(config.table_type, kind, assignment.replica_group_partition)
+    yield from _replica_group_strategy(subject)
+
+
+def _replica_group_strategy(subject: TableSubject) -> Iterator[str]:
+    config = subject.config
     strategy = config.segments.replica_group_strategy
     if strategy is None:
+        if config.segments.asks_for_replica_groups and config.table_type is TableType.OFFLINE:
+            yield (
+                f"segmentsConfig.segmentAssignmentStrategy {REPLICA_GROUP_STRATEGY} needs replicaGroupStrategyConfig, or "
+                "give instanceAssignmentConfigMap instead"
+            )
         return
     if strategy.num_instances_per_partition < 1:
         yield "segmentsConfig.replicaGroupStrategyConfig.numInstancesPerPartition must be at least 1"
@@ -202,6 +217,11 @@ def _assignment(subject: TableSubject) -> Iterator[str]:
     if strategy.partition_column is not None:
         where = "segmentsConfig.replicaGroupStrategyConfig.partitionColumn"
         yield from filter(None, [missing_column(subject.schema, strategy.partition_column, where)])
+        partitioned = config.indexing.segment_partition
+        if config.segments.asks_for_replica_groups and (
+            partitioned is None or strategy.partition_column not in partitioned.columns
+        ):
+            yield f"{where} '{strategy.partition_column}' is no column of tableIndexConfig.segmentPartitionConfig"
 
 
 def _implicit_partitions(table_type: TableType, kind: str, wanted: ReplicaGroupPartitionConfig) -> Iterator[str]:
@@ -215,6 +235,16 @@ def _implicit_partitions(table_type: TableType, kind: str, wanted: ReplicaGroupP
         yield f"{where} takes the partitions of the stream; leave numPartitions out"
     if wanted.num_instances_per_partition not in (0, 1):
         yield f"{where} has one instance for a partition; leave numInstancesPerPartition out"
+
+
+def _routing(subject: TableSubject) -> Iterator[str]:
+    name = subject.config.routing.routing_table_builder_name
+    if name is not None and name not in ROUTING_TABLE_BUILDERS:
+        known = ", ".join(ROUTING_TABLE_BUILDERS)
+        yield (
+            f"routing.routingTableBuilderName is '{name}'; known are {known}.{nearest(name, ROUTING_TABLE_BUILDERS)} "
+            "Leave it out and give instanceSelectorType"
+        )
 
 
 def _encryption(subject: TableSubject) -> Iterator[str]:
@@ -234,5 +264,6 @@ TABLE_RULES: tuple[TableRule, ...] = (
     _query_limits,
     _tenants,
     _tiers,
+    _routing,
     _encryption,
 )

@@ -18,6 +18,14 @@ from gamay.model.parse import (
     section,
 )
 
+BALANCED_STRATEGY, REPLICA_GROUP_STRATEGY = "BalanceNumSegmentAssignmentStrategy", "ReplicaGroupSegmentAssignmentStrategy"
+"""What the older `segmentAssignmentStrategy` may say."""
+ROUTING_TABLE_BUILDERS = (
+    "DefaultOffline", "DefaultRealtime", "BalancedRandom", "LargeCluster", "KafkaLowLevel", "KafkaHighLevel",
+    "PartitionAwareOffline", "PartitionAwareRealtime",
+)  # fmt: skip
+"""What the older `routingTableBuilderName` may say; the first five are how tables without it are routed."""
+
 
 @dataclass(frozen=True)
 class CompletionConfig:
@@ -28,7 +36,10 @@ class CompletionConfig:
 
 @dataclass(frozen=True)
 class ReplicaGroupStrategyConfig:
-    """The older way to partition instances."""
+    """The older way to ask for replica groups, with `segmentAssignmentStrategy` ReplicaGroupSegmentAssignmentStrategy.
+
+    num_instances_per_partition: in each replica group; without a partition_column, the size of a replica group.
+    """
 
     partition_column: str | None = key("partitionColumn", TEXT)
     num_instances_per_partition: int = key("numInstancesPerPartition", INTEGER, 0)
@@ -61,6 +72,11 @@ class SegmentsConfig:
     )
     minimize_data_movement: bool | None = key("minimizeDataMovement", FLAG)
 
+    @property
+    def asks_for_replica_groups(self) -> bool:
+        """Whether segments are assigned by `replicaGroupStrategyConfig`, as OFFLINE tables can ask for."""
+        return (self.segment_assignment_strategy or "").lower() == REPLICA_GROUP_STRATEGY.lower()
+
 
 @dataclass(frozen=True)
 class TagOverrideConfig:
@@ -81,10 +97,13 @@ class TenantsConfig:
 
 @dataclass(frozen=True)
 class RoutingConfig:
-    """`routing`: how a broker chooses segments and servers."""
+    """`routing`: how a broker chooses segments and servers.
+
+    segment_pruner_types: by what segments are pruned; None leaves every way open, an empty list none.
+    """
 
     routing_table_builder_name: str | None = key("routingTableBuilderName", TEXT)
-    segment_pruner_types: tuple[str, ...] = key("segmentPrunerTypes", list_of(choice("partition", "time", "empty")), ())
+    segment_pruner_types: tuple[str, ...] | None = key("segmentPrunerTypes", list_of(choice("partition", "time", "empty")))
     instance_selector_type: str | None = key(
         "instanceSelectorType", choice("balanced", "replicaGroup", "strictReplicaGroup", "multiStageReplicaGroup")
     )

@@ -6,7 +6,7 @@ is unknown never prunes.
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
@@ -41,6 +41,17 @@ class SegmentRecordStats:
     name: str
     num_docs: int | None
     columns: Mapping[str, ColumnRange]
+
+    def for_pruners(self, pruners: Collection[str], time_column: str | None) -> "SegmentRecordStats":
+        """Return what these pruners of `routing.segmentPrunerTypes` know: `empty`, `time` and `partition`."""
+        columns = {
+            name: (
+                *((low, high) if "time" in pruners and name == time_column else (None, None)),
+                partition if "partition" in pruners else None,
+            )
+            for name, (low, high, partition) in self.columns.items()
+        }
+        return SegmentRecordStats(self.name, self.num_docs if self.num_docs or "empty" in pruners else None, columns)
 
 
 class PruningTable:

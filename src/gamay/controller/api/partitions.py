@@ -66,7 +66,7 @@ def _choice_routes(router: APIRouter, services: Services) -> None:
         for config, name in _kinds(services, table, kind):
             existing = placement.stored(partitions_name(config, name))
             found[name] = placement.computed(config, name, existing=existing)
-            if not dry_run and name in config.instance_assignment:
+            if not dry_run and name in config.effective_assignment:
                 placement.store(found[name])
         return {name: _shown(partitions) for name, partitions in found.items()}
 
