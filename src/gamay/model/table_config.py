@@ -156,7 +156,7 @@ class TableConfig:
             replica_group_based=True,
             num_replica_groups=self.replication,
             num_instances_per_replica_group=size if column is None else 0,
-            num_partitions=by_partition[column].num_partitions if column in by_partition else 0,
+            num_partitions=by_partition[column].num_partitions if column is not None and column in by_partition else 0,
             num_instances_per_partition=0 if column is None else size,
         )
         assignment = InstanceAssignmentConfig(
