@@ -45,6 +45,14 @@ def plain(array: pa.Array) -> pa.Array:
     return array
 
 
+def rows_of_values(lists: pa.Array) -> npt.NDArray[np.int64]:
+    """Return the row of each value that `pyarrow.compute.list_flatten` gives: int64, ascending.
+
+    A null may have values behind it, which are not among them, but are for `list_parent_indices`.
+    """
+    return np.repeat(np.arange(len(lists)), np.asarray(pc.list_value_length(lists).fill_null(0)))
+
+
 def convert_each(array: pa.Array, cast: Cast, target: pa.DataType) -> tuple[pa.Array, Mask | None]:
     """Apply a cast that raises when it cannot convert some value; return the result and which values failed.
 

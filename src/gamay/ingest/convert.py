@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from gamay.functions.arrow import arrow_type
 from gamay.ingest import convert_text, convert_time
-from gamay.ingest.arrays import Mask, convert_each, is_json_text, list_array, null_where, plain
+from gamay.ingest.arrays import Mask, convert_each, is_json_text, list_array, null_where, plain, rows_of_values
 from gamay.ingest.maps import to_map_text
 from gamay.model.field_spec import FieldSpec
 from gamay.model.types import DataType
@@ -43,7 +43,7 @@ def _to_lists(array: pa.Array, field: FieldSpec, delimiter: str | None) -> tuple
         else:
             array = pa.ListArray.from_arrays(np.arange(len(array) + 1, dtype=np.int32), array)
     values = plain(pc.list_flatten(array))
-    rows = np.asarray(pc.list_parent_indices(array))
+    rows = rows_of_values(array)
     converted, failed = _convert_values(values, field, False)
     kept = np.asarray(pc.is_valid(converted))
     failed_rows: Mask | None = None

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gamay.ingest.arrays import Mask, list_array, null_where
+from gamay.ingest.arrays import Mask, list_array, null_where, rows_of_values
 from gamay.model.field_spec import FieldSpec, MaxLengthExceedStrategy
 
 
@@ -33,7 +33,7 @@ def sanitise(array: pa.Array, field: FieldSpec) -> Sanitised:
     found = _sanitise_values(pc.list_flatten(array), field)
     if found.changed is None and found.failed is None:
         return Sanitised(array)
-    rows = np.asarray(pc.list_parent_indices(array))
+    rows = rows_of_values(array)
     kept = np.asarray(pc.is_valid(found.values))
     failed = None if found.failed is None else _rows_of(found.failed, rows, len(array))
     if failed is not None:
