@@ -28,7 +28,7 @@ from gamay.cluster.records import (
 )
 from gamay.cluster.registry import Registry, announce
 from gamay.cluster.store import MAX_VALUE_BYTES, MetadataStore
-from gamay.cluster.views import SegmentStatus, broker_states, fold, segment_status, servers_of
+from gamay.cluster.views import SegmentStatus, fold, segment_status, servers_of
 from gamay.cluster.znrecord import CorruptRecordError, ZNRecord, decode, encode
 from gamay.model.types import DataType
 
@@ -251,20 +251,3 @@ def test_views() -> None:
     assert servers_of("a", ideal, view, excluded=["s2"]) == ["s1"]
     assert servers_of("b", ideal, view) == []
     assert servers_of("c", ideal, None) == []
-
-
-def test_tables_are_answered_for_by_the_brokers_of_their_tenant() -> None:
-    instances = [
-        Instance("Broker_a_1", "a", 1, ("x_BROKER",)),
-        Instance("Broker_b_1", "b", 1, ("x_BROKER", "y_BROKER"), enabled=False),
-        Instance("Broker_c_1", "c", 1, ("x_BROKER",)),
-        Instance("Server_a_1", "a", 1, ("x_BROKER",)),
-    ]
-    states = broker_states(
-        {"t_OFFLINE": "x", "u_OFFLINE": "y", "v_OFFLINE": "z"}, instances, {"Broker_a_1", "Broker_b_1", "Server_a_1"}
-    )
-    assert states == {
-        "t_OFFLINE": {"Broker_a_1": "ONLINE", "Broker_b_1": "OFFLINE"},
-        "u_OFFLINE": {"Broker_b_1": "OFFLINE"},
-        "v_OFFLINE": {},
-    }

@@ -98,6 +98,7 @@ def test_expired_deleted_segments_are_removed_by_the_periodic_task(trips: Any, m
     assert kept
     kept[0].rename(kept[0].with_name(kept[0].name.rpartition("__")[0] + "__1"))  # its time is over
     assert trips.controller.get("/periodictask/names").json() == [
+        "BrokerResourceValidationManager",
         "MemoryRelease",
         "MemoryTrim",
         "RealtimeSegmentValidationManager",

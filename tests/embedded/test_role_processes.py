@@ -321,6 +321,34 @@ def test_clients_find_brokers_in_zookeeper(cluster: Cluster) -> None:
         found.close()
 
 
+def test_brokers_answer_for_the_tables_of_their_tenants(cluster: Cluster, make_segment: Callable[..., Path]) -> None:
+    ours, theirs = cluster.add("broker"), cluster.add("broker", "--tags", "XLNT_BROKER")
+    controller, _ = cluster.controller(), cluster.server()
+    for process in cluster.processes:
+        process.wait_ready()
+    assert controller.http.post("/schemas", json=SCHEMA).status_code == 200
+    segments = {**TABLE["segmentsConfig"], "replication": "1"}
+    table = {**TABLE, "tenants": {"broker": "XLNT"}, "segmentsConfig": segments}
+    assert controller.http.post("/tables", json=table).status_code == 200
+    _push(controller, make_segment("trips_0", [1, 2, 3]))
+    until(lambda: _ask(theirs)[0] == 3, 60, lambda: _ask(theirs))
+    assert [e["errorCode"] for e in _ask(ours)[1]["exceptions"]] == [410]
+    for _ in range(4):
+        assert controller.http.post("/sql", json={"sql": "SELECT count(*) FROM trips"}).json()["exceptions"] == []
+    theirs.kill(signal.SIGTERM)
+    theirs.start().wait_ready()
+    assert _ask(theirs)[1]["exceptions"] == []  # from its first answer on
+    name = f"Broker_localhost_{theirs.port}"
+    assert controller.http.put(f"/instances/{name}/state", params={"state": "disable"}).status_code == 200
+    until(lambda: theirs.http.get("/health").status_code == 503)
+    assert [e["errorCode"] for e in _ask(theirs)[1]["exceptions"]] == [410]
+    assert controller.http.get("/brokers/tables").json() == {"trips": []}
+    assert controller.http.put(f"/instances/{name}/state", params={"state": "enable"}).status_code == 200
+    until(lambda: theirs.ready)
+    assert _ask(theirs)[0] == 3
+    assert controller.http.get("/v2/brokers/tables").json()["trips"][0]["instanceName"] == name
+
+
 def test_a_minion_joins_and_leaves(cluster: Cluster) -> None:
     controller, minion = cluster.controller(), cluster.add("minion", "--tags", "a, b")
     controller.wait_ready()

@@ -205,6 +205,8 @@ class BrokerApp:
 
     async def health(self, request: Request) -> Response:
         """Say whether queries are answered."""
+        if not self._runner.routing.is_enabled:
+            return PlainTextResponse("Broker is disabled", status_code=503)
         if self._is_ready():
             return PlainTextResponse("OK")
         return PlainTextResponse("Broker is not ready, status: STARTING", status_code=503)

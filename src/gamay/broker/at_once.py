@@ -211,6 +211,7 @@ class AtOnce:
         routes = routing.find(prepared.name)
         if (
             len(routes) != 1
+            or not routing.is_enabled
             or (route := routes[0]) is not prepared.route()
             or prepared.limits is not routing.row_limits
             or prepared.log2m != routing.log2m

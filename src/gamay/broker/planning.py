@@ -43,6 +43,10 @@ class QueryPlanner:
 
         Raises QueryError.
         """
+        if not self._routing.is_enabled:
+            raise QueryError(
+                ErrorCode.BROKER_RESOURCE_MISSING, "This broker is disabled and takes no new queries: ask another one"
+            )
         self._quotas.admit_application(query.options, pending.started_s)
         if query.table is not None:
             pending.database = database_of_request(database, query.options)
@@ -105,6 +109,12 @@ class QueryPlanner:
         """Return the routes of a table, OFFLINE first. Raises QueryError when there is none, or it is switched off."""
         wanted = full_table_name(name, database)
         routes = self._routing.find(wanted)
+        if not routes and self._routing.is_elsewhere(wanted):
+            raise QueryError(
+                ErrorCode.BROKER_RESOURCE_MISSING,
+                f"Table '{wanted}' is not served by this broker but by those of its broker tenant: ask one that "
+                f"GET /brokers/tables/{wanted} of a controller names, or tag this one for that tenant",
+            )
         if not routes:
             hint = nearest(wanted, self._routing.table_names())
             raise QueryError(ErrorCode.TABLE_DOES_NOT_EXIST, f"Table '{wanted}' does not exist.{hint}")

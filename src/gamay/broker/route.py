@@ -10,8 +10,9 @@ from gamay.broker.limits import TableLimits
 from gamay.broker.quota import rate_of
 from gamay.broker.segment_stats import SegmentFacts, facts_of
 from gamay.broker.selection import Candidates, Replicas, SelectorKind, Turn, choose, one_consuming_each, strict
+from gamay.cluster.broker_resource import answering_brokers, assigned_brokers
 from gamay.cluster.llc_name import LlcName
-from gamay.cluster.records import CONSUMING, ERROR, OFFLINE, ONLINE, Assignment, Instance, Role
+from gamay.cluster.records import CONSUMING, ERROR, OFFLINE, ONLINE, Assignment, Instance
 from gamay.cluster.registry import Registry
 from gamay.cluster.time_boundary import TimeBoundary, boundary_of, fixed_boundary_ms
 from gamay.model.schema import Schema
@@ -89,12 +90,16 @@ class RouteBuilder:
         self._registry = registry
         self.addresses: Mapping[str, tuple[str, int]] = {}
 
-    def build(self, table: str, known: KnownFacts, now_ms: int, served: Collection[str] | None = ()) -> TableRoute | None:
+    def build(
+        self, table: str, known: KnownFacts, now_ms: int, served: Collection[str] | None = (),
+        brokers: Collection[str] | None = None,
+    ) -> TableRoute | None:  # fmt: skip
         """Return the route of a typed table, None when there is no such table (any more).
 
         known: what was read of segments before; what is new is added to it. served: the segments that a server had at some
         time, as far as this broker has seen; None when it looks at the table for the first time, after others may have seen
-        them. Raises GamayError for a record that is missing.
+        them. brokers: those assigned to the table; None where that follows from tags. Raises GamayError for a record that is
+        missing.
         """
         registry = self._registry
         config = registry.get_table_config(table)
@@ -132,7 +137,7 @@ class RouteBuilder:
             _pruning(parsed, [_UNKNOWN if one.stats.name in continued else one.stats for one in stats]),
             BoundPlans(parsed_schema, SearchSettings.of(parsed)),
             TableLimits.of(parsed.query),
-            self._quota(parsed),
+            self._quota(parsed, brokers),
             selector,
             frozenset(found.optional),
             boundary_of(
@@ -222,15 +227,17 @@ class RouteBuilder:
         self.addresses = {i.id: (i.host, i.port) for i in instances}
         return _Excluded(live, frozenset(i.id for i in instances if not _takes_queries(i)))
 
-    def _quota(self, config: TableConfig) -> float | None:
-        """Return what this broker may let pass of a table's quota: all brokers that serve the table have the same share."""
+    def _quota(self, config: TableConfig, assigned: Collection[str] | None) -> float | None:
+        """Return what this broker may let pass of a table's quota: all brokers that answer for it have the same share."""
         rate = rate_of(config.quota.max_queries_per_second)
         if rate is None:
             return None
-        tag = f"{config.tenants.broker}_BROKER"
-        live = [self._registry.get_instance(name) for name in self._registry.live_instance_ids()]
-        brokers = [i for i in live if i is not None and i.role is Role.BROKER and i.enabled and tag in i.tags]
-        return rate / max(1, len(brokers))
+        table, live, instances = config.typed_name, self._registry.live_instance_ids(), self._registry.instances()
+        if assigned is None:
+            ideal = assigned_brokers({table: config.tenants.broker}, instances)
+        else:
+            ideal = {table: dict.fromkeys(assigned, ONLINE)}
+        return rate / max(1, len(answering_brokers(ideal, instances, live)[table]))
 
 
 _READY = frozenset({ONLINE, CONSUMING})

@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from gamay.base import collector
@@ -11,6 +12,7 @@ from gamay.base.errors import GamayError
 from gamay.broker.route import KnownFacts, RouteBuilder, TableRoute
 from gamay.broker.selection import FIRST_TURN
 from gamay.cluster import paths
+from gamay.cluster.broker_resource import BrokerResource, BrokerStates
 from gamay.cluster.quotas import quota_settings
 from gamay.cluster.records import Role
 from gamay.cluster.registry import Registry
@@ -57,35 +59,50 @@ def _named(options: Mapping[ClusterSetting, str], settings: Mapping[str, str]) -
 class _Snapshot:
     """All routes at one moment, and what the names that queries used were found to mean."""
 
-    def __init__(self, routes: Mapping[str, TableRoute]) -> None:
+    def __init__(self, routes: Mapping[str, TableRoute], elsewhere: Mapping[str, bool]) -> None:
+        """elsewhere: the typed tables that this broker does not serve, and whether others are known to do so."""
         self.routes = routes
+        self.elsewhere = elsewhere
         self._found: dict[str, list[TableRoute]] = {}
 
     def find(self, name: str) -> list[TableRoute]:
         known = self._found.get(name)
         if known is None:
-            known = [route for table in _typed_names(name) if (route := self.routes.get(table)) is not None]
-            if not known:
-                folded = name.lower()
-                ordered = sorted(self.routes.items())
-                found = [table for table, _ in ordered if folded in (table.lower(), raw_table_name(table).lower())]
-                first = [table for table in found if raw_table_name(table) == raw_table_name(found[0])]
-                known = [self.routes[table] for table in first]
+            tables = self._tables_of(name)
+            # Half of a hybrid table would be a wrong answer; a half that was created a moment ago is as yet nobody's.
+            is_split = any(self.elsewhere.get(table) for table in tables)
+            known = [] if is_split else [self.routes[table] for table in tables if table in self.routes]
             if known:  # names that no table has would pile up
                 self._found[name] = known
         return known
 
+    def is_elsewhere(self, name: str) -> bool:
+        return any(table in self.elsewhere for table in self._tables_of(name))
+
+    def _tables_of(self, name: str) -> list[str]:
+        """Return the typed tables that a name means, as written or else in any case."""
+        exact = [table for table in _typed_names(name) if table in self.routes or table in self.elsewhere]
+        if exact:
+            return exact
+        folded = name.lower()
+        known = sorted({*self.routes, *self.elsewhere})
+        found = [table for table in known if folded in (table.lower(), raw_table_name(table).lower())]
+        return [table for table in found if raw_table_name(table) == raw_table_name(found[0])]
+
 
 class RoutingTables:
-    """The routes of all tables; between `start` and `stop` they follow the records, on a thread of their own.
+    """The routes of the tables that a broker serves; between `start` and `stop` they follow the records, on a thread.
 
     default_options: the query options that the cluster's settings give to queries which do not say otherwise.
     group_options: the same of limits on groups, which a table's config may set as well.
     row_limits: what the settings say of LIMIT. log2m: of HyperLogLog, None where they say nothing. fixed_replica: whether
     tables that do not say have a fixed replica. option_validation: what becomes of options that nobody knows.
+    is_enabled: whether new queries are answered, which the broker's instance config can end.
     """
 
-    def __init__(self, registry: Registry, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, registry: Registry, clock: Clock = SYSTEM_CLOCK, broker_id: str | None = None) -> None:
+        """broker_id: the instance that `brokerResource` must name for a table to be served; None serves all tables."""
+        self.is_enabled = True
         self.default_options: Mapping[str, str] = {}
         self.group_options: Mapping[str, str] = {}
         self.row_limits = STANDARD_LIMITS
@@ -94,8 +111,11 @@ class RoutingTables:
         self.fixed_replica = False
         self._registry = registry
         self._clock = clock
+        self._broker_id = broker_id
+        self._resource = BrokerResource(registry)
+        self._assigned: BrokerStates | None = None
         self._builder = RouteBuilder(registry)
-        self._snapshot = _Snapshot({})
+        self._snapshot = _Snapshot({}, {})
         self._facts: dict[str, KnownFacts] = {}
         self.update_s: dict[str, float] = {}
         """Seconds that building the routes of each typed table has taken so far."""
@@ -103,6 +123,7 @@ class RoutingTables:
         self._rebuilding = threading.Lock()
         self._dirty: set[str] = set()
         self._settings_changed = False
+        self._assigned_changed = False
         self._all_changed = False
         self._changed_segments: dict[str, set[str]] = {}
         self._stopping = False
@@ -127,6 +148,7 @@ class RoutingTables:
         for path in (paths.CLUSTER_CONFIG, paths.DATABASES, paths.APPLICATION_QUOTAS):
             self._cancels.append(store.watch(path, self._on_settings_change))
         self._read_settings()
+        self._read_assigned()
         for table in self._registry.table_names():
             self._build_first(table)
         self._thread = threading.Thread(target=self._run, name="broker-routing", daemon=True)
@@ -171,15 +193,22 @@ class RoutingTables:
         return self._builder.addresses.get(instance_id)
 
     def find(self, name: str) -> list[TableRoute]:
-        """Return the routes of the table that a query names, raw or typed, in any case; OFFLINE first."""
+        """Return the routes of the table that a query names, raw or typed, in any case; OFFLINE first.
+
+        There are none of a table that other brokers serve.
+        """
         return self._snapshot.find(name)
 
+    def is_elsewhere(self, name: str) -> bool:
+        """Whether a name means a table that this broker does not serve."""
+        return self._snapshot.is_elsewhere(name)
+
     def routes(self) -> list[TableRoute]:
-        """Return the routes of all tables."""
+        """Return the routes of all tables that are served."""
         return list(self._snapshot.routes.values())
 
     def table_names(self) -> list[str]:
-        """Return the raw names of all tables."""
+        """Return the raw names of all tables that are served."""
         return sorted({raw_table_name(table) for table in self._snapshot.routes})
 
     def refresh(self, table: str) -> None:
@@ -198,7 +227,10 @@ class RoutingTables:
             self._on_any_change()
             return
         with self._condition:
-            self._dirty.update(tables)
+            if name == paths.BROKER_RESOURCE:
+                self._assigned_changed = True
+            else:
+                self._dirty.update(tables)
             self._condition.notify_all()
 
     def _on_instance_change(self, path: str) -> None:
@@ -217,10 +249,12 @@ class RoutingTables:
         named = _named(_OPTION_SETTINGS, settings)
         limits = RowLimits.of(settings)
         log2m = HYPERLOGLOG_LOG2M.whole(settings) if HYPERLOGLOG_LOG2M.name in settings else None
+        own = None if self._broker_id is None else self._registry.get_instance(self._broker_id)
         with self._condition:
             self._settings = settings
             for follow in self._followers:
                 follow(settings)
+            self.is_enabled = own is None or own.enabled
             self.default_options = named
             self.group_options = _named(_GROUP_SETTINGS, settings)
             self.fixed_replica = FIXED_REPLICA.flag(settings)
@@ -229,10 +263,22 @@ class RoutingTables:
             self.row_limits = STANDARD_LIMITS if limits == STANDARD_LIMITS else limits
             self._condition.notify_all()
 
+    def _read_assigned(self) -> set[str]:
+        """Look which brokers serve which tables; return the typed tables for which that has changed."""
+        before, after = self._assigned, self._resource.ideal()
+        self._assigned = after
+        if before is None or after is None:
+            return set() if before is after else {*self._snapshot.routes, *self._registry.table_names()}
+        return {table for table in {*before, *after} if before.get(table) != after.get(table)}
+
+    def _is_served(self, table: str) -> bool:
+        assigned = self._assigned
+        return assigned is None or self._broker_id is None or self._broker_id in assigned.get(table, {})
+
     def _on_any_change(self) -> None:
         """Look at everything again: the connection to the store was lost."""
         with self._condition:
-            self._all_changed = self._settings_changed = True
+            self._all_changed = self._settings_changed = self._assigned_changed = True
             self._condition.notify_all()
 
     def _on_segment_change(self, path: str) -> None:
@@ -249,17 +295,20 @@ class RoutingTables:
     def _run(self) -> None:
         while True:
             with self._condition:
-                self._condition.wait_for(lambda: self._dirty or self._settings_changed or self._stopping, self._aging_s())
+                self._condition.wait_for(self._has_work, self._aging_s())
                 if self._stopping:
                     return
                 self._dirty |= self._aged()
                 settings_changed, self._settings_changed = self._settings_changed, False
+                assigned_changed, self._assigned_changed = self._assigned_changed, False
                 dirty, self._dirty = self._dirty, set()
                 changed, self._changed_segments = self._changed_segments, {}
                 all_changed, self._all_changed = self._all_changed, False
             try:
                 if settings_changed:
                     self._read_settings()
+                if assigned_changed:
+                    dirty |= self._read_assigned()
                 if all_changed:
                     dirty |= {*self._snapshot.routes, *self._registry.table_names()}
             except GamayError:
@@ -269,6 +318,9 @@ class RoutingTables:
                     self._rebuild(table, None if all_changed else changed.get(table, set()))
                 except Exception:  # noqa: BLE001 - one table's broken record must not freeze the routes of the others
                     _log.exception("cannot rebuild the route of %s; queries use the previous one", table)
+
+    def _has_work(self) -> bool:
+        return bool(self._dirty) or self._settings_changed or self._assigned_changed or self._stopping
 
     def _rebuild(self, table: str, changed: set[str] | None) -> None:
         """Replace a table's route; `changed` None forgets what was known of its segments."""
@@ -281,21 +333,38 @@ class RoutingTables:
                 self.update_s.pop(table, None)
 
     def _rebuild_alone(self, table: str, changed: set[str] | None) -> None:
+        if self._is_served(table):
+            self._replace(table, self._built(table, changed))
+            return
+        self._facts.pop(table, None)
+        if self._registry.get_table_config(table) is None:
+            self._replace(table, None)
+        else:
+            self._replace(table, None, elsewhere={table: table in (self._assigned or {})})
+
+    def _built(self, table: str, changed: set[str] | None) -> TableRoute | None:
         before = self._facts.get(table)
         known = {} if changed is None or before is None else before
         served = None if before is None else [name for name, facts in before.items() if facts.was_served]
         for segment in changed or ():
             known.pop(segment, None)
         with collector.paused():  # a route of 100,000 segments is a million objects, and they stay
-            route = self._builder.build(table, known, self._clock.now_ms(), served)
-        routes = {name: other for name, other in self._snapshot.routes.items() if name != table}
+            brokers = None if self._assigned is None else self._assigned.get(table, {})
+            route = self._builder.build(table, known, self._clock.now_ms(), served, brokers)
         if route is None:
             self._facts.pop(table, None)
         else:
-            routes[table] = route
             self._facts[table] = known
+        return route
+
+    def _replace(self, table: str, route: TableRoute | None, elsewhere: Mapping[str, bool] = MappingProxyType({})) -> None:
+        """Show queries another route of a table, or none."""
+        routes = {name: other for name, other in self._snapshot.routes.items() if name != table}
+        if route is not None:
+            routes[table] = route
+        others = {name: is_known for name, is_known in self._snapshot.elsewhere.items() if name != table}
         with self._condition:
-            self._snapshot = _Snapshot(routes)
+            self._snapshot = _Snapshot(routes, {**others, **elsewhere})
             self._condition.notify_all()
 
     def _aging_s(self) -> float | None:

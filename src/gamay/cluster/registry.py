@@ -14,7 +14,6 @@ from gamay.cluster.records import Assignment, Instance, Lineage, SegmentRecord
 from gamay.cluster.store import MAX_VALUE_BYTES, MetadataStore, update
 from gamay.cluster.znrecord import ZNRecord, decode, encode
 
-_DEFAULT_TENANT = "DefaultTenant"
 _PLAIN_CONFIG_KEYS = frozenset({"tableName", "tableType"})
 
 
@@ -89,6 +88,10 @@ class Registry:
 
     # assignments
 
+    def assigned_tables(self) -> list[str]:
+        """Return the typed tables that have an ideal state."""
+        return [name for name in self.store.children(paths.IDEAL_STATES) if name != paths.BROKER_RESOURCE]
+
     def get_ideal_state(self, resource: str) -> Assignment | None:
         """Return where a resource's segments should be."""
         with counting(self.failed.reads, resource):
@@ -134,25 +137,6 @@ class Registry:
     def delete_external_view(self, resource: str) -> None:
         """Delete an external view; nothing happens when there is none."""
         buckets.delete(self.store, paths.external_view(resource))
-
-    def broker_tenants(self) -> dict[str, str]:
-        """Return the tenant of the brokers of each typed table."""
-        names = self.table_names()
-        nodes = self.store.get_many([paths.table_config(table) for table in names])
-        configs = {name: decode(node.value).simple for name, node in zip(names, nodes, strict=True) if node is not None}
-        tenants = {table: orjson.loads(config.get("tenants", "{}")) for table, config in configs.items()}
-        return {table: names.get("broker") or _DEFAULT_TENANT for table, names in tenants.items()}
-
-    def put_broker_view(self, states: Mapping[str, Mapping[str, str]]) -> None:
-        """Say which brokers answer for which typed tables, table -> broker -> state, where clients look for it.
-
-        It is one node however many tables there are, for clients read no others; nothing is written when it says so already.
-        """
-        path = paths.external_view(paths.BROKER_RESOURCE)
-        value = encode(Assignment(paths.BROKER_RESOURCE, states).to_record())
-        node = self.store.get(path)
-        if node is None or node.value != value:
-            update(self.store, path, lambda _: value)
 
     def get_current_state(self, instance: str, resource: str) -> Mapping[str, str]:
         """Return what an instance reports about a resource, segment -> state; empty when it reports nothing."""

@@ -1,9 +1,9 @@
 """Folding what servers report into what a table looks like from outside. Pure functions."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 
-from gamay.cluster.records import CONSUMING, ERROR, OFFLINE, ONLINE, Assignment, Instance, Role
+from gamay.cluster.records import CONSUMING, ERROR, OFFLINE, ONLINE, Assignment
 
 
 class SegmentStatus(Enum):
@@ -21,21 +21,6 @@ def fold(resource: str, reports: Mapping[str, Mapping[str, str]]) -> Assignment:
         for segment, state in report.items():
             states.setdefault(segment, {})[instance] = state
     return Assignment(resource, states)
-
-
-def broker_states(
-    tenants: Mapping[str, str], instances: Iterable[Instance], live: Collection[str]
-) -> dict[str, dict[str, str]]:
-    """Return typed table -> broker -> ONLINE, or OFFLINE where the broker is switched off; those that are away are left out.
-
-    tenants: of brokers, by typed table. live: ids of the instances that are alive.
-    """
-    brokers = sorted((i for i in instances if i.role is Role.BROKER and i.id in live), key=lambda i: i.id)
-    by_tag: dict[str, dict[str, str]] = {}
-    for broker in brokers:
-        for tag in broker.tags:
-            by_tag.setdefault(tag, {})[broker.id] = ONLINE if broker.enabled else OFFLINE
-    return {table: dict(by_tag.get(f"{tenant}_BROKER", {})) for table, tenant in sorted(tenants.items())}
 
 
 def segment_status(ideal: Mapping[str, str], actual: Mapping[str, str] | None) -> SegmentStatus:

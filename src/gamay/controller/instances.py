@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError, nearest
+from gamay.cluster.broker_resource import BrokerResource
 from gamay.cluster.quotas import RATE_LIMIT_DISABLED
 from gamay.cluster.records import Instance, Role
 from gamay.controller.context import ControllerContext
@@ -57,6 +58,7 @@ class InstanceManager:
         if self.context.registry.get_instance(added.id) is not None:
             raise ConflictError(f"Instance: {added.id} already exists")
         self.context.registry.create_instance(added)
+        self._assign_brokers(added.role)
         return added
 
     def update(self, name: str, document: Mapping[str, Any]) -> None:
@@ -68,10 +70,13 @@ class InstanceManager:
         self.context.registry.put_instance(
             replace(after, id=before.id, enabled=before.enabled, extra=extra, shutting_down=before.shutting_down)
         )
+        self._assign_brokers(before.role)
 
     def set_tags(self, name: str, tags: Sequence[str]) -> None:
         """Replace the tags of an instance. Raises NotFoundError."""
-        self.context.registry.put_instance(replace(self.get(name), tags=tuple(tags)))
+        instance = self.get(name)
+        self.context.registry.put_instance(replace(instance, tags=tuple(tags)))
+        self._assign_brokers(instance.role)
 
     def set_state(self, name: str, state: str) -> None:
         """Switch an instance on or off, wholly or for queries. Raises NotFoundError, InvalidConfigError."""
@@ -105,7 +110,9 @@ class InstanceManager:
         """Forget an instance. Raises NotFoundError, ConflictError while it is alive or has segments."""
         if problems := self.drop_problems(name):
             raise ConflictError(f"Failed to drop instance {name}: {'; '.join(message for _, message in problems)}")
+        role = self.get(name).role
         self.context.registry.delete_instance(name)
+        self._assign_brokers(role)
 
     def drop_problems(self, name: str) -> list[tuple[str, str]]:
         """Return why an instance cannot be dropped: code and sentence each. Raises NotFoundError."""
@@ -204,6 +211,11 @@ class InstanceManager:
         suffixes = ("BROKER",) if role is Role.BROKER else ("OFFLINE", "REALTIME")
         tags = {f"{name}_{suffix}" for suffix in suffixes}
         return [i for i in self.all() if i.role is role and tags & set(i.tags)]
+
+    def _assign_brokers(self, role: Role) -> None:
+        """Bring `brokerResource` in line with the tags of brokers, where an instance of that role has changed."""
+        if role is Role.BROKER:
+            BrokerResource(self.context.registry).rebuild()
 
     def _leave(self, instance: Instance, role: Role, tenant: str) -> None:
         kept = [tag for tag in instance.tags if tag.rpartition("_")[0] != tenant]

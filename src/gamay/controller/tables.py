@@ -12,6 +12,7 @@ from typing import Any
 
 from gamay.base.errors import ConflictError, GamayError, InvalidConfigError, NotFoundError, nearest
 from gamay.cluster import paths
+from gamay.cluster.broker_resource import BrokerResource, broker_tag
 from gamay.cluster.instance_partitions import tagged_instances
 from gamay.cluster.invariants import name_problem
 from gamay.cluster.records import Assignment, Role, SegmentRecord
@@ -171,6 +172,7 @@ class TableManager:
                 # Servers that looked before there was a config look once more.
                 created = str(self.context.clock.now_ms())
                 registry.update_ideal_state(table, lambda i: replace(i, simple={**i.simple, "CREATED_MS": created}))
+            BrokerResource(registry).rebuild([table])
         _log_warnings(config)
         return parsed
 
@@ -192,6 +194,7 @@ class TableManager:
             if not force:
                 refuse_changes(table, forbidden_changes(before, parsed.value))
             self.context.registry.put_table_config(table, parsed.value.to_json())
+            BrokerResource(self.context.registry).rebuild([table])
             replicas = str(parsed.value.replication)
             self.context.registry.update_ideal_state(table, lambda i: replace(i, simple={**i.simple, "REPLICAS": replicas}))
         _log_warnings(parsed.value)
@@ -245,6 +248,7 @@ class TableManager:
 
     def _delete_remains(self, table: str, until_ms: int | None) -> None:
         registry = self.context.registry
+        BrokerResource(registry).forget(table)
         registry.delete_ideal_state(table)
         registry.delete_external_view(table)
         registry.delete_lineage(table)
@@ -295,10 +299,10 @@ class TableManager:
 
     def _check_tenant(self, config: TableConfig) -> None:
         instances, tag = self.context.registry.instances(), server_tag(config)
-        broker_tag, brokers = f"{config.tenants.broker}_BROKER", [i for i in instances if i.role is Role.BROKER]
-        if brokers and not any(broker_tag in broker.tags for broker in brokers):  # none has joined yet, or needs to
+        tag_of_brokers, brokers = broker_tag(config.tenants.broker), [i for i in instances if i.role is Role.BROKER]
+        if brokers and not any(tag_of_brokers in broker.tags for broker in brokers):  # none has joined yet, or needs to
             raise InvalidConfigError(
-                f"Failed to find instances with tag: {broker_tag} for table: {config.typed_name}: tenants.broker is "
+                f"Failed to find instances with tag: {tag_of_brokers} for table: {config.typed_name}: tenants.broker is "
                 f"'{config.tenants.broker}', which no broker belongs to"
             )
         servers = tagged_instances(instances, tag)

@@ -1,4 +1,4 @@
-"""Rebalancing all tables of a tenant, some at a time."""
+"""Rebalancing all tables of a tenant, some at a time, and assigning the brokers of a broker tenant anew."""
 
 import threading
 from collections import Counter
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gamay.base.errors import GamayError, NotFoundError
+from gamay.cluster.broker_resource import BrokerResource
 from gamay.controller.context import ControllerContext
 from gamay.controller.rebalance import RebalanceManager
 from gamay.controller.rebalance_options import RebalanceOptions
@@ -51,12 +52,16 @@ class TenantRebalanceManager:
     ) -> dict[str, Any]:
         """Work out the rebalance of every table of a tenant and, unless it is a dry run, begin with `parallel` of them.
 
+        Tables whose brokers belong to the tenant get the brokers that are tagged for it, at once.
         include, exclude: typed names; none included means all. may_run_beside: whether a table may be rebalanced beside
         others; those that may not follow one by one. Raises NotFoundError for a tenant without tables.
         """
-        own = [t for t in self._tables.names() if server_tag(self._tables.get(t)).rpartition("_")[0] == tenant]
-        chosen = [table for table in own if (not include or table in include) and table not in exclude]
-        if not chosen:
+        configs = {
+            t: self._tables.get(t) for t in self._tables.names() if (not include or t in include) and t not in exclude
+        }
+        chosen = [table for table, config in configs.items() if server_tag(config).rpartition("_")[0] == tenant]
+        by_brokers = [table for table, config in configs.items() if config.tenants.broker == tenant]
+        if not chosen and not by_brokers:
             raise NotFoundError(f"Tenant {tenant} has no tables to rebalance")
         dry = replace(options, dry_run=True)
         results = {table: self._rebalances.rebalance(table, dry) for table in chosen}
@@ -64,6 +69,8 @@ class TenantRebalanceManager:
         job = _TenantJob(self._context.ids.new(), tenant, self._context.clock.now_ms(), statuses)
         if options.dry_run:
             statuses.update({table: result.status for table, result in results.items()})
+        elif by_brokers:
+            BrokerResource(self._context.registry).rebuild(by_brokers)
         shown = {table: result.to_json() for table, result in results.items()}
         answer = {
             "jobId": job.id,

@@ -1,6 +1,6 @@
 """Folding the servers' current states into external views whenever one of them changes.
 
-The external view of `brokerResource` says which brokers answer for which tables, for clients that look into the store.
+The same thread keeps `brokerResource` in line with the tenants of tables and the tags of brokers.
 """
 
 import logging
@@ -8,9 +8,10 @@ import threading
 from collections.abc import Callable, Iterable
 
 from gamay.cluster import paths
+from gamay.cluster.broker_resource import BrokerResource
 from gamay.cluster.registry import Registry
 from gamay.cluster.store import FencedError, StoreUnavailableError
-from gamay.cluster.views import broker_states, fold
+from gamay.cluster.views import fold
 
 _log = logging.getLogger(__name__)
 
@@ -20,9 +21,11 @@ class ViewBuilder:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
+        self._brokers = BrokerResource(registry)
         self._changed = threading.Condition()
         self._pending: set[str] = set()
         self._everything = False
+        self._tags_changed = False
         self._stopping = False
         self._thread: threading.Thread | None = None
         self._cancels: list[Callable[[], None]] = []
@@ -37,6 +40,7 @@ class ViewBuilder:
             self._registry.store.watch(paths.TABLE_CONFIGS, self._on_broker_change),
             self._registry.store.watch(paths.PARTICIPANT_CONFIGS, self._on_broker_change),
         ]
+        self._assign_brokers()
         self._rebuild_each([paths.BROKER_RESOURCE, *self._registry.resources_with_state()])
         self._thread = threading.Thread(target=self._run, name="view-builder", daemon=True)
         self._thread.start()
@@ -66,6 +70,7 @@ class ViewBuilder:
     def _on_broker_change(self, _: str) -> None:
         with self._changed:
             self._pending.add(paths.BROKER_RESOURCE)
+            self._tags_changed = True
             self._changed.notify_all()
 
     def _run(self) -> None:
@@ -76,6 +81,9 @@ class ViewBuilder:
                     return
                 pending, self._pending = self._pending, set()
                 everything, self._everything = self._everything, False
+                tags_changed, self._tags_changed = self._tags_changed, False
+            if tags_changed or everything:
+                self._assign_brokers()
             try:
                 if everything:
                     pending |= {paths.BROKER_RESOURCE, *self._registry.resources_with_state()}
@@ -83,6 +91,17 @@ class ViewBuilder:
                 _stand_still(error)
             if not self._rebuild_each(pending):
                 return
+
+    def _assign_brokers(self) -> None:
+        """Bring the ideal state of `brokerResource` up to date; what fails is made up for by a periodic task."""
+        try:
+            self._brokers.rebuild()
+        except FencedError:
+            _log.warning("another controller leads the cluster now; it assigns brokers to tables")
+        except StoreUnavailableError as error:
+            _stand_still(error)
+        except Exception:  # noqa: BLE001 - one broken record must not freeze the views of all tables
+            _log.exception("cannot assign brokers to tables")
 
     def _rebuild_each(self, resources: Iterable[str]) -> bool:
         """Bring views up to date; return whether this controller still leads the cluster."""
@@ -101,9 +120,7 @@ class ViewBuilder:
 
     def _rebuild(self, resource: str) -> None:
         if resource == paths.BROKER_RESOURCE:
-            registry = self._registry
-            alive = frozenset(registry.live_instance_ids())
-            registry.put_broker_view(broker_states(registry.broker_tenants(), registry.instances(), alive))
+            self._brokers.publish()
             return
         if self._registry.get_ideal_state(resource) is None:
             self._registry.delete_external_view(resource)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from gamay.base.clock import Clock
 from gamay.base.ids import Ids
+from gamay.cluster.broker_resource import BrokerResource
 from gamay.cluster.registry import Registry
 from gamay.controller.context import ControllerContext, Servers
 from gamay.controller.instances import InstanceManager
@@ -31,6 +32,7 @@ from gamay.controller.uploads import UploadManager
 from gamay.controller.view_builder import ViewBuilder
 from gamay.ingest.stream.spi import StreamContext
 from gamay.model.cluster_settings import (
+    BROKER_RESOURCE_FREQUENCY,
     REBALANCE_CHECK_FREQUENCY,
     RELOCATION_FREQUENCY,
     RETENTION_FREQUENCY,
@@ -155,10 +157,17 @@ class ControllerRole:
         retention = RetentionManager(self._lead_context, self._lead_tables, self._lead_segments)
         relocator = SegmentRelocator(self.placement, self.rebalances)
         gauges = StatusGauges(self.context, self.tables)
+        brokers = BrokerResource(self._lead_context.registry)
         stale = StaleInstances(InstanceManager(self._lead_context, self._lead_tables))
         own = [
             PeriodicTask(
                 "RealtimeSegmentValidationManager", VALIDATION_FREQUENCY, self.realtime.validate_all, self.realtime.validate
+            ),
+            PeriodicTask(
+                "BrokerResourceValidationManager",
+                BROKER_RESOURCE_FREQUENCY,
+                brokers.rebuild,
+                lambda table: brokers.rebuild([table]),
             ),
             PeriodicTask("RetentionManager", RETENTION_FREQUENCY, retention.run, retention.apply),
             PeriodicTask("SegmentRelocator", RELOCATION_FREQUENCY, relocator.run, relocator.move),

@@ -103,7 +103,8 @@ class LocalCluster:
         self.minion = None if minion_port is None else self._minion(minion_port, ids, minion_token)
         role = self._server_role(server, ids, threads, verify_on_use)
         self.server, self._executor = role.instance, role.executor
-        self.routing = RoutingTables(self.registry)
+        # without ports nobody but this process can ask: it has no broker instance that tables could be assigned to
+        self.routing = RoutingTables(self.registry, broker_id=None if broker_port is None else broker_id)
         self.runner = QueryRunner(
             broker_id,
             self.routing,

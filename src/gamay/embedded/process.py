@@ -28,6 +28,7 @@ from gamay.broker.routing import RoutingTables
 from gamay.broker.runner import QueryRunner
 from gamay.cluster import buckets
 from gamay.cluster.access import AccessControl
+from gamay.cluster.broker_resource import BrokerResource
 from gamay.cluster.election import LeadElection, leader_of
 from gamay.cluster.process_routes import process_routes
 from gamay.cluster.records import Instance, Role
@@ -269,7 +270,7 @@ class BrokerProcess(RoleProcess):
     """A broker."""
 
     def _build(self) -> tuple[Any, ...]:
-        self._routing = RoutingTables(self.registry)
+        self._routing = RoutingTables(self.registry, broker_id=self.id)
         self._connections = QueryConnections(
             self.id, self._address_of, self.clock, self._query_tls, awake_us=self.settings.awake_us
         )
@@ -303,6 +304,8 @@ class BrokerProcess(RoleProcess):
         return None if found is None else (found.host, found.port)
 
     def _prepare(self) -> None:
+        if (broker := self.registry.get_instance(self.id)) is not None:
+            BrokerResource(self.registry).enrol(broker)
         self._routing.start()  # before the first request, which would be told that there is no such table
 
     def _begin(self) -> None:

@@ -200,6 +200,13 @@ VALIDATION_FREQUENCY = ClusterSetting(
     "how often the consumption of streams is repaired",
     _is_period,
 )
+BROKER_RESOURCE_FREQUENCY = ClusterSetting(
+    "controller.broker.resource.validation.frequencyPeriod",
+    "a period such as 1h, or -1s for never",
+    "1h",
+    "how often `brokerResource` is brought in line with the tags of brokers",
+    _is_period,
+)
 RELOCATION_FREQUENCY = ClusterSetting(
     "controller.segment.relocator.frequencyPeriod",
     "a period such as 1h, or -1s for never",
@@ -450,6 +457,7 @@ CLUSTER_SETTINGS = (
     DELETED_SEGMENTS_RETENTION,
     RETENTION_FREQUENCY,
     VALIDATION_FREQUENCY,
+    BROKER_RESOURCE_FREQUENCY,
     RELOCATION_FREQUENCY,
     STATUS_FREQUENCY,
     REBALANCE_CHECK_FREQUENCY,

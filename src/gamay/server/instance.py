@@ -187,8 +187,7 @@ class ServerInstance:
             store.watch(paths.messages(self.id), self._on_message),
             store.on_new_session(self._work.note_session),
         ]
-        assigned = store.children(paths.IDEAL_STATES)
-        for table in sorted({*assigned, *self._loader.tables_on_disk()}):
+        for table in sorted({*self._registry.assigned_tables(), *self._loader.tables_on_disk()}):
             self._reconcile(table, None)
             data = self._tables.get(table)
             used = {s.folder for s in data.snapshot().values()} if data else set()
@@ -245,8 +244,7 @@ class ServerInstance:
     def _on_ideal_state(self, path: str) -> None:
         if path == paths.IDEAL_STATES:
             self._work.note_everything()
-        else:
-            table = path.rpartition("/")[2]
+        elif (table := path.rpartition("/")[2]) != paths.BROKER_RESOURCE:
             self._work.note_table(table)
             self._note_table(table)
 
@@ -297,7 +295,7 @@ class ServerInstance:
 
     def _look_again(self, work: Work) -> None:
         """Compare every record of every table with what is loaded."""
-        for table in {*self._registry.store.children(paths.IDEAL_STATES), *self._tables}:
+        for table in {*self._registry.assigned_tables(), *self._tables}:
             work.tables.add(table)
             work.note_segments(table, *self._registry.segment_names(table))
 

@@ -9,6 +9,7 @@ from starlette.responses import PlainTextResponse, Response
 from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.base.process_info import VERSION
 from gamay.cluster import paths
+from gamay.cluster.broker_resource import BrokerResource, answering_instances
 from gamay.cluster.election import leader_of
 from gamay.cluster.records import Instance, Role
 from gamay.cluster.registry import Registry
@@ -146,20 +147,26 @@ def _broker_routes(router: APIRouter, services: Services) -> None:
     registry = services.context.registry
 
     def brokers(state: str | None) -> list[Instance]:
-        live = set(registry.live_instance_ids())
-        wanted = {None: (True, False), "ONLINE": (True,), "OFFLINE": (False,)}.get(None if state is None else state.upper())
-        if wanted is None:
+        """Return the brokers that answer (ONLINE), those that do not (OFFLINE), or all that are not disabled."""
+        if state is not None and state.upper() not in ("ONLINE", "OFFLINE"):
             raise InvalidConfigError(f"Invalid state: '{state}', it must be ONLINE or OFFLINE")
-        return [i for i in registry.instances() if i.role is Role.BROKER and (i.id in live) in wanted]
+        every = [i for i in registry.instances() if i.role is Role.BROKER]
+        if state is None:
+            return [i for i in every if i.enabled]
+        answering = {i.id for i in answering_instances(registry)}
+        return [i for i in every if (i.id in answering) == (state.upper() == "ONLINE")]
 
     def by_tenant(state: str | None, described: bool) -> dict[str, list[Any]]:
         found = brokers(state)
         return {t: _shown(_of_tenant(found, Role.BROKER, t), described) for t in tenants_of(found, Role.BROKER)}
 
     def by_table(state: str | None, described: bool) -> dict[str, list[Any]]:
-        found = brokers(state)
-        tenants = {table: services.tables.get(table).tenants.broker for table in services.tables.names()}
-        return {table: _shown(_of_tenant(found, Role.BROKER, tenant), described) for table, tenant in tenants.items()}
+        """Return the brokers of each raw table name, as clients look them up; both halves of a hybrid table count."""
+        found, ids = brokers(state), dict[str, set[str]]()
+        assigned = BrokerResource(registry).ideal() or {}
+        for table in services.tables.names():
+            ids.setdefault(raw_table_name(table), set()).update(assigned.get(table, {}))
+        return {table: _shown((i for i in found if i.id in own), described) for table, own in ids.items()}
 
     def add(prefix: str, described: bool) -> None:
         @router.get(f"{prefix}/brokers", tags=["Broker"], summary="List brokers by tenant and by table")
@@ -180,8 +187,8 @@ def _broker_routes(router: APIRouter, services: Services) -> None:
 
         @router.get(f"{prefix}/brokers/tables/{{name}}", tags=["Broker"], summary="List the brokers of a table")
         def table(name: str, state: str | None = None) -> list[Any]:
-            typed = services.tables.resolve(name)[0]
-            return _must(by_table(state, described), typed, f"Failed to find any broker for table: {name}")
+            raw = raw_table_name(services.tables.resolve(name)[0])
+            return _must(by_table(state, described), raw, f"Failed to find any broker for table: {name}")
 
     add("", described=False)
     add("/v2", described=True)
@@ -194,11 +201,9 @@ def live_broker_router(services: Services) -> APIRouter:
 
     @router.get("/tables/livebrokers", summary="List the brokers that answer for tables")
     def live_brokers(names: Annotated[list[str], Query(alias="tables", default_factory=list)]) -> dict[str, list[Any]]:
-        live = set(registry.live_instance_ids())
-        brokers = [i for i in registry.instances() if i.role is Role.BROKER and i.id in live]
+        brokers, assigned = answering_instances(registry), BrokerResource(registry).ideal() or {}
         wanted = services.tables.names() if not names else [t for name in names for t in services.tables.resolve(name)]
-        tenants = {table: services.tables.get(table).tenants.broker for table in wanted}
-        return {table: _shown(_of_tenant(brokers, Role.BROKER, tenant), True) for table, tenant in tenants.items()}
+        return {table: _shown((i for i in brokers if i.id in assigned.get(table, {})), True) for table in wanted}
 
     return router
 

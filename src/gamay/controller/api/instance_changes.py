@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 
 from gamay.base.errors import InvalidConfigError
+from gamay.cluster.broker_resource import BrokerResource
 from gamay.cluster.records import Role
 from gamay.controller.api.services import Services, body_docs, json_body, status
 from gamay.model.parse import load_json
@@ -78,10 +79,11 @@ def _check_routes(router: APIRouter, services: Services) -> None:
 
     @router.post("/instances/{name}/updateBrokerResource", summary="Bring the tables of a broker in line with its tags")
     def update_broker_resource(name: str) -> dict[str, Any]:
-        # Which broker answers for which table follows from the tags at every request, there is nothing to rebuild.
         if instances.get(name).role is not Role.BROKER:
             raise InvalidConfigError(f"Cannot update broker resource for non-broker instance: {name}")
-        return status(f"Broker resource is up to date for broker: {name}")
+        changed = BrokerResource(services.context.registry).rebuild()
+        of_tables = f", of tables: {', '.join(changed)}" if changed else ""
+        return status(f"Broker resource is up to date for broker: {name}{of_tables}")
 
     @router.post(
         "/tables/{table}/rebuildBrokerResourceFromHelixTags",
@@ -90,7 +92,9 @@ def _check_routes(router: APIRouter, services: Services) -> None:
     )
     def rebuild_broker_resource(table: str) -> dict[str, Any]:
         typed = services.tables.resolve_one(table)
-        return status(f"Broker resource is not rebuilt because ideal state is the same for table: {typed}")
+        if not BrokerResource(services.context.registry).rebuild([typed]):
+            return status(f"Broker resource is not rebuilt because ideal state is the same for table: {typed}")
+        return status(f"Successfully rebuilt brokerResource for table: {typed}")
 
     @router.get("/instances/dropInstance/validate", summary="Tell which instances could be dropped")
     def validate_drop(

@@ -12,8 +12,11 @@ from starlette.responses import Response
 
 from gamay.base.errors import ErrorCode, GamayError, InvalidConfigError, NotFoundError, QueryError, nearest
 from gamay.base.urls import url_parameters
+from gamay.cluster.broker_resource import BrokerResource, answering_instances
 from gamay.cluster.records import Instance, Role
+from gamay.cluster.registry import Registry
 from gamay.controller.api.services import Services, body_docs, names_body
+from gamay.model.table_name import raw_table_name
 from gamay.sql.parser import parse_query
 
 _TIMEOUT_S = 600.0
@@ -53,9 +56,9 @@ def query_router(services: Services) -> APIRouter:
     async def forward(request: Request, body: Mapping[str, Any]) -> Response:
         if not isinstance(body.get("sql"), str) or not body["sql"].strip():
             return _failed(request, QueryError(ErrorCode.JSON_PARSING, "the request has no 'sql'"))
-        brokers = _live_brokers(services)
+        brokers = _brokers_for(services.context.registry, body["sql"], request.headers.get("database"))
         if not brokers:
-            return _failed(request, QueryError(ErrorCode.BROKER_INSTANCE_MISSING, "there is no live broker"))
+            return _failed(request, QueryError(ErrorCode.BROKER_INSTANCE_MISSING, "there is no live broker for the query"))
         broker = brokers[next(turns) % len(brokers)]
         headers = {name: request.headers[name] for name in ("authorization", "database") if name in request.headers}
         try:
@@ -133,6 +136,19 @@ def _live_brokers(services: Services) -> list[Instance]:
     registry = services.context.registry
     live = [registry.get_instance(name) for name in registry.live_instance_ids() if name.startswith(Role.BROKER.value)]
     return [broker for broker in live if broker is not None]
+
+
+def _brokers_for(registry: Registry, sql: str, database: str | None) -> list[Instance]:
+    """Return the brokers that answer for the table of a query; all that answer where it is unknown which one that is."""
+    brokers = answering_instances(registry)
+    try:
+        named = parse_query(sql).table
+    except QueryError:
+        named = None  # a broker tells what is wrong
+    names = {named.lower(), f"{database}.{named}".lower()} if named is not None else set()
+    ideal = BrokerResource(registry).ideal() or {}
+    own = [ids for table, ids in ideal.items() if {table.lower(), raw_table_name(table).lower()} & names]
+    return [broker for broker in brokers if all(broker.id in ids for ids in own)]
 
 
 def _failed(request: Request, error: QueryError) -> Response:

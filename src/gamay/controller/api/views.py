@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from gamay.base.errors import NotFoundError
+from gamay.cluster.broker_resource import BrokerResource
 from gamay.cluster.records import Assignment, Role
 from gamay.cluster.views import segment_status
 from gamay.controller.api.not_offered import NotOfferedError
@@ -149,8 +150,7 @@ def _statuses(services: Services, table: str, include_replaced: bool) -> Iterato
 
 
 def _brokers_of(services: Services, table: str) -> list[str]:
-    tenant = services.tables.get(table).tenants.broker
-    return [broker.id for broker in services.instances.of_tenant(Role.BROKER, tenant)]
+    return BrokerResource(services.context.registry).brokers_of(table)
 
 
 def _servers_of(services: Services, table: str) -> list[str]:
