@@ -110,3 +110,12 @@ def test_pandas_reads_through_sqlalchemy(engine: Engine) -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.read_sql("SELECT c_int, c_double, c_string FROM every", engine)
     assert frame.to_dict("records") == [{"c_int": -7, "c_double": 2.25, "c_string": ROW["c_string"]}]
+
+
+@pytest.mark.parametrize(
+    "condition", ["c_int > 5", "c_int = -8", "c_int > 5 AND c_long = 3", "c_string = 'a'", "c_int = -7"]
+)
+def test_native_answers_are_complete(connection: Any, condition: str) -> None:
+    for select in ("count(*)", "c_int", "DISTINCT c_string"):
+        result = connection.cursor().execute_native(f"SELECT {select} FROM every WHERE {condition} LIMIT 5")
+        assert (result.metadata.completeness, result.metadata.unknown_reasons) == ("complete", [])
