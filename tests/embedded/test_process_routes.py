@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from gamay.base.process_info import VERSION
+
 
 @pytest.mark.parametrize("role", ["controller", "broker", "server"])
 def test_each_role_tells_since_when_it_runs_and_on_what(api: Any, role: str) -> None:
@@ -15,6 +17,17 @@ def test_each_role_tells_since_when_it_runs_and_on_what(api: Any, role: str) -> 
     shown = rest.get("/appconfigs").json()
     assert set(shown) == {"systemConfig", "runtimeConfig", "pinotConfig"}
     assert shown["runtimeConfig"]["library"].startswith("Python 3")
+
+
+@pytest.mark.parametrize("role", ["controller", "broker", "server", "minion"])
+def test_head_works_where_get_does(api: Any, role: str) -> None:
+    rest = getattr(api, role)
+    for path in ("/health", "/version", "/swagger.json", "/metrics", "/nothing"):
+        got, head = rest.get(path), rest.head(path)
+        assert head.status_code == got.status_code
+        assert head.headers["content-type"] == got.headers["content-type"]
+        assert (head.content, bool(got.content)) == (b"", True)
+    assert rest.get("/version").json()["gamay"] == VERSION
 
 
 @pytest.mark.parametrize("role", ["controller", "broker", "server"])

@@ -48,6 +48,17 @@ def test_a_tenant_is_rebalanced(trips: Any) -> None:
     assert list(rest.get("/tenants/DefaultTenant/rebalanceJobs").json()) == [answer["jobId"]]
     assert rest.delete(f"/tenants/rebalance/{answer['jobId']}").status_code == 200
     assert rest.post("/tenants/nobody/rebalance").status_code == 404
+    body = {"tenantName": "DefaultTenant", "includeTables": ["trips_OFFLINE"], "degreeOfParallelism": 2, "dryRun": True}
+    told = rest.post("/tenants/DefaultTenant/rebalance", json={**body, "verboseResult": True}).json()
+    assert list(told["rebalanceTableResults"]) == ["trips_OFFLINE"]
+    for wrong, text in (
+        ({"tenantName": "other"}, "tenantName"),
+        ({"degreeOfParallelism": 0}, "degreeOfParallelism"),
+        ({"includeTables": 3}, "includeTables"),
+        ({"tenantNam": "x"}, "unknown option"),
+    ):
+        refused = rest.post("/tenants/DefaultTenant/rebalance", json={**body, **wrong})
+        assert (refused.status_code, text in refused.json()["error"]) == (400, True), refused.text
     wrong = rest.post("/tenants/DefaultTenant/rebalance", params={"includeTables": "nothing_OFFLINE"})
     assert (wrong.status_code, "nothing_OFFLINE" in wrong.json()["error"]) == (404, True)
 

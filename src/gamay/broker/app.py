@@ -37,7 +37,7 @@ from gamay.broker.runner import QueryRunner
 from gamay.cluster.access import ANYONE, EVERYBODY, AccessControl, Principal
 from gamay.cluster.guarded import PRINCIPAL, AsgiApp, Guarded
 from gamay.cluster.help_page import help_routes
-from gamay.cluster.trailing_slash import WithoutSlash
+from gamay.cluster.request_forms import UsualForm
 from gamay.model.cluster_settings import ADAPTIVE_STATS
 from gamay.model.table_name import raw_table_name
 from gamay.query.queue import QueryQueue
@@ -90,7 +90,7 @@ class BrokerApp:
     def asgi(self) -> AsgiApp:
         """Return the application: the short way for queries, in front of everything else."""
         app = QueryEndpoint(self._answers, self._others())
-        return WithoutSlash(app if self._access.is_open else Guarded(app, self._access, _ASKS_BY_POST))
+        return UsualForm(app if self._access.is_open else Guarded(app, self._access, _ASKS_BY_POST))
 
     def _others(self) -> Starlette:
         routes = [

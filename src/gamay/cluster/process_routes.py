@@ -9,7 +9,7 @@ from starlette.routing import Route
 from gamay.base.clock import Clock
 from gamay.base.errors import GamayError
 from gamay.base.loggers import NO_FILES, logger_names, set_logger_level, shown_logger
-from gamay.base.process_info import ProcessInfo
+from gamay.base.process_info import VERSION, ProcessInfo
 from gamay.cluster.registry import Registry
 
 
@@ -38,6 +38,7 @@ def process_routes(registry: Registry, instance_id: str, clock: Clock) -> list[R
         Route(
             "/uptime", lambda _: PlainTextResponse(str(info.uptime_s)), name="Tell for how many seconds the process has run"
         ),
+        Route("/version", lambda _: JSONResponse({"gamay": VERSION}), name="Tell the version"),
         Route("/start-time", lambda _: PlainTextResponse(info.start_time), name="Tell when the process began"),
         Route(
             "/appconfigs",

@@ -11,7 +11,7 @@ from gamay.base.metrics import CONTENT_TYPE, exposition
 from gamay.cluster.access import EVERYBODY, AccessControl
 from gamay.cluster.guarded import AsgiApp, Guarded
 from gamay.cluster.help_page import help_routes
-from gamay.cluster.trailing_slash import WithoutSlash
+from gamay.cluster.request_forms import UsualForm
 from gamay.minion.metrics import measure_minion
 from gamay.minion.worker import TaskWorker
 
@@ -82,4 +82,4 @@ def minion_app(
     ]
     routes += help_routes("minion", routes, _PARAMETERS)
     app = Starlette(routes=routes)
-    return WithoutSlash(app if access.is_open else Guarded(app, access))
+    return UsualForm(app if access.is_open else Guarded(app, access))

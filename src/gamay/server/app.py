@@ -18,7 +18,7 @@ from gamay.base.metrics import CONTENT_TYPE, exposition
 from gamay.cluster.access import EVERYBODY, AccessControl
 from gamay.cluster.guarded import AsgiApp, Guarded
 from gamay.cluster.help_page import help_routes
-from gamay.cluster.trailing_slash import WithoutSlash
+from gamay.cluster.request_forms import UsualForm
 from gamay.model.parse import load_json
 from gamay.server.copies import StoredCopy, store_copy
 from gamay.server.describe import describe_segment
@@ -105,7 +105,7 @@ class ServerApp:
         ]
         routes += help_routes("server", routes, _PARAMETERS)
         app = Starlette(routes=routes, exception_handlers={404: _not_found})
-        return WithoutSlash(app if self._access.is_open else Guarded(app, self._access))
+        return UsualForm(app if self._access.is_open else Guarded(app, self._access))
 
     async def liveness(self, _: Request) -> Response:
         """Say that the process answers."""

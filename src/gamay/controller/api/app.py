@@ -13,7 +13,7 @@ from gamay.base.errors import GamayError
 from gamay.base.process_info import VERSION
 from gamay.cluster.access import EVERYBODY, AccessControl
 from gamay.cluster.guarded import Guarded
-from gamay.cluster.trailing_slash import WithoutSlash
+from gamay.cluster.request_forms import UsualForm
 from gamay.controller.api.auth import auth_router
 from gamay.controller.api.cluster import cluster_router, instance_router, live_broker_router
 from gamay.controller.api.completion import completion_router
@@ -109,7 +109,7 @@ def create_app(services: Services, access: AccessControl = EVERYBODY) -> FastAPI
     if not access.is_open:
         app.add_middleware(Guarded, access=access, asks_by_post=_ASKS_BY_POST)
     app.add_middleware(DatabaseHeader)
-    app.add_middleware(WithoutSlash)
+    app.add_middleware(UsualForm)
     app.add_middleware(_Headers, host=services.context.url.partition("://")[2])
     return app
 

@@ -4,15 +4,14 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 
-from gamay.base.errors import NotFoundError
+from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.controller.api.services import Services, body_docs, optional_json_body
 from gamay.controller.rebalance_options import RebalanceOptions
 
 RequiredType = Annotated[str, Query(alias="type", description="OFFLINE or REALTIME")]
 Tables = Annotated[str, Query(description="Typed names, by commas")]
-_TENANT_PARAMETERS = (
-    "degreeOfParallelism", "includeTables", "excludeTables", "parallelWhitelist", "parallelBlacklist", "verboseResult"
-)  # fmt: skip
+_TABLE_LISTS = ("includeTables", "excludeTables", "parallelWhitelist", "parallelBlacklist")
+_TENANT_PARAMETERS = (*_TABLE_LISTS, "degreeOfParallelism", "verboseResult")
 _OPTIONS_HELP = "Options beside type: " + ", ".join(RebalanceOptions().to_json())
 
 
@@ -52,36 +51,51 @@ def rebalance_router(services: Services) -> APIRouter:
         "/tenants/{name}/rebalance",
         summary="Rebalance all tables of a tenant",
         description=_OPTIONS_HELP,
-        openapi_extra=body_docs("Options as for one table", {"minAvailableReplicas": -1}),
+        openapi_extra=body_docs(
+            "Options as for one table, and the parameters", {"tenantName": "DefaultTenant", "minAvailableReplicas": -1}
+        ),
     )
     def rebalance_tenant(
         request: Request,
         name: str,
         document: Annotated[dict[str, Any], Depends(optional_json_body)],
-        parallel: Annotated[int, Query(alias="degreeOfParallelism", ge=1)] = 1,
-        include: Annotated[str, Query(alias="includeTables", description="Typed names, by commas")] = "",
-        exclude: Annotated[str, Query(alias="excludeTables", description="Typed names, by commas")] = "",
-        beside: Annotated[str, Query(alias="parallelWhitelist", description="Those that may run beside others")] = "",
-        alone: Annotated[str, Query(alias="parallelBlacklist", description="Those that may not")] = "",
-        verbose: Annotated[bool, Query(alias="verboseResult")] = False,
+        _parallel: Annotated[int, Query(alias="degreeOfParallelism", ge=1)] = 1,
+        _include: Annotated[str, Query(alias="includeTables", description="Typed names, by commas")] = "",
+        _exclude: Annotated[str, Query(alias="excludeTables", description="Typed names, by commas")] = "",
+        _beside: Annotated[str, Query(alias="parallelWhitelist", description="Those that may run beside others")] = "",
+        _alone: Annotated[str, Query(alias="parallelBlacklist", description="Those that may not")] = "",
+        _verbose: Annotated[bool, Query(alias="verboseResult")] = False,
     ) -> dict[str, Any]:
-        given = {key: value for key, value in request.query_params.items() if key not in _TENANT_PARAMETERS}
-        included, excluded, beside_others, by_themselves = map(_names, (include, exclude, beside, alone))
+        given = {**document, **request.query_params}
+        if (named := given.pop("tenantName", name)) != name:
+            raise InvalidConfigError(f"tenantName: the body names tenant '{named}', the path '{name}'")
+        told = {key: given.pop(key) for key in _TENANT_PARAMETERS if key in given}
+        included, excluded, beside_others, by_themselves = (_names(key, told.get(key, "")) for key in _TABLE_LISTS)
         known = set(tables.names())
         if missing := [t for t in (*included, *excluded, *beside_others, *by_themselves) if t not in known]:
             raise NotFoundError(f"Table {', '.join(missing)} not found")
         return services.tenant_rebalances.rebalance(
             name,
-            RebalanceOptions.parse({**document, **given}),
+            RebalanceOptions.parse(given),
             include=included,
             exclude=excluded,
-            parallel=parallel,
+            parallel=_count("degreeOfParallelism", told.get("degreeOfParallelism", 1)),
             may_run_beside=lambda t: (not beside_others or t in beside_others) and t not in by_themselves,
-            verbose=verbose,
+            verbose=str(told.get("verboseResult", "false")).lower() == "true",
         )
 
     return router
 
 
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+def _names(key: str, value: Any) -> list[str]:
+    """Return table names that are given as a list, or by commas. Raises InvalidConfigError."""
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InvalidConfigError(f"{key}: must be a list of typed table names, not {value!r}")
+    return [name.strip() for name in names if name.strip()]
+
+
+def _count(key: str, value: Any) -> int:
+    if not str(value).isdecimal() or int(value) < 1:
+        raise InvalidConfigError(f"{key}: must be a number of tables, 1 or more, not {value!r}")
+    return int(value)
