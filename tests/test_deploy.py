@@ -29,7 +29,7 @@ MEASURING = (
 )
 # what prometheus_client measures of a process, and what Prometheus knows of a target
 GENERAL = {"process_resident_memory_bytes", "process_cpu_seconds_total", "up"}
-FUNCTIONS = {"sum", "min", "max", "rate", "increase", "by", "on", "and", "or", "label_values"}
+FUNCTIONS = {"histogram_quantile", "le", "sum", "min", "max", "rate", "increase", "by", "on", "and", "or", "label_values"}
 
 
 def loaded(name: str) -> Any:
@@ -50,7 +50,7 @@ def is_measured(name: str, texts: set[str]) -> bool:
     """Whether a role tells a metric by this name."""
     if name in GENERAL or re.fullmatch(r"pinot_controller_(server|broker|controller)s(Up|Down)", name):
         return True
-    role, _, short = name.removeprefix("pinot_").removesuffix("_total").partition("_")
+    role, _, short = name.removeprefix("pinot_").removesuffix("_total").removesuffix("_bucket").partition("_")
     return name.startswith("pinot_") and (short in texts or f"pinot_{role}_{short}" in texts)
 
 

@@ -1,11 +1,16 @@
 """What the roles of a cluster measure, as Prometheus reads it."""
 
+import time
 from typing import Any
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from gamay.base.metrics import BOUNDS_S, Histogram
+from gamay.cluster import paths
 from gamay.cluster.records import CONSUMING, DONE, IN_PROGRESS, ONLINE, Assignment, SegmentRecord
 from gamay.controller.realtime.ideal_steps import PauseState, with_pause_state
 from gamay.controller.stream_metrics import measure_consumption, newest_two
@@ -72,6 +77,62 @@ def test_each_role_measures_what_it_does(trips: Any, make_segment: Any) -> None:
     assert server["pinot_server_segmentCount", table] == 2
     assert server["pinot_server_documentCount", table] == 5
     assert server["pinot_server_segmentSizeBytes", table] > 0
+
+
+def test_latencies_are_histograms(trips: Any, make_segment: Any) -> None:
+    trips.push(make_segment("trips_0", [1, 2, 3]))
+    for _ in range(20):
+        assert trips.rows("SELECT count(*) FROM trips WHERE n > 1") == [[2]]
+    cluster = trips.cluster
+    for url, name, table in (
+        (cluster.broker_url, "pinot_broker_queryExecution", "trips"),
+        (cluster.server_url, "pinot_server_queryProcessing", "trips_OFFLINE"),
+    ):
+        samples = scraped(url)
+        own = {
+            labels: v for (n, labels), v in samples.items() if n == f"{name}Seconds_bucket" and ("table", table) in labels
+        }
+        counts = [v for _, v in sorted((float(dict(labels)["le"]), v) for labels, v in own.items())]
+        assert counts == sorted(counts)
+        labels = (("table", table),)
+        assert counts[-1] == samples[f"{name}Seconds_count", labels] >= 20
+        assert samples[f"{name}Seconds_sum", labels] == pytest.approx(samples[f"{name}_total", labels] / 1000)
+
+
+@given(st.lists(st.floats(0, 100)), st.lists(st.floats(0, 100)))
+def test_a_histogram_counts_what_is_at_most_its_bounds(some: list[float], others: list[float]) -> None:
+    parts = []
+    for values in (some, others):
+        parts.append(Histogram())
+        for value in values:
+            parts[-1].observe(value)
+    measured = (parts[0] + parts[1]).measured("name", "help", {})
+    every = some + others
+    assert measured.buckets == (*(sum(v <= bound for v in every) for bound in BOUNDS_S), len(every))
+    assert measured.value == pytest.approx(sum(every))
+
+
+def test_only_tables_that_are_there_are_counted(trips: Any, make_segment: Any) -> None:
+    trips.push(make_segment("trips_0", [1, 2, 3]))
+    assert trips.rows("SELECT count(*) FROM trips") == [[3]]
+    server, core = trips.cluster.core.server, trips.cluster.core
+
+    def tables(url: str, name: str) -> set[str]:
+        return {dict(labels)["table"] for (n, labels) in scraped(url) if n == name}
+
+    server._on_segment_record(paths.SEGMENTS)  # as after a lost connection
+    core.routing._on_segment_change(paths.SEGMENTS)
+    server._reconcile("PROPERTYSTORE", {"SEGMENTS"})  # whatever else is taken for a table
+    assert tables(trips.cluster.server_url, "pinot_server_queries_total") == {"trips_OFFLINE"}
+    assert tables(trips.cluster.broker_url, "pinot_broker_queries_total") == {"trips"}
+    assert trips.controller.delete("/tables/trips").status_code == 200
+    core.wait_until_gone("trips_OFFLINE")
+    deadline_s = time.monotonic() + 60
+    while server.tables():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+    assert tables(trips.cluster.server_url, "pinot_server_queries_total") == set()
+    assert tables(trips.cluster.broker_url, "pinot_broker_queries_total") <= {"none"}
 
 
 def test_partitions_that_nobody_consumes_are_counted() -> None:

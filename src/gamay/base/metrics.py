@@ -4,30 +4,66 @@ Roles say what they measure when they are asked (`Measure` functions), so that m
 must be counted as it happens has a counter.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import accumulate
 from typing import Any, TypeAlias
+
+BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_BOUND_TEXTS = (*(repr(bound) for bound in BOUNDS_S), "+Inf")
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Kind(Enum):
-    """A gauge goes up and down, a counter only up."""
+    """A gauge goes up and down, a counter only up, a histogram counts observations by size."""
 
     GAUGE = "gauge"
     COUNTER = "counter"
+    HISTOGRAM = "histogram"
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One number. name: `pinot_<role>_<name>`, with the name that Pinot's alerts know; counters get `_total` behind it."""
+    """One number. name: `pinot_<role>_<name>`, with the name that Pinot's alerts know; counters get `_total` behind it.
+
+    buckets: of a histogram, whose value is the sum of the observations: how many of them are at most BOUNDS_S[0], at most
+    BOUNDS_S[1], …, and how many there are.
+    """
 
     name: str
     value: float
     help: str
     labels: Mapping[str, str] = field(default_factory=dict)
     kind: Kind = Kind.GAUGE
+    buckets: Sequence[int] = ()
+
+
+class Histogram:
+    """A count of durations by length. Two threads that observe at once may lose one: metrics are not accounts."""
+
+    __slots__ = ("_counts", "_sum_s")
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(BOUNDS_S) + 1)
+        self._sum_s = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count a duration."""
+        self._counts[bisect_left(BOUNDS_S, seconds)] += 1
+        self._sum_s += seconds
+
+    def __add__(self, other: "Histogram") -> "Histogram":
+        both = Histogram()
+        both._counts = [a + b for a, b in zip(self._counts, other._counts, strict=True)]
+        both._sum_s = self._sum_s + other._sum_s
+        return both
+
+    def measured(self, name: str, help_: str, labels: Mapping[str, str]) -> Measured:
+        """Return what was counted so far."""
+        return Measured(name, self._sum_s, help_, labels, Kind.HISTOGRAM, tuple(accumulate(self._counts)))
 
 
 Measure: TypeAlias = Callable[[], Iterable[Measured]]
@@ -55,14 +91,22 @@ class _Collector:
 
     def collect(self) -> Iterator[Any]:
         """Yield the metrics, each with its samples together."""
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
+        kinds = {
+            Kind.GAUGE: GaugeMetricFamily,
+            Kind.COUNTER: CounterMetricFamily,
+            Kind.HISTOGRAM: HistogramMetricFamily,
+        }
         families: dict[str, Any] = {}
         for measure in self._measures:
             for one in measure():
                 family = families.get(one.name)
                 if family is None:
-                    kind = GaugeMetricFamily if one.kind is Kind.GAUGE else CounterMetricFamily
-                    family = families[one.name] = kind(one.name, one.help, labels=list(one.labels))
-                family.add_metric(list(one.labels.values()), one.value)
+                    family = families[one.name] = kinds[one.kind](one.name, one.help, labels=list(one.labels))
+                labels = list(one.labels.values())
+                if one.kind is Kind.HISTOGRAM:
+                    family.add_metric(labels, list(zip(_BOUND_TEXTS, one.buckets, strict=True)), one.value)
+                else:
+                    family.add_metric(labels, one.value)
         yield from families.values()

@@ -1,10 +1,10 @@
 """What a broker measures."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 from gamay.base.errors import ErrorCode
-from gamay.base.metrics import Kind, Measured
+from gamay.base.metrics import Histogram, Kind, Measured
 from gamay.broker.routing import RoutingTables
 from gamay.cluster.store_metrics import measure_store
 from gamay.model.table_name import raw_table_name
@@ -87,6 +87,7 @@ class _Counts:
     queries_hung_up: int = 0
     freshness_lag_ms: int | None = None
     phases: Phases = field(default_factory=Phases)
+    took: Histogram = field(default_factory=Histogram)
 
 
 class QueryCounters:
@@ -111,6 +112,7 @@ class QueryCounters:
         """Count one answered query. table: typed name, None for a query that has none, or an unknown one."""
         counts = self._of(table)
         counts.phases.add(phases)
+        counts.took.observe(phases.execution_s)
         stats = response.stats
         counts.queries += 1
         counts.query_total_time_ms += response.time_used_ms
@@ -122,19 +124,30 @@ class QueryCounters:
         if response.exceptions:
             _count_errors(counts, {code for code, _ in response.exceptions})
 
+    def keep(self, tables: Collection[str]) -> None:
+        """Drop the counts of all but these typed tables: the others are gone, or served elsewhere."""
+        for table in [*self._tables]:
+            if table != _NO_TABLE and table not in tables:
+                self._tables.pop(table, None)
+
     def measure(self) -> Iterator[Measured]:
-        """Yield the counters, and the times of phases."""
+        """Yield the counters, the times of phases, and how long queries took."""
+        took: dict[str, Histogram] = {}
         by_name: dict[tuple[str, str], dict[str, float]] = {}
         for table, counts in list(self._tables.items()):
             raw = _NO_TABLE if table == _NO_TABLE else raw_table_name(table)
             values = [(shown, getattr(counts, name)) for name, shown in _COUNTERS.items()]
             values += [(shown, getattr(counts.phases, name) * 1000) for name, shown in _PHASES.items()]
+            took[raw] = took.get(raw, Histogram()) + counts.took
             for shown, value in values:
                 found = by_name.setdefault(shown, {})
                 found[raw] = found.get(raw, 0) + value
         for (name, text), tables in by_name.items():
             for table, value in tables.items():
                 yield Measured(f"pinot_broker_{name}", value, text, {"table": table}, Kind.COUNTER)
+        for table, histogram in took.items():
+            text = "Seconds from the text of a query to its answer"
+            yield histogram.measured("pinot_broker_queryExecutionSeconds", text, {"table": table})
         for table, counts in list(self._tables.items()):
             if counts.freshness_lag_ms is not None:
                 text = "How old the last consumed row was that the last query could see"

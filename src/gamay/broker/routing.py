@@ -282,11 +282,10 @@ class RoutingTables:
             self._condition.notify_all()
 
     def _on_segment_change(self, path: str) -> None:
-        if path == paths.SEGMENTS:
+        table, _, segment = path.removeprefix(paths.SEGMENTS).strip("/").partition("/")
+        if not table:
             self._on_any_change()
             return
-        parent, _, segment = path.rpartition("/")
-        table = parent.rpartition("/")[2]
         with self._condition:
             self._dirty.add(table)
             self._changed_segments.setdefault(table, set()).add(segment)

@@ -104,6 +104,7 @@ class QueryRunner:
 
     def measure(self) -> Iterator[Measured]:
         """Yield what is counted of queries, and how much of the quotas is used."""
+        self.counters.keep({route.table for route in self.routing.routes()})
         yield from self.counters.measure()
         yield from self.quotas.measure(self._clock.monotonic_s())
 

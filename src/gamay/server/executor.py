@@ -82,7 +82,7 @@ class QueryExecutor:
             raise
         finally:
             took_s = deadline.clock.monotonic_s() - begun_s
-            counts.total_s += took_s
+            counts.add_time(took_s)
             if took_s >= _LONG_S:
                 give_back_surplus()
 
@@ -106,7 +106,7 @@ class QueryExecutor:
         answer.stats.offline_thread_cpu_time_ns = clock.thread_cpu_ns() - begun_ns
         counts = self._instance.counts.of(table)
         counts.queries += 1
-        counts.total_s += clock.monotonic_s() - begun_s
+        counts.add_time(clock.monotonic_s() - begun_s)
         return answer
 
     def _execute(

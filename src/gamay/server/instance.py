@@ -249,9 +249,14 @@ class ServerInstance:
             self._note_table(table)
 
     def _on_segment_record(self, path: str) -> None:
-        parent, _, segment = path.rpartition("/")
-        table = parent.rpartition("/")[2]
-        self._work.note_segment(table, segment)
+        table, _, segment = path.removeprefix(paths.SEGMENTS).strip("/").partition("/")
+        if not table:  # the connection to the store was lost
+            self._work.note_everything()
+            return
+        if segment:
+            self._work.note_segment(table, segment)
+        else:
+            self._work.note_table(table)
         self._note_table(table)
 
     def _note_table(self, table: str) -> None:
@@ -344,6 +349,7 @@ class ServerInstance:
         contents = self._data_of(table).contents()
         if self._registry.get_ideal_state(table) is None and not contents.loaded and not contents.consuming:
             self._tables.pop(table, None)
+            self.counts.forget(table)
             self.upserts.forget(table)
 
     def _data_of(self, table: str) -> TableData:

@@ -12,8 +12,8 @@ from gamay.server.key_metrics import measure_keys
 def measure_server(instance: ServerInstance) -> Iterator[Measured]:
     """Yield what the server has loaded, what it failed to load, and what it was asked."""
     yield from measure_store("server", instance.store)
-    yield from instance.counts.measure()
-    for table in instance.tables():
+    yield from instance.counts.measure(tables := instance.tables())
+    for table in tables:
         data = instance.table(table)
         if data is None:
             continue

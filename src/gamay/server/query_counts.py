@@ -1,16 +1,17 @@
 """What a server counts of the queries that it executes, and of loading segments."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
 
-from gamay.base.metrics import Kind, Measured
+from gamay.base.metrics import Histogram, Kind, Measured
 
 
 @dataclass(slots=True)
 class TableCounts:
     """Of one typed table.
 
-    total_s: seconds that its queries took, failed ones included; of that pruning_s before segments were read.
+    total_s: seconds that its queries took, failed ones included; of that pruning_s before segments were read. took: the same
+    query by query.
     deserialization_s, waiting_s, serialization_s: around that, of queries from other processes. missing_segments: that
     queries asked for and that were not here. freshness_lag_ms: how old the oldest last row was of the consuming segments
     that the last query read which read any; None before.
@@ -29,9 +30,15 @@ class TableCounts:
     pruned_by_limit: int = 0
     pruned_by_value: int = 0
     freshness_lag_ms: int | None = None
+    took: Histogram = field(default_factory=Histogram)
     download_failures: int = 0
     reload_failures: int = 0
     refresh_failures: int = 0
+
+    def add_time(self, seconds: float) -> None:
+        """Count what one query took."""
+        self.total_s += seconds
+        self.took.observe(seconds)
 
 
 class ServerCounts:
@@ -47,9 +54,15 @@ class ServerCounts:
             counts = self._tables[table] = TableCounts()
         return counts
 
-    def measure(self) -> Iterator[Measured]:
-        """Yield the counters."""
+    def forget(self, table: str) -> None:
+        """Drop the counts of a typed table that is gone."""
+        self._tables.pop(table, None)
+
+    def measure(self, tables: Collection[str]) -> Iterator[Measured]:
+        """Yield the counters of these typed tables, those that the server hosts."""
         for table, counts in list(self._tables.items()):
+            if table not in tables:
+                continue
             for name, value, text in (
                 ("pinot_server_queries", counts.queries, "Queries"),
                 ("pinot_server_queryExecutionExceptions", counts.exceptions, "Queries that failed"),
@@ -65,6 +78,9 @@ class ServerCounts:
                 ("pinot_server_refreshFailures", counts.refresh_failures, "Segments whose new version could not be loaded"),
             ):
                 yield Measured(name, value, text, {"table": table}, Kind.COUNTER)
+            yield counts.took.measured(
+                "pinot_server_queryProcessingSeconds", "Seconds of executing a query", {"table": table}
+            )
             if (lag_ms := counts.freshness_lag_ms) is not None:
                 text = "How old the last consumed row was that the last query could see"
                 yield Measured("pinot_server_freshnessLagMs", lag_ms, text, {"table": table})
