@@ -17,9 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
-from rich.console import Console
-from rich.table import Table
 
+from benchmarks import report
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.ids import RANDOM_IDS
 from gamay.broker.routing import RoutingTables
@@ -60,6 +59,11 @@ CONFIG = {
     "metadata": {},
 }
 
+_EMBEDDED = "broker: routes of 100,000 segments with two replicas, records in the embedded store"
+_ZOOKEEPER = "the same, records in ZooKeeper"
+_LOADED = "server: 1,000 segments whose copies are on its disk"
+SHAPES = {"cold_start": report.Shape(("what", "seconds"), (_EMBEDDED, _LOADED), ("processor seconds",))}
+
 
 def main() -> int:
     """Measure, and print a table."""
@@ -67,26 +71,28 @@ def main() -> int:
     parser.add_argument("--segments", type=int, default=100_000)
     parser.add_argument("--loaded", type=int, default=1000)
     parser.add_argument("--zk", help="a ZooKeeper to use, below a path of its own")
-    arguments = parser.parse_args()
+    arguments = report.arguments_of(parser)
     folder = Path(tempfile.mkdtemp(prefix="gamay-cold-"))
-    shown = Table("what", "seconds", "processor seconds")
+    shown = report.Report("cold_start", SHAPES["cold_start"])
     try:
         built = _build(folder / "built", 0)
         stores: dict[str, Callable[[], MetadataStore]] = {
-            "embedded store": lambda: EmbeddedStore.open(folder / "routes.db", SYSTEM_CLOCK)
+            _EMBEDDED: lambda: EmbeddedStore.open(folder / "routes.db", SYSTEM_CLOCK)
         }
         if arguments.zk:
             address = ZooKeeperAddress(f"{arguments.zk}/cold-{RANDOM_IDS.new()}", patience_s=120)
-            stores["ZooKeeper"] = lambda: ZooKeeperStore.open(address)
+            stores[_ZOOKEEPER] = lambda: ZooKeeperStore.open(address)
         for name, open_store in stores.items():
             _write_table(open_store, built, arguments.segments)
-            shown.add_row(
-                f"broker: routes of {arguments.segments:,} segments, {name}", *_route(open_store, arguments.segments)
-            )
-        shown.add_row(f"server: {arguments.loaded:,} segments on its disk", *_load(folder, arguments.loaded))
+            taken = _route(open_store, arguments.segments)
+            if name == _EMBEDDED:
+                shown.add(name, *taken)
+            else:
+                print(f"{name}: {taken[0]} s, {taken[1]} s of the processor")
+        shown.add(_LOADED, *_load(folder, arguments.loaded))
     finally:
         shutil.rmtree(folder)
-    Console().print(shown)
+    shown.finish(writes=arguments.write_docs)
     return 0
 
 

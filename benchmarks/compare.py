@@ -1,7 +1,7 @@
 """Runs every query on Gamay, DuckDB and chDB, checks that the answers agree, and prints the ratios.
 
     python -m benchmarks.compare [--rows 20000000] [--records 2000000] [--repeat 7] [--threads 2] [--only TEXT]
-                                 [--systems gamay,duckdb] [--processor]
+                                 [--systems gamay,duckdb] [--processor] [--write-docs]
 
 A ratio is the peer's median time divided by Gamay's: above 1, Gamay is faster. Results go to build/bench.json. With
 --processor, it is the processor time of all threads that is measured, for machines that have other work to do.
@@ -20,10 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
-from benchmarks import data
+from benchmarks import data, report
 from benchmarks.systems import SYSTEMS, Rows, System
 
 QUERIES = Path(__file__).parent / "queries"
@@ -54,6 +52,24 @@ def read_queries(benchmark: str) -> Iterator[Query]:
     for entry in tomllib.loads((QUERIES / f"{benchmark}.toml").read_text())["query"]:
         texts = {"": entry["sql"]} | {system: entry[system] for system in SYSTEMS if system in entry}
         yield Query(benchmark, entry["name"], texts, entry.get("tolerance", RELATIVE_TOLERANCE))
+
+
+_FIRST_FUNCTION = "percentile by 200 keys"
+"""The first query about the events that belongs to the second table."""
+
+
+def _shapes() -> dict[str, report.Shape]:
+    events, flights, records = ([q.name for q in read_queries(name)] for name in ("events", "flights", "records"))
+    first = events.index(_FIRST_FUNCTION)
+    peers = [name for name in SYSTEMS if name != "gamay"]
+    headings = ("query", *(f"{name} ms" for name in SYSTEMS), *(f"× {name}" for name in peers))
+    return {
+        "compare: scans and groups": report.Shape(headings, (*events[:first], *flights)),
+        "compare: functions": report.Shape(headings, (*events[first:], *records)),
+    }
+
+
+SHAPES = _shapes()
 
 
 def parameters(repeat: int) -> list[dict[str, Any]]:
@@ -173,22 +189,23 @@ def run(
     return records
 
 
-def show(records: list[dict[str, Any]]) -> None:
-    """Print a line for each query, and the geometric means."""
-    table = Table("benchmark", "query", *(f"{name} ms" for name in SYSTEMS), *(f"× {n}" for n in SYSTEMS if n != "gamay"))
-    by_query: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+def show(records: list[dict[str, Any]], *, writes: bool) -> None:
+    """Print a line for each query, and the geometric means of each table; write them into the page if so told."""
+    by_query: dict[str, dict[str, dict[str, Any]]] = {}
     for record in records:
-        by_query.setdefault((record["benchmark"], record["query"]), {})[record["system"]] = record
-    for (benchmark, query), found in by_query.items():
-        times = [f"{found[name]['median_ms']:.2f}" if name in found else "" for name in SYSTEMS]
-        ratios = [f"{found[name]['ratio']:.1f}" if name in found else "" for name in SYSTEMS if name != "gamay"]
-        table.add_row(benchmark, query, *times, *ratios)
-    for name in {r["system"]: None for r in records}:
-        if name != "gamay":
-            ratios_of = [r["ratio"] for r in records if r["system"] == name]
-            mean = statistics.geometric_mean(ratios_of)
-            table.caption = f"{table.caption or ''}geometric mean × {name}: {mean:.1f}, least {min(ratios_of):.2f}   "
-    Console(width=130).print(table)
+        by_query.setdefault(record["query"], {})[record["system"]] = record
+    peers = [name for name in SYSTEMS if name != "gamay"]
+    for title, shape in SHAPES.items():
+        table = report.Report(title, shape)
+        measured = [by_query[query] for query in shape.cases if query in by_query]
+        for found in measured:
+            times = [f"{found[name]['median_ms']:.2f}" if name in found else "" for name in SYSTEMS]
+            ratios = [f"{found[name]['ratio']:.1f}" if name in found else "" for name in peers]
+            table.add(found["gamay"]["query"], *times, *ratios)
+        table.finish(writes=writes)
+        for name in peers:
+            if ratios_of := [found[name]["ratio"] for found in measured if name in found]:
+                print(f"geometric mean × {name}: {statistics.geometric_mean(ratios_of):.1f}, least {min(ratios_of):.2f}")
 
 
 def main() -> None:
@@ -200,7 +217,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only queries whose name contains this text")
     parser.add_argument("--systems", default=",".join(SYSTEMS), help="gamay first, and whom to compare it with")
     parser.add_argument("--processor", action="store_true", help="measure processor time of all threads")
-    arguments = parser.parse_args()
+    arguments = report.arguments_of(parser)
     records = run(
         arguments.rows,
         arguments.records,
@@ -212,7 +229,7 @@ def main() -> None:
     )
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     RESULTS.write_text(json.dumps(records, indent=1) + "\n")
-    show(records)
+    show(records, writes=arguments.write_docs)
 
 
 if __name__ == "__main__":

@@ -14,9 +14,8 @@ from functools import partial
 
 import duckdb
 import sqlglot
-from rich.console import Console
-from rich.table import Table
 
+from benchmarks import report
 from gamay.sql.parser import PlanCache, parse_query
 
 QUERIES = {
@@ -26,6 +25,8 @@ QUERIES = {
     "expressions": "SELECT CASE WHEN page > 5 THEN 'a' ELSE country END AS k, AVG(ms / 1000.0), MAX(ms) FROM visits "
     "WHERE (country = 'no' OR country LIKE 'd%') AND NOT page BETWEEN 3 AND {} GROUP BY k ORDER BY k",
 }
+LONG_LIST = "1 MB of IN list (86,000 numbers)"
+SHAPES = {"compile": report.Shape(("query", "new", "known", "sqlglot", "DuckDB"), (*QUERIES, LONG_LIST))}
 
 
 def _least_s(run: Callable[[int], object], runs: int) -> float:
@@ -65,19 +66,20 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=200)
-    runs = parser.parse_args().runs
+    arguments = report.arguments_of(parser)
+    runs: int = arguments.runs
     connection = duckdb.connect(config={"threads": 1})
-    table = Table("query", "new", "known", "sqlglot", "DuckDB", title="milliseconds of a core")
+    found = report.Report("compile", SHAPES["compile"])
     cases = [(name, _texts(query), runs) for name, query in QUERIES.items()]
-    for name, text, times in [*cases, ("1 MB of IN list", _long_list, 5)]:
+    for name, text, times in [*cases, (LONG_LIST, _long_list, 5)]:
         subjects = (
             partial(_new, text),
             partial(_known, PlanCache(), text),
             partial(_sqlglot, text),
             partial(_duckdb, connection, text),
         )
-        table.add_row(name, *(f"{_least_s(subject, times) * 1000:.3f}" for subject in subjects))
-    Console().print(table)
+        found.add(name, *(f"{_least_s(subject, times) * 1000:.3f}" for subject in subjects))
+    found.finish(writes=arguments.write_docs)
 
 
 if __name__ == "__main__":

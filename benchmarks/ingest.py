@@ -18,9 +18,8 @@ from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
-from rich.console import Console
-from rich.table import Table
 
+from benchmarks import report
 from gamay.cli.json_file import read_json
 from gamay.cli.quickstart import SAMPLES, unpack_flights
 from gamay.ingest.pipeline import Pipeline
@@ -31,6 +30,15 @@ from gamay.model.table_config import TableConfig
 from gamay.segment.builder import SegmentBuilder
 from gamay.storage.archive import pack
 
+CASES = (
+    "segment",
+    "segment, sorted by time",
+    "the same with the quickstart's four secondary indexes",
+    "Parquet by DuckDB, sorted by time",
+)
+SHAPES = {
+    "ingest": report.Shape(("CSV to", "rows/s a core", "× DuckDB", "MB", "size over Parquet"), CASES, ("MB/s of text",))
+}
 TIME = "time_hour"
 READER = {"nullStringValue": "NA"}
 DUCKDB = """
@@ -79,7 +87,8 @@ def measure(make: Callable[[Path], Path], rows: int, repeat: int) -> tuple[float
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeat", type=int, default=5)
-    repeat = parser.parse_args().repeat
+    arguments = report.arguments_of(parser)
+    repeat: int = arguments.repeat
     plain = TableConfig.offline("flights")
     sample = TableConfig.from_json(read_json(SAMPLES / "table.json")).value
     with tempfile.TemporaryDirectory() as folder:
@@ -87,21 +96,23 @@ def main() -> None:
         text = sum(os.path.getsize(file) for file in files)
         rows = sum(file.read_bytes().count(b"\n") - 1 for file in files)
         peer_rate, peer_size = measure(partial(duckdb, files), rows, repeat)
-        table = Table("CSV to", "rows/s/core", "MB/s of text", "x DuckDB", "MB", "size over Parquet")
+        found = report.Report("ingest", SHAPES["ingest"])
         for name, config, sort in (
-            ("segment", plain, False),
-            ("segment, sorted", plain, True),
-            ("segment with the quickstart's indexes, sorted", sample, True),
+            (CASES[0], plain, False),
+            (CASES[1], plain, True),
+            (CASES[2], sample, True),
         ):
             rate, size = measure(partial(gamay, files, config=config, sort=sort), rows, repeat)
-            _add(table, name, rate, size, text / rows, peer_rate, peer_size)
-        _add(table, "Parquet + zstd by DuckDB, sorted", peer_rate, peer_size, text / rows, peer_rate, peer_size)
-    Console(width=120).print(table)
+            _add(found, name, rate, size, text / rows, peer_rate, peer_size)
+        _add(found, CASES[3], peer_rate, peer_size, text / rows, peer_rate, peer_size)
+    found.finish(writes=arguments.write_docs)
 
 
-def _add(table: Table, name: str, rate: float, size: int, row_bytes: float, peer_rate: float, peer_size: int) -> None:
-    numbers = (f"{rate:,.0f}", f"{rate * row_bytes / 1e6:.0f}", f"{rate / peer_rate:.2f}")
-    table.add_row(name, *numbers, f"{size / 1e6:.2f}", f"{size / peer_size:.2f}")
+def _add(
+    found: report.Report, name: str, rate: float, size: int, row_bytes: float, peer_rate: float, peer_size: int
+) -> None:
+    ratios = ("", "") if name == CASES[3] else (f"{rate / peer_rate:.2f}", f"{size / peer_size:.2f}")
+    found.add(name, f"{rate:,.0f}", ratios[0], f"{size / 1e6:.2f}", ratios[1], f"{rate * row_bytes / 1e6:.0f}")
 
 
 if __name__ == "__main__":

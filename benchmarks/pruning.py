@@ -1,6 +1,6 @@
 """How long the broker takes to drop the segments of a large table that cannot match.
 
-    python -m benchmarks.pruning [--segments 100000]
+    python -m benchmarks.pruning [--segments 100000] [--write-docs]
 
 A table of daily segments with a partitioned column of numbers and one of text, as the records of its segments describe it.
 No segment is made: pruning reads nothing but records. For each kind of condition: the median and the longest time of
@@ -13,9 +13,8 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
+from benchmarks import report
 from gamay.model.schema import Schema
 from gamay.query.bind import bind
 from gamay.query.prune import ColumnRange, PruningTable, SegmentRecordStats
@@ -42,14 +41,17 @@ Draw = Callable[[int], int]
 CONDITIONS: dict[str, Callable[[Draw, int], str]] = {
     "one day": lambda draw, days: f"day = {FIRST_DAY + draw(days)}",
     "one week": lambda draw, days: f"day BETWEEN {(first := FIRST_DAY + draw(days))} AND {first + 6}",
-    "one member": lambda draw, days: f"memberId = {draw(1_000_000)}",
+    "one member of 1,000 partitions": lambda draw, days: f"memberId = {draw(1_000_000)}",
     "one member, one month": lambda draw, days: (
         f"memberId = {draw(1_000_000)} AND day > {(first := FIRST_DAY + draw(days))} AND day <= {first + 30}"
     ),
     "50 members": lambda draw, days: f"memberId IN ({', '.join(str(draw(1_000_000)) for _ in range(50))})",
-    "text": lambda draw, days: f"country = 'c{draw(200)}'",
-    "not a range": lambda draw, days: f"NOT (day < {FIRST_DAY + draw(days)} OR page > {draw(100)})",
-    "nothing to prune by": lambda draw, days: f"page = {draw(100)}",
+    "equality of a text": lambda draw, days: f"country = 'c{draw(200)}'",
+    "`NOT (… OR …)` of ranges": lambda draw, days: f"NOT (day < {FIRST_DAY + draw(days)} OR page > {draw(100)})",
+}
+UNPRUNED: dict[str, Callable[[Draw, int], str]] = {"nothing to prune by": lambda draw, days: f"page = {draw(100)}"}
+SHAPES = {
+    "pruning": report.Shape(("condition", "median ms", "segments left of 100,000"), tuple(CONDITIONS), ("longest ms",))
 }
 
 
@@ -57,13 +59,14 @@ def main() -> int:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--segments", type=int, default=100_000)
-    segments = parser.parse_args().segments
+    arguments = report.arguments_of(parser)
+    segments: int = arguments.segments
     started = time.perf_counter()
     pruning = PruningTable.build([record(number) for number in range(segments)])
     built_s = time.perf_counter() - started
-    table = Table("condition", "median ms", "longest ms", "segments left")
+    found = report.Report("pruning", SHAPES["pruning"])
     rng = np.random.default_rng(7)
-    for name, condition in CONDITIONS.items():
+    for name, condition in (CONDITIONS | UNPRUNED).items():
         times, kept = [], 0
         for _ in range(QUERIES):
             where = condition(lambda below: int(rng.integers(below)), segments // SEGMENTS_A_DAY)
@@ -72,9 +75,13 @@ def main() -> int:
             mask = pruning.prune(bound)
             times.append((time.perf_counter() - started) * 1000)
             kept += int(mask.sum())
-        table.add_row(name, f"{np.median(times):.2f}", f"{max(times):.2f}", f"{kept / QUERIES:,.0f}")
-    Console().print(f"{segments:,} segments; arrays made in {built_s:.1f} s")
-    Console().print(table)
+        cells = f"{np.median(times):.2f}", f"{kept / QUERIES:,.0f}", f"{max(times):.2f}"
+        if name in CONDITIONS:
+            found.add(name, *cells)
+        else:
+            print(f"{name}: {cells[0]} ms, {cells[2]} ms at most")
+    print(f"{segments:,} segments; arrays made in {built_s:.1f} s")
+    found.finish(writes=arguments.write_docs)
     return 0
 
 

@@ -12,10 +12,7 @@ import select
 import subprocess
 import sys
 
-from rich.console import Console
-from rich.table import Table
-
-from benchmarks import data
+from benchmarks import data, report
 
 _INTERVAL_S = 0.002
 _CHILD = """
@@ -37,31 +34,37 @@ _FEW = {"events": "WHERE clicks = 7 AND status = 3", "records": "WHERE units = 7
 _NO_LIMIT = "SET numGroupsLimit = 100000000; "
 _QUERIES = {
     "two keys": ("events", _NO_LIMIT + "SELECT user_id, url, COUNT(*) FROM events {few} GROUP BY user_id, url LIMIT 10"),
-    "a key of millions": ("events", _NO_LIMIT + "SELECT ts, SUM(price) FROM events {few} GROUP BY ts LIMIT 10"),
-    "group by all": (
+    "one key of millions": ("events", _NO_LIMIT + "SELECT ts, SUM(price) FROM events {few} GROUP BY ts LIMIT 10"),
+    "seven keys": (
         "events",
         _NO_LIMIT + "SELECT country, device, user_id, url, clicks, latency_ms, ts, COUNT(*) FROM events {few} "
         "GROUP BY country, device, user_id, url, clicks, latency_ms, ts LIMIT 10",
     ),
-    "distinct count": ("events", "SELECT DISTINCTCOUNT(ts) FROM events {few}"),
-    "HLL of many groups": ("events", "SELECT user_id, DISTINCTCOUNTHLL(url) FROM events {few} GROUP BY user_id LIMIT 10"),
-    "percentile of many groups": (
+    "DISTINCTCOUNT of millions": ("events", "SELECT DISTINCTCOUNT(ts) FROM events {few}"),
+    "HLL of 100,000 groups": ("events", "SELECT user_id, DISTINCTCOUNTHLL(url) FROM events {few} GROUP BY user_id LIMIT 10"),
+    "exact percentiles of 100,000 groups": (
         "events",
         "SELECT user_id, PERCENTILE(ts, 50) FROM events {few} GROUP BY user_id LIMIT 10",
     ),
-    "list of all": ("events", "SELECT ARRAYAGG(url, 'STRING') FROM events {few}"),
-    "order by": ("events", "SELECT user_id, url, ts FROM events {few} ORDER BY latency_ms, ts LIMIT 5000000"),
-    "selection": ("events", "SELECT user_id, url, ts, country FROM events {few} LIMIT 10000000"),
-    "distinct lists": ("events", "SELECT DISTINCT user_id, tags FROM events {few} LIMIT 10000000"),
-    "documents": ("records", "SELECT doc, message FROM records {few} LIMIT 2000000"),
-    "distinct documents": ("records", "SELECT DISTINCT doc FROM records {few} LIMIT 2000000"),
-    "group by text": ("records", _NO_LIMIT + "SELECT message, COUNT(*) FROM records {few} GROUP BY message LIMIT 10"),
-    "JSON": (
+    "ARRAYAGG of all rows": ("events", "SELECT ARRAYAGG(url, 'STRING') FROM events {few}"),
+    "ORDER BY of 5 million rows": (
+        "events",
+        "SELECT user_id, url, ts FROM events {few} ORDER BY latency_ms, ts LIMIT 5000000",
+    ),
+    "selection of 10 million rows": ("events", "SELECT user_id, url, ts, country FROM events {few} LIMIT 10000000"),
+    "DISTINCT of lists": ("events", "SELECT DISTINCT user_id, tags FROM events {few} LIMIT 10000000"),
+    "documents of 190 bytes": ("records", "SELECT doc, message FROM records {few} LIMIT 2000000"),
+    "DISTINCT documents of 190 bytes": ("records", "SELECT DISTINCT doc FROM records {few} LIMIT 2000000"),
+    "texts of 50 bytes as key": (
+        "records",
+        _NO_LIMIT + "SELECT message, COUNT(*) FROM records {few} GROUP BY message LIMIT 10",
+    ),
+    "a name of JSON documents as key": (
         "records",
         _NO_LIMIT + "SELECT jsonExtractScalar(doc, '$.user.name', 'STRING') AS name, COUNT(*) FROM records {few} "
         "GROUP BY name LIMIT 10",
     ),
-    "multi-value": (
+    "values of lists and texts as keys": (
         "records",
         _NO_LIMIT + "SELECT scores, path, COUNT(*) FROM records {few} GROUP BY scores, path LIMIT 10",
     ),
@@ -93,16 +96,19 @@ def growth(name: str, budget_bytes: int) -> tuple[int, str]:
     return most - before, outcome
 
 
+SHAPES = {"query_memory": report.Shape(("query", "growth MB"), tuple(_QUERIES), ("outcome",))}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure how far queries grow beyond their budgets")
     parser.add_argument("--budget-mb", type=int, default=100)
     parser.add_argument("names", nargs="*", help=", ".join(_QUERIES))
-    arguments = parser.parse_args()
-    shown = Table("query", "growth MB", "outcome")
+    arguments = report.arguments_of(parser)
+    shown = report.Report("query_memory", SHAPES["query_memory"])
     for name in arguments.names or _QUERIES:
         grown, outcome = growth(name, arguments.budget_mb * 1_000_000)
-        shown.add_row(name, f"{grown / 1e6:.0f}", outcome[:70])
-    Console(width=130).print(shown)
+        shown.add(name, f"{grown / 1e6:.0f}", outcome[:70])
+    shown.finish(writes=arguments.write_docs)
 
 
 if __name__ == "__main__":

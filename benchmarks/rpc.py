@@ -22,10 +22,9 @@ import numpy as np
 import psutil
 import pyarrow as pa
 import uvloop
-from rich.console import Console
-from rich.table import Table
 
 import gamay
+from benchmarks import report
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.broker.remote import RemoteServers
 from gamay.broker.routing import RoutingTables
@@ -39,11 +38,18 @@ ROWS = 20_000
 _ROUND = 100
 _WARM_UP = 200
 QUERIES = {
-    "rows of a table": "SELECT COUNT(*) FROM t",
-    "rows of one day": "SELECT COUNT(*) FROM t WHERE day = {n}",
+    "`COUNT(*)` of a table": "SELECT COUNT(*) FROM t",
+    "`COUNT(*)` of one day": "SELECT COUNT(*) FROM t WHERE day = {n}",
     "totals of one day": "SELECT COUNT(*), SUM(x), MAX(x) FROM t WHERE day = {n} AND x < 500",
     "20 groups of one day": "SELECT s, COUNT(*), SUM(x) FROM t WHERE day = {n} GROUP BY s LIMIT 30",
     "10 rows of one day": "SELECT day, x, s FROM t WHERE day = {n} LIMIT 10",
+}
+SHAPES = {
+    "rpc": report.Shape(
+        ("query", "same process", "other process", "more"),
+        tuple(QUERIES),
+        tuple(f"{where}, {what}" for what in ("fastest tenth", "processor") for where in ("same", "other", "more")),
+    )
 }
 
 
@@ -52,7 +58,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--queries", type=int, default=2000)
     parser.add_argument("--serve", metavar="FOLDER", help="be the other process, for a data folder")
-    arguments = parser.parse_args()
+    arguments = report.arguments_of(parser)
     if arguments.serve:
         serve(Path(arguments.serve))
         return 0
@@ -65,7 +71,9 @@ def main() -> int:
         assert process.stdout is not None
         try:
             port = int(process.stdout.readline())
-            uvloop.run(measure(here, port, psutil.Process(process.pid), arguments.queries))
+            uvloop.run(measure(here, port, psutil.Process(process.pid), arguments.queries)).finish(
+                writes=arguments.write_docs
+            )
         finally:
             process.terminate()
             process.wait(30)
@@ -92,8 +100,8 @@ def serve(folder: Path) -> None:
     sys.stdin.read()
 
 
-async def measure(folder: Path, port: int, other: psutil.Process, queries: int) -> None:
-    """Ask both servers in turn, and print what it took."""
+async def measure(folder: Path, port: int, other: psutil.Process, queries: int) -> report.Report:
+    """Ask both servers in turn, and return what it took."""
     cluster = LocalCluster(folder, threads=1)
     cluster.prepare()
     cluster.start()
@@ -101,21 +109,20 @@ async def measure(folder: Path, port: int, other: psutil.Process, queries: int) 
     routing = RoutingTables(cluster.registry)  # of its own, as another broker's: it holds what is known of queries
     routing.start()
     remote = QueryRunner("Broker_bench_1", routing, servers, SYSTEM_CLOCK)
-    table = Table(
-        "µs of", *(f"{where}: {what}" for where in ("here", "there", "more") for what in ("median", "tenth", "cpu"))
-    )
+    found = report.Report("rpc", SHAPES["rpc"])
     for name, sql in QUERIES.items():
         near, far = [], []
         for first in range(-_WARM_UP, queries, _ROUND):
             near.append(await asked(cluster.runner, sql, first, other))
             far.append(await asked(remote, sql, first, other))
         here, there = summary(near[_WARM_UP // _ROUND :]), summary(far[_WARM_UP // _ROUND :])
-        table.add_row(name, *(f"{us:.0f}" for us in (*here, *there, *there - here)))
-    Console(width=140).print(table)
+        measured = np.array([here, there, there - here])  # what, by kind
+        found.add(name, *(f"{us:.0f}" for us in measured.T.ravel()))
     remote.close()
     await asyncio.sleep(0)
     routing.stop()
     cluster.stop()
+    return found
 
 
 async def asked(runner: QueryRunner, sql: str, first: int, other: psutil.Process) -> tuple[list[int], float]:

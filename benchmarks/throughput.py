@@ -22,10 +22,9 @@ from typing import Any
 import numpy as np
 import psutil
 import pyarrow as pa
-from rich.console import Console
-from rich.table import Table
 
 import gamay
+from benchmarks import report
 
 FOLDER = Path(__file__).resolve().parent.parent / "build" / "bench" / "throughput"
 FIRST_DAY = 17_000
@@ -46,12 +45,20 @@ NO_PRUNING = "SET brokerPruning=false; "
 
 # one request each; random numbers come from wrk's Lua, so that no two queries are alike
 QUERIES = {
-    "rows of one day": "SELECT COUNT(*) FROM visits WHERE day = {day}",
-    "rows of one member": "SELECT COUNT(*) FROM visits WHERE memberId = {member}",
-    "one day": "SELECT COUNT(*), SUM(clicks) FROM visits WHERE day = {day} AND page < {page}",
-    "one week": "SELECT COUNT(*), SUM(clicks) FROM visits WHERE day BETWEEN {day} AND {lastDay}",
-    "one member": "SELECT COUNT(*), SUM(clicks) FROM visits WHERE memberId = {member}",
-    "one member's countries": "SELECT country, COUNT(*) FROM visits WHERE memberId = {member} GROUP BY country",
+    "`COUNT(*)` of one day": "SELECT COUNT(*) FROM visits WHERE day = {day}",
+    "`COUNT(*)` of one member": "SELECT COUNT(*) FROM visits WHERE memberId = {member}",
+    "`COUNT(*)`, `SUM` of one day and a range of another column": "SELECT COUNT(*), SUM(clicks) FROM visits "
+    "WHERE day = {day} AND page < {page}",
+    "`COUNT(*)`, `SUM` of one week": "SELECT COUNT(*), SUM(clicks) FROM visits WHERE day BETWEEN {day} AND {lastDay}",
+    "`COUNT(*)`, `SUM` of one member": "SELECT COUNT(*), SUM(clicks) FROM visits WHERE memberId = {member}",
+    "one member's rows by country": "SELECT country, COUNT(*) FROM visits WHERE memberId = {member} GROUP BY country",
+}
+SHAPES = {
+    "throughput": report.Shape(
+        ("query", "queries/s", "p99", "µs of processor", "× without pruning"),
+        tuple(QUERIES),
+        ("queries/s without", "p99 without", "µs without"),
+    )
 }
 _SCRIPT = """
 wrk.method = "POST"
@@ -74,6 +81,10 @@ class Measured:
     p99: str
     cpu_us: float
 
+    def cells(self) -> tuple[str, str, str]:
+        """Return them as they are shown."""
+        return f"{self.per_second:,.0f}", self.p99, f"{self.cpu_us:.0f}"
+
 
 def main() -> int:
     """Measure, and print a table; 1 when something needed is missing."""
@@ -81,14 +92,14 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=5)
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--segments", type=int, default=720)
-    arguments = parser.parse_args()
+    arguments = report.arguments_of(parser)
     if shutil.which("wrk") is None:
         print("The load comes from wrk, which is not installed (on Debian: apt-get install wrk)", file=sys.stderr)
         return 1
     folder = FOLDER / str(arguments.segments)
     if not folder.exists():
         make_table(folder, arguments.segments)
-    table = Table("query", "pruned by", "queries/s", "p99", "µs of processor", "ratio")
+    found = report.Report("throughput", SHAPES["throughput"])
     with tempfile.TemporaryDirectory() as scratch:
         process, url = start(folder)
         try:
@@ -97,12 +108,12 @@ def main() -> int:
                 pruned = measure(process, url, script(""), arguments.seconds, arguments.connections)
                 unpruned = measure(process, url, script(NO_PRUNING), arguments.seconds, arguments.connections)
                 ratio = f"{pruned.per_second / unpruned.per_second:.0f}"
-                table.add_row(name, "broker", f"{pruned.per_second:,.0f}", pruned.p99, f"{pruned.cpu_us:.0f}", ratio)
-                table.add_row("", "server", f"{unpruned.per_second:,.0f}", unpruned.p99, f"{unpruned.cpu_us:.0f}", "")
+                cells = [cell for measured in (pruned, unpruned) for cell in measured.cells()]
+                found.add(name, *cells[:3], ratio, *cells[3:])
         finally:
             process.terminate()
             process.wait(30)
-    Console().print(table)
+    found.finish(writes=arguments.write_docs)
     return 0
 
 

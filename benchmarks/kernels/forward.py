@@ -3,8 +3,8 @@
     python -m benchmarks.kernels.forward [--rows 10000000]
 
 For each width in bits it prints milliseconds of CPU time of both forms, to sum a column through its dictionary and to mark
-the rows of a range of ids; packed over aligned time; and packed over aligned size in memory and in an archive (Zstandard, the
-level of segment archives). For 1, 2 and 4 bits, where no id crosses a word, `words` unpacks whole words, the fastest form
+the rows of a range of ids; packed over aligned time; and packed over aligned size in memory and in an archive (Zstandard at
+the level of segment archives). For 1, 2 and 4 bits, where no id crosses a word, `words` unpacks whole words, the fastest form
 known. It chose the default of `gamay.segment.forward`; see docs/decisions.
 """
 
@@ -16,9 +16,8 @@ from functools import partial
 
 import numpy as np
 import zstandard
-from rich.console import Console
-from rich.table import Table
 
+from benchmarks import report
 from gamay.kernels import bitpack
 from gamay.kernels.filter import mark_id_range
 from gamay.kernels.gather import gather
@@ -26,9 +25,14 @@ from gamay.kernels.jit import kernel
 from gamay.query.matches import BLOCK_ROWS
 from gamay.segment.forward import AlignedIds, IdReader, PackedIds, id_dtype
 
-WIDTHS = (1, 2, 4, 6, 8, 10, 12, 16, 17, 20)
+WIDTHS = (1, 4, 8, 12, 16, 20)
 REPEAT = 5
 ARCHIVE_LEVEL = 6
+SCANS = ("sum", "filter")
+_HEADINGS = ("bits, scan", "aligned ms", "packed ms", "words ms", "packed × time", "words × time", "× memory", "× archive")
+SHAPES = {
+    "kernels.forward": report.Shape(_HEADINGS, tuple(f"{bits}, {scan}" for bits in WIDTHS for scan in SCANS)),
+}
 
 
 def sum_through(reader: IdReader, values: np.ndarray, num_rows: int) -> float:
@@ -95,12 +99,11 @@ def median_ms(run: Callable[[], object]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Compare byte-aligned with bit-packed ids")
     parser.add_argument("--rows", type=int, default=10_000_000)
-    rows: int = parser.parse_args().rows
+    arguments = report.arguments_of(parser)
+    rows: int = arguments.rows
     rng = np.random.default_rng(1)
     compress = zstandard.ZstdCompressor(level=ARCHIVE_LEVEL).compress
-    table = Table(
-        "bits", "scan", "aligned ms", "packed ms", "words ms", "packed × time", "words × time", "× memory", "× archive"
-    )
+    found = report.Report("kernels.forward", SHAPES["kernels.forward"])
     for bits in WIDTHS:
         cardinality = 1 << bits
         ids = (cardinality * rng.random(rows) ** 2).astype(id_dtype(cardinality))
@@ -119,8 +122,8 @@ def main() -> None:
             times = [median_ms(partial(scan, form)) for form in forms]
             shown = [f"{ms:.1f}" for ms in times] + [""] * (3 - len(times))
             ratios = [f"{ms / times[0]:.1f}" for ms in times[1:]] + [""] * (3 - len(times))
-            table.add_row(str(bits), name, *shown, *ratios, *sizes)
-    Console().print(table)
+            found.add(f"{bits}, {name}", *shown, *ratios, *sizes)
+    found.finish(writes=arguments.write_docs)
 
 
 if __name__ == "__main__":

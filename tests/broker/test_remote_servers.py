@@ -134,9 +134,10 @@ def test_a_slow_server_is_reported_in_time(replicated: Cluster) -> None:
     check_whole(replicated.ask(COUNT), WHOLE)
     check_whole(replicated.ask("SELECT MIN(n), MIN(x) FROM t"), [[0, 0]])  # what is loaded once is there then
     replicated.servers[0].executor.released.clear()
-    # a query of a new shape, which the server gives to a thread, and which it does not answer before it is released
-    answer = replicated.ask("SELECT COUNT(*), MIN(n), MIN(x) FROM t", timeoutMs="3000")
-    assert answer["partialResult"] is True
+    # a query of a new shape, which the server gives to a thread, and which it does not answer before it is
+    # released; the others need some of the time as well
+    answer = replicated.ask("SELECT COUNT(*), MIN(n), MIN(x) FROM t", timeoutMs="10000")
+    assert answer["partialResult"] is True, answer
     assert answer["numServersResponded"] == answer["numServersQueried"] - 1
     assert answer["exceptions"][0]["errorCode"] in (250, 427)
     assert answer["resultTable"]["rows"][0][0] < 300
