@@ -3,13 +3,17 @@
 import csv
 import io
 import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import gamay
 from gamay.cli import output
-from gamay.cli.run import run_query
+from gamay.cli.run import _starting, run_query
+from gamay.embedded.warming import Warming
 
 
 @pytest.mark.parametrize(
@@ -66,3 +70,19 @@ def test_no_rows_and_no_columns(capsys):
     output.print_answer(["n"], ["LONG"], [])
     output.print_answer([], [], [])
     assert capsys.readouterr().out == "n\n-\n"
+
+
+def test_a_start_says_what_it_is_doing(monkeypatch: pytest.MonkeyPatch) -> None:
+    warming, told = Warming(), list[str]()
+
+    def compile_slowly(*, tell: Callable[[int, int], None], **_: Any) -> float:
+        for done in range(4):
+            tell(done, 3)
+            told.append(_starting(SimpleNamespace(compiled=warming.progress)))  # type: ignore[arg-type]
+        return 1.0
+
+    monkeypatch.setattr("gamay.server.warmup.warm_up", compile_slowly)
+    warming._compile()
+    assert [text.partition(" kinds")[0] for text in told[:3]] == [f"compiling kernels: {done} of 3" for done in range(3)]
+    assert told[3:] == ["loading segments"]
+    assert warming.done

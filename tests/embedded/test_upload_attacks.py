@@ -7,7 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from tests.embedded.conftest import SCHEMA, TABLE
+
+from gamay.embedded import EmbeddedCluster
+from gamay.embedded.settings import read_storage
 
 
 def _tar(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
@@ -77,6 +82,29 @@ def test_a_controller_reads_no_files_of_its_own_for_pushers(trips: Any, uri: str
         answer = trips.controller.post(path, params={"tableName": "trips"}, headers=headers)
         assert answer.status_code == 400, answer.text
         assert "root:" not in answer.text
+
+
+def test_a_controller_reads_the_folders_that_its_operator_allows(make_segment: Callable[..., Path], tmp_path: Path) -> None:
+    archive = make_segment("trips_0", [1, 2])
+    (tmp_path / "config").write_text(f"gamay.ingest.allowed_uris=file://{archive.parent}/\n")
+    with (
+        EmbeddedCluster(
+            tmp_path / "data", 0, 0, 0, threads=1, warm_up=False, storage=read_storage(tmp_path / "config")
+        ) as cluster,
+        httpx.Client(base_url=cluster.controller_url, timeout=60) as rest,
+    ):
+        assert rest.post("/schemas", json=SCHEMA).status_code == 200
+        assert rest.post("/tables", json=TABLE).status_code == 200
+
+        def push(uri: str) -> int:
+            headers = {"UPLOAD_TYPE": "URI", "DOWNLOAD_URI": uri}
+            return rest.post("/v2/segments", params={"tableName": "trips"}, headers=headers).status_code
+
+        assert push("file:///etc/passwd") == 400
+        assert push(f"file://{archive.parent}/../data/metadata.db") == 400
+        assert push(f"file://{archive.parent}/nothing.tar.gz") == 404
+        assert push(f"file://{archive}") == 200
+        assert rest.get("/segments/trips").json()[0]["OFFLINE"] == ["trips_0"]
 
 
 def test_names_of_segments_cannot_lead_anywhere(trips: Any, make_segment: Callable[..., Path], tmp_path: Path) -> None:

@@ -85,13 +85,18 @@ def segments(table: str, controller: Controller = LOCAL) -> None:
 @app.command("upload-segment")
 def upload_segment(
     table: str,
-    archives: Annotated[list[Path], typer.Argument(help="Segment archives: .tar.zst or .tar.gz.")],
+    segments: Annotated[
+        list[Path], typer.Argument(help="Segment archives (.tar.zst, .tar.gz), unpacked segments, or folders of either.")
+    ],
     controller: Controller = LOCAL,
 ) -> None:
-    """Push segment archives to a table."""
+    """Push segments to a table."""
+    from gamay.cli.segments import segments_in, with_archive
+
     client = _client(controller)
-    for archive in archives:
-        typer.echo(client.upload_tar(table, archive))
+    for segment in [found for path in segments for found in segments_in(path)]:
+        with with_archive(segment) as archive:
+            typer.echo(client.upload_tar(table, archive))
 
 
 @app.command("delete-segment")

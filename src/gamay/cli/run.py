@@ -4,9 +4,10 @@ import logging
 import signal
 import tempfile
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gamay.base import spans
 from gamay.base.allocator import share_one_arena
@@ -15,8 +16,12 @@ from gamay.base.logs import LogFormat, name_instance, write_log
 from gamay.base.tls import TlsSettings
 from gamay.cli.output import print_answer, print_reasons, print_statistics
 
+if TYPE_CHECKING:
+    from gamay.embedded.cluster import EmbeddedCluster
+
 OUTPUT_FORMATS = ("table", "csv", "json")
 _LOOK_S = 0.2
+_SHOWN_EVERY_S = 3.0
 
 
 def run_cluster(
@@ -33,13 +38,14 @@ def run_cluster(
     """
     share_one_arena()
     from gamay.embedded.cluster import EmbeddedCluster
-    from gamay.embedded.settings import read_access, read_limits
+    from gamay.embedded.settings import read_access, read_limits, read_storage
 
     write_log(
         LogFormat.of(log_format or "text")
     )  # the loggers let through what REST asks of them (PUT /loggers/…), this writes it
     access = None if config_file is None else read_access(config_file)
     limits = None if config_file is None else read_limits(config_file)
+    storage = None if config_file is None else read_storage(config_file)
     certificate, key, authorities = tls
     if certificate is None and (key or authorities) is not None:
         raise InvalidConfigError("--tls-key and --tls-ca need --tls-cert: the certificate of this process")
@@ -48,17 +54,32 @@ def run_cluster(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
     send_last_spans = spans.configure("all", str(data_dir))
-    with EmbeddedCluster(data_dir, *ports, host=host, access=access, tls=encrypted, limits=limits) as cluster:
+    with EmbeddedCluster(
+        data_dir, *ports, host=host, access=access, tls=encrypted, limits=limits, storage=storage
+    ) as cluster:
         print(f"controller  {cluster.controller_url}   (REST interface: {cluster.controller_url}/help)")
         print(f"broker      {cluster.broker_url}")
         print(f"server      {cluster.server_url}")
         print(f"data        {data_dir.resolve()}", flush=True)
+        shown_s = time.monotonic()
         while not (cluster.ready or stopped.wait(_LOOK_S)):
-            pass
+            if time.monotonic() >= shown_s + _SHOWN_EVERY_S:
+                shown_s = time.monotonic()
+                print(_starting(cluster), flush=True)
         if cluster.ready:
             print("ready", flush=True)
         stopped.wait()
     send_last_spans()
+
+
+def _starting(cluster: "EmbeddedCluster") -> str:
+    done, total = cluster.compiled
+    if done < total:
+        return (
+            f"compiling kernels: {done} of {total} kinds of work, once for this machine and version; queries are answered "
+            "meanwhile, slowly"
+        )
+    return "loading segments"
 
 
 def run_ingestion(job: Path, values: Sequence[str], property_file: Path | None, job_type: str | None) -> None:

@@ -12,7 +12,6 @@ from gamay.ingest.readers import open_reader
 from gamay.ingest.run import conformed_batches
 from gamay.model.parse import load_json
 from gamay.model.table_name import TableType, raw_table_name, table_type_of
-from gamay.storage.filesystems import scheme_of
 
 _READER_PREFIX = "recordReader.prop."
 _ONE_SEGMENT = 2**31 - 1
@@ -57,13 +56,10 @@ def ingest_file(writer: TableWriter, table: str, path: Path, shown_name: str, co
 
 
 def ingest_uri(writer: TableWriter, table: str, uri: str, config: Mapping[str, str], scratch: Path) -> str:
-    """Fetch a file and ingest it as `ingest_file` does. Raises InvalidConfigError for a local file."""
-    if scheme_of(uri) in (None, "file"):
-        raise InvalidConfigError(
-            f"'{uri}' is a local file of the controller, which must not be read; send it to /ingestFromFile"
-        )
+    """Fetch a file and ingest it as `ingest_file` does. Raises InvalidConfigError for a local file that must not be read."""
+    source = writer.context.fetchers.allowed(uri)
     path = scratch / "fetched"
-    writer.context.fetchers.fetch_foreign(uri, path)
+    writer.context.fetchers.fetch_foreign(source, path)
     return ingest_file(writer, table, path, uri, config)
 
 

@@ -16,7 +16,6 @@ from gamay.controller.verify import VerifiedSegment, read_metadata_archive, veri
 from gamay.segment.metadata import SegmentMetadata, read_metadata
 from gamay.storage.archive import unpack
 from gamay.storage.files import full_disk_explained
-from gamay.storage.filesystems import scheme_of
 
 # the typed table that a segment goes to
 Target: TypeAlias = Callable[[SegmentMetadata], str]
@@ -54,13 +53,13 @@ class UploadManager:
     def uri(self, target: Target, uri: str, options: PushOptions, purpose: str, *, keep_url: bool = False) -> SegmentRecord:
         """Download an archive and add its segment; `keep_url` records the URI instead of a copy in the deep store.
 
-        purpose: as for `scratch`. Raises InvalidConfigError for a `file:` URI, NotFoundError, DiskFullError, OSError.
+        purpose: as for `scratch`. Raises InvalidConfigError for a local file that must not be read,
+        NotFoundError, DiskFullError, OSError.
         """
-        if scheme_of(uri) in (None, "file"):
-            raise InvalidConfigError(f"Unsupported URI: {uri}; push a local file as a multipart upload, or by metadata")
+        source = self.context.fetchers.allowed(uri)
         with self.scratch(purpose) as scratch:
             archive = scratch / _file_name(uri)
-            self.context.fetchers.fetch_foreign(uri, archive)
+            self.context.fetchers.fetch_foreign(source, archive)
             if not keep_url:
                 return self.archive(target, archive, scratch, options)
             archive = with_archive_suffix(archive)

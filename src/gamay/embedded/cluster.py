@@ -27,6 +27,7 @@ from gamay.embedded.warming import Warming
 from gamay.minion.app import minion_app
 from gamay.query.queue import QueryQueue
 from gamay.server.app import ServerApp
+from gamay.storage.settings import StorageSettings
 
 # Queries that run at once: more would neither be done sooner nor leave the processors to those who only ask for a little.
 _QUERY_THREADS = max(4, 2 * (os.cpu_count() or 1))
@@ -37,7 +38,8 @@ class EmbeddedCluster:
 
     host: the address to listen on; others than this machine are let in only when asked for. access: who may use each role's
     HTTP interface; everybody who reaches it, unless it says otherwise. tls: with a certificate, which must be for
-    `localhost`, all ports are encrypted. limits: of requests to each port.
+    `localhost`, all ports are encrypted. limits: of requests to each port. storage: how files that users
+    name are fetched.
     Ports may be 0 to take free ones; `controller_url`, `broker_url`, `server_url` and `minion_url` tell where the roles are.
     Every role answers 503 on `/health` until the segments that were there at the start are loaded and, unless `warm_up` is
     off, what queries run is compiled. Raises InUseError when the folder or a port is taken.
@@ -57,6 +59,7 @@ class EmbeddedCluster:
         access: Mapping[Role, ListedAccess | StoredUsers] | None = None,
         tls: TlsSettings | None = None,
         limits: RequestLimits | None = None,
+        storage: StorageSettings | None = None,
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = RANDOM_IDS,
     ) -> None:
@@ -89,6 +92,7 @@ class EmbeddedCluster:
                 minion_port=minion,
                 minion_token=self._minion_token,
                 tls=others,
+                storage=storage,
                 threads=threads,
                 clock=clock,
                 ids=ids,
@@ -112,6 +116,11 @@ class EmbeddedCluster:
     def ready(self) -> bool:
         """Whether `/health` answers 200: all is loaded and compiled. Queries are answered before that, if need be slowly."""
         return self._core.ready and self._warm.done and not self._stopped.is_set()
+
+    @property
+    def compiled(self) -> tuple[int, int]:
+        """How many kinds of work have their kernels compiled or loaded, and how many there are."""
+        return self._warm.progress
 
     def start(self) -> "EmbeddedCluster":
         """Open the ports, load what is there, and return when queries are answered; a second call does nothing.

@@ -29,7 +29,9 @@ from gamay.server.instance import ServerInstance
 from gamay.server.key_counts import upsert_keys
 from gamay.server.sources import SegmentSources
 from gamay.server.valid_docs import valid_doc_counts
+from gamay.storage.fetchers import Fetchers
 from gamay.storage.local_store import LocalStore
+from gamay.storage.settings import StorageSettings
 
 if TYPE_CHECKING:
     from gamay.minion.worker import TaskWorker
@@ -60,6 +62,7 @@ class LocalCluster:
         minion_port: int | None = None,
         minion_token: str = "",
         tls: ssl.SSLContext | None = None,
+        storage: StorageSettings | None = None,
         threads: int | None = None,
         verify_on_use: bool = False,
         clock: Clock = SYSTEM_CLOCK,
@@ -96,6 +99,7 @@ class LocalCluster:
             ids,
             StreamContext(self.layout.streams, clock=clock),
             minion_token,
+            fetchers=Fetchers(storage, tls),
             tls=tls,
         )
         self.context, self.schemas, self.tables = self.controller.context, self.controller.schemas, self.controller.tables

@@ -292,11 +292,17 @@ def read_access(config_file: Path) -> dict[Role, ListedAccess | StoredUsers]:
     """
     properties = _properties(config_file)
     found = {role: _access(role, properties) for role in _OF_ROLE}
-    known = {*_LIMITS, *(key for role in _OF_ROLE for key in access_keys(role, properties))}
+    own = storage_settings(Role.CONTROLLER.value.lower(), properties)[1]
+    known = {*_LIMITS, *own, *(key for role in _OF_ROLE for key in access_keys(role, properties))}
     for key in properties:
         if key not in known:
             _log.warning("%s: '%s' means nothing to an embedded cluster", config_file, key)
     return found
+
+
+def read_storage(config_file: Path) -> StorageSettings:
+    """Return how the controller of an embedded cluster fetches files that users name. Raises InvalidConfigError."""
+    return storage_settings(Role.CONTROLLER.value.lower(), _properties(config_file))[0]
 
 
 def read_limits(config_file: Path) -> RequestLimits:

@@ -18,6 +18,8 @@ class Warming:
         self._of_broker = of_broker
         self._done = threading.Event()
         self._stopped = threading.Event()
+        self.progress = (0, 1)
+        """How many kinds of work are compiled, and how many there are."""
 
     @property
     def done(self) -> bool:
@@ -44,13 +46,16 @@ class Warming:
         from gamay.server.warmup import warm_up
 
         try:
-            seconds = warm_up(threads=1, over_wire=self._of_broker, is_wanted=self._is_wanted)
+            seconds = warm_up(threads=1, over_wire=self._of_broker, is_wanted=self._is_wanted, tell=self._tell)
         except Exception:  # noqa: BLE001 - queries compile what they need, so without this they are slow at first, not broken
             _log.exception("kernels could not be compiled ahead of the first queries")
         else:
             _log.info("kernels are ready after %.1f s", seconds)
             release()
         self._done.set()
+
+    def _tell(self, done: int, total: int) -> None:
+        self.progress = (done, total)
 
     def _is_wanted(self) -> bool:
         # The program ends when its main thread has, and then waits for the others.

@@ -108,12 +108,17 @@ _QUERIES = (
 
 
 def warm_up(
-    threads: int = 2, clock: Clock = SYSTEM_CLOCK, *, over_wire: bool = False, is_wanted: Callable[[], bool] = lambda: True
+    threads: int = 2,
+    clock: Clock = SYSTEM_CLOCK,
+    *,
+    over_wire: bool = False,
+    is_wanted: Callable[[], bool] = lambda: True,
+    tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> float:
     """Run every warm-up query once, as long as `is_wanted` says so; return the seconds that it took.
 
     over_wire: merge what comes from two servers in other processes, as a broker does: such arrays cannot be written to, and
-    kernels are compiled for them anew.
+    kernels are compiled for them anew. tell: is told how many kinds of work are done, and how many there are.
     """
     started_s = clock.monotonic_s()
     schema = Schema.from_json(_SCHEMA).value
@@ -129,9 +134,11 @@ def warm_up(
             _decode(rows, input_fields(schema, config))
             consuming.append(rows)
             segments: list[Segment] = [*sealed, consuming.view()]
-            for sql in _QUERIES:
+            total = len(_QUERIES) + (not over_wire)
+            for done, sql in enumerate(_QUERIES):
                 if not is_wanted():
                     break
+                tell(done, total)
                 bound = bind(parse_query(sql), schema)
                 parts = [[segment] for segment in segments] if over_wire else [segments]
                 found = [execute(bound, part, pool, Deadline.after_ms(_LIMIT_MS, clock)) for part in parts]
@@ -141,7 +148,9 @@ def warm_up(
                 segment.close()
             consuming.close()
         if not over_wire:  # a broker holds no keys
+            tell(len(_QUERIES), total)
             warm_up_keys(Path(folder), pool, clock, is_wanted)
+        tell(total, total)
     return clock.monotonic_s() - started_s
 
 

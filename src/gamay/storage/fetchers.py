@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
-from gamay.storage.files import Access, fetch
+from gamay.storage.files import Access, fetch, local_path
 from gamay.storage.filesystems import explained, scheme_of
-from gamay.storage.settings import ENTRY_POINT_GROUP, StorageSettings, load_object
+from gamay.storage.settings import ALLOWED_URIS, ENTRY_POINT_GROUP, StorageSettings, load_object
 
 
 class SegmentFetcher(Protocol):
@@ -54,6 +54,25 @@ class Fetchers:
         headers = {"Authorization": token} if token else {}
         access = Access(headers, self._tls, self._settings.options_of(scheme))
         self._settings.retries_of(scheme).call(f"fetching {uri}", lambda: fetch(uri, destination, access))
+
+    def allowed(self, uri: str) -> str:
+        """Return what to fetch for a URI that a user names: itself, or the local file behind it where that may be read.
+
+        Raises InvalidConfigError for a local file outside of the folders that `gamay.ingest.allowed_uris` names.
+        """
+        if scheme_of(uri) not in (None, "file"):
+            return uri
+        path = local_path(uri)
+        assert path is not None
+        real = path.resolve()  # what a link or `..` leads to counts
+        for entry in self._settings.allowed_uris:
+            root = None if entry.strip("/") in ("file", "file:") else local_path(entry)
+            if path.is_absolute() and (root is None or real.is_relative_to(root.resolve())):
+                return str(real)
+        raise InvalidConfigError(
+            f"Unsupported URI: {uri} is a local file of the controller, in no folder that {ALLOWED_URIS} names; send the "
+            "file itself, or have the operator allow its folder"
+        )
 
     def fetch_foreign(self, uri: str, destination: Path) -> None:
         """Fetch what a user or a record names, which must be of a protocol that is allowed. Raises as `fetch`."""

@@ -1,6 +1,7 @@
 """Opening the file system that a URI names, through fsspec, with errors that say what to do."""
 
 import errno
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -19,8 +20,11 @@ _EXTRAS: Mapping[str, str] = {
     "abfs": "the extra gamay[azure]",
     "abfss": "the extra gamay[azure]",
     "az": "the extra gamay[azure]",
-    "hdfs": "Hadoop's native library (libhdfs), with its jars on the CLASSPATH",
+    "hdfs": "Hadoop's native library (libhdfs, in the folder ARROW_LIBHDFS_DIR) and Java, with its jars on the CLASSPATH,",
 }
+
+
+_NO_LIBRARY = re.compile(r"Unable to load lib|Environment variable \w+ not set|lib(hdfs|jvm)\.")
 
 
 def scheme_of(uri: str) -> str | None:
@@ -47,10 +51,17 @@ def open_filesystem(uri: str, options: Mapping[str, Any] | None = None) -> tuple
     except ValueError as reason:
         known = fsspec.available_protocols()
         raise InvalidConfigError(f"cannot use {uri}: {reason}.{nearest(scheme, known)}") from None
-    except ImportError as reason:
+    except (ImportError, OSError) as reason:
+        # Arrow says OSError where Hadoop's library, or the Java machine that it runs in, cannot be loaded
+        if isinstance(reason, OSError) and not _NO_LIBRARY.search(str(reason)):
+            raise
         needed = _EXTRAS.get(scheme, "what this file system needs")
-        raise InvalidConfigError(f"cannot use {uri}: install {needed} first ({reason})") from None
+        raise InvalidConfigError(f"cannot use {uri}: install {needed} first ({_first_line(reason)})") from None
     return fs, path
+
+
+def _first_line(reason: Exception) -> str:
+    return str(reason).partition("\n")[0]
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 from gamay.base.errors import InvalidConfigError
 from gamay.storage.retries import Retries
 
+ALLOWED_URIS = "gamay.ingest.allowed_uris"
 ENTRY_POINT_GROUP = "gamay.segment_fetchers"
 
 # By scheme and older key: the argument of the fsspec file system, a dot for one inside another.
@@ -53,7 +54,8 @@ _RETRY_KEYS = ("retry.count", "retry.wait.ms", "retry.delay.scale.factor")
 class StorageSettings:
     """options: of fsspec file systems, by scheme. protocols: that may be fetched, None for all; fetchers: what a user's own
     fetchers are told, by scheme, `class` among it. retries: by scheme, "" for all others.
-    tokens: the `Authorization` header for foreign web servers, by scheme.
+    tokens: the `Authorization` header for foreign web servers, by scheme. allowed_uris: `file`, or folders as
+    `file:///…`, of which users may have the controller read files.
     """
 
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
@@ -61,6 +63,7 @@ class StorageSettings:
     fetchers: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
     retries: Mapping[str, Retries] = field(default_factory=dict)
     tokens: Mapping[str, str] = field(default_factory=dict, repr=False)
+    allowed_uris: tuple[str, ...] = ()
 
     def options_of(self, scheme: str | None) -> Mapping[str, Any]:
         """Return the arguments of a scheme's file system. S3's own attempts are one: what is tried again is said here."""
@@ -81,6 +84,9 @@ def storage_settings(role: str, properties: Mapping[str, str]) -> tuple[StorageS
     factory, fetcher = f"pinot.{role}.storage.factory.", f"pinot.{role}.segment.fetcher."
     reader = _Reader()
     used = set()
+    if role == "controller" and ALLOWED_URIS in properties:
+        reader.allow(properties[ALLOWED_URIS])
+        used.add(ALLOWED_URIS)
     for key, value in properties.items():
         for prefix, read in ((factory, reader.file_system), (fetcher, reader.fetcher)):
             if key.startswith(prefix) and read(key, key.removeprefix(prefix), value.strip()):
@@ -97,6 +103,17 @@ class _Reader:
         self._fetchers: dict[str, dict[str, str]] = {}
         self._retries: dict[str, dict[str, float]] = {}
         self._tokens: dict[str, str] = {}
+        self._allowed: tuple[str, ...] = ()
+
+    def allow(self, text: str) -> None:
+        self._allowed = tuple(part.strip() for part in text.split(",") if part.strip())
+        for part in self._allowed:
+            if part.partition(":")[0] != "file" or (
+                part.strip("/") not in ("file", "file:") and not part.startswith("file:///")
+            ):
+                raise InvalidConfigError(
+                    f"'{ALLOWED_URIS}': '{part}' must be file, or a folder such as file:///data/segments/"
+                )
 
     def settings(self) -> StorageSettings:
         retries = {
@@ -106,7 +123,7 @@ class _Reader:
             )
             for scheme, found in self._retries.items()
         }  # fmt: skip
-        return StorageSettings(self._options, self._protocols, self._fetchers, retries, self._tokens)
+        return StorageSettings(self._options, self._protocols, self._fetchers, retries, self._tokens, self._allowed)
 
     def file_system(self, key: str, rest: str, value: str) -> bool:
         first, _, name = rest.partition(".")
