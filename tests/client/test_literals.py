@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gamay.client import Connection, DataError, ProgrammingError
-from gamay.client.connection import filled
-from gamay.client.literals import literal, pyformat_template, qmark_template
+from gamay.client.literals import filled, literal, placeholders, pyformat_template
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"])) | st.text("'\"\\%?-/*\n;`() a")
 MANY = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -141,7 +140,7 @@ def test_what_has_no_literal(value):
     ],
 )
 def test_what_is_no_placeholder(query):
-    assert qmark_template(query).keys == ()
+    assert placeholders(query).keys == ()
     assert pyformat_template(query.replace("?", "%(a)s")).keys == ()
     assert filled(query, []) == query
 

@@ -15,7 +15,7 @@ from gamay.client.controller import ControllerClient
 from gamay.client.directory import BrokerDirectory, ControllerDirectory, FixedBrokers, ZooKeeper, ZooKeeperDirectory
 from gamay.client.errors import InterfaceError, OperationalError, ProgrammingError, error_of
 from gamay.client.http import TIMEOUT_S, NoAnswerInTimeError, NotAnAnswerError, ServiceError, UnreachableError, service_url
-from gamay.client.literals import fill_names, fill_positions, pyformat_template, qmark_template
+from gamay.client.literals import filled
 from gamay.client.results import ResultSetGroup
 from gamay.client.selector import REFRESH_S, BrokerSelector, tables_of
 from gamay.model.table_name import DEFAULT_DATABASE
@@ -176,8 +176,8 @@ class Connection:
     ) -> ResultSetGroup:
         """Return the answer to a query.
 
-        parameters: a mapping for `%(name)s`, or a list for `?`. options: query options, beside those of the connection.
-        language: `sql` or `pql`. timeout_s, allow_partial: instead of the connection's.
+        parameters: a mapping for `:name` or `%(name)s`, or a list for `?`. options: query options, beside those of
+        the connection. language: `sql` or `pql`. timeout_s, allow_partial: instead of the connection's.
         Raises ProgrammingError, OperationalError, DataError, InternalError by what the answer says, OperationalError when no
         broker answers (in time), InterfaceError when what answers is no broker.
         """
@@ -334,32 +334,6 @@ class Connection:
         except ValueError:
             told_s = TIMEOUT_S  # the broker refuses it, with the reason
         return told_s if limit_s is None else min(told_s, limit_s + _GRACE_S)
-
-
-def filled(query: str, parameters: Mapping[str, Any] | Sequence[Any] | None) -> str:
-    """Return a query with its parameters: `%(name)s` from a mapping, `?` or `%s` from a list. Raises ProgrammingError.
-
-    Without parameters (None) the query is left as it is.
-    """
-    if not isinstance(query, str):
-        raise ProgrammingError(f"a query is text, not {type(query).__name__}", ErrorCode.QUERY_VALIDATION)
-    try:
-        query.encode()
-    except UnicodeEncodeError as error:
-        raise ProgrammingError(
-            f"the query holds half of a surrogate pair at position {error.start}, which is not a character",
-            ErrorCode.SQL_PARSING,
-        ) from error
-    if parameters is None:
-        return query
-    if isinstance(parameters, Mapping):
-        return fill_names(pyformat_template(query), parameters)
-    if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence):
-        raise ProgrammingError(
-            f"parameters are a mapping or a list, not {type(parameters).__name__}", ErrorCode.QUERY_VALIDATION
-        )
-    marked = qmark_template(query)
-    return fill_positions(marked if marked.keys else pyformat_template(query), parameters)
 
 
 def _full_name(table: str, database: str | None) -> str:

@@ -23,7 +23,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,6 +31,9 @@ import pyarrow.compute as pc
 from gamay.base.errors import InvalidConfigError
 from gamay.client.errors import InterfaceError
 from gamay.client.values import milliseconds_of
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _TYPES: dict[str, pa.DataType] = {
     "INT": pa.int32(),
@@ -227,3 +230,27 @@ def _unique(names: Sequence[str]) -> list[str]:
         taken.add(unique)
         made.append(unique)
     return made
+
+
+def numpy_columns(table: pa.Table) -> "dict[str, np.ndarray[Any, np.dtype[Any]]]":
+    """Return a table as NumPy arrays by column; a name that occurs again has a number.
+
+    Numbers, booleans and timestamps (datetime64[ms]) have the dtype of their type; all else is objects: texts, bytes,
+    Decimals, dicts, lists. Numbers and booleans with nulls are masked arrays, timestamps have NaT, objects None.
+    """
+    import numpy as np
+
+    arrays: dict[str, np.ndarray[Any, np.dtype[Any]]] = {}
+    for name, column in zip(_unique(table.column_names), table.columns, strict=True):
+        kind, whole = column.type, column.combine_chunks()
+        if pa.types.is_timestamp(kind):
+            arrays[name] = whole.cast(pa.timestamp(kind.unit)).to_numpy(zero_copy_only=False)
+        elif pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+            values = whole.fill_null(False if pa.types.is_boolean(kind) else 0).to_numpy(zero_copy_only=False)
+            masked = np.ma.MaskedArray(values, mask=whole.is_null().to_numpy(zero_copy_only=False))
+            arrays[name] = masked if column.null_count else values
+        else:
+            objects = np.empty(len(column), object)
+            objects[:] = column.to_pylist(maps_as_pydicts="strict")
+            arrays[name] = objects
+    return arrays

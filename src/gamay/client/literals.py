@@ -19,7 +19,7 @@ from gamay.client.errors import DataError, ProgrammingError
 _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
 # what is not closed goes on to the end: that is the broker's to tell
 _OPAQUE = r"""'(?:[^']|'')*+'?|"(?:[^"]|"")*+"?|`[^`]*+`?|--[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/)?"""
-_QMARK = re.compile(rf"{_OPAQUE}|(?P<place>\?)")
+_MARKED = re.compile(rf"{_OPAQUE}|(?P<place>\?)|(?<![:\w]):(?P<name>[A-Za-z_]\w*)")
 _PYFORMAT = re.compile(rf"{_OPAQUE}|(?P<percent>%%)|%\((?P<name>[^()]*)\)(?P<conversion>\w?)|(?P<place>%s(?!\w))")
 # beside any other character, a literal is set off by a space: `-?` must not become a comment, nor `'a'?` another string
 _NEIGHBOURS = frozenset(" \t\r\n(),=<>+*;[]|")
@@ -110,10 +110,14 @@ def _decimal(value: Decimal) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A query cut at its placeholders. pieces: one more than keys; keys: names, or positions from 0."""
+    """A query cut at its placeholders.
+
+    pieces: one more than keys; keys: names, or positions from 0; marks: the placeholders as they are written.
+    """
 
     pieces: tuple[str, ...]
     keys: tuple[str | int, ...]
+    marks: tuple[str, ...]
 
     def fill(self, literals: Mapping[str | int, str]) -> str:
         """Return the query with a literal for each placeholder."""
@@ -129,24 +133,56 @@ class Template:
         return "".join(parts)
 
 
-def qmark_template(query: str) -> Template:
-    """Cut a query at its `?`.
+def filled(query: str, parameters: Mapping[str, Any] | Sequence[Any] | None) -> str:
+    """Return a query with its parameters: `:name` or `%(name)s` from a mapping, `?` or `%s` from a list.
 
-    >>> qmark_template("SELECT '?' FROM t WHERE a = ?").pieces
-    ("SELECT '?' FROM t WHERE a = ", '')
+    Without parameters (None) the query is left as it is. Raises ProgrammingError, DataError.
     """
-    pieces, start = [], 0
-    for found in _QMARK.finditer(query):
-        if found["place"]:
+    if not isinstance(query, str):
+        raise ProgrammingError(f"a query is text, not {type(query).__name__}", ErrorCode.QUERY_VALIDATION)
+    try:
+        query.encode()
+    except UnicodeEncodeError as error:
+        raise ProgrammingError(
+            f"the query holds half of a surrogate pair at position {error.start}, which is not a character",
+            ErrorCode.SQL_PARSING,
+        ) from error
+    if parameters is None:
+        return query
+    is_named = isinstance(parameters, Mapping)
+    if not is_named and (isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence)):
+        raise ProgrammingError(
+            f"parameters are a mapping or a list, not {type(parameters).__name__}", ErrorCode.QUERY_VALIDATION
+        )
+    marked = placeholders(query)
+    template = marked if marked.keys else pyformat_template(query)
+    return fill_names(template, parameters) if isinstance(parameters, Mapping) else fill_positions(template, parameters)
+
+
+def placeholders(query: str) -> Template:
+    """Cut a query at its `?` and `:name`.
+
+    >>> placeholders("SELECT '?' FROM t WHERE a = ? AND b = :b").pieces
+    ("SELECT '?' FROM t WHERE a = ", ' AND b = ', '')
+    """
+    pieces: list[str] = []
+    keys: list[str | int] = []
+    marks: list[str] = []
+    start = 0
+    for found in _MARKED.finditer(query):
+        if found["place"] or found["name"]:
+            keys.append(found["name"] or len(keys))
+            marks.append(found[0])
             pieces.append(query[start : found.start()])
             start = found.end()
-    return Template((*pieces, query[start:]), tuple(range(len(pieces))))
+    return Template((*pieces, query[start:]), tuple(keys), tuple(marks))
 
 
 def pyformat_template(query: str) -> Template:
     """Cut a query at its `%(name)s`, or `%s`; `%%` stands for `%` everywhere. Other `%` are left: they divide, or match."""
     pieces: list[str] = []
     keys: list[str | int] = []
+    marks: list[str] = []
     current: list[str] = []
     start = 0
     for found in _PYFORMAT.finditer(query):
@@ -158,19 +194,20 @@ def pyformat_template(query: str) -> Template:
                     f"the placeholder {found[0]} must be written %({found['name']})s", ErrorCode.QUERY_VALIDATION
                 )
             keys.append(len(keys) if found["name"] is None else found["name"])
+            marks.append(found[0])
             pieces.append("".join(current))
             current = []
         else:
             current.append(found[0].replace("%%", "%"))
-    return Template((*pieces, "".join(current) + query[start:]), tuple(keys))
+    return Template((*pieces, "".join(current) + query[start:]), tuple(keys), tuple(marks))
 
 
 def fill_positions(template: Template, parameters: Sequence[Any]) -> str:
     """Fill placeholders in order. Raises ProgrammingError where there are not as many parameters as placeholders."""
-    names = [key for key in template.keys if isinstance(key, str)]
-    if names:
+    named = [mark for key, mark in zip(template.keys, template.marks, strict=True) if isinstance(key, str)]
+    if named:
         raise ProgrammingError(
-            f"the query names its parameters (%({names[0]})s): give a mapping, not a list", ErrorCode.QUERY_VALIDATION
+            f"the query names its parameters ({named[0]}): give a mapping, not a list", ErrorCode.QUERY_VALIDATION
         )
     if len(parameters) != len(template.keys):
         raise ProgrammingError(
@@ -182,13 +219,18 @@ def fill_positions(template: Template, parameters: Sequence[Any]) -> str:
 
 def fill_names(template: Template, parameters: Mapping[str, Any]) -> str:
     """Fill placeholders by name; names that the query does not use are fine. Raises ProgrammingError."""
-    for key in template.keys:
+    if parameters and not template.keys:
+        raise ProgrammingError(
+            f"parameters are given ({', '.join(map(str, parameters))}), but the query has no placeholders such as "
+            f":{next(iter(parameters))}",
+            ErrorCode.QUERY_VALIDATION,
+        )
+    for key, mark in zip(template.keys, template.marks, strict=True):
         if not isinstance(key, str):
             raise ProgrammingError(
-                "the query numbers its parameters (%s): give a list, not a mapping", ErrorCode.QUERY_VALIDATION
+                f"the query numbers its parameters ({mark}): give a list, not a mapping", ErrorCode.QUERY_VALIDATION
             )
         if key not in parameters:
-            raise ProgrammingError(
-                f"the query's parameter %({key})s is not given.{nearest(key, parameters)}", ErrorCode.QUERY_VALIDATION
-            )
+            hint = nearest(key, [name for name in parameters if isinstance(name, str)])
+            raise ProgrammingError(f"the query's parameter {mark} is not given.{hint}", ErrorCode.QUERY_VALIDATION)
     return template.fill({key: literal(parameters[str(key)]) for key in set(template.keys)})

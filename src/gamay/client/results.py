@@ -6,12 +6,13 @@ from functools import cached_property, lru_cache
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from gamay.base.errors import ErrorCode
+from gamay.base.errors import ErrorCode, nearest
 from gamay.client.errors import DataError, InterfaceError
 from gamay.client.show import format_table, html_table
 from gamay.client.values import python_rows
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
 
 _ROWS_SHOWN = 20
@@ -125,11 +126,25 @@ class ResultSet:
 
         return polars_frame(self.to_arrow())
 
+    def to_numpy(self) -> "dict[str, np.ndarray[Any, np.dtype[Any]]]":
+        """Return an array for each column, by name; masked where there are nulls. `gamay.client.frames` tells the types."""
+        from gamay.client.frames import numpy_columns
+
+        return numpy_columns(self.to_arrow())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Hand the rows to whatever takes Arrow data."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
     def __len__(self) -> int:
         return len(self.wire_rows)
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         return iter(self._rows)
+
+    def __getitem__(self, key: str | int | slice) -> Any:
+        """Return the values of a column by its name, the first of those that have it, a row by its number, or some rows."""
+        return item(self.columns, self._rows, key)
 
     def __repr__(self) -> str:
         return format_table(self.columns, self._rows[:_ROWS_SHOWN], len(self), self.time_used_ms)
@@ -239,6 +254,17 @@ class ResultSet:
         return _index(key, self.group_key_length, "group keys")
 
 
+def item(columns: Sequence[str], rows: Sequence[tuple[Any, ...]], key: str | int | slice) -> Any:
+    """Return the values of the first column of a name, a row by its number, or some rows. Raises KeyError, IndexError."""
+    if not isinstance(key, str):
+        return rows[key]
+    if key not in columns:
+        hint = nearest(key, columns) or f" There are: {', '.join(columns)}"
+        raise KeyError(f"the answer has no column '{key}'.{hint}")
+    place = list(columns).index(key)
+    return [row[place] for row in rows]
+
+
 def _index(number: int, size: int, what: str) -> int:
     if not 0 <= number < size:
         raise InterfaceError(f"there is no number {number} among {size} {what}, numbered from 0")
@@ -291,7 +317,7 @@ class ResultSetGroup:
     # -- of an answer with one result set, as SQL has
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """Return the rows of the only result set. These four raise InterfaceError if there are more, or none."""
+        """Return the rows of the only result set. These six raise InterfaceError if there are more, or none."""
         return self._only().rows()
 
     def to_arrow(self) -> "pa.Table":
@@ -305,6 +331,14 @@ class ResultSetGroup:
     def to_polars(self) -> Any:
         """Return the only result set as a Polars DataFrame."""
         return self._only().to_polars()
+
+    def to_numpy(self) -> "dict[str, np.ndarray[Any, np.dtype[Any]]]":
+        """Return the only result set as NumPy arrays by column."""
+        return self._only().to_numpy()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Hand the only result set to whatever takes Arrow data."""
+        return self._only().__arrow_c_stream__(requested_schema)
 
     def _only(self) -> ResultSet:
         if len(self.result_sets) != 1:

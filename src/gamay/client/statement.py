@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gamay.base.errors import ErrorCode
 from gamay.client.errors import DataError, ProgrammingError
-from gamay.client.literals import literal, qmark_template
+from gamay.client.literals import literal, placeholders
 from gamay.client.results import ResultSetGroup
 
 if TYPE_CHECKING:
@@ -28,7 +28,11 @@ class PreparedStatement:
         """keywords: as of `Connection.execute`."""
         self._connection = connection
         self._keywords = dict(keywords)
-        self._template = qmark_template(query)
+        self._template = placeholders(query)
+        if named := [mark for mark in self._template.marks if mark != "?"]:
+            raise ProgrammingError(
+                f"the parameters of a prepared statement are written ?, not {named[0]}", ErrorCode.QUERY_VALIDATION
+            )
         self._literals: list[str | None] = [None] * len(self._template.keys)
 
     @property
