@@ -114,8 +114,9 @@ IDLE = Idle()
 
 
 def connect(folder: Path) -> Database:
-    """Return a database whose broker has that clock."""
+    """Return a database whose broker has that clock, and gives queries without LIMIT what brokers of clusters do."""
     db = gamay.connect(folder, threads=1)
+    db._cluster.runner.looks_ahead = False
     db._cluster.runner._at_once._clock = IDLE
     return db
 

@@ -251,6 +251,8 @@ class AtOnce:
         took_s = ended_s - started_s
         if took_s >= routed.prepared.timeout_s and not response.exceptions:
             return None  # the runner says so, if it takes as long again
+        if (query := routed.prepared.bound.query).looks_ahead:
+            response.cut(query.limit - 1)
         response.time_used_ms = round(took_s * 1000)
         return response, routed.route.table, took_s, ended_s
 

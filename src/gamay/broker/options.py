@@ -4,8 +4,8 @@ import logging
 from collections.abc import Container, Mapping
 from typing import Any
 
-from gamay.base.errors import ErrorCode, QueryError
-from gamay.sql.option_values import option_name, unknown_options
+from gamay.base.errors import ErrorCode, InvalidConfigError, QueryError
+from gamay.sql.option_values import NULLS_ON, option_name, unknown_options
 
 _log = logging.getLogger(__name__)
 DEFAULT_TIMEOUT_MS = 10_000
@@ -27,6 +27,19 @@ def parse_option_text(text: str) -> dict[str, str]:
         if options.setdefault(name, value) != value:
             raise QueryError(ErrorCode.SQL_PARSING, f"Query option '{name}' is given as '{options[name]}' and as '{value}'")
     return options
+
+
+def keyword_options(options: Mapping[str, Any], *, null_handling: bool) -> Mapping[str, str]:
+    """Return the options of a query in this process, given as Python's values. null_handling: unless they say otherwise.
+
+    Raises InvalidConfigError for an option that there is not: a keyword is spelled in one way.
+    """
+    default = NULLS_ON if null_handling else {}
+    if not options:
+        return default
+    if unknown := unknown_options(options):
+        raise InvalidConfigError(f"there is no query option {unknown[0]}")
+    return {**default, **{name: str(value) for name, value in options.items()}}
 
 
 def request_options(body: Mapping[str, Any]) -> dict[str, str]:

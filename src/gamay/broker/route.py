@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from gamay.base.errors import GamayError
 from gamay.broker.consumer_kinds import of_one_way
@@ -28,6 +28,7 @@ _RECORDS_AT_ONCE = 5000
 _READS_MAX = 20
 
 KnownFacts: TypeAlias = dict[str, SegmentFacts]
+_Document: TypeAlias = dict[str, Any]
 # Of a segment behind which a server may read on: what its record tells holds for its own rows only.
 _UNKNOWN = SegmentRecordStats("", None, {})
 
@@ -101,10 +102,7 @@ class RouteBuilder:
         them. brokers: those assigned to the table; None where that follows from tags. Raises GamayError for a record that is
         missing.
         """
-        registry = self._registry
-        config = registry.get_table_config(table)
-        ideal, view, hidden = self._segments_of(table)
-        schema = registry.get_schema(raw_table_name(table))
+        config, schema, ideal, view, hidden = self._records_of(table)
         if config is None or ideal is None or schema is None:
             return None
         parsed_schema = stored_schema(schema)
@@ -150,19 +148,23 @@ class RouteBuilder:
             latest,
         )
 
-    def _segments_of(self, table: str) -> tuple[Assignment | None, Assignment | None, Collection[str]]:
-        """Return the ideal state, the external view, and which segments are hidden by replacements, as of one moment.
+    def _records_of(
+        self, table: str
+    ) -> tuple[_Document | None, _Document | None, Assignment | None, Assignment | None, Collection[str]]:
+        """Return config, schema, ideal state, external view, and the segments that replacements hide, as of one moment.
 
         A view from before a replacement was completed does not have its new segments, and the lineage from after that hides
-        the old ones: together they would lack rows that are there.
+        the old ones: together they would lack rows that are there. A replacement may also change config and schema.
         """
         lineage = self._registry.get_lineage(table)
         for _ in range(_READS_MAX):
+            config = self._registry.get_table_config(table)
+            schema = self._registry.get_schema(raw_table_name(table))
             ideal = self._registry.get_ideal_state(table)
             view = self._registry.get_external_view(table)
             before, lineage = lineage, self._registry.get_lineage(table)
             if lineage == before:
-                return ideal, view, lineage.hidden_segments()
+                return config, schema, ideal, view, lineage.hidden_segments()
         raise GamayError(f"the replacements of segments of table '{table}' change faster than they are read")
 
     def _read_facts(self, table: str, wanted: Mapping[str, Mapping[str, str]], known: KnownFacts) -> None:

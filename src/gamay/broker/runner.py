@@ -37,7 +37,7 @@ from gamay.query.response import BrokerResponse
 from gamay.sql.option_values import NULLS_ON
 from gamay.sql.parser import parse_query
 from gamay.sql.query import Query
-from gamay.sql.row_limits import RowLimits
+from gamay.sql.row_limits import RowLimits, looking_ahead
 from gamay.sql.sketch_defaults import with_log2m
 
 ToBytes: TypeAlias = Callable[[BrokerResponse], bytes]
@@ -67,6 +67,8 @@ class QueryRunner:
         slow_ms: int | None = None,
     ) -> None:
         self.broker_id = broker_id
+        self.looks_ahead = False
+        """Whether queries without LIMIT get one row more than they are given, so that `has_more` can be told."""
         self.routing = routing
         self.running = RunningQueries()
         self.counters = QueryCounters(clock.now_ms)
@@ -183,6 +185,8 @@ class QueryRunner:
                 heed_unknown(mode, query.options, options)
             if (log2m := self.routing.log2m) is not None:
                 query = with_log2m(query, log2m)
+            if self.looks_ahead:
+                query = looking_ahead(query, self.routing.row_limits)
             compiled_s = self._clock.monotonic_s()
             pending.phases.compilation_s = compiled_s - begun_s
             self._planner.plan(pending, query, database)
@@ -261,6 +265,8 @@ class QueryRunner:
             if not pending.plan.shape.is_learned and not response.exceptions:
                 pending.plan.shape.is_learned = True
                 self._learn(pending, pending.plan)
+        if self.looks_ahead and (query := getattr(pending, "query", None)) is not None and query.looks_ahead:
+            response.cut(query.limit - 1)
         pending.phases.execution_s = took_s = ended_s - pending.started_s
         response.time_used_ms = round(took_s * 1000)
         self.counters.count(pending.routes[0].table if pending.routes else None, response, pending.phases)

@@ -46,6 +46,10 @@ class ResultTable:
     def num_rows(self) -> int:
         return len(self.columns[0]) if self.columns else 0
 
+    def first(self, num_rows: int) -> "ResultTable":
+        """Return the first rows."""
+        return ResultTable(self.names, self.types, tuple(_slice(column, 0, num_rows) for column in self.columns))
+
     def rows(self) -> list[tuple[Any, ...]]:
         """Return the rows as Python values: int, float, str, bool, bytes, Decimal, datetime (UTC), uuid.UUID, list, None."""
         return list(zip(*[python_values(column) for column in self.columns], strict=True))
@@ -92,7 +96,7 @@ class BrokerResponse:
     """What one query answers. `exceptions` holds (code, message); `table` is None when there is no result.
 
     encoded: in place of `table`, where nobody but the client reads the rows. rls_filters_applied: whether some rows are not
-    for who asked.
+    for who asked. has_more: whether rows are missing that a query without LIMIT would have, see `QueryRunner.looks_ahead`.
     """
 
     table: ResultTable | None = None
@@ -107,11 +111,17 @@ class BrokerResponse:
     tables_queried: Sequence[str] = ()
     trace_info: dict[str, str] = field(default_factory=dict)
     rls_filters_applied: bool = False
+    has_more: bool = False
 
     @classmethod
     def of_error(cls, error: QueryError) -> "BrokerResponse":
         """Return the response of a query that was not answered."""
         return cls(exceptions=[(error.code.code, error.client_message())])
+
+    def cut(self, num_rows: int) -> None:
+        """Leave out the rows after the first ones, and note that there are some."""
+        if self.table is not None and self.table.num_rows > num_rows:
+            self.table, self.has_more = self.table.first(num_rows), True
 
     @property
     def is_long(self) -> bool:

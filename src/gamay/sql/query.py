@@ -64,7 +64,8 @@ class Query:
     Never changed.
 
     table: as written, may end in _OFFLINE or _REALTIME; None for a query of literals only.
-    where, having: boolean expressions. limit: the number of rows wanted (10 when not written); has_limit: it is written.
+    where, having: boolean expressions. limit: the number of rows wanted (10 when not written); has_limit: it is written;
+    looks_ahead: the last row of them is only there to know that there are more.
     options: by canonical name, values as text.
     gapfill: what is done with the rows at the end.
     asks_broker: it holds calls that the broker answers first: subqueries (IN_SUBQUERY), reqId('') and the like.
@@ -92,3 +93,4 @@ class Query:
     gapfill: Gapfill | None = None
     asks_broker: bool = False
     has_limit: bool = True
+    looks_ahead: bool = False

@@ -50,6 +50,14 @@ def with_limits(query: Query, limits: RowLimits) -> Query:
     return query if limit == query.limit else replace(query, limit=limit)
 
 
+def looking_ahead(query: Query, limits: RowLimits) -> Query:
+    """Return a query that has no LIMIT with one row more than it is given, so that it is known whether there are more."""
+    is_plain = not query.has_limit and query.gapfill is None and not query.explain
+    if not is_plain or query.limit != limits.absent or query.limit >= LIMIT_MAX:
+        return query
+    return replace(query, limit=query.limit + 1, looks_ahead=True)
+
+
 def without_default(query: Query, limits: RowLimits) -> Query:
     """Return a query with its options; one that asks for the multi-stage engine, which knows no default LIMIT, gets none."""
     if query.has_limit or not flag(query.options, "useMultistageEngine"):
