@@ -3,16 +3,55 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gamay.base.errors import ClosedError as ClosedError
+    from gamay.base.errors import ConflictError as ConflictError
+    from gamay.base.errors import CorruptSegmentError as CorruptSegmentError
+    from gamay.base.errors import DiskFullError as DiskFullError
+    from gamay.base.errors import ErrorCode as ErrorCode
+    from gamay.base.errors import GamayError as GamayError
+    from gamay.base.errors import InUseError as InUseError
+    from gamay.base.errors import InvalidConfigError as InvalidConfigError
+    from gamay.base.errors import NotFoundError as NotFoundError
+    from gamay.base.errors import QueryError as QueryError
+    from gamay.base.errors import RecordError as RecordError
+    from gamay.embedded import Database as Database
+    from gamay.embedded import Result as Result
     from gamay.embedded import connect as connect
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "connect"]
+__all__ = [
+    "ClosedError",
+    "ConflictError",
+    "CorruptSegmentError",
+    "Database",
+    "DiskFullError",
+    "ErrorCode",
+    "GamayError",
+    "InUseError",
+    "InvalidConfigError",
+    "NotFoundError",
+    "QueryError",
+    "RecordError",
+    "Result",
+    "__version__",
+    "connect",
+]
+
+_EMBEDDED = ("Database", "Result", "connect")
 
 
 def __getattr__(name: str) -> Any:
     # Loaded on first use: `import gamay` alone must not pay for the engine.
-    if name == "connect":
-        from gamay.embedded import connect
+    if name in _EMBEDDED:
+        from gamay import embedded
 
-        return connect
+        return getattr(embedded, name)
+    if name in __all__:
+        from gamay.base import errors
+
+        return getattr(errors, name)
     raise AttributeError(f"module 'gamay' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

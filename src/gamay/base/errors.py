@@ -114,6 +114,10 @@ class InUseError(GamayError):
     http_status = 409
 
 
+class ClosedError(GamayError):
+    """The database was closed; open it again with `gamay.connect`."""
+
+
 class DiskFullError(GamayError):
     """There is no room for what was to be written; nothing was changed."""
 

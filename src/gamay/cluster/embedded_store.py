@@ -186,6 +186,15 @@ class EmbeddedStore:
             self._file.close()
 
     @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make all changes that this thread makes within durable together, or, when the body raises, none.
+
+        Reads see what was before; watchers are told at the end. Each node may be changed once.
+        """
+        with self._change():
+            yield
+
+    @contextmanager
     def _change(self) -> Iterator[list[str]]:
         with self._file.change() as changed:
             if self._fence is not None and self._version(self._fence[0]) != self._fence[1]:
@@ -229,6 +238,7 @@ class _File:
         self.lock = threading.RLock()
         self.sessions: dict[int, Watches] = {}
         self._last_session_id = 1
+        self._changed: list[str] | None = None
         self._db: sqlite3.Connection | None = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         self.db.execute("PRAGMA journal_mode = WAL")
         self.db.execute("PRAGMA synchronous = FULL")
@@ -263,9 +273,12 @@ class _File:
         Raises DiskFullError when there is no room to make it durable, StoreUnavailableError when the file is closed;
         nothing is changed then.
         """
-        changed: list[str] = []
         with self.lock:
+            if self._changed is not None:
+                yield self._changed  # part of a transaction
+                return
             db = self.db
+            changed = self._changed = []
             try:
                 db.execute("BEGIN IMMEDIATE")
                 yield changed
@@ -276,6 +289,8 @@ class _File:
                 if isinstance(error, sqlite3.Error) and error.sqlite_errorcode == sqlite3.SQLITE_FULL:
                     raise DiskFullError(f"there is no room to write to the metadata store {self.path}: free some") from error
                 raise
+            finally:
+                self._changed = None
             # Inside the lock, so that every session sees the changes in the order in which they were made.
             for path in changed:
                 for events in self.sessions.values():

@@ -19,6 +19,7 @@ from gamay.controller.storage_quota import check_room
 from gamay.controller.tables import TableManager
 from gamay.controller.verify import VerifiedSegment, check_matches, check_times, record_of
 from gamay.model.datetime_format import DateTimeFormat, DateTimeKind
+from gamay.model.schema import Schema
 from gamay.segment.metadata import SegmentMetadata
 from gamay.storage.local_store import size_of
 
@@ -87,16 +88,17 @@ class SegmentManager:
         self._check(table, info, options)
         return self._commit(table, info, size, lambda existing: self._own_copy(existing, info) or url, options)
 
-    def add_all(self, table: str, segments: Sequence[VerifiedSegment]) -> list[SegmentRecord]:
+    def add_all(self, table: str, segments: Sequence[VerifiedSegment], schema: Schema | None = None) -> list[SegmentRecord]:
         """Add new segments from their folders, all of them or none: they become visible together.
 
+        schema: that the table will have when the segments become visible, if not that of now.
         Raises ConflictError when one exists already, StorageQuotaError.
         """
         options = PushOptions(allow_refresh=False, check_times=False)
         registry, store = self.context.registry, self.context.deep_store
         with self._lock:
             for segment in segments:
-                self._check(table, segment.info, options)
+                self._check(table, segment.info, options, schema)
                 self._check_existing(table, registry.get_segment(table, segment.info.name), segment.info, options)
             sizes = {segment.info.name: size_of(segment.folder) for segment in segments}
             check_room(registry, self.tables.get(table), sizes)
@@ -194,9 +196,9 @@ class SegmentManager:
             for name in self.names(table):
                 self.context.registry.update_segment(table, name, updated)
 
-    def _check(self, table: str, info: SegmentMetadata, options: PushOptions) -> None:
+    def _check(self, table: str, info: SegmentMetadata, options: PushOptions, schema: Schema | None = None) -> None:
         config = self.tables.get(table)
-        check_matches(info, self.tables.schema_of(table))
+        check_matches(info, schema or self.tables.schema_of(table))
         checks = options.check_times and config.ingestion.segment_time_value_check
         if checks and config.time_column and info.time_column:
             check_times(info)

@@ -6,6 +6,7 @@ new one every `rows_per_segment` rows; the finished folders are moved into the d
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -50,19 +51,27 @@ class TableWriter:
         returns, the rows are durable; when it raises, none was added.
         Raises RecordError for a row that does not fit, ConflictError for a name that is taken, DiskFullError, NotFoundError.
         """
-        with full_disk_explained(f"cannot add rows to table '{table}'", self.context.work_dir):
-            return self._write(table, rows, name_of, rows_per_segment)
-
-    def _write(self, table: str, rows: Rows, name_of: Callable[[int], str], rows_per_segment: int) -> list[SegmentRecord]:
-        config = self.tables.get(table)
-        schema = self.tables.schema_of(table)
-        folder = self.context.work_dir / self.context.ids.new()
-        folder.mkdir(parents=True)
-        try:
-            built = list(self._build(schema, config, rows, name_of, rows_per_segment, folder))
+        schema, config = self.tables.schema_of(table), self.tables.get(table)
+        with self.built(schema, config, rows, name_of, rows_per_segment) as built:
             return self.segments.add_all(table, built)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+
+    @contextmanager
+    def built(
+        self,
+        schema: Schema,
+        config: TableConfig,
+        rows: Rows,
+        name_of: Callable[[int], str],
+        rows_per_segment: int = ROWS_PER_SEGMENT,
+    ) -> Iterator[list[VerifiedSegment]]:
+        """Build segments of rows, which are there until the body ends; arguments and errors as of `write`."""
+        folder = self.context.work_dir / self.context.ids.new()
+        with full_disk_explained(f"cannot add rows to table '{config.typed_name}'", self.context.work_dir):
+            folder.mkdir(parents=True)
+            try:
+                yield list(self._build(schema, config, rows, name_of, rows_per_segment, folder))
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _build(
         self,

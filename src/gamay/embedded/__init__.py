@@ -8,13 +8,14 @@ if TYPE_CHECKING:
     from gamay.embedded.cluster import EmbeddedCluster as EmbeddedCluster
     from gamay.embedded.database import Database as Database
     from gamay.embedded.database import connect as connect
+    from gamay.embedded.result import Result as Result
 
-__all__ = ["Database", "EmbeddedCluster", "connect"]
+__all__ = ["Database", "EmbeddedCluster", "Result", "connect"]
 
 
 def __getattr__(name: str) -> Any:
     # `connect` must start without what only the HTTP interfaces need.
-    if name in ("connect", "Database"):
+    if name in ("connect", "Database", "Result"):
         with paused():  # modules are a million objects that stay
             from gamay.embedded import database
 

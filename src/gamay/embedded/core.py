@@ -1,7 +1,9 @@
 """All roles in one process, without HTTP: what `gamay.connect` uses, and what an embedded cluster is built around."""
 
 import ssl
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,8 +14,9 @@ from gamay.base.errors import GamayError, NotFoundError
 from gamay.base.ids import RANDOM_IDS, Ids
 from gamay.broker.routing import RoutingTables
 from gamay.broker.runner import QueryRunner
+from gamay.cluster import paths
 from gamay.cluster.embedded_store import EmbeddedStore
-from gamay.cluster.records import Instance, Role
+from gamay.cluster.records import ONLINE, Instance, Role
 from gamay.cluster.registry import Registry, announce
 from gamay.controller.tables import DEFAULT_TENANT
 from gamay.embedded.controller_role import ControllerRole
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
 HOST = "localhost"
 # queries over HTTP that take longer are logged
 SLOW_QUERY_MS = 1000
+_LOOK_S = 1.0
 
 
 class LocalCluster:
@@ -150,6 +154,21 @@ class LocalCluster:
         self._executor.close()
         self._lock.release()
 
+    def is_at(self, folder: Path) -> bool:
+        """Whether the data folder is the one at a path."""
+        return self._lock.is_of(folder)
+
+    def forget(self) -> None:
+        """Leave the folder to the process that this one was forked from, which keeps it."""
+        self._closed = True
+        self._lock.release()
+
+    @contextmanager
+    def in_one_step(self) -> Iterator[None]:
+        """Make all changes of records, that this thread makes within, durable and visible together, or none of them."""
+        with self._store.transaction():
+            yield
+
     def wait_until_visible(self, table: str, segments: Sequence[str], timeout_s: float = 600) -> None:
         """Wait until queries see the named segments. Raises GamayError when one cannot be loaded, or time is over."""
         wanted = set(segments)
@@ -165,6 +184,26 @@ class LocalCluster:
                 raise GamayError(f"segment '{name}' of table '{table}' cannot be loaded: {failure.reason}")
         if not done:
             raise GamayError(f"the segments of table '{table}' are stored, but not loaded after {timeout_s:g} s")
+
+    def wait_until_loaded(self, table: str, segments: Sequence[str], timeout_s: float) -> None:
+        """Wait until the server has loaded segments that queries need not see yet. Raises GamayError."""
+        wanted, changed = set(segments), threading.Event()
+        cancel = self._store.watch(paths.external_view(table), lambda _: changed.set())
+        give_up = self.clock.monotonic_s() + timeout_s
+        try:
+            while True:
+                changed.clear()
+                view = self.registry.get_external_view(table)
+                for name, failure in self.server.failures(table).items():
+                    if name in wanted:
+                        raise GamayError(f"segment '{name}' of table '{table}' cannot be loaded: {failure.reason}")
+                if view is not None and all(ONLINE in view.states.get(name, {}).values() for name in wanted):
+                    return
+                if self.clock.monotonic_s() >= give_up:
+                    raise GamayError(f"the segments of table '{table}' are stored, but not loaded after {timeout_s:g} s")
+                changed.wait(_LOOK_S)
+        finally:
+            cancel()
 
     def wait_until_gone(self, table: str, timeout_s: float = 60) -> None:
         """Wait until queries no longer see a typed table and the server has let go of it."""

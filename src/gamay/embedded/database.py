@@ -1,16 +1,22 @@
 """A data folder opened in this process: tables from data in one line, and SQL on them. No server, no Spark, no Java."""
 
-import warnings
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from gamay.base.errors import ConflictError, ErrorCode, GamayError, InvalidConfigError, NotFoundError, QueryError, nearest
-from gamay.controller.periodic import PeriodicTask, PeriodicTasks
-from gamay.embedded.core import LocalCluster
-from gamay.embedded.memory import TRIM_S, trim
+from gamay.base.errors import (
+    ClosedError,
+    ConflictError,
+    ErrorCode,
+    InvalidConfigError,
+    NotFoundError,
+    QueryError,
+    nearest,
+)
+from gamay.base.telling import tell
+from gamay.broker.options import keyword_options
+from gamay.embedded.opened import IN_MEMORY, OpenFolder, open_folder
 from gamay.embedded.result import Result
 from gamay.model.parse import Parsed
 from gamay.model.schema import Schema
@@ -18,12 +24,11 @@ from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType, raw_table_name, typed_table_name
 
 if TYPE_CHECKING:
-    from gamay.controller.writer import TableWriter
+    from gamay.embedded.core import LocalCluster
     from gamay.embedded.sources import Source
 
-
-class ClosedError(GamayError):
-    """The database was closed; open it again with `gamay.connect`."""
+IfExists: TypeAlias = Literal["fail", "replace", "append"]
+_IF_EXISTS = ("fail", "replace", "append")
 
 
 def connect(path: str | Path, *, threads: int | None = None) -> "Database":
@@ -33,30 +38,49 @@ def connect(path: str | Path, *, threads: int | None = None) -> "Database":
         db.create_table("trips", "trips/*.parquet")
         db.sql("SELECT city, COUNT(*) FROM trips GROUP BY city").to_pandas()
 
+    path: `":memory:"` is a new folder that is gone when it is closed, or when the process ends. A folder that this process
+    has open already is shared; it is let go of when all who have connected to it have closed it.
     threads: how many work on one query, as many as there are cores by default.
-    Raises InUseError when another process has the folder, InvalidConfigError for a path or a number that cannot be.
+    Raises InUseError when another process has the folder, InvalidConfigError for a path or a number that cannot be,
+    ConflictError when this process has the folder open with another number of threads.
     """
     return Database(path, threads=threads)
+
+
+class Settings:
+    """What holds for all queries of a `Database`: `db.settings.null_handling = False`.
+
+    null_handling: whether NULL is unknown, as in standard SQL: aggregates pass over it, and no comparison with it holds.
+    Off, a missing value is the default value of its column (0, 'null', …), as for queries to a cluster; the option
+    `enableNullHandling` of a query goes before it.
+    """
+
+    null_handling: bool
+
+    def __init__(self) -> None:
+        self.null_handling = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        known = list(type(self).__annotations__)
+        if name not in known:
+            raise InvalidConfigError(f"there is no setting '{name}'.{nearest(name, known) or f' There is: {known[0]}'}")
+        if not isinstance(value, bool):
+            raise InvalidConfigError(f"the setting {name} is True or False, not {value!r}")
+        super().__setattr__(name, value)
+
+    def __repr__(self) -> str:
+        return f"Settings(null_handling={self.null_handling})"
 
 
 class Database:
     """Tables in a data folder. Its methods may be called from any thread; after `close` they raise ClosedError."""
 
     def __init__(self, path: str | Path, *, threads: int | None = None) -> None:
-        if threads is not None and (not isinstance(threads, int) or threads < 1):
-            raise InvalidConfigError(f"threads must be a whole number from 1, not {threads!r}")
-        # A folder may hold far more than what is asked for, so checksums are compared column by column, on first use.
-        self._open_cluster: LocalCluster | None = LocalCluster(path, threads=threads, verify_on_use=True)
-        self._path = self._cluster.layout.root
-        try:
-            self._cluster.prepare()
-            self._cluster.start()
-            memory = PeriodicTask("MemoryTrim", TRIM_S, trim)
-            self._periodic = PeriodicTasks([memory], self._cluster.clock)
-            self._periodic.start()
-        except BaseException:
-            self._cluster.stop()
-            raise
+        """path, threads: as of `connect`."""
+        self._is_closed = False
+        self._is_in_memory = path == IN_MEMORY
+        self.settings = Settings()
+        self._folder: OpenFolder = open_folder(path, threads, self)
 
     def create_table(
         self,
@@ -64,60 +88,79 @@ class Database:
         data: Any = None,
         schema: Mapping[str, Any] | Schema | None = None,
         config: Mapping[str, Any] | TableConfig | None = None,
+        *,
+        if_exists: IfExists = "fail",
     ) -> None:
         """Create a table, and fill it when there is data: see `append` for what that can be.
 
             db.create_table("trips", frame)
             db.create_table("trips", frame, config={"tableIndexConfig": {"invertedIndexColumns": ["city"]}})
+            db.create_table("trips", frame, if_exists="replace")
 
         schema: inferred from the data unless given. config: a plain one unless given; both may be JSON documents as Pinot
         has them; keys that mean nothing are told as a UserWarning. When the data cannot be read, no table is left behind.
-        Raises ConflictError when the table exists, InvalidConfigError, RecordError.
+        if_exists: what becomes of a table of that name. "fail": it stays, and this raises ConflictError. "replace": its
+        rows, schema and config are replaced in one step: queries see the old ones or the new ones, also when the process
+        dies meanwhile. "append": the rows are added; schema and config must then be left out, or be those that it has.
+        Raises ConflictError, InvalidConfigError, RecordError.
         """
+        if if_exists not in _IF_EXISTS:
+            hint = nearest(str(if_exists), _IF_EXISTS)
+            raise InvalidConfigError(f"if_exists must be 'fail', 'replace' or 'append', not {if_exists!r}.{hint}")
         cluster = self._cluster
-        table = typed_table_name(name, TableType.OFFLINE)
-        raw = raw_table_name(name)
-        if table in cluster.tables.names():
-            raise ConflictError(f"table '{raw}' exists already: append to it, or drop it first")
+        table, raw = typed_table_name(name, TableType.OFFLINE), raw_table_name(name)
+        exists = table in cluster.tables.names()
+        if exists and if_exists == "fail":
+            raise ConflictError(
+                f"table '{raw}' exists already: append to it, drop it first, or say if_exists='replace' or 'append'"
+            )
+        if exists and if_exists == "append":
+            self._check_same(table, schema, config)
+            if data is not None:
+                self.append(raw, data)
+            return
         source = None if data is None else _open_source(data)
-        schema_document = self._schema_document(raw, schema, source)
-        existed = cluster.registry.get_schema(raw) is not None
-        _warn_of_unknown("schema", cluster.schemas.add(schema_document))
-        try:
-            _warn_of_unknown("table config", cluster.tables.add(_config_document(raw, config)))
-            cluster.wait_until_routed(table)
-            if source is not None:
-                self._append(table, source)
-        except BaseException:
-            if table in cluster.tables.names():
-                self.drop_table(raw)
-            elif not existed:
-                cluster.registry.delete_schema(raw)
-            raise
+        config_document = _config_document(raw, config)
+        schema_document = _schema_document(raw, schema, source, config_document)
+        if exists:
+            self._replace(table, schema_document, config_document, source)
+        else:
+            self._create(table, schema_document, config_document, source)
 
     def append(self, name: str, data: Any) -> None:
         """Add rows.
 
-        data: an Arrow table, batch or reader, a pandas or Polars (also lazy) DataFrame, or files: a path, a folder, a
-        pattern like `trips/*.csv`, or a list of those. Columns are found by their names.
+        data: an Arrow table, batch or reader, a pandas or Polars (also lazy) DataFrame, a dict of columns, a list of dicts,
+        a NumPy array with named fields, anything else with `__arrow_c_stream__`, or files: a path, a folder, a pattern
+        like `trips/*.csv`, or a list of those. Columns are found by their names; those that the table does not have
+        are left out and told as a UserWarning.
         When this returns, the rows are durable and visible to queries; when it raises, none was added.
         Raises NotFoundError for an unknown table, RecordError for a row that does not fit the schema.
         """
         self._append(self._table(name), _open_source(data))
 
-    def sql(self, text: str, **options: Any) -> Result:
-        """Answer a query, in Pinot's SQL. options: query options such as `timeoutMs=500`. Raises QueryError.
+    def sql(self, text: str, params: Sequence[Any] | Mapping[str, Any] | None = None, **options: Any) -> Result:
+        """Answer a query, in Pinot's SQL. Raises QueryError.
 
-        The answer shows itself in a notebook; take it on with `rows`, `to_arrow`, `to_pandas` or `to_polars`.
+            db.sql("SELECT COUNT(*) FROM trips WHERE city = ? AND fare > ?", ["Oslo", 10])
+            db.sql("SELECT COUNT(*) FROM trips WHERE city IN (:cities)", {"cities": ["Oslo", "Lima"]}, timeoutMs=500)
+
+        params: a list for `?`, a dict for `:name`; each value becomes one literal (a list several, for IN), whatever it
+        holds: see `gamay.client.literals.literal`. options: query options, named as in `docs/guide/sql.md`.
+        The answer shows itself in a notebook; take it on with `rows`, `to_arrow`, `to_pandas`, `to_polars` or `to_numpy`.
         """
         if not isinstance(text, str):
             raise InvalidConfigError(f"a query is a text like 'SELECT COUNT(*) FROM trips', not {type(text).__name__}")
-        named = {name: str(value) for name, value in options.items()} if options else None
+        if params is not None:
+            from gamay.client.literals import filled  # here, as the client is not needed otherwise
+
+            text = filled(text, params)
+        named = keyword_options(options, null_handling=self.settings.null_handling)
         response = self._cluster.runner.run(text, named)
         if response.exceptions:
             code, message = response.exceptions[0]
             kind = next((known for known in ErrorCode if known.code == code), ErrorCode.UNKNOWN)
-            raise QueryError(kind, message.removeprefix(f"{kind.label}: "))
+            raise QueryError(kind, message.removeprefix(f"{kind.label}: ") + _placeholder_hint(kind, text, params))
         return Result(response)
 
     def tables(self) -> list[str]:
@@ -130,7 +173,9 @@ class Database:
 
     def segments(self, name: str) -> dict[str, int]:
         """Return the names of a table's segments with their numbers of rows, by name. Raises NotFoundError."""
-        return {record.name: record.total_docs for record in self._cluster.registry.segments(self._table(name))}
+        table, cluster = self._table(name), self._cluster
+        records = cluster.registry.get_segments(table, cluster.segments.names(table, exclude_replaced=True))
+        return {name: record.total_docs for name, record in sorted(records.items())}
 
     def drop_table(self, name: str) -> None:
         """Remove a table, its schema and all its rows; the space is freed at once. Raises NotFoundError."""
@@ -140,11 +185,10 @@ class Database:
         cluster.wait_until_gone(table)
 
     def close(self) -> None:
-        """Let go of the folder. Nothing is lost by not calling it."""
-        cluster, self._open_cluster = self._open_cluster, None
-        if cluster is not None:
-            self._periodic.stop()
-            cluster.stop()
+        """Let go of the folder, which others who have connected to it keep. Nothing is lost by not calling it."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._folder.leave(self)
 
     def __enter__(self) -> "Database":
         return self
@@ -153,22 +197,18 @@ class Database:
         self.close()
 
     def __repr__(self) -> str:
-        if self._open_cluster is None:
-            return f"<gamay database {self._path}, closed>"
-        return f"<gamay database {self._path}, tables: {', '.join(self.tables()) or 'none'}>"
+        shown = "in memory" if self._is_in_memory else str(self._folder.path)
+        try:
+            tables = ", ".join(self.tables()) or "none"
+        except ClosedError:
+            return f"<gamay database {shown}, closed>"
+        return f"<gamay database {shown}, tables: {tables}>"
 
     @property
-    def _cluster(self) -> LocalCluster:
-        if self._open_cluster is None:
-            raise ClosedError(f"the database {self._path} is closed: open it again with gamay.connect('{self._path}')")
-        return self._open_cluster
-
-    @cached_property
-    def _writer(self) -> "TableWriter":
-        # Loaded on first use: who only asks must not wait for what only writing needs.
-        from gamay.controller.writer import TableWriter
-
-        return TableWriter(self._cluster.context, self._cluster.tables, self._cluster.segments)
+    def _cluster(self) -> "LocalCluster":
+        if self._is_closed:
+            raise self._folder.closed_error()
+        return self._folder.cluster
 
     def _table(self, name: str) -> str:
         if not isinstance(name, str):
@@ -180,26 +220,77 @@ class Database:
             raise NotFoundError(f"there is no table '{name}'.{hint}")
         return table
 
+    def _create(self, table: str, schema: Mapping[str, Any], config: Mapping[str, Any], source: "Source | None") -> None:
+        cluster, raw = self._cluster, raw_table_name(table)
+        existed = cluster.registry.get_schema(raw) is not None
+        _warn_of_unknown("schema", cluster.schemas.add(schema))
+        try:
+            _warn_of_unknown("table config", cluster.tables.add(config))
+            cluster.wait_until_routed(table)
+            if source is not None:
+                self._append(table, source)
+        except BaseException:
+            if table in cluster.tables.names():
+                self.drop_table(raw)
+            elif not existed:
+                cluster.registry.delete_schema(raw)
+            raise
+
+    def _replace(self, table: str, schema: Mapping[str, Any], config: Mapping[str, Any], source: "Source | None") -> None:
+        from gamay.embedded.replacing import replace_table  # here, as few need it
+
+        _warn_of_unknown("schema", Schema.from_json(schema))
+        _warn_of_unknown("table config", TableConfig.from_json(config))
+        rows = None if source is None else source.rows
+        replace_table(self._cluster, self._folder.writer, table, schema, config, rows)
+
     def _append(self, table: str, source: "Source") -> None:
         raw, cluster = raw_table_name(table), self._cluster
         stamp = cluster.clock.now_ms()
         taken = set(cluster.registry.segment_names(table))
         while any(name.startswith(f"{raw}_{stamp}_") for name in taken):
             stamp += 1
-        records = self._writer.write(table, source.rows, lambda n: f"{raw}_{stamp}_{n}")
+        records = self._folder.writer.write(table, source.rows, lambda n: f"{raw}_{stamp}_{n}")
         cluster.wait_until_visible(table, [record.name for record in records])
 
-    @staticmethod
-    def _schema_document(name: str, schema: Mapping[str, Any] | Schema | None, source: "Source | None") -> dict[str, Any]:
-        if isinstance(schema, Schema):
-            return {**schema.to_json(), "schemaName": name}
-        if isinstance(schema, Mapping):
-            return {**schema, "schemaName": name}
+    def _check_same(
+        self,
+        table: str,
+        schema: Mapping[str, Any] | Schema | None,
+        config: Mapping[str, Any] | TableConfig | None,
+    ) -> None:
+        """Raise InvalidConfigError for a schema or config that a table, to which rows are appended, does not have."""
+        cluster, raw = self._cluster, raw_table_name(table)
+        differs = []
         if schema is not None:
-            raise InvalidConfigError(f"a schema is a JSON document (dict) or a Schema, not {type(schema).__name__}")
-        if source is None:
-            raise InvalidConfigError(f"table '{name}' needs a schema or data to infer it from")
-        return source.infer(name).to_json()
+            given = Schema.from_json(_schema_document(raw, schema, None, {})).value
+            differs += ["schema"] if given != cluster.tables.schema_of(table) else []
+        if config is not None:
+            found = cluster.tables.parse(_config_document(raw, config)).value
+            differs += ["config"] if found != cluster.tables.get(table) else []
+        if differs:
+            raise InvalidConfigError(
+                f"table '{raw}' exists with another {' and '.join(differs)}, which if_exists='append' does not change: "
+                "leave that out, or say if_exists='replace'"
+            )
+
+
+def _schema_document(
+    name: str, schema: Mapping[str, Any] | Schema | None, source: "Source | None", config: Mapping[str, Any]
+) -> dict[str, Any]:
+    if isinstance(schema, Schema):
+        return {**schema.to_json(), "schemaName": name}
+    if isinstance(schema, Mapping):
+        return {**schema, "schemaName": name}
+    if schema is not None:
+        raise InvalidConfigError(f"a schema is a JSON document (dict) or a Schema, not {type(schema).__name__}")
+    if source is None:
+        raise InvalidConfigError(f"table '{name}' needs a schema or data to infer it from")
+    time_column = TableConfig.from_json(config).value.time_column
+    inferred = source.infer(name, time_column)
+    if time_column is not None:
+        source.tell_of_time(inferred.field(time_column))
+    return inferred.to_json()
 
 
 def _open_source(data: Any) -> "Source":
@@ -208,12 +299,22 @@ def _open_source(data: Any) -> "Source":
     return open_source(data)
 
 
+def _placeholder_hint(kind: ErrorCode, text: str, params: Any) -> str:
+    """Return what to add to the message about a text that cannot be parsed because it has placeholders."""
+    if kind is not ErrorCode.SQL_PARSING or params is not None:
+        return ""
+    from gamay.client.literals import placeholders
+
+    marks = placeholders(text).marks
+    example = "[…]" if marks and marks[0] == "?" else "{…}"
+    return f"\nGive the values of {', '.join(dict.fromkeys(marks))} as in db.sql(text, {example})." if marks else ""
+
+
 def _warn_of_unknown(what: str, parsed: Parsed[Any]) -> None:
     for pointer in parsed.unrecognized:
         known = parsed.suggestions.get(pointer)
         hint = "" if known is None else f". Did you mean '{known}'?"
-        # at the caller of `create_table`
-        warnings.warn(f"the {what} has the unknown key {pointer}, which means nothing{hint}", UserWarning, stacklevel=3)
+        tell(f"the {what} has the unknown key {pointer}, which means nothing{hint}")
 
 
 def _config_document(name: str, config: Mapping[str, Any] | TableConfig | None) -> dict[str, Any]:

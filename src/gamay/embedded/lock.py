@@ -42,6 +42,13 @@ class FolderLock:
         self._file.write(f"{os.getpid()}\n{json.dumps(dict(addresses))}\n")
         self._file.flush()
 
+    def is_of(self, folder: Path) -> bool:
+        """Whether this is the lock of the folder at a path; it is not that of one that has been made anew."""
+        try:
+            return os.path.samestat(os.fstat(self._file.fileno()), (folder / _NAME).stat())
+        except FileNotFoundError:
+            return False
+
     def release(self) -> None:
         """Let others have the folder."""
         self._file.close()

@@ -7,32 +7,111 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from gamay.base.errors import InvalidConfigError
+from gamay.base.errors import InvalidConfigError, nearest
 from gamay.ingest.csv_format import parse_csv_format
 from gamay.ingest.csv_reader import CsvReader
 from gamay.ingest.operands import data_type_of
 from gamay.ingest.readers import open_reader
 from gamay.ingest.records import ErrorLog
-from gamay.model.datetime_format import TIMESTAMP_FORMAT, Granularity
+from gamay.model.datetime_format import TIMESTAMP_FORMAT, DateTimeFormat, Granularity, sane_time
 from gamay.model.field_spec import FieldSpec
 from gamay.model.schema import Schema
 from gamay.model.types import DataType, FieldRole
 
 SAMPLE_ROWS = 200_000
+_ANY_LENGTH = 2**31 - 1
+# how whole numbers write times, in the order in which they are tried: few numbers are times in several of them
+_NUMBER_FORMATS = (
+    "SIMPLE_DATE_FORMAT|yyyy", "1:DAYS:EPOCH", "1:HOURS:EPOCH", "SIMPLE_DATE_FORMAT|yyyyMMdd", "1:MINUTES:EPOCH",
+    "1:SECONDS:EPOCH", "1:MILLISECONDS:EPOCH", "1:MICROSECONDS:EPOCH", "1:NANOSECONDS:EPOCH",
+)  # fmt: skip
 
 
-def infer_schema(name: str, arrow_schema: pa.Schema) -> Schema:
+def infer_schema(
+    name: str, arrow_schema: pa.Schema, time_column: str | None = None, sample: pa.ChunkedArray | None = None
+) -> Schema:
     """Return a schema for data of that Arrow schema, with nulls kept apart from values for every column.
 
     Single-value numbers become metrics, because a metric's missing value counts as 0 in sums where a dimension's is the
     lowest number there is. Timestamps and dates become TIMESTAMP date-time columns, lists multi-value columns, structs and
-    maps JSON text, everything else dimensions. Raises InvalidConfigError for a name that no column can have.
+    maps JSON text, everything else dimensions; texts and bytes of any length are kept whole.
+    time_column: becomes a date-time column; sample: its first values, which tell how numbers and texts write their times.
+    Raises InvalidConfigError for a name that no column can have, for a type that no column has, and for a time column whose
+    format cannot be told.
     """
-    fields = tuple(_field(f.name, f.type) for f in arrow_schema)
-    return Schema(name=name, fields=fields, enable_column_based_null_handling=True)
+    if time_column is not None and time_column not in arrow_schema.names:
+        raise InvalidConfigError(
+            f"timeColumnName '{time_column}' is not a column of the data.{nearest(time_column, arrow_schema.names)}"
+        )
+    fields = []
+    for field in arrow_schema:
+        spec = _field(field.name, field.type)
+        fields.append(_time_field(spec, field.type, sample) if field.name == time_column else spec)
+    return Schema(name=name, fields=tuple(fields), enable_column_based_null_handling=True)
+
+
+def check_kept(name: str, kind: pa.DataType) -> None:
+    """Raise InvalidConfigError for a type whose values a column would not keep as what they are."""
+    element = kind.value_type if pa.types.is_list(kind) or pa.types.is_large_list(kind) else kind
+    if pa.types.is_duration(element):
+        right = "make it a number, as with .dt.total_seconds() of pandas"
+    elif isinstance(element, pa.BaseExtensionType) and element.extension_name == "pandas.period":
+        right = "make it timestamps with .dt.to_timestamp(), or text with .astype(str)"
+    elif isinstance(element, pa.BaseExtensionType) and element.extension_name == "pandas.interval":
+        right = "make it two columns, .array.left and .array.right"
+    elif pa.types.is_interval(element):
+        right = "make it a number, or text"
+    else:
+        return
+    raise InvalidConfigError(f"column '{name}' is of type {element}, for which there is no column type: {right}")
+
+
+def _time_field(spec: FieldSpec, kind: pa.DataType, sample: pa.ChunkedArray | None) -> FieldSpec:
+    """Return the field of a time column. Raises InvalidConfigError where its values are no times."""
+    if spec.role is FieldRole.DATE_TIME:
+        return spec
+    values = pa.array([]) if sample is None else pc.drop_null(sample)
+    if spec.data_type in (DataType.INT, DataType.LONG) and spec.single_value and len(values):
+        text = _format_of_numbers(*[pc.min_max(values)[bound].as_py() for bound in ("min", "max")])
+    elif spec.data_type is DataType.STRING and spec.single_value and len(values):
+        text = _format_of_texts(values)
+    else:
+        text = None
+    if text is None:
+        shown = f", such as {values[0].as_py()!r}," if len(values) else ""
+        raise InvalidConfigError(
+            f"timeColumnName: the values of column '{spec.name}' ({kind}){shown} are not times in 1971 to 2071 in a form "
+            "that can be told from them; make it timestamps (pandas.to_datetime), or give a schema with a dateTimeFieldSpec"
+        )
+    data_type = DataType.TIMESTAMP if text == TIMESTAMP_FORMAT.text else spec.data_type
+    time_format = DateTimeFormat.parse(text)
+    granularity = Granularity.parse(f"1:{time_format.unit.name}" if text.endswith("EPOCH") else "1:MILLISECONDS")
+    return FieldSpec(spec.name, data_type, FieldRole.DATE_TIME, format=time_format, granularity=granularity)
+
+
+def _format_of_numbers(least: int, most: int) -> str | None:
+    """Return the first format in which both are times in 1971 to 2071."""
+    for text in _NUMBER_FORMATS:
+        time_format = DateTimeFormat.parse(text)
+        try:
+            if all(sane_time(time_format.to_millis(value)) for value in (least, most)):
+                return text
+        except ValueError:
+            continue
+    return None
+
+
+def _format_of_texts(values: pa.ChunkedArray) -> str | None:
+    """Return the format that all texts have: TIMESTAMP for those that a TIMESTAMP column takes."""
+    if pc.all(pc.match_substring_regex(values, r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?$")).as_py():
+        return TIMESTAMP_FORMAT.text
+    if pc.all(pc.match_substring_regex(values, r"^\d{8}$")).as_py():
+        return "SIMPLE_DATE_FORMAT|yyyyMMdd"
+    return None
 
 
 def _field(name: str, kind: pa.DataType) -> FieldSpec:
+    check_kept(name, kind)
     if not name or any(c.isspace() for c in name) or name.startswith("$"):
         proposal = "_".join(name.split()).lstrip("$") or "column"
         raise InvalidConfigError(f"{name!r} cannot be a column's name (spaces, leading $); rename it, e.g. to '{proposal}'")
@@ -42,26 +121,34 @@ def _field(name: str, kind: pa.DataType) -> FieldSpec:
     if _is_uuid(kind):
         return FieldSpec(name, DataType.UUID)
     if not is_single:
-        return FieldSpec(name, data_type, single_value=False)
+        return FieldSpec(name, data_type, single_value=False, max_length=_ANY_LENGTH)
     if data_type is DataType.TIMESTAMP:
         millis = Granularity.parse("1:MILLISECONDS")
         return FieldSpec(name, data_type, FieldRole.DATE_TIME, format=TIMESTAMP_FORMAT, granularity=millis)
-    return FieldSpec(name, data_type, FieldRole.METRIC if data_type.is_numeric else FieldRole.DIMENSION)
+    role = FieldRole.METRIC if data_type.is_numeric else FieldRole.DIMENSION
+    return FieldSpec(name, data_type, role, max_length=_ANY_LENGTH)
 
 
 def _is_uuid(kind: pa.DataType) -> bool:
     return isinstance(kind, pa.UuidType)
 
 
-def infer_file_schema(name: str, path_or_uri: str, data_format: str, config: Mapping[str, Any] | None = None) -> Schema:
-    """Return a schema for a file from its first rows (`SAMPLE_ROWS`).
+def infer_file_schema(
+    name: str,
+    path_or_uri: str,
+    data_format: str,
+    config: Mapping[str, Any] | None = None,
+    time_column: str | None = None,
+) -> Schema:
+    """Return a schema for a file from its first rows (`SAMPLE_ROWS`). time_column: as of `infer_schema`.
 
     CSV text is taken for numbers (without leading zeros), booleans, dates or timestamps where every value of a column looks
     like one.
     Raises RecordError or InvalidConfigError when the file cannot be read.
     """
     if data_format.lower() == "csv":
-        return infer_schema(name, _csv_types(path_or_uri, config or {}))
+        found = _csv_types(path_or_uri, config or {})
+        return infer_schema(name, found, time_column, _first_values(path_or_uri, data_format, config, time_column, found))
     types: dict[str, pa.DataType] = {}
     rows = 0
     for batch in open_reader(path_or_uri, data_format, config, continue_on_error=True):
@@ -70,7 +157,20 @@ def infer_file_schema(name: str, path_or_uri: str, data_format: str, config: Map
         rows += batch.num_rows
         if rows >= SAMPLE_ROWS:
             break
-    return infer_schema(name, pa.schema(types.items()))
+    found = pa.schema(types.items())
+    return infer_schema(name, found, time_column, _first_values(path_or_uri, data_format, config, time_column, found))
+
+
+def _first_values(
+    path_or_uri: str, data_format: str, config: Mapping[str, Any] | None, column: str | None, types: pa.Schema
+) -> pa.ChunkedArray | None:
+    """Return the values of a column in the first batch of a file, with the type that it was found to have."""
+    if column is None or column not in types.names:
+        return None
+    batch = next(iter(open_reader(path_or_uri, data_format, config, continue_on_error=True)), None)
+    if batch is None or column not in batch.schema.names:
+        return None
+    return pa.chunked_array([batch.column(column)]).cast(types.field(column).type)
 
 
 def _common(known: pa.DataType | None, found: pa.DataType) -> pa.DataType:

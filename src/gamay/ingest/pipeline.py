@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from gamay.base.errors import InvalidConfigError, RecordError, nearest
 from gamay.functions.arrow import arrow_type
-from gamay.functions.expression import Call
+from gamay.functions.expression import Call, column_names
 from gamay.ingest import convert_time, nested, transforms
 from gamay.ingest.aggregated import AggregatedMetrics
 from gamay.ingest.arrays import Mask, null_where
@@ -75,6 +75,11 @@ class Pipeline:
         """int64: which row of the last batch each row comes from that `apply` returned, counted from 0."""
 
     @property
+    def schema(self) -> Schema:
+        """The table's schema."""
+        return self._schema
+
+    @property
     def errors(self) -> list[BadRecord]:
         """The first values that could not be computed or converted (with `continueOnError`; they are null)."""
         return self._log.kept
@@ -98,6 +103,14 @@ class Pipeline:
             f"{file}: none of its columns ({_some(columns)}) is a column of {self._schema.name} ({_some(known)}); "
             "is there a header, and are its names and the delimiter right?"
         )
+
+    def left_out(self, columns: Collection[str]) -> list[str]:
+        """Return those columns of an input of which nothing is stored."""
+        if self._config.complex_type is not None or self._enrichments or self._filter is not None:
+            return []  # what these read is not known here
+        used = {field.name for field in self._schema.stored_fields}
+        used.update(self._pairs.sources, *(column_names(transform.expression) for transform in self._transforms))
+        return [name for name in columns if name not in used]
 
     def apply(self, batch: pa.RecordBatch, file: str = "input", locate: Locate | None = None) -> pa.RecordBatch:
         """Return the conformed batch of a batch from a reader (or of any other batch); it may have fewer or more rows.
