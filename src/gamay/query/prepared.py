@@ -60,7 +60,7 @@ class PreparedQuery:
         self._types = tuple(wire_type(data_type, multi_value) for data_type, multi_value in bound.types)
         arguments = [argument for call in bound.aggregates for argument in call.arguments]
         computed = physical_columns([*bound.rows, *arguments, *(key.expression for key in bound.order_by)])
-        self._never_null = computed if bound.null_handling else ()
+        self._never_null = (*computed, *filter_columns(bound.filter)) if bound.null_handling else ()
         self.calls = tuple([of_no_nulls(call) for call in bound.aggregates])
         arguments = [argument for call in self.calls for argument in call.arguments]
         self.num_columns = len(physical_columns([*bound.rows, *arguments]))

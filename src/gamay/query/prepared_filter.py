@@ -6,6 +6,7 @@ a condition constant, it is left to `gamay.query.bind`.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import isinf
 from typing import Any, TypeAlias
 
@@ -36,7 +37,8 @@ class PreparedFilter:
 
     def __init__(self, leaves: Sequence[Leaf], pattern: WherePattern) -> None:
         self._leaves = leaves
-        self._pattern = pattern
+        # where a column has nulls, `gamay.query.prepared` leaves the query to the ordinary way
+        self._pattern = replace(pattern, known=())
 
     @classmethod
     def of(cls, where: Expression | None, pattern: WherePattern | None) -> "PreparedFilter | None":
@@ -57,7 +59,10 @@ class PreparedFilter:
         return cls([leaf for _, _, leaf in leaves] if span is None else [span], pattern)
 
     def bind(self, sources: Sources) -> Filter | None:
-        """Return what `WherePattern.bind` does for these literals; None when they are out of the ordinary."""
+        """Return what `WherePattern.bind` does for these literals, of columns without nulls.
+
+        None when the literals are out of the ordinary.
+        """
         leaves = self._leaves
         try:
             parts = [leaf(sources) for leaf in leaves]
