@@ -10,7 +10,7 @@ import pytest
 from gamay.base.clock import ManualClock
 from gamay.broker.route import NEW_SEGMENT_MS, RouteBuilder, TableRoute
 from gamay.broker.routing import RoutingTables
-from gamay.cluster.column_stats import ColumnSummary, encode_columns
+from gamay.cluster.column_stats import ColumnSummary, Partitioning, encode_columns
 from gamay.cluster.embedded_store import EmbeddedStore
 from gamay.cluster.records import (
     CONSUMING,
@@ -196,6 +196,42 @@ def test_what_follows_an_ended_segment_is_asked_for_until_it_is_known(tmp_path: 
         records.put(following)
         route = records.route(lambda route: len(route.segments) == 2)
         assert asked(route) == [1]
+    finally:
+        records.close()
+
+
+@pytest.mark.parametrize("selector", ["strictReplicaGroup", "multiStageReplicaGroup", "balanced"])
+@pytest.mark.parametrize("section", [{"upsertConfig": {"mode": "FULL"}}, {"dedupConfig": {"dedupEnabled": True}}])
+def test_partitions_with_keys_lie_on_servers_that_have_all_of_them(
+    tmp_path: Path, selector: str, section: dict[str, Any]
+) -> None:
+    """However new their segments are, and whatever an older version let the config say."""
+    records = Records(tmp_path, replace(TableConfig.offline("t"), typed_name="t_REALTIME", table_type=TableType.REALTIME))
+    schema = {"schemaName": "t", "dimensionFieldSpecs": [{"name": "n", "dataType": "INT"}], "primaryKeyColumns": ["n"]}
+    first, second, other = (f"t__{p}__{i}__20240101T0000Z" for p, i in ((0, 0), (0, 1), (1, 0)))
+    uploaded, by_rows = "up__t__1__5__x", "pushed"
+    summary = ColumnSummary(DataType.INT, 10, 0, 9, False, 10, 0, Partitioning("Modulo", 2, (0,), {}))
+    record = SegmentRecord(
+        by_rows, 1, 10, push_time_ms=NOW_MS, download_url="u", column_stats=encode_columns({"n": summary})
+    )
+    try:
+        document = records.registry.get_table_config(records.table)
+        assert document is not None
+        records.registry.delete_table_config(records.table)
+        config = {**document, "routing": {"instanceSelectorType": selector}, **section}
+        records.registry.create_table_config(records.table, config)
+        records.registry.put_schema("t", schema)
+        records.registry.create_segment(records.table, record)
+        ideal = {first: both(), second: both(CONSUMING), other: both(CONSUMING), uploaded: both(), by_rows: both()}
+        records.put(ideal, {**ideal, second: {A: CONSUMING}, uploaded: {B: ONLINE}}, pushed_ms=NOW_MS)
+        route = records.route(lambda route: len(route.segments) == 5 and bool(route.selector.value.startswith("strict")))
+        found = dict(zip(route.segments, route.servers, strict=True))
+        assert found == {first: (A,), second: (A,), by_rows: (A,), other: (B,), uploaded: (B,)}
+        assert not route.optional
+        assert not route.unavailable
+        records.put(ideal, {**ideal, second: {A: CONSUMING}, by_rows: {B: ONLINE}}, pushed_ms=NOW_MS)
+        route = records.route(lambda route: bool(route.unavailable))
+        assert route.unavailable == ((by_rows, 0),)  # it was seen, so it is told at once
     finally:
         records.close()
 

@@ -9,9 +9,18 @@ from gamay.broker.consumer_kinds import of_one_way
 from gamay.broker.limits import TableLimits
 from gamay.broker.quota import rate_of
 from gamay.broker.segment_stats import SegmentFacts, facts_of
-from gamay.broker.selection import Candidates, Replicas, SelectorKind, Turn, choose, one_consuming_each, strict
+from gamay.broker.selection import (
+    Candidates,
+    Replicas,
+    SelectorKind,
+    Turn,
+    choose,
+    one_consuming_each,
+    strict,
+    whole_partitions,
+)
 from gamay.cluster.broker_resource import answering_brokers, assigned_brokers
-from gamay.cluster.llc_name import LlcName
+from gamay.cluster.llc_name import LlcName, partition_of
 from gamay.cluster.records import CONSUMING, ERROR, OFFLINE, ONLINE, Assignment, Instance
 from gamay.cluster.registry import Registry
 from gamay.cluster.time_boundary import TimeBoundary, boundary_of, fixed_boundary_ms
@@ -31,6 +40,7 @@ KnownFacts: TypeAlias = dict[str, SegmentFacts]
 _Document: TypeAlias = dict[str, Any]
 # Of a segment behind which a server may read on: what its record tells holds for its own rows only.
 _UNKNOWN = SegmentRecordStats("", None, {})
+_NO_RANGE = (None, None, None)
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -110,9 +120,10 @@ class RouteBuilder:
         wanted = {segment: states for segment, states in ideal.states.items() if segment not in hidden}
         wanted = of_one_way(parsed, wanted)
         self._read_facts(table, wanted, known)
-        selector = SelectorKind.of(parsed.routing)
+        keys = parsed_schema.primary_key_columns if parsed.has_keys else ()
+        selector = SelectorKind.STRICT_REPLICA_GROUP if keys else SelectorKind.of(parsed.routing)
         excluded = self._not_asked()
-        found = self._replicas(selector, wanted, view, known, now_ms, excluded)
+        found = self._replicas(selector, keys, wanted, view, known, now_ms, excluded)
         before = found.unready if served is None else served
         for segment in before:
             # Whoever lost a server may have lost a segment that was there: better to say too much than to leave out rows.
@@ -182,6 +193,7 @@ class RouteBuilder:
     def _replicas(
         self,
         selector: SelectorKind,
+        keys: Sequence[str],
         wanted: Mapping[str, Mapping[str, str]],
         view: Assignment | None,
         known: KnownFacts,
@@ -191,6 +203,7 @@ class RouteBuilder:
         actual = {} if view is None else view.states
         online: dict[str, Candidates] = {}
         consuming: dict[str, Candidates] = {}
+        all_able: dict[str, Candidates] = {}
         nothing: Mapping[str, str] = {}
         shared: dict[Hashable, tuple[Candidates, Candidates]] = {}  # thousands of segments lie on the same servers
         for segment, ideal in wanted.items():
@@ -200,12 +213,16 @@ class RouteBuilder:
             if found is None:
                 found = shared[placed] = _candidates(ideal, states, excluded)
             whole, able = found
+            if keys:
+                all_able[segment] = able
             if whole:
                 online[segment] = whole
             elif able:
                 consuming[segment] = able
         ready = one_consuming_each(online, consuming, _place_of)
-        if selector is SelectorKind.STRICT_REPLICA_GROUP:
+        if keys:
+            replicas = whole_partitions(ready, all_able, lambda segment: _partition_of(known[segment], keys))
+        elif selector is SelectorKind.STRICT_REPLICA_GROUP:
             assigned = {segment: frozenset(wanted[segment]) for segment in ready}
             replicas = strict(ready, assigned, lambda segment: now_ms < known[segment].new_until_ms)
         else:
@@ -285,6 +302,18 @@ def _pruning(config: TableConfig, stats: Sequence[SegmentRecordStats]) -> Prunin
     if pruners is not None:
         stats = [one.for_pruners(pruners, config.time_column) for one in stats]
     return PruningTable.build(stats)
+
+
+def _partition_of(facts: SegmentFacts, keys: Sequence[str]) -> int | None:
+    """Return the partition of a segment as servers do: by its name, else by the partition of a primary-key column."""
+    by_name = partition_of(facts.stats.name)
+    if by_name is not None:
+        return by_name
+    for key in keys:
+        _, _, partitioning = facts.stats.columns.get(key, _NO_RANGE)
+        if partitioning is not None and len(partitioning.partitions) == 1:
+            return next(iter(partitioning.partitions))
+    return None
 
 
 def _missed_from(segment: str, view: Assignment | None, known: KnownFacts) -> int:

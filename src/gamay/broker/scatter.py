@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.broker.connection import UnreachableServerError
 from gamay.broker.route import TableRoute
-from gamay.broker.selection import SelectorKind, Turn
+from gamay.broker.selection import Candidates, SelectorKind, Turn
 from gamay.query.bind import BoundQuery
 
 R = TypeVar("R")
@@ -81,9 +81,8 @@ class Scatter(Generic[R]):
         """Take an answer, and the segments that the server does not have; return what to ask instead."""
         lacking = [segment for segment in missing if segment not in ask.part.route.optional]
         if lacking and ask.part.route.selector is SelectorKind.STRICT_REPLICA_GROUP:
-            # Rows of the group's other segments may have been replaced by rows of those that are lacking.
-            again = self._instead_of_all(ask)
-            if again is not None:
+            again = self._instead_of_groups(ask, lacking)
+            if again:
                 return again
         self.gathered.results.append((ask.part, ask.server, result))
         self.gathered.responded.add((ask.part.route.table, ask.server))
@@ -103,24 +102,45 @@ class Scatter(Generic[R]):
         self.gathered.problems.append(error)
         return again
 
+    def _instead_of_groups(self, ask: Ask, lacking: Sequence[str]) -> list[Ask]:
+        """Return what to ask instead of an answer that lacks segments; nothing where no other server may have them.
+
+        Rows of a group's other segments may have been replaced by rows of those that are lacking, so a group, the segments
+        with the same candidates, moves as a whole. An answer cannot be divided: the server is asked again for the others.
+        """
+        route = ask.part.route
+        incomplete = {route.candidates(segment) for segment in lacking if self._left(ask, segment)}
+        moving = [segment for segment in ask.segments if route.candidates(segment) in incomplete]
+        staying = [segment for segment in ask.segments if route.candidates(segment) not in incomplete]
+        if not moving:
+            return []
+        again = self._instead(ask, moving)
+        return [*again, Ask(ask.part, ask.server, staying)] if staying else again
+
     def _instead_of_all(self, ask: Ask) -> list[Ask] | None:
         """Return other replicas of all segments that a server was asked for; None when some have none left."""
-        route, tried = ask.part.route, self._tried
-        for segment in ask.segments:
-            if {*route.candidates(segment)} <= {ask.server, *tried.get((route.table, segment), ())}:
-                return None
+        if not all(self._left(ask, segment) for segment in ask.segments):
+            return None
         return self._instead(ask, ask.segments)
+
+    def _left(self, ask: Ask, segment: str) -> Candidates:
+        """Return the servers that were not asked for a segment yet, after one that did not answer for it."""
+        route = ask.part.route
+        tried = self._tried.get((route.table, segment), ())
+        return tuple(server for server in route.candidates(segment) if server != ask.server and server not in tried)
 
     def _instead(self, ask: Ask, segments: Sequence[str]) -> list[Ask]:
         """Return other replicas of segments; those that have none left are missing."""
-        route = ask.part.route
+        table = ask.part.route.table
         asked: dict[str, list[str]] = {}
+        taken: dict[Candidates, str] = {}  # ranks change all the time; what was asked of one server stays together
         for segment in segments:
-            tried = self._tried.setdefault((route.table, segment), set())
-            tried.add(ask.server)
-            left = tuple(server for server in route.candidates(segment) if server not in tried)
+            left = self._left(ask, segment)
+            self._tried.setdefault((table, segment), set()).add(ask.server)
             if left:
-                asked.setdefault(self._turn.take(left), []).append(segment)
+                if left not in taken:
+                    taken[left] = self._turn.take(left)
+                asked.setdefault(taken[left], []).append(segment)
             else:
                 self.gathered.missing.append(segment)
         return [Ask(ask.part, server, found) for server, found in asked.items()]

@@ -4,7 +4,8 @@ A segment's *candidates* are the servers that can answer for it, by name. Segmen
 set; there are few of them, however many segments there are.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
@@ -136,7 +137,7 @@ class Replicas:
 def strict(
     ready: Mapping[str, Candidates], assigned: Mapping[str, frozenset[str]], is_new: Callable[[str], bool]
 ) -> Replicas:
-    """Return the replicas of a table whose replica groups are never split.
+    """Return the replicas of a table without primary keys whose replica groups are not split.
 
     ready: segment -> the servers that can answer for it, of all segments that queries should read. assigned: the servers
     that are meant to have it. Segments that are meant for the same servers form a group; a server that lacks one of them is
@@ -162,6 +163,47 @@ def strict(
         else:
             found.unready.append(segment)
     return found
+
+
+def whole_partitions(
+    ready: Mapping[str, Candidates], able: Mapping[str, Candidates], partition_of: Callable[[str], int | None]
+) -> Replicas:
+    """Return the replicas of a table with primary keys: all segments of a partition have the same candidates.
+
+    A row of one segment replaces rows of others, and which it has replaced differs from server to server at any moment. So
+    a server answers for a partition only if it has every segment of it, however new. ready: segment -> the servers to ask,
+    of all segments that queries should read; able: those that can answer for it at all, which are asked where no server
+    is ready for the whole partition: one replica may have committed a segment, and another have begun the next one already.
+    Where none has them all, the server with the most segments answers for those, and the others are unready. The segments
+    whose partition is unknown (None) are kept together as well.
+    """
+    placed: dict[int | None, dict[tuple[Candidates, Candidates], list[str]]] = {}  # few distinct places, many segments
+    for segment, servers in ready.items():
+        alike = placed.setdefault(partition_of(segment), {})
+        alike.setdefault((servers, able[segment]), []).append(segment)
+    found: dict[str, Candidates] = {}
+    replicas = Replicas()
+    for alike in placed.values():
+        common = _common(servers for servers, _ in alike) or _common(servers for _, servers in alike)
+        if not common:
+            counts: Counter[str] = Counter()
+            for (_, servers), segments in alike.items():
+                counts.update(dict.fromkeys(servers, len(segments)))
+            common = tuple(sorted(counts, key=lambda server: (-counts[server], server))[:1])
+        for (_, servers), segments in alike.items():
+            if common and common[0] in servers:
+                found |= dict.fromkeys(segments, common)
+            else:
+                replicas.unready += segments
+    replicas.segments = sorted(found)
+    replicas.candidates = [found[segment] for segment in replicas.segments]
+    return replicas
+
+
+def _common(candidates: Iterable[Candidates]) -> Candidates:
+    """Return the servers that are in all of them."""
+    first, *others = candidates
+    return tuple(server for server in first if all(server in servers for servers in others))
 
 
 def one_consuming_each(
