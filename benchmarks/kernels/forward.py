@@ -3,9 +3,9 @@
     python -m benchmarks.kernels.forward [--rows 10000000]
 
 For each width in bits it prints milliseconds of CPU time of both forms, to sum a column through its dictionary and to mark
-the rows of a range of ids; packed over aligned time; and packed over aligned size in memory and in an archive (Zstandard at
-the level of segment archives). For 1, 2 and 4 bits, where no id crosses a word, `words` unpacks whole words, the fastest form
-known. It chose the default of `gamay.segment.forward`; see docs/decisions.
+rows of a range of ids; packed over aligned time; packed over aligned size in memory and in an archive (Zstandard, the level
+of segment archives). For 1, 2 and 4 bits, where no id crosses a word, `words` unpacks whole words, the fastest form known.
+It chose the default of `gamay.segment.forward`; see docs/decisions.
 """
 
 import argparse
@@ -114,7 +114,7 @@ def main() -> None:
         forms += [WordIds(words, bits)] if bits in (1, 2, 4) else []
         archive = len(compress(words.tobytes())) / len(compress(ids.tobytes()))
         sizes = (f"{words.nbytes / ids.nbytes:.2f}", f"{archive:.2f}")
-        scans = {"sum": partial(sum_through, values=values, num_rows=rows)}
+        scans: dict[str, Callable[[IdReader], float]] = {"sum": partial(sum_through, values=values, num_rows=rows)}
         scans["filter"] = partial(mark_range, cardinality=cardinality, num_rows=rows)
         for name, scan in scans.items():
             if len({scan(form) for form in forms}) > 1:
