@@ -6,7 +6,7 @@ A controller, a broker, 3 servers and a ZooKeeper, each a process; a table with 
 segment for every 2,000 rows. 1,500 keys of each partition are produced over and over. `SELECT COUNT(*), DISTINCTCOUNT(id)`
 has the number of keys twice, at every moment, if all rows of a partition come from one server. Meanwhile servers are killed
 and stand still, the broker is killed, the topic gets new partitions, and the table is moved off a server and back
-(`--quiet`: none of that). Prints how many answers were right, partial and said so, and wrong; the status is 1 if any was wrong.
+(`--quiet`: none of that). Prints how many answers were right, partial and said so, and wrong; exits with 1 if any was wrong.
 """
 
 import argparse

@@ -23,7 +23,6 @@ from gamay.server.query_counts import TableCounts
 from gamay.server.table import Contents, TableData
 from gamay.sql.option_values import flag, number
 from gamay.upsert.docs import SegmentDocs
-from gamay.upsert.ranking import partition_of
 from gamay.upsert.views import ViewOptions
 
 if TYPE_CHECKING:
@@ -203,10 +202,9 @@ def _visible(
 
 
 def _with_new(keys: "TableUpsert", contents: Contents, segments: Sequence[str]) -> Sequence[str]:
-    """Add consumed segments that came lately, of the partitions asked for, which the broker may not know of yet.
+    """Add segments that came lately, of the partitions asked for, which the broker may not know of yet.
 
-    Rows that they replace count no longer, so without them their keys would be missing.
+    Rows that they have replaced are no longer valid, so without them their keys would be missing.
     """
-    asked = {partition_of(name) for name in segments} - {None}
-    added = [n for n in keys.new_segments.names() if n not in segments and partition_of(n) in asked]
+    added = keys.new_beside(segments)
     return [*segments, *(n for n in added if n in contents.loaded or n in contents.consuming)] if added else segments

@@ -92,6 +92,7 @@ class TableUpsert:
         """Add a segment, or put it in the place of the one with its name. Raises InvalidConfigError."""
         segment = source.segment
         partition = self._partition(self.partition_id(segment))
+        self._note(segment.name, partition.partition)  # before its rows replace others
         is_preloaded = self._stored.crcs.get(segment.name) == source.crc
         docs = partition.show_preloaded(segment.name, install) if is_preloaded else None
         if docs is None and partition.has_segment(segment.name):
@@ -100,9 +101,22 @@ class TableUpsert:
         elif docs is None:
             docs = self._add(source, partition, install)
         self._stored.note_loaded(source)
-        self._partition_of[segment.name] = partition.partition
-        self.new_segments.note(segment.name)
+        self._note(segment.name, partition.partition)  # loading may have taken longer than a segment is new
         return docs
+
+    def new_beside(self, segments: Collection[str]) -> list[str]:
+        """Return the segments that were added lately to the partitions of the given ones, without these."""
+        new = self.new_segments.names()
+        if not new:
+            return []
+        known = self._partition_of
+        partitions = {known.get(name) for name in segments} - {None}
+        given = frozenset(segments)
+        return [name for name in new if name not in given and known.get(name) in partitions]
+
+    def _note(self, segment: str, partition_id: int) -> None:
+        self._partition_of[segment] = partition_id
+        self.new_segments.note(segment)
 
     def _add(self, source: SegmentSource, partition: PartitionUpsert, install: Install) -> SegmentDocs:
         """Add a segment by its snapshot, where there is one."""
@@ -161,12 +175,10 @@ class TableUpsert:
         if self._merger is not None:
             self._merger.open()
         self._settle(partition_id, sequence_of(name))
-        self._partition_of[name] = partition_id
+        self._note(name, partition_id)
         settings = self.settings
         protects = self._host.protects() if settings.depends else settings.remembers
-        consuming = self._partition(partition_id).consume(name, created_ms, read, install, protects=protects)
-        self.new_segments.note(name)
-        return consuming
+        return self._partition(partition_id).consume(name, created_ms, read, install, protects=protects)
 
     def must_wait(
         self, partition_id: int, name: str, phase_of: Callable[[str], Phase], absent: Collection[str] = ()
