@@ -20,7 +20,7 @@ from gamay.broker.selection import (
     whole_partitions,
 )
 from gamay.cluster.broker_resource import answering_brokers, assigned_brokers
-from gamay.cluster.llc_name import LlcName, partition_of
+from gamay.cluster.llc_name import LlcName
 from gamay.cluster.records import CONSUMING, ERROR, OFFLINE, ONLINE, Assignment, Instance
 from gamay.cluster.registry import Registry
 from gamay.cluster.time_boundary import TimeBoundary, boundary_of, fixed_boundary_ms
@@ -40,7 +40,6 @@ KnownFacts: TypeAlias = dict[str, SegmentFacts]
 _Document: TypeAlias = dict[str, Any]
 # Of a segment behind which a server may read on: what its record tells holds for its own rows only.
 _UNKNOWN = SegmentRecordStats("", None, {})
-_NO_RANGE = (None, None, None)
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -119,11 +118,11 @@ class RouteBuilder:
         parsed = stored_table_config(config)
         wanted = {segment: states for segment, states in ideal.states.items() if segment not in hidden}
         wanted = of_one_way(parsed, wanted)
-        self._read_facts(table, wanted, known)
         keys = parsed_schema.primary_key_columns if parsed.has_keys else ()
+        self._read_facts(table, wanted, known, keys)
         selector = SelectorKind.STRICT_REPLICA_GROUP if keys else SelectorKind.of(parsed.routing)
         excluded = self._not_asked()
-        found = self._replicas(selector, keys, wanted, view, known, now_ms, excluded)
+        found = self._replicas(selector, bool(keys), wanted, view, known, now_ms, excluded)
         before = found.unready if served is None else served
         for segment in before:
             # Whoever lost a server may have lost a segment that was there: better to say too much than to leave out rows.
@@ -178,7 +177,9 @@ class RouteBuilder:
                 return config, schema, ideal, view, lineage.hidden_segments()
         raise GamayError(f"the replacements of segments of table '{table}' change faster than they are read")
 
-    def _read_facts(self, table: str, wanted: Mapping[str, Mapping[str, str]], known: KnownFacts) -> None:
+    def _read_facts(
+        self, table: str, wanted: Mapping[str, Mapping[str, str]], known: KnownFacts, keys: Sequence[str]
+    ) -> None:
         for segment in known.keys() - wanted.keys():
             del known[segment]
         unknown = sorted(segment for segment in wanted if segment not in known)  # as they lie in the store
@@ -188,12 +189,12 @@ class RouteBuilder:
             for segment in batch:
                 if segment not in documents:
                     raise GamayError(f"segment '{segment}' of table '{table}' has no record")
-                known[segment] = facts_of(segment, documents[segment], NEW_SEGMENT_MS)
+                known[segment] = facts_of(segment, documents[segment], NEW_SEGMENT_MS, keys)
 
     def _replicas(
         self,
         selector: SelectorKind,
-        keys: Sequence[str],
+        has_keys: bool,
         wanted: Mapping[str, Mapping[str, str]],
         view: Assignment | None,
         known: KnownFacts,
@@ -213,15 +214,15 @@ class RouteBuilder:
             if found is None:
                 found = shared[placed] = _candidates(ideal, states, excluded)
             whole, able = found
-            if keys:
+            if has_keys:
                 all_able[segment] = able
             if whole:
                 online[segment] = whole
             elif able:
                 consuming[segment] = able
         ready = one_consuming_each(online, consuming, _place_of)
-        if keys:
-            replicas = whole_partitions(ready, all_able, lambda segment: _partition_of(known[segment], keys))
+        if has_keys:
+            replicas = whole_partitions(ready, all_able, lambda segment: known[segment].partition)
         elif selector is SelectorKind.STRICT_REPLICA_GROUP:
             assigned = {segment: frozenset(wanted[segment]) for segment in ready}
             replicas = strict(ready, assigned, lambda segment: now_ms < known[segment].new_until_ms)
@@ -302,18 +303,6 @@ def _pruning(config: TableConfig, stats: Sequence[SegmentRecordStats]) -> Prunin
     if pruners is not None:
         stats = [one.for_pruners(pruners, config.time_column) for one in stats]
     return PruningTable.build(stats)
-
-
-def _partition_of(facts: SegmentFacts, keys: Sequence[str]) -> int | None:
-    """Return the partition of a segment as servers do: by its name, else by the partition of a primary-key column."""
-    by_name = partition_of(facts.stats.name)
-    if by_name is not None:
-        return by_name
-    for key in keys:
-        _, _, partitioning = facts.stats.columns.get(key, _NO_RANGE)
-        if partitioning is not None and len(partitioning.partitions) == 1:
-            return next(iter(partitioning.partitions))
-    return None
 
 
 def _missed_from(segment: str, view: Assignment | None, known: KnownFacts) -> int:

@@ -1,28 +1,34 @@
 """From a segment's record to what routing and pruning need of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from gamay.cluster.column_stats import decode_bounds
+from gamay.cluster.llc_name import partition_of
 from gamay.cluster.znrecord import ZNRecord
 from gamay.query.prune import ColumnRange, SegmentRecordStats
+
+_NO_RANGE: ColumnRange = (None, None, None)
 
 
 @dataclass(slots=True)
 class SegmentFacts:
     """stats: for pruning. end_time_ms: -1 when unknown. new_until_ms: until then servers may take to load it.
 
-    was_served: whether a server had it at any time; then its absence is a failure, however new it is.
+    was_served: whether a server had it at any time; then its absence is a failure, however new it is. partition: the one it
+    holds, known of tables with primary keys.
     """
 
     stats: SegmentRecordStats
     end_time_ms: int
     new_until_ms: int
     was_served: bool = False
+    partition: int | None = None
 
 
-def facts_of(name: str, document: ZNRecord, new_ms: int) -> SegmentFacts:
-    """Return what a segment's record tells. new_ms: for how long a segment is new."""
+def facts_of(name: str, document: ZNRecord, new_ms: int, keys: Sequence[str] = ()) -> SegmentFacts:
+    """Return what a segment's record tells. new_ms: for how long a segment is new. keys: the columns of the primary key."""
     fields = document.simple
     since_ms = int(fields.get("segment.push.time", -1))
     if since_ms <= 0:
@@ -33,4 +39,16 @@ def facts_of(name: str, document: ZNRecord, new_ms: int) -> SegmentFacts:
     columns = cast(dict[str, ColumnRange], decode_bounds(fields.get("gamay.segment.columns", "")))
     # what a record does not tell is unknown and never prunes
     stats = SegmentRecordStats(name, num_docs if num_docs >= 0 else None, columns)
-    return SegmentFacts(stats, end_ms, since_ms + new_ms)
+    return SegmentFacts(stats, end_ms, since_ms + new_ms, partition=_partition_of(stats, keys) if keys else None)
+
+
+def _partition_of(stats: SegmentRecordStats, keys: Sequence[str]) -> int | None:
+    """Return the partition of a segment as servers do: by its name, else by the partition of a primary-key column."""
+    by_name = partition_of(stats.name)
+    if by_name is not None:
+        return by_name
+    for key in keys:
+        _, _, partitioning = stats.columns.get(key, _NO_RANGE)
+        if partitioning is not None and len(partitioning.partitions) == 1:
+            return next(iter(partitioning.partitions))
+    return None
