@@ -16,7 +16,7 @@ from gamay.model.schema import FieldSpec, Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.types import DataType
 from gamay.query.bind import bind
-from gamay.query.budget import Budget, ProcessBudget, ScanLimits, configured, machine_memory
+from gamay.query.budget import Budget, ProcessBudget, ScanLimits, machine_memory
 from gamay.query.deadline import Deadline
 from gamay.query.execute import execute
 from gamay.query.held import held_bytes
@@ -76,7 +76,7 @@ LARGE = [
     ("SELECT ARRAYAGG(k, 'LONG', true) FROM many", "states of aggregates"),
     ("SELECT LISTAGG(s, ',') FROM many", "states of aggregates"),
     ("SELECT DISTINCTCOUNT(k) FROM many WHERE g < 8", "states of aggregates|distinct values"),
-    ("SELECT g, DISTINCTCOUNT(s) FROM many GROUP BY g", "states of aggregates|distinct values"),
+    ("SELECT g, DISTINCTCOUNT(s) FROM many GROUP BY g", "states of aggregates|distinct values|groups"),
     ("SELECT DISTINCTCOUNT(s) FROM many", "states of aggregates|distinct values"),
     ("SELECT PERCENTILE(k, 50) FROM many", "states of aggregates"),
     ("SELECT UPPER(s), COUNT(*) FROM many GROUP BY UPPER(s) LIMIT 10", "distinct values|groups"),
@@ -188,10 +188,17 @@ def test_scan_limits_can_be_logged_only(segments: Any, caplog: pytest.LogCapture
 
 def test_settings_of_the_cluster_give_the_budgets() -> None:
     default = ProcessBudget(1000, 400)
-    assert configured({}, default) == (1000, 400)
-    assert configured({"gamay.query.memory.total.bytes": "300"}, default) == (300, 300)
-    assert configured({"gamay.query.memory.max.bytes": "50"}, default) == (1000, 50)
-    assert configured({"gamay.query.memory.max.bytes": "lots"}, default) == (1000, 400)
+    budget = ProcessBudget(1, 1)
+
+    def applied(settings: dict[str, str]) -> tuple[int, int, int | None]:
+        budget.apply(settings, default)
+        return budget.total_bytes, budget.query_bytes, budget.space.max_bytes
+
+    assert applied({}) == (1000, 400, None)
+    assert applied({"gamay.query.memory.total.bytes": "300"}) == (300, 300, None)
+    assert applied({"gamay.query.memory.max.bytes": "50", "gamay.query.spill.max.bytes": "0"}) == (1000, 50, 0)
+    assert applied({"gamay.query.memory.max.bytes": "lots", "gamay.query.spill.max.bytes": "9"}) == (1000, 400, 9)
+    assert applied({}) == (1000, 400, None)
     assert 1 << 26 < machine_memory() < 1 << 50
     machine = ProcessBudget.of_machine()
     assert machine.query_bytes < machine.total_bytes < machine_memory()

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field, replace
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.model.table_sections import QueryConfig
-from gamay.query.budget import MEMORY_OPTION, Budget, ProcessBudget, ScanLimits, configured, megabytes
+from gamay.query.budget import MEMORY_OPTION, Budget, ProcessBudget, ScanLimits, megabytes
 from gamay.query.execute import ServerResult
 from gamay.query.held import held_bytes
+from gamay.query.partitioned.files import SpillSpace
 from gamay.sql.option_values import number
 from gamay.sql.query import Query
 
@@ -50,11 +51,13 @@ class QueryLimits:
 
     def __init__(self, process: ProcessBudget) -> None:
         self.process = process
-        self._machine = ProcessBudget(process.total_bytes, process.query_bytes)
+        self._machine = ProcessBudget(
+            process.total_bytes, process.query_bytes, SpillSpace(max_bytes=process.space.max_bytes)
+        )
 
     def apply(self, settings: Mapping[str, str]) -> None:
         """Take over the cluster's settings, for queries that come from now on."""
-        self.process.total_bytes, self.process.query_bytes = configured(settings, self._machine)
+        self.process.apply(settings, self._machine)
 
     def budget(self, options: Mapping[str, str], table: TableLimits) -> Budget:
         """Return the budget of a query."""

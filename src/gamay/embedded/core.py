@@ -27,6 +27,7 @@ from gamay.embedded.pandas_import import keep_arrow_from_importing_pandas
 from gamay.embedded.server_role import ServerRole, consuming_resources
 from gamay.ingest.stream.spi import StreamContext
 from gamay.model.task_settings import DEFAULT_TAG
+from gamay.query.budget import ProcessBudget
 from gamay.server.describe import describe_segment
 from gamay.server.instance import ServerInstance
 from gamay.server.key_counts import upsert_keys
@@ -119,6 +120,7 @@ class LocalCluster:
             {server: self._executor},
             clock,
             request_base=clock.now_ms() % 1_000_000,
+            memory=ProcessBudget.of_machine(self.layout.spill),
             slow_ms=None if broker_port is None else SLOW_QUERY_MS,
         )
 

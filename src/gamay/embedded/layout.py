@@ -46,6 +46,11 @@ class Layout:
         return self.root / "tmp"
 
     @property
+    def spill(self) -> Path:
+        """Groups of queries that do not fit their memory, in files without a name: it looks empty."""
+        return self.root / "spill"
+
+    @property
     def minion(self) -> Path:
         """What the minion works on; emptied at every start."""
         return self.root / "minion"

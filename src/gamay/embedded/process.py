@@ -56,6 +56,7 @@ from gamay.ingest.stream.spi import StreamContext
 from gamay.minion.app import minion_app
 from gamay.minion.on_spark import SparkBuilder
 from gamay.minion.role import task_worker
+from gamay.query.budget import ProcessBudget
 from gamay.query.queue import QueryQueue
 from gamay.server.app import ServerApp
 from gamay.server.consuming.completion_client import HttpCompletionClient
@@ -361,6 +362,7 @@ class ServerProcess(RoleProcess):
             self.clock,
             port=self.settings.query_port,
             host=self.settings.address,
+            memory=ProcessBudget.of_machine(layout.spill),
             tls=self._tls_server if self.settings.query_tls else None,
             awake_us=self.settings.awake_us,
         )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.query.partitioned.files import SPILL_SETTING, SpillFile, SpillSpace
 from gamay.query.stats import QueryStats
 
 _log = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ _UNLIMITED = 1 << 62
 
 _ADVICE = {
     "distinct values": "filter more, group by or count fewer, or use an approximate function such as DISTINCTCOUNTHLL",
-    "groups": "filter more, group by fewer or coarser keys, or set a smaller numGroupsLimit",
+    "groups": "filter more, or group by fewer or coarser keys",
     "states of aggregates": "filter more, group by less, or use an approximate function such as DISTINCTCOUNTHLL",
     "distinct rows": "filter more, select fewer or coarser columns, or set a smaller LIMIT",
     "rows": "filter more, select fewer columns, or set a smaller LIMIT",
@@ -50,20 +51,31 @@ def machine_memory() -> int:
 
 
 class ProcessBudget:
-    """What the queries of a process may hold together. query_bytes: what one of them may, unless it is told otherwise."""
+    """What the queries of a process may hold together. query_bytes: what one of them may, unless it is told otherwise.
 
-    def __init__(self, total_bytes: int, query_bytes: int) -> None:
+    space: where they may put groups that do not fit.
+    """
+
+    def __init__(self, total_bytes: int, query_bytes: int, space: SpillSpace | None = None) -> None:
         self.total_bytes = total_bytes
         self.query_bytes = query_bytes
+        self.space = space or SpillSpace()
         self.held = 0
         self.lock = threading.Lock()
         self.holding: set[Budget] = set()
 
     @classmethod
-    def of_machine(cls) -> "ProcessBudget":
-        """Return half of the machine's memory for all queries, and a quarter for one."""
+    def of_machine(cls, folder: Path | None = None) -> "ProcessBudget":
+        """Return half of the machine's memory for all queries, and a quarter for one. folder: see `SpillSpace`."""
         memory = machine_memory()
-        return cls(int(memory * _TOTAL_SHARE), int(memory * _QUERY_SHARE))
+        return cls(int(memory * _TOTAL_SHARE), int(memory * _QUERY_SHARE), SpillSpace(folder))
+
+    def apply(self, settings: Mapping[str, str], default: "ProcessBudget") -> None:
+        """Take over what a cluster's settings say, else the default's."""
+        total = _whole(settings.get(TOTAL_SETTING), default.total_bytes)
+        self.total_bytes, self.query_bytes = total, min(_whole(settings.get(QUERY_SETTING), default.query_bytes), total)
+        spilled = settings.get(SPILL_SETTING, "").strip()
+        self.space.max_bytes = int(spilled) if spilled.isdigit() else default.space.max_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +143,7 @@ class Budget:
     """
 
     __slots__ = (
+        "_file",
         "by_part",
         "held",
         "is_killed",
@@ -161,6 +174,14 @@ class Budget:
         self.progress = ScanProgress()
         self.parts: list[QueryStats] = []
         self.reserved: dict[int, int] = {}  # by thread, until it tells what it holds, or is done
+        self._file: SpillFile | None = None
+
+    def spill_file(self) -> SpillFile:
+        """Return the query's file for groups that do not fit its memory, which is there until `close`."""
+        with self.process.lock:
+            if self._file is None:
+                self._file = SpillFile(self.process.space)
+            return self._file
 
     def stats(self) -> QueryStats:
         """Return the counters of what was done so far, in this process."""
@@ -215,7 +236,10 @@ class Budget:
                 self.reserved.pop(threading.get_ident(), None)
 
     def close(self) -> None:
-        """Give back all that the query held."""
+        """Give back all that the query held, in memory and on disk."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
         if self.by_part is None:
             return
         with self.process.lock:
@@ -270,12 +294,6 @@ class BudgetHolder:
 def megabytes(num_bytes: int) -> str:
     """Return a size as people read it."""
     return f"{num_bytes / 1e6:,.0f} MB" if num_bytes >= 10_000_000 else f"{num_bytes:,} bytes"
-
-
-def configured(settings: Mapping[str, str], default: ProcessBudget) -> tuple[int, int]:
-    """Return (bytes of all queries together, bytes of one) that a cluster's settings say, else the default's."""
-    total = _whole(settings.get(TOTAL_SETTING), default.total_bytes)
-    return total, min(_whole(settings.get(QUERY_SETTING), default.query_bytes), total)
 
 
 def _whole(text: str | None, default: int) -> int:

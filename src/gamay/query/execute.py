@@ -16,6 +16,7 @@ from gamay.query.execute_rows import execute_ordered_selection, execute_selectio
 from gamay.query.execute_sets import execute_grouping_sets
 from gamay.query.explain import SegmentPlans, explain_segments
 from gamay.query.groupby.table import GroupTable, KeySet
+from gamay.query.partitioned.groups import PartitionedGroups
 from gamay.query.pool import WorkPool
 from gamay.query.selection import Rows
 from gamay.query.server_prune import prune_segments
@@ -34,8 +35,8 @@ class ServerResult:
     """What a server found.
 
     rows: of selections: a column for each of `BoundQuery.rows`, at most LIMIT + OFFSET rows, in order; None without rows.
-    groups: of the other kinds: keys are `BoundQuery.rows`; an aggregation has one group without keys; None when no segment
-        was left to look at.
+    groups: of the other kinds: keys are `BoundQuery.rows`; an aggregation has one group without keys; by partition where a
+        GROUP BY has more than fit the memory; None when no segment was left to look at.
     sets: of GROUPING SETS, instead of groups: by the positions of their keys in `BoundQuery.rows`.
     plans: of EXPLAIN: how the query would be executed.
     trace: of `trace=true`: which operators took how long.
@@ -44,7 +45,7 @@ class ServerResult:
 
     stats: QueryStats = field(default_factory=QueryStats)
     rows: Rows | None = None
-    groups: GroupTable | None = None
+    groups: GroupTable | PartitionedGroups | None = None
     sets: dict[KeySet, GroupTable] | None = None
     plans: SegmentPlans | None = None
     trace: Trace | None = None
@@ -139,7 +140,7 @@ def _num_rows(result: ServerResult) -> int:
     return sum(table.num_groups for table in tables)
 
 
-_GROUPED: dict[QueryKind, Callable[[Work, Sequence[QuerySegment]], GroupTable | None]] = {
+_GROUPED: dict[QueryKind, Callable[[Work, Sequence[QuerySegment]], GroupTable | PartitionedGroups | None]] = {
     QueryKind.AGGREGATION: execute_aggregation,
     QueryKind.GROUP_BY: execute_group_by,
     QueryKind.DISTINCT: distinct_groups,

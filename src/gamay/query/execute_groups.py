@@ -10,10 +10,12 @@ from gamay.query.filter_clauses import FilterClauses, branch_of
 from gamay.query.gathered import gather, unread
 from gamay.query.group_limits import GroupLimits, group_limits
 from gamay.query.groupby.kept import keep_partial, kept_partial
-from gamay.query.groupby.merge import merge_group_tables, merge_partials
+from gamay.query.groupby.merge import merge_partials
 from gamay.query.groupby.metadata import answer_from_metadata
 from gamay.query.groupby.segment import GroupOptions, aggregate_segment, group_segment
 from gamay.query.groupby.table import GroupTable
+from gamay.query.partitioned.groups import PartitionedGroups
+from gamay.query.partitioned.spilling import FoundGroups
 from gamay.query.virtual import QuerySegment
 from gamay.query.work import Work
 
@@ -109,31 +111,33 @@ def _aggregate(work: Work, segment: QuerySegment, filtered: FilterResult | None)
     return partials
 
 
-def execute_group_by(work: Work, segments: Sequence[QuerySegment]) -> GroupTable | None:
-    """Return the groups of all matching rows; None when no segment was left. Raises QueryError 245 for too many groups.
+def execute_group_by(work: Work, segments: Sequence[QuerySegment]) -> GroupTable | PartitionedGroups | None:
+    """Return the groups of all matching rows, by partition where they do not fit the memory; None when no segment was left.
 
-    Segments are taken a number at a time, so that trimming (see `gamay.query.group_limits`) can bound what is kept. Neither
-    that number nor anything else depends on how many threads there are.
+    Raises QueryError 245 for more groups than a limit allows, or than fit memory and disk. Segments are taken a number at a
+    time, so that merging and trimming (see `gamay.query.group_limits`) can bound what is kept. The groups do not depend on
+    how many threads there are.
     """
     bound, limits = work.bound, group_limits(work.bound)
+    found = FoundGroups(work, limits)
     gathered, rest = gather(work, segments)
-    tables: list[GroupTable] = []
     for start in range(0, len(rest), _SEGMENTS_AT_ONCE):
         part = rest[start : start + _SEGMENTS_AT_ONCE]
-        tables += work.over_segments(part, lambda item: _group(work, *item, limits))
-        if len(rest) > _SEGMENTS_AT_ONCE and sum(table.num_groups for table in tables) > limits.threshold:
-            tables = [limits.of_server(bound, merge_group_tables(tables, bound.aggregates), work.stats)]
-            work.drop()
-            work.keep("groups", tables)
+        found.add(work.over_segments(part, lambda item: _group(work, *item, limits, found)))
+        if len(rest) > _SEGMENTS_AT_ONCE and sum(table.num_groups for table in found.tables) > limits.threshold:
+            found.merge()
     if gathered is not None:
         options = GroupOptions(limits.num_groups, work.deadline.check)
         matches, reader = gathered.matches(), gathered.reader()
-        tables.append(group_segment(bound.rows, bound.aggregates, matches, reader, work.pool, options))
-        limits.note(tables[-1], work.stats)
-    return limits.of_server(bound, merge_group_tables(tables, bound.aggregates), work.stats) if tables else None
+        table = group_segment(bound.rows, bound.aggregates, matches, reader, work.pool, options)
+        limits.note(table, work.stats)
+        found.add([table])
+    return found.result(bound)
 
 
-def _group(work: Work, segment: QuerySegment, filtered: FilterResult | None, limits: GroupLimits) -> GroupTable:
+def _group(
+    work: Work, segment: QuerySegment, filtered: FilterResult | None, limits: GroupLimits, found: FoundGroups
+) -> GroupTable | None:
     result = filtered or work.filter(segment)
     matches = result.matches()
     clauses = FilterClauses(work.bound, segment)
@@ -142,10 +146,8 @@ def _group(work: Work, segment: QuerySegment, filtered: FilterResult | None, lim
         result.walked(matches)
         clauses.restart()
 
-    options = GroupOptions(limits.num_groups, work.deadline.check, restart)
+    options = GroupOptions(limits.num_groups, work.deadline.check, restart, overflow=found.overflow)
     table = group_segment(work.bound.rows, work.bound.aggregates, matches, clauses.reader(), work.pool, options)
     clauses.count(work, result, result.walked(matches))
     limits.note(table, work.stats)
-    table = limits.of_segment(work.bound, table, work.stats)
-    work.keep_groups(table)
-    return table
+    return found.kept(limits.of_segment(work.bound, table, work.stats))

@@ -37,6 +37,23 @@ def first_groups(bound: BoundQuery, table: GroupTable, size: int) -> GroupTable:
     return select_groups(table, bound.aggregates, _order(order_by, operands, table.num_groups, size))
 
 
+def candidate_groups(bound: BoundQuery, table: GroupTable) -> GroupTable:
+    """Return those of some groups, all of them complete, that may be in the answer: that satisfy HAVING and come first."""
+    if bound.having is not None:
+        operands: dict[str, Operand] = {key_column(i).name: key for i, key in enumerate(table.keys)}
+        for i, (aggregate, partial) in enumerate(zip(bound.aggregates, table.partials, strict=True)):
+            if aggregate_column(i).name in column_names(bound.having):
+                guard.check()
+                operands[aggregate_column(i).name] = aggregate.aggregate.finish(partial)
+        for i in range(len(bound.groupings)):
+            operands[grouping_column(i).name] = Scalar(0, DataType.INT)
+        kept = np.flatnonzero(truth(_computed(bound.having, operands, table.num_groups), table.num_groups))
+        table = select_groups(table, bound.aggregates, kept)
+    if bound.order_by or table.num_groups <= bound.limit_with_offset:
+        return first_groups(bound, table, bound.limit_with_offset)
+    return select_groups(table, bound.aggregates, np.arange(bound.limit_with_offset))
+
+
 def finished_rows(bound: BoundQuery, table: GroupTable) -> Rows:
     """Return the result's columns: groups that satisfy HAVING, in order, with LIMIT and OFFSET applied."""
     operands: dict[str, Operand] = {key_column(i).name: key for i, key in enumerate(table.keys)}

@@ -16,9 +16,11 @@ from gamay.query.execute import ServerResult, execute
 from gamay.query.explain import explain_table
 from gamay.query.gapfill import fill_gaps
 from gamay.query.group_limits import group_limits
-from gamay.query.group_order import finished_rows, finished_sets
+from gamay.query.group_order import candidate_groups, finished_rows, finished_sets, first_groups
 from gamay.query.groupby.merge import merge_group_tables, merge_partials
 from gamay.query.groupby.table import GroupTable, KeySet
+from gamay.query.held import held_bytes
+from gamay.query.partitioned.groups import PartitionedGroups
 from gamay.query.pool import WorkPool
 from gamay.query.response import ResultTable, wire_type
 from gamay.query.selection import Rows, concat_rows, sort_rows
@@ -28,6 +30,11 @@ from gamay.sql.option_values import flag
 from gamay.sql.query import Gapfill, Query
 
 _INLINE = WorkPool(1)
+# Of candidates for the answer: how many times as many as are wanted may be kept, and what counts as few.
+_CANDIDATES_FACTOR = 4
+_FEW_CANDIDATES = 1 << 12
+# Merging takes the tables, the codes of their keys and the merged table, all at once.
+_MERGED_FACTOR = 3
 _TYPES = "names of the result's types"
 
 
@@ -153,11 +160,38 @@ def _sets(bound: BoundQuery, parts: Sequence[Mapping[KeySet, GroupTable]]) -> Ro
     return finished_sets(bound, tables)
 
 
-def _grouped(bound: BoundQuery, tables: Sequence[GroupTable], stats: QueryStats) -> Rows:
+def _candidates(bound: BoundQuery, parts: Sequence[GroupTable | PartitionedGroups]) -> GroupTable:
+    """Return the groups that may be in the answer, looking at one partition of all groups after the other."""
+    wanted = bound.limit_with_offset
+    found: list[GroupTable] = []
+    num_found = 0
+    holder = guard.holder("groups")
+    for _, table in PartitionedGroups.joined(parts, bound.aggregates).partitions():
+        found.append(candidate_groups(bound, table))
+        num_found += found[-1].num_groups
+        if not bound.order_by and num_found >= wanted:
+            break
+        if num_found > _CANDIDATES_FACTOR * max(wanted, _FEW_CANDIDATES):
+            found = [first_groups(bound, merge_group_tables(found, bound.aggregates), wanted)]
+            num_found = found[0].num_groups
+        holder.hold(held_bytes(found))
+    return merge_group_tables(found, bound.aggregates)
+
+
+def _is_large(tables: Sequence[GroupTable]) -> bool:
+    """Whether merging tables takes more memory than the query may have."""
+    limit = guard.memory_limit()
+    return limit is not None and len(tables) > 1 and _MERGED_FACTOR * sum(map(held_bytes, tables)) > limit
+
+
+def _grouped(bound: BoundQuery, parts: Sequence[GroupTable | PartitionedGroups], stats: QueryStats) -> Rows:
+    tables = [part for part in parts if isinstance(part, GroupTable)]
     if bound.kind is QueryKind.AGGREGATION:
         partials = merge_partials([table.partials for table in tables], bound.aggregates) if tables else _nothing(bound)
         return finished_rows(bound, GroupTable((), partials, 1))
-    if not tables:
+    if not parts:
         return _no_rows(bound)
+    if len(tables) < len(parts) or _is_large(tables):
+        return finished_rows(bound, _candidates(bound, parts))
     merged = merge_group_tables(tables, bound.aggregates)
     return finished_rows(bound, group_limits(bound).of_broker(bound, merged, stats))

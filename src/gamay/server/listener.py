@@ -186,7 +186,7 @@ class QueryListener:
             result, missing = self._executor.execute(header.table, plan.bound, header.segments, deadline, header.latest)
             if header.known is None or missing:
                 begun_s = self._clock.monotonic_s()
-                buffers = encode_result(plan.bound, result, missing)
+                buffers = self._encoded(header, plan, result, missing, deadline)
             else:
                 answer = self._merged(plan, result, deadline)
                 begun_s = self._clock.monotonic_s()
@@ -197,6 +197,15 @@ class QueryListener:
             plan.took_ns = self._clock.thread_cpu_ns() - begun_ns
             if deadline.budget is not None:
                 deadline.budget.close()
+
+    def _encoded(
+        self, header: RequestHeader, plan: Plan, result: ServerResult, missing: Sequence[str], deadline: CancellableDeadline
+    ) -> "Sequence[bytes | memoryview]":
+        before = guard.enter(deadline)  # groups that did not fit the memory are merged only now
+        try:
+            return encode_result(plan.bound, result, missing, takes_parts=header.takes_parts)
+        finally:
+            guard.enter(before)
 
     def _at_once(self, header: RequestHeader, plan: KnownPlan) -> Answer | None:
         """Return the answer where indexes find its few rows, None where they do not."""

@@ -73,7 +73,7 @@ class PairBits:
     def pays(num_groups: int, num_codes: int, num_pairs: int) -> bool:
         """Whether so many pairs, some of them alike, are kept as bits rather than in a hash table."""
         num_bits = num_groups * num_codes
-        return num_bits <= min(PAIR_BITS_MAX, PAIR_BITS_PER_PAIR * num_pairs)
+        return num_bits <= min(_bits_max(), PAIR_BITS_PER_PAIR * num_pairs)
 
     @property
     def count(self) -> int:
@@ -82,14 +82,14 @@ class PairBits:
     def has_room(self, num_groups: int, num_codes: int) -> bool:
         width = self._width if num_groups <= self._width else max(num_groups, 2 * self._width)
         num_bits = width * num_codes
-        if num_bits > PAIR_BITS_MAX:
+        if num_bits > _bits_max():
             return False
         if width > self._width:
             known = self.entries()
             self._width, self._words = width, _zeros(num_bits)
             self.add(known.groups, known.codes)
         elif num_bits > _WORD * len(self._words):
-            longer = _zeros(min(2 * num_bits, PAIR_BITS_MAX))
+            longer = _zeros(min(2 * num_bits, _bits_max()))
             longer[: len(self._words)] = self._words
             self._words = longer
         return True
@@ -210,6 +210,12 @@ class HashedPairs:
             longer[: len(counts)] = counts
             self._counts = counts = longer
         return counts
+
+
+def _bits_max() -> int:
+    """Return how many bits one set may have: an eighth of what a query may hold, for each thread has a set."""
+    limit = guard.memory_limit()
+    return PAIR_BITS_MAX if limit is None else min(PAIR_BITS_MAX, limit)
 
 
 def _zeros(num_bits: int) -> Array:

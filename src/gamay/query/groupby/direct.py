@@ -29,6 +29,8 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 # the totals of fewer groups need no counting of bytes
 _COUNTED_GROUPS = 1 << 14
+# of a group's number in a state
+_STATE_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,11 @@ class DirectPlan:
     @property
     def cardinalities(self) -> tuple[int, ...]:
         return tuple(key.cardinality for key in self.keys)
+
+    @property
+    def num_bytes(self) -> int:
+        """What the numbers of all combinations take at least."""
+        return prod(self.cardinalities) * _STATE_BYTES * len(self.states.slots)
 
     @property
     def columns(self) -> tuple[Expression, ...]:
@@ -86,6 +93,7 @@ class DirectGroups:
         self._numbering = DirectNumbering(plan.cardinalities)
         self._states = States(plan.states, self._numbering.num_groups + (SPARE_GROUPS if plan.masked else 0))
         self._held = guard.holder("groups" if plan.states.is_narrow else WIDE)
+        self._held_bytes = 0
         self._is_counted = plan.states.is_narrow and self._numbering.num_groups < _COUNTED_GROUPS
 
     def add(self, block: Block, reader: Reader) -> None:
@@ -108,11 +116,13 @@ class DirectGroups:
         groups = self._numbering.number(codes)
         self._states.update(groups, lambda argument: take_rows(operand(argument), exploded.rows), exploded.num_rows)
 
-    def count_memory(self) -> None:
-        """Tell the guard what the groups hold; raises QueryError 245 when that is too much."""
+    def count_memory(self) -> int:
+        """Tell the guard what the groups hold, and return it; raises QueryError 245 when that is too much."""
         if not self._is_counted:
             self._is_counted = self._plan.states.is_narrow  # it does not grow
-            self._held.hold(self._states.held_bytes())
+            self._held_bytes = self._states.held_bytes()
+            self._held.hold(self._held_bytes)
+        return self._held_bytes
 
     def release(self) -> None:
         """Tell the guard that the groups are no longer held."""

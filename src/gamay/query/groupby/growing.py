@@ -24,6 +24,9 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 _FIRST_GROUPS = 1 << 10
 # Fewer groups of a few numbers each need no counting of bytes; it is done again when there are a quarter more.
 _COUNTED_GROUPS = 1 << 14
+# nor where there is so much memory for each of them
+_BYTES_PER_UNCOUNTED = 1 << 9
+_UNCOUNTED_LEAST = 1 << 8
 # what reading the codes and values of a group's key takes at least
 _BYTES_TAKEN = 16
 
@@ -46,7 +49,11 @@ class GrowingGroups:
         self._is_narrow = plan.is_narrow
         self._keys_held = guard.holder(what)
         self._states_held = guard.holder(what if plan.is_narrow else WIDE)
-        self._counted_from = _COUNTED_GROUPS
+        limit = guard.memory_limit()
+        self._counted_least = (
+            _COUNTED_GROUPS if limit is None else min(_COUNTED_GROUPS, max(_UNCOUNTED_LEAST, limit // _BYTES_PER_UNCOUNTED))
+        )
+        self._counted_from = self._counted_least
         self._held_bytes = 0  # when they were last counted
 
     def add(self, operand: Evaluate, num_rows: int) -> None:
@@ -66,7 +73,7 @@ class GrowingGroups:
         num_groups = self._numbering.num_groups
         if self._is_narrow and num_groups < self._counted_from:
             return self._held_bytes
-        self._counted_from = max(_COUNTED_GROUPS, num_groups + num_groups // 4)
+        self._counted_from = max(self._counted_least, num_groups + num_groups // 4)
         keys, states = held_bytes(self._coders) + held_bytes(self._numbering), self._states.held_bytes()
         self._held_bytes = keys + states
         self._keys_held.hold(keys)

@@ -10,7 +10,7 @@ and for keys also with the empty block `AllDocs(0, 0)`, to learn their types. Ta
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -46,16 +46,30 @@ _ROOM_FACTOR = 16
 
 
 @dataclass(frozen=True, slots=True)
+class Overflow:
+    """What becomes of more groups than one thread should hold. put: takes what it has then, from any thread."""
+
+    held_bytes_max: int
+    put: Callable[[GroupTable], None]
+
+    def after(self, change: Callable[[GroupTable], GroupTable]) -> "Overflow":
+        """Return the overflow of tables that have to be changed first."""
+        return Overflow(self.held_bytes_max, lambda table: self.put(change(table)))
+
+
+@dataclass(frozen=True, slots=True)
 class GroupOptions:
     """num_groups_limit: groups kept for each segment. check: called before each block; raises to end the query.
 
-    restart: called when all rows must be walked once more, before that. what: names the groups to users.
+    restart: called when all rows must be walked once more, before that. what: names the groups to users. overflow: None
+    where all groups are returned, however many; not with a limit of groups.
     """
 
     num_groups_limit: int = CODES_MAX
     check: Callable[[], None] = lambda: None
     restart: Callable[[], None] = lambda: None
     what: str = "groups"
+    overflow: Overflow | None = None
 
 
 DEFAULT_OPTIONS = GroupOptions()
@@ -111,14 +125,22 @@ def group_segment(
     pool: WorkPool,
     options: GroupOptions = DEFAULT_OPTIONS,
 ) -> GroupTable:
-    """Return the groups of the matching rows; `limit_reached` when there were more than the limit and some are missing."""
+    """Return the groups of the matching rows; `limit_reached` when there were more than the limit and some are missing.
+
+    Groups that were too many have gone to the overflow; some of them may occur again in what is returned.
+    """
     plain = plain_calls(aggregates, reader(AllDocs(0, 0)))
-    table = _grouped(keys, plain, matches, reader, pool, options)
     if plain is aggregates:
-        return table
-    # a group is there because it has rows
-    partials = nullable_partials(table.partials, aggregates, plain, np.ones(table.num_groups, np.bool_))
-    return GroupTable(table.keys, partials, table.num_groups, table.limit_reached)
+        return _grouped(keys, aggregates, matches, reader, pool, options)
+
+    def nullable(table: GroupTable) -> GroupTable:
+        # a group is there because it has rows
+        partials = nullable_partials(table.partials, aggregates, plain, np.ones(table.num_groups, np.bool_))
+        return GroupTable(table.keys, partials, table.num_groups, table.limit_reached)
+
+    if options.overflow is not None:
+        options = replace(options, overflow=options.overflow.after(nullable))
+    return nullable(_grouped(keys, plain, matches, reader, pool, options))
 
 
 def _grouped(
@@ -131,7 +153,8 @@ def _grouped(
 ) -> GroupTable:
     probe = reader(AllDocs(0, 0))
     direct = plan_direct(keys, probe, aggregates, matches)
-    if direct is not None:
+    overflow = options.overflow
+    if direct is not None and (overflow is None or direct.num_bytes <= overflow.held_bytes_max):
         rows = _block_rows(matches, direct.columns, reader)
 
         def add_direct(piece: Matches) -> DirectGroups:
@@ -139,7 +162,11 @@ def _grouped(
             for block in piece.blocks(rows, most_rows()):
                 options.check()
                 groups.add(block, reader)
-                groups.count_memory()
+                held = groups.count_memory()
+                if overflow is not None and held > overflow.held_bytes_max and not direct.states.is_narrow:
+                    overflow.put(groups.table(CODES_MAX))
+                    groups.release()
+                    groups = DirectGroups(direct)
             return groups
 
         parts = _in_threads(add_direct, matches, pool)
@@ -157,10 +184,21 @@ def _grouped(
 
     def add_growing(piece: Matches, limit: int) -> GroupTable:
         groups = GrowingGroups(keys, samples, plan, limit, options.what)
-        holders.extend(groups.holders)
-        for block in _paced(piece, rows, groups.count_memory):
+
+        def count_memory() -> int:
+            nonlocal groups
+            held = groups.count_memory()
+            if overflow is None or held <= overflow.held_bytes_max:
+                return held
+            overflow.put(groups.table())
+            _release(list(groups.holders))
+            groups = GrowingGroups(keys, samples, plan, limit, options.what)
+            return 0
+
+        for block in _paced(piece, rows, count_memory):
             options.check()
             groups.add(reader(block), len(block))
+        holders.extend(groups.holders)
         return groups.table()
 
     limit = options.num_groups_limit

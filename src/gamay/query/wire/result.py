@@ -20,35 +20,21 @@ from gamay.functions.vector import EncodedVector, Vector
 from gamay.query.bind import BoundQuery
 from gamay.query.execute import ServerResult
 from gamay.query.explain import Operator, SegmentPlans
-from gamay.query.groupby.table import GroupTable
+from gamay.query.partitioned.groups import PartitionedGroups
 from gamay.query.reduce import Answer, types_of
 from gamay.query.response import BrokerResponse, EncodedTable, ResultTable, encode_rows, is_long
 from gamay.query.stats import QueryStats
 from gamay.query.trace import Trace
-from gamay.query.wire.columns import ColumnShape, from_arrays, num_buffers, pack_arrays, to_arrays, unpack_arrays
+from gamay.query.wire.columns import from_arrays, num_buffers, unpack_arrays
+from gamay.query.wire.tables import TableShape, put_columns, put_groups, read_groups
 
 _STATS = attrgetter(*(field.name for field in fields(QueryStats)))
 
 
-class TableShape(msgspec.Struct, array_like=True, frozen=True):
-    """One table: rows, or groups. kinds, lengths: of its arrays. positions: of the keys of a grouping set.
-
-    arrays: how many each aggregate's partial has.
-    """
-
-    columns: tuple[ColumnShape, ...]
-    kinds: str
-    lengths: tuple[int, ...]
-    num_groups: int = 0
-    limit_reached: bool = False
-    arrays: tuple[int, ...] = ()
-    positions: tuple[int, ...] = ()
-
-
 class ResultHeader(msgspec.Struct, array_like=True, frozen=True):
-    """kind: `rows`, `groups`, `sets`, `plans`, `answer`, `text` or empty. stats: the counters, in the order of `QueryStats`.
+    """kind: `rows`, `groups`, `parts`, `sets`, `plans`, `answer`, `text` or empty. stats: the counters of `QueryStats`.
 
-    missing: segments not there.
+    missing: segments not there. tables: of `parts` those of the partitions of groups, whose numbers are their positions.
     plans: (operator, number of segments), an operator being [text, child, …]. spans: of the trace. num_rows: of a text.
     """
 
@@ -65,20 +51,31 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(ResultHeader).decode
 
 
-def encode_result(bound: BoundQuery, result: ServerResult, missing: Sequence[str]) -> "list[bytes | memoryview]":
-    """Return the buffers of a result and of the names of the segments that it lacks."""
+def encode_result(
+    bound: BoundQuery, result: ServerResult, missing: Sequence[str], *, takes_parts: bool = True
+) -> "list[bytes | memoryview]":
+    """Return the buffers of a result and of the names of the segments that it lacks.
+
+    takes_parts: whether the receiver can read groups by partition; else they are merged into one table. Raises QueryError
+    245 where that takes more memory than the query may have.
+    """
     tables: list[TableShape] = []
     buffers: list[bytes | memoryview] = [b""]
     kind = ""
     if result.rows is not None:
         kind = "rows"
-        tables.append(_put(result.rows, [], 0, buffers))
+        tables.append(put_columns(result.rows, [], 0, buffers))
+    elif isinstance(result.groups, PartitionedGroups) and takes_parts:
+        kind = "parts"
+        tables, parts = result.groups.encoded()
+        buffers += parts
     elif result.groups is not None:
         kind = "groups"
-        tables.append(_put_groups(bound, result.groups, (), buffers))
+        whole = result.groups.merged() if isinstance(result.groups, PartitionedGroups) else result.groups
+        tables.append(put_groups(bound.aggregates, whole, (), buffers))
     elif result.sets is not None:
         kind = "sets"
-        tables = [_put_groups(bound, table, positions, buffers) for positions, table in result.sets.items()]
+        tables = [put_groups(bound.aggregates, table, positions, buffers) for positions, table in result.sets.items()]
     elif result.plans is not None:
         kind = "plans"
     header = ResultHeader(
@@ -100,35 +97,9 @@ def encode_answer(answer: Answer, *, as_text: bool) -> "list[bytes | memoryview]
         header = ResultHeader("text", _STATS(answer.stats), num_rows=answer.table.num_rows)
         return [_encode(header), encode_rows(answer.table.columns)]
     buffers: list[bytes | memoryview] = [b""]
-    shape = _put(answer.table.columns, [], 0, buffers)
+    shape = put_columns(answer.table.columns, [], 0, buffers)
     buffers[0] = _encode(ResultHeader("answer", _STATS(answer.stats), (shape,)))
     return buffers
-
-
-def _put_groups(
-    bound: BoundQuery, table: GroupTable, positions: tuple[int, ...], buffers: "list[bytes | memoryview]"
-) -> TableShape:
-    partials = [call.aggregate.encode(partial) for call, partial in zip(bound.aggregates, table.partials, strict=True)]
-    return _put(table.keys, partials, table.num_groups, buffers, table.limit_reached, positions)
-
-
-def _put(
-    columns: Sequence[Vector | EncodedVector],
-    partials: Sequence[Sequence[Sent]],
-    num_groups: int,
-    buffers: "list[bytes | memoryview]",
-    limit_reached: bool = False,
-    positions: tuple[int, ...] = (),
-) -> TableShape:
-    """Append the buffers of a table; return how to read them."""
-    arrays: list[Sent] = []
-    shapes = tuple([to_arrays(column, arrays) for column in columns])
-    for partial in partials:
-        arrays += partial
-    kinds, packed = pack_arrays(arrays)
-    buffers += packed
-    counts = tuple([len(partial) for partial in partials])
-    return TableShape(shapes, kinds, tuple(map(len, arrays)), num_groups, limit_reached, counts, positions)
 
 
 def encode_done(stats: QueryStats) -> bytes:
@@ -168,9 +139,12 @@ class Received:
                 result.rows = tuple([_values(from_arrays(column, arrays)) for column in shape.columns])
             elif header.kind == "groups":
                 ((shape, arrays),) = self._arrays()
-                result.groups = _groups(bound, shape, arrays)
+                result.groups = read_groups(bound.aggregates, shape, arrays)
+            elif header.kind == "parts":
+                result.groups = PartitionedGroups.received(bound.aggregates, self._shapes())
             elif header.kind == "sets":
-                result.sets = {shape.positions: _groups(bound, shape, arrays) for shape, arrays in self._arrays()}
+                sets = ((shape.positions, read_groups(bound.aggregates, shape, arrays)) for shape, arrays in self._arrays())
+                result.sets = dict(sets)
             elif header.kind == "plans":
                 result.plans = SegmentPlans(tuple((_planned(plan), count) for plan, count in header.plans))
             if header.spans is not None:
@@ -202,10 +176,14 @@ class Received:
         return BrokerResponse(ResultTable(bound.names, types, columns), stats=stats)
 
     def _arrays(self) -> Iterator[tuple[TableShape, list[Sent]]]:
+        for shape, buffers in self._shapes():
+            yield shape, unpack_arrays(shape.kinds, shape.lengths, buffers)
+
+    def _shapes(self) -> Iterator[tuple[TableShape, Sequence[memoryview]]]:
         start = 0
         for shape in self.header.tables:
             end = start + num_buffers(shape.kinds)
-            yield shape, unpack_arrays(shape.kinds, shape.lengths, self.tables[start:end])
+            yield shape, self.tables[start:end]
             start = end
         if start != len(self.tables):
             raise ValueError(f"{len(self.tables)} buffers of {len(self.header.tables)} tables")
@@ -221,16 +199,6 @@ def receive(buffers: Sequence[memoryview]) -> Received:
 
 def _values(column: Vector | EncodedVector) -> Vector:
     return column.decode() if isinstance(column, EncodedVector) else column
-
-
-def _groups(bound: BoundQuery, shape: TableShape, arrays: list[Sent]) -> GroupTable:
-    keys = tuple([from_arrays(column, arrays) for column in shape.columns])
-    partials = []
-    start = 0
-    for call, count in zip(bound.aggregates, shape.arrays, strict=True):
-        partials.append(call.aggregate.decode(arrays[start : start + count]))
-        start += count
-    return GroupTable(keys, tuple(partials), shape.num_groups, shape.limit_reached)
 
 
 def _operator(plan: Operator) -> list[Any]:

@@ -1,0 +1,211 @@
+"""Tables of groups by partition: in any order and with repeats in, merged and one partition at a time out."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from gamay.base import guard
+from gamay.query.groupby.merge import merge_group_tables
+from gamay.query.groupby.table import AggregateCall, GroupTable, select_groups
+from gamay.query.held import held_bytes
+from gamay.query.partitioned.files import SpillFile
+from gamay.query.partitioned.hashing import LEVELS, NUM_PARTITIONS, partitions_of
+from gamay.query.wire.tables import TableShape, groups_of, put_groups
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+# a partition that takes more of the memory is divided again: merging needs its tables, and the merged one beside them
+_PARTITION_SHARE = 8
+
+
+class Piece(Protocol):
+    """Some groups of one partition, each once. num_bytes: what they take in memory, about."""
+
+    @property
+    def num_bytes(self) -> int: ...
+
+    @property
+    def num_groups(self) -> int: ...
+
+    def load(self, aggregates: Sequence[AggregateCall]) -> GroupTable:
+        """Return the groups."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Groups of a table in memory. rows: which ones."""
+
+    table: GroupTable
+    rows: Array
+    num_bytes: int
+
+    @property
+    def num_groups(self) -> int:
+        return len(self.rows)
+
+    def load(self, aggregates: Sequence[AggregateCall]) -> GroupTable:
+        return select_groups(self.table, aggregates, self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """Groups in a file. sizes: of the buffers from `start` on."""
+
+    file: SpillFile
+    start: int
+    sizes: tuple[int, ...]
+    shape: TableShape
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(self.sizes)
+
+    @property
+    def num_groups(self) -> int:
+        return self.shape.num_groups
+
+    def load(self, aggregates: Sequence[AggregateCall]) -> GroupTable:
+        return groups_of(aggregates, self.shape, self.file.read(self.start, self.sizes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """Groups as another process has sent them."""
+
+    shape: TableShape
+    buffers: Sequence[memoryview]
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(buffer.nbytes for buffer in self.buffers)
+
+    @property
+    def num_groups(self) -> int:
+        return self.shape.num_groups
+
+    def load(self, aggregates: Sequence[AggregateCall]) -> GroupTable:
+        return groups_of(aggregates, self.shape, self.buffers)
+
+
+class PartitionedGroups:
+    """Groups of one query by the partition that the hash of their keys falls into.
+
+    file: where groups are stored, which must be open as long as they are read; None where all are in memory. level: how
+    often the groups have been divided before. limit_reached: see `GroupTable`.
+    """
+
+    def __init__(self, aggregates: Sequence[AggregateCall], file: SpillFile | None = None, level: int = 0) -> None:
+        self._aggregates = aggregates
+        self._file = file
+        self._level = level
+        self._pieces: list[list[Piece]] = [[] for _ in range(NUM_PARTITIONS)]
+        self.limit_reached = False
+
+    @classmethod
+    def joined(
+        cls, parts: "Sequence[GroupTable | PartitionedGroups]", aggregates: Sequence[AggregateCall]
+    ) -> "PartitionedGroups":
+        """Return the groups of several parts of a query; tables are held as they are."""
+        files = (part._file for part in parts if isinstance(part, PartitionedGroups))
+        whole = cls(aggregates, next((file for file in files if file is not None), None))
+        for part in parts:
+            whole.limit_reached |= part.limit_reached
+            if isinstance(part, PartitionedGroups):
+                for mine, theirs in zip(whole._pieces, part._pieces, strict=True):
+                    mine += theirs
+            else:
+                whole.hold(part)
+        return whole
+
+    @classmethod
+    def received(
+        cls, aggregates: Sequence[AggregateCall], tables: Iterator[tuple[TableShape, Sequence[memoryview]]]
+    ) -> "PartitionedGroups":
+        """Return what another process has `encoded`; the groups are read when they are asked for."""
+        parts = cls(aggregates)
+        for shape, buffers in tables:
+            parts._pieces[shape.positions[0]].append(_Sent(shape, buffers))
+            parts.limit_reached |= shape.limit_reached
+        return parts
+
+    @property
+    def num_groups(self) -> int:
+        """How many groups there are at most: those that occur several times are counted so often."""
+        return sum(piece.num_groups for pieces in self._pieces for piece in pieces)
+
+    def hold(self, table: GroupTable) -> None:
+        """Add the groups of a table, which stays in memory."""
+        size = held_bytes(table)
+        for partition, rows in self._divided(table):
+            self._pieces[partition].append(_Held(table, rows, size * len(rows) // table.num_groups))
+
+    def store(self, table: GroupTable) -> None:
+        """Add the groups of a table by writing them to the file; may be called by several threads. Raises QueryError 245."""
+        assert self._file is not None
+        for partition, rows in self._divided(table):
+            guard.check()
+            self._pieces[partition].append(self._stored(self._file, select_groups(table, self._aggregates, rows), ()))
+
+    def encoded(self) -> tuple[list[TableShape], list[memoryview]]:
+        """Return the tables of all partitions, to be sent; where groups were stored, the buffers lie in the file."""
+        shapes: list[TableShape] = []
+        if self._file is None:
+            buffers: list[bytes | memoryview] = []
+            for partition, table in self.partitions():
+                shapes.append(put_groups(self._aggregates, table, (partition,), buffers))
+            return shapes, [memoryview(buffer) for buffer in buffers]
+        stored = [self._stored(self._file, table, (partition,)) for partition, table in self.partitions()]
+        return [one.shape for one in stored], self._file.mapped([(one.start, one.sizes) for one in stored])
+
+    def merged(self) -> GroupTable:
+        """Return all groups in one table. Raises QueryError 245 where they do not fit the memory."""
+        return merge_group_tables([table for _, table in self.partitions()], self._aggregates)
+
+    def partitions(self) -> Iterator[tuple[int, GroupTable]]:
+        """Yield (partition, table): each group in one table, the tables of a partition one after the other."""
+        for partition in range(NUM_PARTITIONS):
+            for table in self._merged(self._pieces[partition]):
+                yield partition, table
+
+    def _divided(self, table: GroupTable) -> Iterator[tuple[int, Array]]:
+        self.limit_reached |= table.limit_reached
+        numbers = partitions_of(table.keys, table.num_groups, self._level)
+        order = np.argsort(numbers, kind="stable")  # of 8 bits: a radix sort
+        ends = np.cumsum(np.bincount(numbers, minlength=NUM_PARTITIONS))
+        start = 0
+        for partition, end in enumerate(ends.tolist()):
+            if start < end:
+                yield partition, order[start:end]
+            start = end
+
+    def _merged(self, pieces: Sequence[Piece]) -> Iterator[GroupTable]:
+        if not pieces:
+            return
+        guard.check()
+        limit = guard.memory_limit()
+        is_large = (
+            limit is not None
+            and sum(piece.num_bytes for piece in pieces) > limit // _PARTITION_SHARE
+            and sum(piece.num_groups for piece in pieces) > NUM_PARTITIONS
+        )
+        if is_large and len(pieces) > 1 and self._level + 1 < LEVELS:
+            finer = PartitionedGroups(self._aggregates, self._file, self._level + 1)
+            for piece in pieces:
+                table = piece.load(self._aggregates)
+                if self._file is None:
+                    finer.hold(table)
+                else:
+                    finer.store(table)
+            for _, table in finer.partitions():
+                yield table
+            return
+        yield merge_group_tables([piece.load(self._aggregates) for piece in pieces], self._aggregates)
+
+    def _stored(self, file: SpillFile, table: GroupTable, positions: tuple[int, ...]) -> _Stored:
+        buffers: list[bytes | memoryview] = []
+        shape = put_groups(self._aggregates, table, positions, buffers)
+        flat = [memoryview(buffer).cast("B") for buffer in buffers]
+        return _Stored(file, file.append(flat), tuple(map(len, flat)), shape)

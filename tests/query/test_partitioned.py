@@ -1,0 +1,308 @@
+"""Groups that do not fit the memory of a query are spilled: the answer is the same, and nothing stays on the disk."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gamay.base import guard
+from gamay.base.clock import SYSTEM_CLOCK
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.vector import EncodedVector, Vector
+from gamay.model.indexing import IndexingConfig
+from gamay.model.schema import FieldSpec, Schema
+from gamay.model.table_config import TableConfig
+from gamay.model.types import DataType
+from gamay.query.bind import bind
+from gamay.query.budget import Budget, ProcessBudget
+from gamay.query.deadline import CancellableDeadline, Deadline
+from gamay.query.execute import ServerResult, execute
+from gamay.query.groupby import growing
+from gamay.query.groupby import segment as group_segments
+from gamay.query.partitioned import groups as partitioned_groups
+from gamay.query.partitioned import spilling
+from gamay.query.partitioned.files import SpillFile, SpillSpace
+from gamay.query.partitioned.groups import PartitionedGroups
+from gamay.query.partitioned.hashing import LEVELS, NUM_PARTITIONS, partitions_of
+from gamay.query.pool import WorkPool
+from gamay.query.reduce import reduce
+from gamay.query.wire.result import encode_result, receive
+from gamay.segment.builder import SegmentBuilder
+from gamay.segment.reader import open_segment
+from gamay.sql.parser import parse_query
+
+ROWS = 4_000
+NO_LIMIT = 1 << 40
+MEMORY = 32_000_000
+SCHEMA = Schema(
+    "many",
+    (
+        FieldSpec("k", DataType.LONG),
+        FieldSpec("s", DataType.STRING),
+        FieldSpec("raw", DataType.STRING),
+        FieldSpec("d", DataType.DOUBLE),
+        FieldSpec("g", DataType.INT),
+        FieldSpec("mv", DataType.INT, single_value=False),
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def segments(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Two segments that share most of 3,000 keys; `k`, `raw` and `d` have no dictionary; a tenth of `d` is null."""
+    folder = tmp_path_factory.mktemp("many")
+    config = TableConfig.offline(
+        "many", indexing=IndexingConfig(no_dictionary_columns=("k", "raw", "d"), null_handling_enabled=True)
+    )
+    rng = np.random.default_rng(11)
+    built = []
+    for number in range(2):
+        builder = SegmentBuilder(SCHEMA, config, f"many_{number}", folder)
+        keys = rng.integers(0, 3_000, ROWS)
+        columns = [
+            pa.array(keys * 1_000_003),
+            pa.array([f"user-{k}" for k in keys]),
+            pa.array([f"é{k % 900}" * (k % 3) for k in keys]),
+            pa.array((keys % 5000) / 4, mask=keys % 10 == 0),
+            pa.array(rng.integers(0, 40, ROWS).astype(np.int32)),
+            pa.array([[int(k) % 7, int(k) % 11] for k in keys], pa.list_(pa.int32())),
+        ]
+        builder.append(pa.RecordBatch.from_arrays(columns, names=["k", "s", "raw", "d", "g", "mv"]))
+        built.append(open_segment(builder.build()))
+    return built
+
+
+@pytest.fixture(autouse=True)
+def spill_early() -> Iterator[None]:
+    """Spill what a thread holds beyond tens of kilobytes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spilling, "_GROWING_SHARE", 400)
+        patch.setattr(spilling, "_KEPT_SHARE", 400)
+        patch.setattr(growing, "_COUNTED_GROUPS", 200)
+        patch.setattr(group_segments, "_FIRST_ROWS", 1000)
+        yield
+
+
+def comparable(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return rows in which NaN equals NaN, and sums that differ by the order of addition are the same."""
+    return [tuple(f"{value:.9g}" if isinstance(value, float) else value for value in row) for row in rows]
+
+
+class Run:
+    """Runs queries of servers with a segment each, or one with all, under a budget; counts what is spilled."""
+
+    def __init__(self, segments: Any, folder: Path, memory: int, disk: int | None = None) -> None:
+        self.segments = segments
+        self.process = ProcessBudget(NO_LIMIT, NO_LIMIT, SpillSpace(folder, disk))
+        self.memory = memory
+        self.spilled = 0
+
+    def rows(self, sql: str, *, servers: int = 1, on_wire: bool = False) -> list[tuple[Any, ...]]:
+        budget = Budget(self.memory, self.process)
+        bound = bind(parse_query(sql), SCHEMA)
+        deadline = Deadline.after_ms(120_000, SYSTEM_CLOCK, budget)
+        before = guard.enter(deadline)
+        try:
+            with WorkPool(2) as pool:
+                parts = [self.segments] if servers == 1 else [[segment] for segment in self.segments]
+                results: list[ServerResult] = []
+                for part in parts:
+                    result = execute(bound, part, pool, deadline)
+                    self.spilled = max(self.spilled, self.process.space.used)
+                    if on_wire:
+                        sent = [memoryview(bytearray(buffer)) for buffer in encode_result(bound, result, ())]
+                        result = receive(sent).result(bound, SYSTEM_CLOCK)
+                    results.append(result)
+                table = reduce(bound, results).table
+                assert table is not None
+                return comparable(table.rows())
+        finally:
+            guard.enter(before)
+            budget.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "spill"
+
+
+def assert_nothing_left(run: Run, folder: Path) -> None:
+    assert (run.process.held, run.process.space.used) == (0, 0)
+    assert not folder.exists() or list(folder.iterdir()) == []
+
+
+NUMBERS = "COUNT(*), SUM(g), MIN(d), MAX(k), AVG(g)"
+WIDE = [
+    "DISTINCTCOUNT(raw)", "DISTINCTCOUNTHLL(s)", "PERCENTILE(g, 90)", "PERCENTILETDIGEST(d, 50)", "MODE(g)", "VARPOP(d)",
+    "FIRSTWITHTIME(raw, k, 'STRING')", "DISTINCTCOUNTTHETASKETCH(g)", "DISTINCTSUM(g)", "MINMAXRANGE(d)", "ANYVALUE(raw)",
+    "COUNT(*) FILTER (WHERE g > 20), SUM(g) FILTER (WHERE g < 3)", "SUMMV(mv)", "DISTINCTCOUNTBITMAP(g)",
+    "SUMPRECISION(g)", "HISTOGRAM(g, 0, 40, 4)", "DISTINCTCOUNTCPCSKETCH(g)", "PERCENTILEKLL(g, 50)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("aggregates", [NUMBERS, *WIDE])
+def test_every_kind_of_partial_survives_the_disk(segments: Any, folder: Path, aggregates: str) -> None:
+    asked = f"SELECT s, {aggregates} FROM many WHERE k <> 5 GROUP BY s ORDER BY s LIMIT 100000"
+    for sql in (asked, f"SET enableNullHandling = true; {asked}"):
+        run = Run(segments, folder, MEMORY)
+        assert run.rows(sql) == Run(segments, folder, NO_LIMIT).rows(sql)
+        assert run.spilled > 0
+        assert_nothing_left(run, folder)
+
+
+KEYS = ["k", "s", "raw", "d", "g", "mv", "k % 1000", "upper(raw)"]
+
+
+@given(
+    keys=st.lists(st.sampled_from(KEYS), min_size=1, max_size=3, unique=True),
+    aggregates=st.sampled_from([NUMBERS, "DISTINCTCOUNT(g), COUNT(*)", "COUNT(*) FILTER (WHERE g > 5), MAX(d)", "COUNT(d)"]),
+    order=st.sampled_from(["", "ORDER BY COUNT(*) DESC", "ORDER BY SUM(g)", "ORDER BY {last} DESC", "ORDER BY MAX(d) DESC"]),
+    having=st.sampled_from(["", "HAVING COUNT(*) > 2", "HAVING SUM(g) < 30 AND MAX(d) > 10"]),
+    where=st.sampled_from(["", "WHERE g > 3", "WHERE d IS NOT NULL OR g = 7"]),
+    window=st.sampled_from([(10, 0), (1000, 7), (100_000, 0)]),
+    nulls=st.booleans(),
+    servers=st.sampled_from([1, 2]),
+    on_wire=st.booleans(),
+)
+@settings(max_examples=10, deadline=None)
+def test_tiny_budgets_give_the_answers_of_no_budget(
+    segments: Any, tmp_path_factory: pytest.TempPathFactory, keys: list[str], aggregates: str, order: str, having: str,
+    where: str, window: tuple[int, int], nulls: bool, servers: int, on_wire: bool,
+) -> None:  # fmt: skip
+    listed = ", ".join(keys)
+    ordered = f"{order.format(last=keys[-1])}, {listed}" if order else f"ORDER BY {listed}"
+    limit, offset = window
+    sql = (
+        f"SET enableNullHandling = {str(nulls).lower()}; SELECT {listed}, {aggregates} FROM many {where} GROUP BY {listed} "
+        f"{having} {ordered} LIMIT {limit} OFFSET {offset}"
+    )
+    folder = tmp_path_factory.mktemp("spill")
+    run = Run(segments, folder, MEMORY)
+    assert run.rows(sql, servers=servers, on_wire=on_wire) == Run(segments, folder, NO_LIMIT).rows(sql)
+    assert_nothing_left(run, folder)
+
+
+def test_partitions_that_are_too_large_are_divided_again(
+    segments: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql = "SELECT g, k, COUNT(*) FROM many WHERE k < 300000000 GROUP BY g, k ORDER BY 3 DESC, g, k LIMIT 50"
+    monkeypatch.setattr(partitioned_groups, "_PARTITION_SHARE", 32_000)
+    levels: set[int] = set()
+    divided = partitioned_groups.partitions_of
+
+    def recorded(keys: Any, num_groups: int, level: int) -> Any:
+        levels.add(level)
+        return divided(keys, num_groups, level)
+
+    monkeypatch.setattr(partitioned_groups, "partitions_of", recorded)
+    run = Run(segments, folder, MEMORY)
+    assert run.rows(sql) == Run(segments, folder, NO_LIMIT).rows(sql)
+    assert levels >= {0, 1}
+
+
+def test_without_order_the_groups_are_whole(segments: Any, folder: Path) -> None:
+    sql = "SELECT k, COUNT(*), SUM(g) FROM many GROUP BY k {} LIMIT {}"
+    every = {row[0]: row for row in Run(segments, folder, NO_LIMIT).rows(sql.format("", 100_000))}
+    run = Run(segments, folder, MEMORY)
+    for having, wanted in (("", 10), ("HAVING COUNT(*) > 3", 50), ("HAVING COUNT(*) > 1000", 0)):
+        found = run.rows(sql.format(having, wanted or 10))
+        assert len(found) == wanted
+        assert all(every[row[0]] == row for row in found)
+    assert run.spilled > 0
+
+
+def test_what_ends_a_query_leaves_nothing(segments: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sql = "SELECT k, s, COUNT(*), SUM(g) FROM many GROUP BY k, s ORDER BY 3 DESC LIMIT 10"
+    bound = bind(parse_query(sql), SCHEMA)
+    write = SpillFile.append
+    for end in ("cancel", "fail"):
+        run = Run(segments, folder, MEMORY)
+        budget = Budget(run.memory, run.process)
+        deadline = CancellableDeadline(SYSTEM_CLOCK, SYSTEM_CLOCK.monotonic_s() + 100, 100_000, budget)
+        calls = []
+
+        def append(file: SpillFile, buffers: Any, end: str = end, deadline: Any = deadline, calls: Any = calls) -> int:
+            calls.append(1)
+            if len(calls) > 20 and end == "fail":
+                raise OSError(28, "No space left on device")
+            if len(calls) > 20:
+                deadline.cancel()
+            return write(file, buffers)
+
+        monkeypatch.setattr(SpillFile, "append", append)
+        with WorkPool(2) as pool, pytest.raises((QueryError, OSError)):
+            execute(bound, segments, pool, deadline)
+        assert len(calls) > 20
+        budget.close()
+        assert_nothing_left(run, folder)
+
+
+def test_a_full_disk_and_no_disk_are_errors_that_name_the_settings(segments: Any, folder: Path) -> None:
+    sql = "SELECT k, s, COUNT(*) FROM many GROUP BY k, s ORDER BY 3 DESC LIMIT 10"
+    full = Run(segments, folder, MEMORY, disk=10_000)
+    with pytest.raises(QueryError, match=r"maxQueryMemoryBytes.*gamay\.query\.spill\.max\.bytes") as raised:
+        full.rows(sql)
+    assert raised.value.code is ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED
+    assert_nothing_left(full, folder)
+    off = Run(segments, folder, 100_000, disk=0)
+    with pytest.raises(QueryError, match="maxQueryMemoryBytes"):
+        off.rows(sql)
+    assert off.spilled == 0
+
+
+def test_a_killed_process_leaves_no_file(tmp_path: Path) -> None:
+    program = (
+        "import sys, time\nfrom pathlib import Path\n"
+        "from gamay.query.partitioned.files import SpillFile, SpillSpace\n"
+        "file = SpillFile(SpillSpace(Path(sys.argv[1])))\nfile.append([b'x' * 100_000])\nprint('written', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    folder = tmp_path / "spill"
+    with subprocess.Popen([sys.executable, "-c", program, str(folder)], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "written\n"
+        child.kill()
+    assert list(folder.iterdir()) == []
+
+
+def test_equal_keys_fall_into_one_partition_however_they_are_stored() -> None:
+    texts = pa.array([f"t{i % 50}" for i in range(400)])
+    numbers = np.arange(400) % 50 / 2
+    nulls = np.arange(400) % 7 == 0
+    plain = (Vector(DataType.STRING, texts, None, nulls), Vector(DataType.DOUBLE, numbers))
+    entries = pa.array([f"t{i}" for i in range(49, -1, -1)])
+    coded = EncodedVector((49 - np.arange(400) % 50).astype(np.uint8), Vector(DataType.STRING, entries), None, nulls)
+    for level in range(LEVELS):
+        found = partitions_of(plain, 400, level)
+        assert found.tolist() == partitions_of((coded, plain[1]), 400, level).tolist()
+        assert found.max() < NUM_PARTITIONS
+        assert len(set(found.tolist())) > 20
+    zeros = Vector(DataType.DOUBLE, np.array([0.0, -0.0, np.nan, -np.nan]))
+    first, second, third, fourth = partitions_of((zeros,), 4, 0).tolist()
+    assert (first, third) == (second, fourth)
+
+
+def test_an_older_broker_is_sent_one_table(segments: Any, folder: Path) -> None:
+    sql = "SELECT k, COUNT(*) FROM many GROUP BY k ORDER BY 2 DESC, k LIMIT 10"
+    bound = bind(parse_query(sql), SCHEMA)
+    budget = Budget(MEMORY, ProcessBudget(NO_LIMIT, NO_LIMIT, SpillSpace(folder)))
+    with WorkPool(2) as pool:
+        result = execute(bound, segments, pool, Deadline.after_ms(60_000, SYSTEM_CLOCK, budget))
+    assert isinstance(result.groups, PartitionedGroups)
+    kinds = []
+    for takes_parts in (True, False):
+        sent = [memoryview(bytearray(b)) for b in encode_result(bound, result, (), takes_parts=takes_parts)]
+        received = receive(sent)
+        kinds.append(received.header.kind)
+        answer = reduce(bound, [received.result(bound, SYSTEM_CLOCK)])
+        assert answer.table is not None
+        assert comparable(answer.table.rows()) == Run(segments, folder, NO_LIMIT).rows(sql)
+    budget.close()
+    assert kinds == ["parts", "groups"]
