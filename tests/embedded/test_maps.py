@@ -2,7 +2,8 @@
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -217,3 +218,61 @@ def test_maps_over_rest(api: Any) -> None:
     assert first["resultTable"]["rows"] == [[n, one] for n, one in enumerate(KEPT[:4])]
     rest = api.broker.get(f"/responseStore/{first['requestId']}/results?offset=4&numRows=4").json()
     assert rest["resultTable"]["rows"] == [[n + 4, one] for n, one in enumerate(KEPT[4:])]
+
+
+# a condition on {}, and what it says of a value
+CONDITIONS: list[tuple[str, Callable[[int], bool]]] = [
+    ("{} <= 4", lambda v: v <= 4),
+    ("4 >= {}", lambda v: v <= 4),
+    ("{} = 1", lambda v: v == 1),
+    ("{} <> 1", lambda v: v != 1),
+    ("{} BETWEEN -3000000000 AND 4", lambda v: v <= 4),
+    ("{} NOT BETWEEN 3 AND 5", lambda v: not 3 <= v <= 5),
+    ("{} IN (1, 2)", lambda v: v in (1, 2)),
+    ("{} NOT IN (1, 2)", lambda v: v not in (1, 2)),
+    ("CAST({} AS STRING) LIKE '%'", lambda v: True),
+    ("CAST({} AS STRING) NOT LIKE '7'", lambda v: v != 7),
+    ("{} + 1 <= 5", lambda v: v <= 4),
+    ("NOT ({} <= 4 OR id = 100)", lambda v: v > 4),
+    ("{} IS NOT NULL", lambda v: True),
+    ("CASE WHEN {} <= 4 THEN id ELSE -1 END >= 0", lambda v: v <= 4),
+]
+
+
+@pytest.fixture(scope="module")
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    fields = [
+        {"name": "ks", "dataType": "STRING", "singleValueField": False},
+        {"name": "vs", "dataType": "INT", "singleValueField": False},
+    ]
+    declared = schema("keyed")
+    rows = [
+        {"id": n, "m": json.dumps(one), "ks": list(one) or ["z"], "vs": list(one.values()) or [0]}
+        for n, one in enumerate(KEPT)
+    ]
+    with gamay.connect(tmp_path_factory.mktemp("keyed") / "data") as database:
+        for name, raw in (("coded", []), ("raw", ["ks", "vs"])):
+            whole = {**declared, "schemaName": name, "dimensionFieldSpecs": [*declared["dimensionFieldSpecs"], *fields]}
+            config = {"tableIndexConfig": {"noDictionaryColumns": raw}}
+            database.create_table(name, pa.Table.from_pylist(rows), schema=whole, config=config)
+        yield database
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+@pytest.mark.parametrize(("condition", "holds"), CONDITIONS)
+def test_a_condition_on_a_missing_key_is_unknown(
+    keyed: Database, condition: str, holds: Callable[[int], bool], nulls: bool
+) -> None:
+    for key, table, form in product(["a", "b", "none"], ["coded", "raw"], ["mapValue(ks, '{}', vs)", "m['{}']"]):
+        test = condition.format(form.format(key))
+        wanted = [n for n, one in enumerate(KEPT) if key in one and holds(one[key])]
+        denied = [n for n, one in enumerate(KEPT) if key in one and not holds(one[key])]
+        denied = denied if "NULL" not in test and "CASE" not in test else [n for n in range(len(KEPT)) if n not in wanted]
+        for text, expected in ((test, wanted), (f"NOT ({test})", denied)):
+            option = f"SET enableNullHandling = {str(nulls).lower()};"
+            found = keyed.sql(f"{option} SELECT id FROM {table} WHERE {text} ORDER BY id").rows()
+            assert [row[0] for row in found] == expected, text
+            counted = keyed.sql(f"{option} SELECT COUNT(*) FILTER (WHERE {text}) FROM {table}").rows()
+            assert counted == [(len(expected),)], text
+            chosen = keyed.sql(f"{option} SELECT SUM(CASE WHEN {text} THEN 1 ELSE 0 END) FROM {table}").rows()
+            assert chosen == [(float(len(expected)),)], text

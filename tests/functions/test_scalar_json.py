@@ -314,8 +314,8 @@ def run(text: str) -> Any:
         ("jsonFormat('{\"a\": 1 }')", '{"a":1}'),
         ("toJsonMapStr('{\"a\": 1 }')", '{"a":1}'),
         ("isJson(j)", [True, False, True]),
-        ("mapValue(keys, 'l', vals)", [2, 3, -(2**31)]),
-        ("mapValue(keys, 'k', vals)", [1, 4, -(2**31)]),
+        ("mapValue(keys, 'l', vals)", [2, 3, None]),
+        ("mapValue(keys, 'k', vals)", [1, 4, None]),
     ],
 )
 def test_values(text: str, expected: Any) -> None:

@@ -10,12 +10,13 @@ import random
 import re
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 from tests.reference_evaluator import functions as f
 from tests.reference_evaluator.tables import KEYS, WORDS, Table
-from tests.reference_evaluator.tree import RANKS, WHOLE, Node, by_text, call, to_decimal, to_double, to_single
+from tests.reference_evaluator.tree import RANKS, UNKNOWN, WHOLE, Node, Row, by_text, call, to_decimal, to_double, to_single
 
 ZONES = ("America/New_York", "Asia/Kolkata", "America/Sao_Paulo", "Australia/Lord_Howe", "UTC")
 PIECES = ("o", "O", "a", "_", "us", "er", "é", "ü", "0", "zz", "b", " ")
@@ -103,7 +104,12 @@ class Expressions:
             data_type, default = "LONG", None if self.nulls else -9
         form = "{}[{}]" if self.chance(0.5) else "item({}, {})"
         arg = self.column(column)
-        return call(form.format(arg.sql, quoted(key)), data_type, lambda text: json.loads(text).get(key, default), arg)
+
+        def value(row: Row) -> Any:
+            text = arg.value(row)
+            return None if text is None else json.loads(text).get(key, None if UNKNOWN in row else default)
+
+        return Node(form.format(arg.sql, quoted(key)), data_type, value, keyed=True)
 
     # -- numbers
 
@@ -404,6 +410,7 @@ class Expressions:
             sql = f"nullif({one.sql}, {value.sql})"
             return call(sql, one.type, lambda a, b: None if a == b else a, one, value)
         condition = self.flag_column_or(self.simple_condition)
+        condition = replace(condition, value=condition.in_condition())
         if self.chance(0.3):
             sql = f"CASE WHEN {condition.sql} THEN {one.sql} END"
             return call(sql, one.type, lambda c, a: a if c is True else None, condition, one, takes_nulls=True)

@@ -19,6 +19,7 @@ Getter = Callable[[Row], Any]
 RANKS = {"INT": 0, "LONG": 1, "FLOAT": 2, "DOUBLE": 3, "BIG_DECIMAL": 4}
 WHOLE = ("INT", "LONG")
 EXACT = Context(prec=400)
+UNKNOWN = "?unknown"
 # what a row shows for which an expression has no value, where nulls are not asked for
 _PLACEHOLDERS: dict[str, Any] = {
     "STRING": "",
@@ -40,6 +41,8 @@ class Node:
     many: multi-value, a list for each row. constant: a literal. exact: computed to the last bit by every implementation of
     IEEE 754, so that it can be a key, be ordered by and be compared. filters: of a condition, whether it lets a row through
     without null handling: then a condition that is not known does not hold, and its negation does.
+    denies: likewise, whether its negation does. keyed: reads maps by key: what is at a missing one is null in conditions,
+    which get rows with UNKNOWN.
     """
 
     sql: str
@@ -49,13 +52,30 @@ class Node:
     constant: bool = False
     exact: bool = True
     filters: Callable[[Row], bool] | None = None
+    denies: Callable[[Row], bool] | None = None
+    keyed: bool = False
+
+    def in_condition(self) -> Getter:
+        """Return the value as conditions see it."""
+        value = self.value
+        return (lambda row: value({**row, UNKNOWN: True})) if self.keyed else value
 
     def lets_through(self, nulls: bool) -> Callable[[Row], bool]:
         """Return whether the condition, as a filter, lets a row through."""
         if self.filters is not None and not nulls:
             return self.filters
-        value = self.value
+        value = self.in_condition()
         return lambda row: value(row) is True
+
+    def refuses(self) -> Callable[[Row], bool]:
+        """Return whether the negation of the condition lets a row through without null handling."""
+        if self.denies is not None:
+            return self.denies
+        if self.keyed:
+            value = self.in_condition()
+            return lambda row: value(row) is False
+        holds = self.lets_through(False)
+        return lambda row: not holds(row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,9 +313,9 @@ def call(
 ) -> Node:
     """Return a function of arguments; with a null argument it is null unless it takes nulls."""
     getters = [arg.value for arg in args]
-    exact = exact and all(arg.exact for arg in args)
+    exact, keyed = exact and all(arg.exact for arg in args), any(arg.keyed for arg in args)
     if takes_nulls:
-        return Node(sql, data_type, lambda row: function(*[get(row) for get in getters]), many, exact=exact)
+        return Node(sql, data_type, lambda row: function(*[get(row) for get in getters]), many, exact=exact, keyed=keyed)
     if len(getters) == 1:
         only = getters[0]
 
@@ -303,7 +323,7 @@ def call(
             value = only(row)
             return None if value is None else function(value)
 
-        return Node(sql, data_type, of_one, many, exact=exact)
+        return Node(sql, data_type, of_one, many, exact=exact, keyed=keyed)
 
     def value(row: Row) -> Any:
         values = [get(row) for get in getters]
@@ -312,7 +332,7 @@ def call(
                 return None
         return function(*values)
 
-    return Node(sql, data_type, value, many, exact=exact)
+    return Node(sql, data_type, value, many, exact=exact, keyed=keyed)
 
 
 # -- conditions
@@ -377,8 +397,7 @@ def matches(sql: str, operand: Node, test: Callable[[Any], bool], negated: bool 
     """Return a test of values against constants; of a list, whether any value fits. negated: the complement of that."""
     if negated:
         positive = matches(sql, operand, test)
-        holds = positive.lets_through(False)
-        return replace(call(sql, "BOOLEAN", lambda a: not a, positive), filters=lambda row: not holds(row))
+        return replace(call(sql, "BOOLEAN", lambda a: not a, positive), filters=positive.refuses())
     if operand.many:
         return call(sql, "BOOLEAN", lambda a: any(test(v) for v in a), operand)
     return call(sql, "BOOLEAN", test, operand)
@@ -392,8 +411,8 @@ def is_null(column: str, negated: bool) -> Node:
 
 def negation(part: Node) -> Node:
     """Return NOT: of unknown it is unknown."""
-    holds = part.lets_through(False)
-    return replace(call(f"NOT ({part.sql})", "BOOLEAN", lambda a: not a, part), filters=lambda row: not holds(row))
+    found = call(f"NOT ({part.sql})", "BOOLEAN", lambda a: not a, part)
+    return replace(found, filters=part.refuses(), denies=part.lets_through(False))
 
 
 def junction(word: str, parts: Sequence[Node]) -> Node:
@@ -410,15 +429,22 @@ def junction(word: str, parts: Sequence[Node]) -> Node:
             unknown |= found is None
         return None if unknown else not decisive
 
-    filters = [part.lets_through(False) for part in parts]
-    decide = any if decisive else all
+    filters, denials = [part.lets_through(False) for part in parts], [part.refuses() for part in parts]
+    decide, other = (any, all) if decisive else (all, any)
     sql = f" {word} ".join(f"({part.sql})" for part in parts)
-    return Node(sql, "BOOLEAN", value, filters=lambda row: decide(holds(row) for holds in filters))
+    return Node(
+        sql,
+        "BOOLEAN",
+        value,
+        filters=lambda row: decide(holds(row) for holds in filters),
+        denies=lambda row: other(refuses(row) for refuses in denials),
+        keyed=any(part.keyed for part in parts),
+    )
 
 
 def truth_test(part: Node, wanted: bool, negated: bool) -> Node:
     """Return IS [NOT] TRUE or FALSE."""
-    holds = part.lets_through(False)
+    holds = part.lets_through(False) if wanted else part.refuses()
     sql = f"({part.sql}) IS {'NOT ' if negated else ''}{'TRUE' if wanted else 'FALSE'}"
     found = call(sql, "BOOLEAN", lambda value: (value is wanted) != negated, part, takes_nulls=True)
-    return replace(found, filters=lambda row: (holds(row) is wanted) != negated)
+    return replace(found, filters=lambda row: holds(row) != negated, denies=lambda row: holds(row) == negated)

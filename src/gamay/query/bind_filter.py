@@ -28,7 +28,7 @@ from gamay.query.predicate import (
     disjunction,
     negation,
 )
-from gamay.query.scope import ValueType, with_null_flags
+from gamay.query.scope import ValueType, reads_keys, with_null_flags, with_null_items
 
 # what matches a multi-value row when it matches any of its values
 _BY_VALUE = ("like", "regexplike")
@@ -74,6 +74,7 @@ class FilterBinder:
     column_type: gives the type of a resolved column. null_handling: conditions on nulls are unknown. The rows for which a
     condition is false are found like those for which it is true, by negating its leaves: each leaf leaves out the rows in
     which its column is null, so that neither it nor its negation holds there, and AND and OR need to know nothing of it.
+    What a map has at a key that it lacks is unknown without null handling, too.
     """
 
     def __init__(self, column_type: Callable[[str], ValueType], null_handling: bool = False) -> None:
@@ -85,7 +86,7 @@ class FilterBinder:
 
         Raises QueryError 700.
         """
-        if not wanted and not self._null_handling:
+        if not wanted and not self._null_handling and not reads_keys(expression):
             return negation(self.bind(expression))
         if isinstance(expression, Literal):
             return NOTHING if expression.value is None else _wanted(self._constant(expression), wanted)
@@ -151,7 +152,7 @@ class FilterBinder:
         return conjunction([filter_, negation(IsNull(column))]) if self._null_handling else filter_
 
     def _test(self, expression: Call, wanted: bool) -> Filter:
-        flagged = expression if self._null_handling else with_null_flags(expression)
+        flagged = expression if self._null_handling else with_null_items(with_null_flags(expression))
         assert isinstance(flagged, Call)
         expression, columns = flagged, tuple(column_names(flagged))
         if expression.name in _BY_VALUE and isinstance(expression.args[0], Column) and len(columns) == 1:

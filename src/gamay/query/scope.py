@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from gamay.base.errors import ErrorCode, QueryError, nearest
-from gamay.functions.expression import FILTERED, ITEM, Call, Column, Expression, Literal
+from gamay.functions.expression import FILTERED, ITEM, Call, Column, Expression, Literal, walk
 from gamay.functions.items import or_null, typed_item
 from gamay.model.schema import BUILT_IN_COLUMNS, FieldSpec, Schema
 from gamay.model.types import DataType
@@ -126,4 +126,22 @@ def with_null_flags(expression: Expression) -> Expression:
     if expression.name == FILTERED:  # its condition becomes a filter, which finds nulls by itself
         return Call(FILTERED, (with_null_flags(expression.args[0]), expression.args[1]))
     args = tuple(with_null_flags(arg) for arg in expression.args)
+    if expression.name == "case":
+        conditions = range(0, len(args) - 1, 2)
+        args = tuple(with_null_items(arg) if place in conditions else arg for place, arg in enumerate(args))
     return expression if args == expression.args else Call(expression.name, args)
+
+
+def with_null_items(condition: Expression) -> Expression:
+    """Return a condition in which a map has NULL at a key that it lacks, whatever null handling says."""
+    if not isinstance(condition, Call):
+        return condition
+    if condition.name == ITEM:
+        return or_null(condition)
+    args = tuple(with_null_items(arg) for arg in condition.args)
+    return condition if args == condition.args else Call(condition.name, args)
+
+
+def reads_keys(expression: Expression) -> bool:
+    """Whether an expression reads values of maps by key."""
+    return any(isinstance(part, Call) and part.name in (ITEM, "mapvalue") for part in walk(expression))

@@ -143,7 +143,7 @@ def _map_value_type(call: Call, types: Sequence[ValueType]) -> ValueType:
 
 
 def _map_value(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
-    """The value at the place of the first equal key; the placeholder of its type where there is none."""
+    """The value at the place of the first equal key; null where there is none."""
     keys, values = to_vector(args[0], num_rows), to_vector(args[2], num_rows)
     wanted = args[1]
     assert isinstance(wanted, Scalar)
@@ -157,7 +157,8 @@ def _map_value(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
     padded = concat([values.values, array_of([placeholder(values.type)], values.type)])
     positions = np.full(num_rows, len(padded) - 1)
     positions[first_rows[inside]] = (values.offsets[first_rows] + place)[inside]
-    return Vector(values.type, take(padded, positions), None, union_nulls(args))
+    missing = Vector(values.type, values.values[:0], None, positions == len(padded) - 1)
+    return Vector(values.type, take(padded, positions), None, union_nulls([*args, missing]))
 
 
 register_scalar(["mapValue"], ScalarFunction("mapValue", 3, 3, _map_value_type, _map_value, can_fold=False))
