@@ -147,5 +147,4 @@ def merged(strategy: str, old: Any, new: Any) -> Any:
         return max(old, new) if strategy == "MAX" else min(old, new)
     if strategy == "INCREMENT":
         return old + new
-    joined = [*old, *new]
-    return joined if strategy == "APPEND" else list(dict.fromkeys(joined))
+    return [*old, *new] if strategy == "APPEND" else sorted({*old, *new})

@@ -37,7 +37,7 @@ COLUMNS = {
 }  # fmt: skip
 VALUES = {
     "n": [None, 1, 5], "m": [None, 0.5, 2.5, -1.0], "w": [None, 3, 7], "s": [None, "a", "b"], "f": [None, "x", "y"],
-    "l": [None, ["p"], ["q", "r"]], "u": [None, [1], [2, 3], [3]], "t": [None, "abc", "b", ""],
+    "l": [None, ["p"], ["q", "r"]], "u": [None, [1], [3, -2], [3], [2, 2, -5]], "t": [None, "abc", "b", ""],
 }  # fmt: skip
 MERGED = 2  # of these columns each history has so many, which keeps it short
 

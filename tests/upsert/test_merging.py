@@ -1,4 +1,4 @@
-"""Sums of PARTIAL tables."""
+"""Sums and lists of PARTIAL tables."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from tests.naive.upsert_histories import MemorySegment
 
+from gamay.functions.arrow import arrow_type
 from gamay.model.ingestion import UpsertConfig
 from gamay.model.schema import Schema
 from gamay.upsert.merging import Merger
@@ -56,3 +57,35 @@ def test_a_sum_that_64_bits_cannot_hold_stays_at_the_bound(sign: int) -> None:
     batch = rows([0.0] * 5).set_column(2, "m", pa.array(numbers, pa.int64()))
     assert merger.merge(batch, np.arange(-1, 4), []).column("m").to_pylist() == expected
     assert merger.num_bounded == 2 + (sign > 0)
+
+
+UNITED = {
+    "STRING": (["b", "", "a"], ["é", "a"], ["", "a", "b", "é"]),
+    "INT": ([10, 9], [-1, 10], [-1, 9, 10]),
+    "DOUBLE": ([1.5, -0.5], [-2.0], [-2.0, -0.5, 1.5]),
+    "BOOLEAN": ([True, False], [True], [False, True]),
+}
+
+
+@pytest.mark.parametrize("kind", UNITED)
+@pytest.mark.parametrize("strategy", ["UNION", "APPEND"])
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_union_is_ascending_and_a_list_that_meets_no_other_stays_as_it_is(kind: str, strategy: str, stored: bool) -> None:
+    old, new, union = UNITED[kind]
+    fields = [{"name": "id", "dataType": "STRING"}, {"name": "l", "dataType": kind, "singleValueField": False}]
+    schema = Schema.from_json({**SCHEMA.to_json(), "dimensionFieldSpecs": fields, "metricFieldSpecs": []}).value
+    merger = Merger(schema, UpsertConfig(mode="PARTIAL", partial_upsert_strategies={"l": strategy}), ["ts"], None)
+
+    def batch(*lists: Any) -> pa.RecordBatch:
+        elements = arrow_type(schema.field("l").data_type, False)
+        return pa.record_batch({"id": ["a"] * len(lists), "l": pa.array(lists, elements), "ts": list(range(len(lists)))})
+
+    alone = [*new, new[0]]  # a row of its own, in the order in which it came, with what it has twice
+    if stored:
+        before: list[Any] = [(MemorySegment("s", schema, batch(old)), np.zeros(1, np.int32))]
+        found = merger.merge(batch(alone, new, None), np.array([-1, 3, 1]), before)
+    else:
+        found = merger.merge(batch(alone, old, new, None), np.array([-1, -1, 1, 2]), [])
+    lists = found.column("l").to_pylist()
+    merged = union if strategy == "UNION" else [*old, *new]
+    assert (lists[0], lists[-2], lists[-1]) == (alone, merged, merged)

@@ -80,18 +80,25 @@ def list_sizes(sources: Array, offsets: Array, sizes: Array) -> None:
 
 
 @kernel
-def _append(codes: Array, start: Any, size: Any, out: Array, first: Any, count: Any, is_union: bool) -> Any:
-    """Copy codes behind the first `count` of a list in `out`, those of a union only once; returns the list's new length."""
+def _append(codes: Array, start: Any, size: Any, out: Array, first: Any, count: Any) -> Any:
+    """Copy codes behind the first `count` of a list in `out`; returns the list's new length."""
+    out[first + count : first + count + size] = codes[start : start + size]
+    return count + size
+
+
+@kernel
+def _insert(codes: Array, start: Any, size: Any, out: Array, first: Any, count: Any) -> Any:
+    """Insert codes into the first `count` of a list in `out`, which is ascending and distinct; returns its new length."""
     for k in range(start, start + size):
-        found = False
-        if is_union:
-            for m in range(first, first + count):
-                if out[m] == codes[k]:
-                    found = True
-                    break
-        if not found:
-            out[first + count] = codes[k]
-            count += 1
+        place = count
+        while place > 0 and out[first + place - 1] > codes[k]:
+            place -= 1
+        if place > 0 and out[first + place - 1] == codes[k]:
+            continue
+        for m in range(count, place, -1):
+            out[first + m] = out[first + m - 1]
+        out[first + place] = codes[k]
+        count += 1
     return count
 
 
@@ -99,13 +106,22 @@ def _append(codes: Array, start: Any, size: Any, out: Array, first: Any, count: 
 def join_lists(
     sources: Array, offsets: Array, codes: Array, is_union: bool, starts: Array, sizes: Array, out: Array
 ) -> None:
-    """Write the joined lists to `out` from starts[i] on; sizes[i], room at first, becomes the length."""
+    """Write the joined lists to `out` from starts[i] on; sizes[i], room at first, becomes the length.
+
+    codes: int64, ascending with the values for a union. A list that meets no other stays as it is: which rows share a batch
+    must not matter.
+    """
     for i in range(sizes.size):
-        source = sources[i]
-        count = np.int64(0)
+        source, first, count = sources[i], starts[i], np.int64(0)
+        old, old_start, old_size = codes, np.int64(0), np.int64(0)
         if source >= sizes.size:
-            size = offsets[source + 1] - offsets[source]
-            count = _append(codes, offsets[source], size, out, starts[i], count, is_union)
+            old_start, old_size = offsets[source], offsets[source + 1] - offsets[source]
         elif source >= 0:
-            count = _append(out, starts[source], sizes[source], out, starts[i], count, is_union)
-        sizes[i] = _append(codes, offsets[i], offsets[i + 1] - offsets[i], out, starts[i], count, is_union)
+            old, old_start, old_size = out, starts[source], sizes[source]
+        new_size = offsets[i + 1] - offsets[i]
+        if is_union and old_size > 0 and new_size > 0:
+            count = _insert(old, old_start, old_size, out, first, count)
+            sizes[i] = _insert(codes, offsets[i], new_size, out, first, count)
+        else:
+            count = _append(old, old_start, old_size, out, first, count)
+            sizes[i] = _append(codes, offsets[i], new_size, out, first, count)

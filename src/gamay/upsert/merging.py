@@ -5,7 +5,8 @@
 | OVERWRITE       | the new                     | the old             | the new             |
 | IGNORE          | the old                     | the old             | the new             |
 | INCREMENT       | their sum                   | the old             | the new             |
-| APPEND, UNION   | old values, then new ones   | the old             | the new             |
+| APPEND          | old values, then new ones   | the old             | the new             |
+| UNION           | all values once, ascending  | the old             | the new             |
 | MAX, MIN        | the greater, the smaller    | the old             | the new             |
 | FORCE_OVERWRITE | the new                     | null                | the new             |
 
@@ -130,7 +131,7 @@ class Merger:
             elif strategy == "INCREMENT":
                 columns[spec.name] = self._sums(spec, values, sources)
             else:
-                columns[spec.name] = _joined(values, sources, strategy == "UNION")
+                columns[spec.name] = _joined(spec, values, sources, strategy == "UNION")
         return pa.RecordBatch.from_arrays(list(columns.values()), schema=batch.schema)
 
     def _chosen(self, spec: FieldSpec, strategy: str, values: pa.Array, sources: Array) -> pa.Array:
@@ -255,13 +256,19 @@ def _decimal_sums(values: pa.Array, sources: Array) -> pa.Array:
     return pa.array([None if n is None else format(n, "f") for n in numbers[: len(sources)]], values.type)
 
 
-def _joined(values: pa.Array, sources: Array, is_union: bool) -> pa.Array:
+def _joined(spec: FieldSpec, values: pa.Array, sources: Array, is_union: bool) -> pa.Array:
     """Return the lists of the batch's rows joined with those that they replace; those without values are null."""
     lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     offsets = np.zeros(len(values) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     coded = values.flatten().dictionary_encode()
-    codes = coded.indices.fill_null(-1).to_numpy().astype(np.int64)
+    dictionary = coded.dictionary
+    codes = coded.indices.fill_null(len(dictionary)).to_numpy().astype(np.int64)
+    if is_union:
+        ascending = np.argsort(_order(dictionary, spec), kind="stable")
+        ranks = np.arange(len(dictionary) + 1)
+        ranks[ascending] = np.arange(len(dictionary))
+        dictionary, codes = dictionary.take(pa.array(ascending)), ranks[codes]
     sizes = np.empty(len(sources), np.int64)
     kernels.list_sizes(sources, offsets, sizes)
     starts = np.cumsum(sizes) - sizes
@@ -270,6 +277,6 @@ def _joined(values: pa.Array, sources: Array, is_union: bool) -> pa.Array:
     ends = np.zeros(len(sources) + 1, np.int64)
     np.cumsum(sizes, out=ends[1:])
     taken = out[np.repeat(starts - ends[:-1], sizes) + np.arange(ends[-1])]
-    elements = coded.dictionary.take(pa.array(taken, mask=taken < 0))
+    elements = dictionary.take(pa.array(taken, mask=taken == len(dictionary)))
     lists = pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), elements, mask=pa.array(sizes == 0))
     return lists.cast(values.type)
