@@ -174,7 +174,7 @@ def test_machines_are_lost_and_answers_are_not(cluster: Cluster, make_segment: C
     dead = servers[0]
     dead.kill()
     eventually(exact_or_flagged)
-    eventually(lambda: other.ready, 25, lambda: other.log)  # another leads
+    eventually(lambda: other.ready, lambda: other.log)  # another leads
     eventually(lambda: f"Server_localhost_{dead.port}" in _subjects(other))
     _push(other, make_segment("trips_4", list(range(400, 500))))
     eventually(lambda: _ask(broker)[0] == 500, lambda: _ask(broker))
@@ -331,7 +331,7 @@ def test_brokers_answer_for_the_tables_of_their_tenants(cluster: Cluster, make_s
     table = {**TABLE, "tenants": {"broker": "XLNT"}, "segmentsConfig": segments}
     assert controller.http.post("/tables", json=table).status_code == 200
     _push(controller, make_segment("trips_0", [1, 2, 3]))
-    until(lambda: _ask(theirs)[0] == 3, 60, lambda: _ask(theirs))
+    eventually(lambda: _ask(theirs)[0] == 3, lambda: _ask(theirs))
     assert [e["errorCode"] for e in _ask(ours)[1]["exceptions"]] == [410]
     for _ in range(4):
         assert controller.http.post("/sql", json={"sql": "SELECT count(*) FROM trips"}).json()["exceptions"] == []
@@ -340,11 +340,11 @@ def test_brokers_answer_for_the_tables_of_their_tenants(cluster: Cluster, make_s
     assert _ask(theirs)[1]["exceptions"] == []  # from its first answer on
     name = f"Broker_localhost_{theirs.port}"
     assert controller.http.put(f"/instances/{name}/state", params={"state": "disable"}).status_code == 200
-    until(lambda: theirs.http.get("/health").status_code == 503)
+    eventually(lambda: theirs.http.get("/health").status_code == 503)
     assert [e["errorCode"] for e in _ask(theirs)[1]["exceptions"]] == [410]
     assert controller.http.get("/brokers/tables").json() == {"trips": []}
     assert controller.http.put(f"/instances/{name}/state", params={"state": "enable"}).status_code == 200
-    until(lambda: theirs.ready)
+    eventually(lambda: theirs.ready)
     assert _ask(theirs)[0] == 3
     assert controller.http.get("/v2/brokers/tables").json()["trips"][0]["instanceName"] == name
 
