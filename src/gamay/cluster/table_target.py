@@ -42,10 +42,7 @@ class TablePlan:
 
     def partition_of(self, segment: str) -> int:
         """Return the partition of a segment. Raises InvalidConfigError when a strict table's segment tells none."""
-        column = None
-        if (groups := self.config.segments.replica_group_strategy) is not None:
-            column = groups.partition_column
-        found = segment_partition(segment, self.records.get(segment), column)
+        found = segment_partition(segment, self.records.get(segment), _partition_column(self.config))
         if found is None and self.is_strict:
             raise InvalidConfigError(
                 f"segment {segment} of {self.config.typed_name} tells no partition, neither by its name nor by its rows; "
@@ -70,6 +67,15 @@ class TablePlan:
         chosen = self.config.segment_assignment.get(kind)
         configured = None if chosen is None else chosen.strategy
         return Strategy.of(configured, self.partitions[kind], is_dimension_table=self.config.is_dim_table)
+
+
+def _partition_column(config: TableConfig) -> str | None:
+    """Return the column that says which partition a segment holds, where a table names one."""
+    groups = config.segments.replica_group_strategy
+    if groups is not None:
+        return groups.partition_column
+    assigned = (assignment.replica_group_partition for assignment in config.instance_assignment.values())
+    return next((wanted.partition_column for wanted in assigned if wanted.partition_column is not None), None)
 
 
 def segment_partition(name: str, record: SegmentRecord | None, column: str | None = None) -> int | None:

@@ -28,6 +28,7 @@ from gamay.model.parse import (
     section,
     write_section,
 )
+from gamay.model.without_effect import unused_keys
 from gamay.storage.files import local_path
 
 JOB_TYPES = (
@@ -45,6 +46,21 @@ def values_of(texts: Sequence[str]) -> dict[str, str]:
             raise InvalidConfigError(f"value '{given}': expected name=text, as in inputDir=/data/trips")
         values[name] = text
     return values
+
+
+_SCHEMES = "file systems are known by the schemes of URIs, and set up by the environment"
+_PYSPARK = "jobs run on PySpark"
+_PEM = "certificates and keys are PEM files"
+_TLS_KEYS = ("keyStoreType", "trustStoreType", "trustStorePassword")
+_RUNNERS = ("segmentGeneration", "segmentTarPush", "segmentUriPush", "segmentMetadataPush")
+NO_EFFECT: Mapping[str, str] = {
+    **{f"executionFrameworkSpec.{runner}JobRunnerClassName": _PYSPARK for runner in _RUNNERS},
+    "pinotFSSpecs": _SCHEMES,
+    "recordReaderSpec.configClassName": "a reader takes its configs as they are",
+    **{f"tlsSpec.{name}": _PEM for name in _TLS_KEYS},
+    "tlsSpec.connectTimeout": "readTimeout holds for connecting, too",
+}
+"""Keys of a job spec that are accepted and not acted on, and why."""
 
 
 @dataclass(frozen=True)
@@ -181,6 +197,11 @@ class JobSpec:
     def to_document(self) -> dict[str, Any]:
         """Return the job spec as a dict that `from_document` reads."""
         return write_section(self)
+
+    @property
+    def warnings(self) -> list[str]:
+        """A sentence for each key that the spec sets and that has no effect."""
+        return list(unused_keys(self, NO_EFFECT))
 
     @property
     def creates(self) -> bool:

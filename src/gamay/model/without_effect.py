@@ -3,11 +3,16 @@
 Such keys are accepted, because configs are shared with clusters that do act on them; whoever stores one is told.
 """
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
-from gamay.model.ingestion import IngestionConfig
+from gamay.model.parse import keys_of
 from gamay.model.search_settings import TEXT_SETTINGS
 from gamay.model.table_config import TableConfig
+from gamay.model.table_name import TableType
+from gamay.model.table_sections import BALANCED_STRATEGY, REPLICA_GROUP_STRATEGY
 from gamay.model.task_settings import TASK_TYPES, unknown_task_keys
 from gamay.model.unused_index_settings import unused_index_settings
 
@@ -32,7 +37,12 @@ _INSTEAD = {
 
 def without_effect(config: TableConfig) -> list[str]:
     """Return a sentence for each part of a table config that has no effect, with the key that it stands under."""
-    found = [*_unbuilt_indexes(config), *unused_index_settings(config), *_unused_sections(config)]
+    found = [
+        *_unbuilt_indexes(config),
+        *unused_index_settings(config),
+        *unused_keys(config, NO_EFFECT, _AS_IT_IS),
+        *_unused_beside_others(config),
+    ]
     return [*found, *_constraints(config), *_tasks(config)]
 
 
@@ -83,71 +93,128 @@ def _unbuilt(where: str, what: str) -> str:
     return f"{where}: this version builds no {what}; the setting is kept, and {_INSTEAD.get(what, 'queries do without it')}"
 
 
-_LOG_RATE_DEFAULT = IngestionConfig().ingestion_exception_log_rate_limit_per_min
-_KEPT = "this version does not act on it; the setting is kept"
-_IN_ORDER = (
-    "parallelSegmentConsumptionPolicy says what a segment waits for, where rows depend on those before; the setting is kept"
-)
-_RECOVERY = "rows of a segment that no server could store are consumed again, in order, in either mode; the setting is kept"
-_MEMORY = "rows that are consumed lie in files, not in a heap that could run full; the setting is kept"
+_ORDER = "parallelSegmentConsumptionPolicy says what a segment waits for, where rows depend on those before"
+_PLAIN = "this version does not act on it"
+_STREAM = "ingestionConfig.streamIngestionConfig"
 
-_BUILDS = "a segment that cannot be built stops its partition, whose error says why; the setting is kept"
-_READERS = "continueOnError says whether records that cannot be read fail a job or are left out; the setting is kept"
-_LOGGED = "bad records are counted and listed, and few of them logged; the setting is kept"
+NO_EFFECT: Mapping[str, str] = {
+    "isMaterializedView": "this version has no MaterializedViewTask, so nothing fills the view",
+    "tunerConfigs": _PLAIN,
+    "tableSamplers": _PLAIN,
+    "segmentsConfig.timeType": "the schema says the unit of the time column",
+    "query.disableGroovy": "there is no Groovy",
+    "query.useApproximateFunction": _PLAIN,
+    "query.expressionOverrideMap": _PLAIN,
+    "task.concurrentSchedulingEnabled": "jobs of a table are made one at a time",
+    "tierConfigs.tierBackend": "segments of a tier are on the servers of its serverTag",
+    "tierConfigs.tierBackendProperties": "segments of a tier are on the servers of its serverTag",
+    "instanceAssignmentConfigMap.replicaGroupPartitionConfig.minimizeDataMovement": (
+        "minimizeDataMovement beside replicaGroupPartitionConfig is read in its place"
+    ),
+    "dimensionTableConfig.disablePreload": (
+        "columns of a dimension table are read when a query first asks for them, so nothing is preloaded"
+    ),
+    "ingestionConfig.batchIngestionConfig.batchConfigMaps": "job specs say what batch jobs do",
+    "ingestionConfig.retryOnSegmentBuildPrecheckFailure": (
+        "a segment that cannot be built stops its partition, whose error says why"
+    ),
+    "ingestionConfig.maxConsecutiveRecordFetchFailuresAllowed": (
+        "continueOnError says whether records that cannot be read fail a job or are left out"
+    ),
+    "ingestionConfig.ingestionExceptionLogRateLimitPerMin": "bad records are counted and listed, and few of them logged",
+    f"{_STREAM}.columnMajorSegmentBuilderEnabled": "segments are always built column by column",
+    f"{_STREAM}.trackFilteredMessageOffsets": _PLAIN,
+    f"{_STREAM}.realtimeOffsetAutoResetHandlerClass": _PLAIN,
+    f"{_STREAM}.enforceConsumptionInOrder": _ORDER,
+    f"{_STREAM}.useIdealStateToCalculatePreviousSegment": _ORDER,
+    f"{_STREAM}.disasterRecoveryMode": (
+        "rows of a segment that no server could store are consumed again, in order, in either mode"
+    ),
+    f"{_STREAM}.oomProtection": "rows that are consumed lie in files, not in a heap that could run full",
+}
+"""Keys of a table config that are kept and not acted on, and why; those of indexes are in `unused_index_settings`."""
 
-_PRELOAD = (
-    "columns of a dimension table are read when a query first asks for them, so nothing is preloaded; the setting is kept"
-)
+_AS_IT_IS: Mapping[str, Any] = {"query.disableGroovy": True, f"{_STREAM}.oomProtection": "DISABLE"}
+"""Values that ask for what happens anyway."""
 
 
-def _unused_sections(config: TableConfig) -> Iterator[str]:
-    unused = {
-        "tunerConfigs": bool(config.tuners),
-        "tableSamplers": bool(config.samplers),
-        "query.disableGroovy": config.query.disable_groovy is False,
-        "query.useApproximateFunction": bool(config.query.use_approximate_function),
-        "query.expressionOverrideMap": bool(config.query.expression_override_map),
-    }
-    for key, is_set in unused.items():
-        if is_set:
-            yield f"{key}: {_KEPT}"
-    if config.dimension_table is not None and config.dimension_table.disable_preload:
-        yield f"dimensionTableConfig.disablePreload: {_PRELOAD}"
-    yield from _unused_of_keys(config)
-    yield from _unused_of_ingestion(config.ingestion)
-    yield from _unused_of_stream(config)
+def unused_keys(
+    document: Any, no_effect: Mapping[str, str], as_it_is: Mapping[str, Any] = MappingProxyType({})
+) -> Iterator[str]:
+    """Yield a sentence for each key that a document sets and nobody acts on.
+
+    no_effect: JSON path, without positions and free keys -> why. as_it_is: values that ask for what happens anyway.
+    """
+    for path, why in no_effect.items():
+        for value, default in _values_at(document, path.split(".")):
+            if value not in (default, as_it_is.get(path, default)):
+                yield f"{path}: {why}; the setting is kept"
+                break
 
 
-def _unused_of_ingestion(ingestion: IngestionConfig) -> Iterator[str]:
-    if ingestion.retry_on_segment_build_precheck_failure:
-        yield f"ingestionConfig.retryOnSegmentBuildPrecheckFailure: {_BUILDS}"
-    if ingestion.max_consecutive_record_fetch_failures_allowed > 0:
-        yield f"ingestionConfig.maxConsecutiveRecordFetchFailuresAllowed: {_READERS}"
-    if ingestion.ingestion_exception_log_rate_limit_per_min != _LOG_RATE_DEFAULT:
-        yield f"ingestionConfig.ingestionExceptionLogRateLimitPerMin: {_LOGGED}"
+def _values_at(holder: Any, steps: Sequence[str]) -> Iterator[tuple[Any, Any]]:
+    """Yield the value and the default of a key wherever its section occurs."""
+    if isinstance(holder, Mapping):
+        holder = tuple(holder.values())
+    if isinstance(holder, tuple):
+        for one in holder:
+            yield from _values_at(one, steps)
+    elif holder is not None:
+        attribute = next(attribute for attribute, key in keys_of(type(holder)).items() if key.name == steps[0])
+        value = getattr(holder, attribute)
+        if len(steps) > 1:
+            yield from _values_at(value, steps[1:])
+        else:
+            field = next(field for field in dataclasses.fields(holder) if field.name == attribute)
+            yield value, {} if field.default is dataclasses.MISSING else field.default
 
 
-def _unused_of_keys(config: TableConfig) -> Iterator[str]:
-    upsert, dedup = config.active_upsert, config.active_dedup
+def _unused_beside_others(config: TableConfig) -> Iterator[str]:
+    """Name what has no effect because of other settings."""
+    upsert, dedup, segments = config.active_upsert, config.active_dedup, config.segments
     if upsert is not None and upsert.preload == "ENABLE" and upsert.snapshot == "DISABLE":
         yield "upsertConfig.preload: without snapshots there is nothing to load first; the setting is kept"
+    if upsert is not None and upsert.partial_upsert_merger_class is not None and upsert.mode != "PARTIAL":
+        yield f"upsertConfig.partialUpsertMergerClass: mode {upsert.mode} merges nothing; the setting is kept"
     if dedup is not None and dedup.preload != "DEFAULT":
         yield "dedupConfig.preload: the keys of all segments are there before rows are consumed; the setting is kept"
+    yield from _unused_retention(config)
+    yield from _unused_pruners(config)
+    strategy, is_offline = segments.segment_assignment_strategy, config.table_type is TableType.OFFLINE
+    if strategy is not None and strategy.lower() != BALANCED_STRATEGY.lower():
+        if not segments.asks_for_replica_groups:
+            yield (
+                f"segmentsConfig.segmentAssignmentStrategy: '{strategy}' is neither {BALANCED_STRATEGY} nor "
+                f"{REPLICA_GROUP_STRATEGY}; segments are balanced, or as segmentAssignmentConfigMap says"
+            )
+        elif not is_offline:
+            yield f"segmentsConfig.segmentAssignmentStrategy: '{strategy}' is for OFFLINE tables; the setting is kept"
+    if segments.replica_group_strategy is not None and not (segments.asks_for_replica_groups and is_offline):
+        yield (
+            "segmentsConfig.replicaGroupStrategyConfig.numInstancesPerPartition: it counts in OFFLINE tables whose "
+            f"segmentAssignmentStrategy is {REPLICA_GROUP_STRATEGY}; the setting is kept"
+        )
 
 
-def _unused_of_stream(config: TableConfig) -> Iterator[str]:
-    stream, where = config.ingestion.stream, "ingestionConfig.streamIngestionConfig"
-    if stream is None:
+def _unused_retention(config: TableConfig) -> Iterator[str]:
+    segments, where = config.segments, "segmentsConfig.retentionTimeUnit, retentionTimeValue"
+    unit, value = segments.retention_time_unit, segments.retention_time_value
+    if unit is None and value is None:
         return
-    if stream.track_filtered_message_offsets:
-        yield f"{where}.trackFilteredMessageOffsets: {_KEPT}"
-    if stream.realtime_offset_auto_reset_handler_class is not None:
-        yield f"{where}.realtimeOffsetAutoResetHandlerClass: {_KEPT}"
-    if stream.enforce_consumption_in_order:
-        yield f"{where}.enforceConsumptionInOrder: {_IN_ORDER}"
-    if stream.use_ideal_state_to_calculate_previous_segment:
-        yield f"{where}.useIdealStateToCalculatePreviousSegment: {_IN_ORDER}"
-    if stream.disaster_recovery_mode == "ALWAYS":
-        yield f"{where}.disasterRecoveryMode: {_RECOVERY}"
-    if stream.oom_protection == "ENABLE":
-        yield f"{where}.oomProtection: {_MEMORY}"
+    if unit is None or value is None:
+        yield f"{where}: one is given without the other, so segments are kept for ever"
+    elif config.replaces_all:
+        yield f"{where}: segments of a table that is refreshed are kept until they are replaced"
+    elif config.time_column is None:
+        yield (
+            f"{where}: the table has no timeColumnName, so its segments have no end time and are kept for ever, unless the "
+            "cluster's controller.retentionManager.enableCreationTimeFallback is true"
+        )
+
+
+def _unused_pruners(config: TableConfig) -> Iterator[str]:
+    pruners = config.routing.segment_pruner_types or ()
+    if "time" in pruners and config.time_column is None:
+        yield "routing.segmentPrunerTypes: 'time' needs segmentsConfig.timeColumnName"
+    if "partition" in pruners and config.indexing.segment_partition is None:
+        yield "routing.segmentPrunerTypes: 'partition' needs tableIndexConfig.segmentPartitionConfig"

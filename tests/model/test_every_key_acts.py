@@ -1,0 +1,195 @@
+"""Every key that a user may write is read by code that acts on it, or told to be without effect when it is used.
+
+Which keys are read is found in the source: an access of the attribute, outside the modules that parse, validate or tell,
+on something that holds the key's section. What holds a section is told by names: those of attributes and parameters, what
+they were assigned from, and their annotations. A key that is read nowhere must be named by the warnings of a config that
+has it.
+"""
+
+import ast
+import dataclasses
+import typing
+from collections.abc import Iterator
+from copy import deepcopy
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.model.conftest import EVERY_TABLE_KEY
+
+import gamay
+from gamay.model.parse import Key, keys_of
+from gamay.model.table_config import TableConfig
+from gamay.model.upsert_changes import deprecated_keys
+from gamay.model.without_effect import NO_EFFECT, without_effect
+
+_SOURCE = Path(gamay.__file__).parent
+_NO_ACTION = {"parse", "without_effect", "unused_index_settings", "upsert_changes", "validation", "rules"}
+"""Modules of `gamay.model` that read keys to parse, judge or tell of them; `*_rules` belong to them."""
+
+_ALSO_HELD_AS = {
+    "UpsertConfig": {"settings", "UpsertSettings"},
+    "DedupConfig": {"settings", "DedupSettings"},
+    "TableConfig": {"config", "_config", "table_config", "parsed"},
+    "JobSpec": {"job", "spec"},
+    "Schema": {"schema", "_schema"},
+    "FieldSpec": {"spec", "field", "fields", "stored_fields"},
+    "StreamConfig": {"config", "_config", "topic", "topics", "stream_configs"},
+}
+"""Names of what holds a section, where no annotation in the same module says so."""
+
+DESCRIPTIVE = {
+    ("TableConfig", "metadata"), ("TableConfig", "description"), ("TableConfig", "tags"),
+    ("MetadataConfig", "custom_configs"),
+    ("Schema", "description"), ("Schema", "tags"), ("FieldSpec", "description"), ("FieldSpec", "tags"),
+    ("FieldSpec", "field_id"), ("FieldSpec", "aliases"), ("FieldSpec", "metadata"), ("FieldSpec", "sample_value"),
+    ("FieldSpec", "date_time_type"),
+}  # fmt: skip
+"""What is there to be shown: users' remarks."""
+
+REFUSED = {
+    ("SegmentsConfig", "crypter_class_name"),
+    ("TierConfig", "storage_type"),  # has one value
+    ("FieldSpec", "virtual_column_provider"),
+}
+"""Keys that validation refuses, or that have one possible value."""
+
+_TOLD_AS = {
+    "ifst": "FST index",
+    "timestampConfig": "timestamp index",
+    "text": "text index",
+    "constraints": "constraintConfig",
+}
+"""How a warning calls a key where it does not give its name."""
+
+
+def _names(node: ast.AST) -> set[str]:
+    named = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} | _attributes(node)
+    return named | {w for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str) for w in [n.value]}
+
+
+def _attributes(node: ast.AST) -> set[str]:
+    return {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+
+
+def _origins(tree: ast.AST) -> dict[str, set[str]]:
+    """Return for each name of a module the names that it was assigned from, or annotated with."""
+    found: dict[str, set[str]] = {}
+
+    def note(target: ast.AST, source: ast.AST | None) -> None:
+        for node in ast.walk(target) if source is not None else ():
+            if isinstance(node, ast.Name):
+                found.setdefault(node.id, set()).update(_names(typing.cast(ast.AST, source)))
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+                found.setdefault(node.attr, set()).update(_names(typing.cast(ast.AST, source)))
+
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                note(target, node.value)
+        elif isinstance(node, ast.NamedExpr):
+            note(node.target, node.value)
+        elif isinstance(node, ast.For | ast.comprehension):
+            note(node.target, node.iter)
+        elif isinstance(node, ast.AnnAssign):
+            note(node.target, node.annotation)
+        elif isinstance(node, ast.arg) and node.annotation is not None:
+            found.setdefault(node.arg, set()).update(_names(node.annotation))
+        elif isinstance(node, ast.FunctionDef) and node.returns is not None:
+            found.setdefault(node.name, set()).update(_names(node.returns))
+        elif isinstance(node, ast.ClassDef):
+            found.setdefault("self", set()).add(node.name)
+    return found
+
+
+def _receiver(node: ast.AST) -> str:
+    while isinstance(node, ast.Call | ast.Subscript):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+@cache
+def _reads() -> dict[str, set[str]]:
+    """Return for each attribute that is read the names of what it is read from."""
+    found: dict[str, set[str]] = {}
+    for path in sorted(_SOURCE.rglob("*.py")):
+        if path.parent.name == "model" and (path.stem in _NO_ACTION or path.stem.endswith("_rules")):
+            continue
+        tree = ast.parse(path.read_text())
+        origins = _origins(tree)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                names, near = {_receiver(node.value)}, {_receiver(node.value)}
+                for _ in range(2):
+                    near = {far for name in near for far in origins.get(name, ())} - names
+                    names |= near
+                found.setdefault(node.attr, set()).update(names)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+                for argument in node.args[:1]:
+                    if isinstance(argument, ast.Constant):  # read from the document itself
+                        found.setdefault(str(argument.value), set()).add("get")
+    return found
+
+
+def _sections(root: type) -> dict[type, set[str]]:
+    """Return the sections of a document, and the attributes that hold each."""
+    found: dict[type, set[str]] = {root: set()}
+
+    def classes(hint: Any) -> Iterator[type]:
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint) and keys_of(hint):
+            yield hint
+        for part in typing.get_args(hint):
+            yield from classes(part)
+
+    pending = [root]
+    while pending:
+        holder = pending.pop()
+        hints = typing.get_type_hints(holder)
+        for attribute in keys_of(holder):
+            for cls in classes(hints[attribute]):
+                if cls not in found:
+                    pending.append(cls)
+                found.setdefault(cls, set()).add(attribute)
+    return found
+
+
+def _unread(root: type) -> Iterator[tuple[type, str, Key]]:
+    for cls, holders in _sections(root).items():
+        names = holders | {cls.__name__} | _ALSO_HELD_AS.get(cls.__name__, set())
+        for attribute, key in keys_of(cls).items():
+            is_read = bool(_reads().get(attribute, set()) & names) or key.name in _reads()
+            if not is_read and (cls.__name__, attribute) not in DESCRIPTIVE | REFUSED:
+                yield cls, attribute, key
+
+
+def _told(sentences: str, key: Key) -> bool:
+    return (_TOLD_AS.get(key.name) or key.name).lower() in sentences.lower()
+
+
+def test_every_key_of_a_table_config_is_read_or_named_in_warnings() -> None:
+    document = deepcopy(EVERY_TABLE_KEY)
+    document["query"]["disableGroovy"] = False
+    document["tableIndexConfig"]["segmentFormatVersion"] = "v1"
+    document["tableIndexConfig"]["rangeIndexVersion"] = 1
+    config = TableConfig.from_json(document).value
+    sentences = " ".join([*without_effect(config), *deprecated_keys(config)])
+    held = _sections(TableConfig)
+    by_attribute = {attribute: key for cls in held for attribute, key in keys_of(cls).items()}
+    silent = [
+        f"{cls.__name__}.{attribute} ({key.name})"
+        for cls, attribute, key in _unread(TableConfig)
+        if not _told(sentences, key) and not any(_told(sentences, by_attribute[holder]) for holder in held[cls])
+    ]
+    assert silent == [], "build what they say, or add them to gamay.model.without_effect"
+
+
+def test_what_is_said_to_have_no_effect_is_not_read() -> None:
+    unread = {key.name for _, _, key in _unread(TableConfig)}
+    assert [path for path in NO_EFFECT if path.rpartition(".")[2] not in unread] == []
+
+
+def test_the_walk_finds_a_key_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = {name: holders for name, holders in _reads().items() if name not in ("sorted_columns", "sortedColumn")}
+    monkeypatch.setitem(globals(), "_reads", lambda: reads)
+    assert [attribute for cls, attribute, _ in _unread(TableConfig) if attribute == "sorted_columns"] == ["sorted_columns"]
