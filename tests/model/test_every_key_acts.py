@@ -17,12 +17,20 @@ from typing import Any
 
 import pytest
 from tests.model.conftest import EVERY_TABLE_KEY
+from tests.model.test_empty_strings import EVERY_JOB_KEY
 
 import gamay
+from gamay.embedded.settings import RoleSettings
+from gamay.ingest.job_spec import JobSpec
+from gamay.ingest.stream.config import FlushThresholds, OffsetAutoReset, StreamConfig
+from gamay.model.field_spec import FieldSpec
 from gamay.model.parse import Key, keys_of
+from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.upsert_changes import deprecated_keys
 from gamay.model.without_effect import NO_EFFECT, without_effect
+from gamay.sql import option_values
+from gamay.sql.option_values import NULL_HANDLING, OPTIONS
 
 _SOURCE = Path(gamay.__file__).parent
 _NO_ACTION = {"parse", "without_effect", "unused_index_settings", "upsert_changes", "validation", "rules"}
@@ -35,6 +43,9 @@ _ALSO_HELD_AS = {
     "JobSpec": {"job", "spec"},
     "Schema": {"schema", "_schema"},
     "FieldSpec": {"spec", "field", "fields", "stored_fields"},
+    "FlushThresholds": {"flush", "high_level_flush", "thresholds"},
+    "OffsetAutoReset": {"reset", "offset_auto_reset"},
+    "RoleSettings": {"settings", "self"},
     "StreamConfig": {"config", "_config", "topic", "topics", "stream_configs"},
 }
 """Names of what holds a section, where no annotation in the same module says so."""
@@ -52,6 +63,7 @@ REFUSED = {
     ("SegmentsConfig", "crypter_class_name"),
     ("TierConfig", "storage_type"),  # has one value
     ("FieldSpec", "virtual_column_provider"),
+    ("ForwardConfig", "codec_spec"),
 }
 """Keys that validation refuses, or that have one possible value."""
 
@@ -163,25 +175,46 @@ def _unread(root: type) -> Iterator[tuple[type, str, Key]]:
                 yield cls, attribute, key
 
 
-def _told(sentences: str, key: Key) -> bool:
-    return (_TOLD_AS.get(key.name) or key.name).lower() in sentences.lower()
+def _silent(root: type, sentences: str) -> list[str]:
+    """Return the keys that nobody reads, and that the warnings name neither themselves nor by a section that has them."""
+    held = _sections(root)
+    keys = {(cls, attribute): key for cls in held for attribute, key in keys_of(cls).items()}
+
+    def told(cls: type, name: str, depth: int = 3) -> bool:
+        if (_TOLD_AS.get(name) or name).lower() in sentences.lower():
+            return True
+        outer = [(c, key.name) for (c, attribute), key in keys.items() if attribute in held[cls]]
+        return depth > 0 and any(told(c, holder, depth - 1) for c, holder in outer if c is not root or depth == 3)
+
+    return [f"{cls.__name__}.{attribute} ({key.name})" for cls, attribute, key in _unread(root) if not told(cls, key.name)]
 
 
 def test_every_key_of_a_table_config_is_read_or_named_in_warnings() -> None:
     document = deepcopy(EVERY_TABLE_KEY)
     document["query"]["disableGroovy"] = False
-    document["tableIndexConfig"]["segmentFormatVersion"] = "v1"
-    document["tableIndexConfig"]["rangeIndexVersion"] = 1
+    document["tableIndexConfig"] |= {"segmentFormatVersion": "v1", "rangeIndexVersion": 1}
+    document["tableIndexConfig"]["bloomFilterConfigs"]["tags"]["loadOnHeap"] = True
     config = TableConfig.from_json(document).value
     sentences = " ".join([*without_effect(config), *deprecated_keys(config)])
-    held = _sections(TableConfig)
-    by_attribute = {attribute: key for cls in held for attribute, key in keys_of(cls).items()}
-    silent = [
-        f"{cls.__name__}.{attribute} ({key.name})"
-        for cls, attribute, key in _unread(TableConfig)
-        if not _told(sentences, key) and not any(_told(sentences, by_attribute[holder]) for holder in held[cls])
-    ]
-    assert silent == [], "build what they say, or add them to gamay.model.without_effect"
+    assert _silent(TableConfig, sentences) == [], "build what they say, or add them to gamay.model.without_effect"
+
+
+def test_every_key_of_a_job_spec_is_read_or_named_in_warnings() -> None:
+    sentences = " ".join(JobSpec.from_document(EVERY_JOB_KEY).warnings)
+    assert _silent(JobSpec, sentences) == [], "build what they say, or add them to gamay.ingest.job_spec.NO_EFFECT"
+
+
+@pytest.mark.parametrize("cls", [StreamConfig, Schema, FieldSpec, FlushThresholds, OffsetAutoReset, RoleSettings])
+def test_what_is_read_from_other_keys_is_read_again(cls: type) -> None:
+    names = {cls.__name__} | _ALSO_HELD_AS[cls.__name__]
+    fields = [field.name for field in dataclasses.fields(cls) if (cls.__name__, field.name) not in DESCRIPTIVE | REFUSED]
+    assert [name for name in fields if not _reads().get(name, set()) & names] == []
+
+
+def test_every_query_option_is_read_or_listed_as_without_effect() -> None:
+    texts = "".join(path.read_text() for path in sorted(_SOURCE.rglob("*.py")) if path.name != "option_values.py")
+    own = {NULL_HANDLING}  # which the module of the options reads itself
+    assert {name for name in OPTIONS if f'"{name}"' not in texts} - own == option_values.NO_EFFECT
 
 
 def test_what_is_said_to_have_no_effect_is_not_read() -> None:

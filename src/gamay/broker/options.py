@@ -5,7 +5,7 @@ from collections.abc import Container, Mapping
 from typing import Any
 
 from gamay.base.errors import ErrorCode, InvalidConfigError, QueryError
-from gamay.sql.option_values import NULLS_ON, option_name, unknown_options
+from gamay.sql.option_values import NO_EFFECT, NULLS_ON, option_name, unknown_options
 
 _log = logging.getLogger(__name__)
 DEFAULT_TIMEOUT_MS = 10_000
@@ -64,10 +64,14 @@ def without_limit(body: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def heed_unknown(mode: str, options: Mapping[str, str], sent: Container[str]) -> None:
-    """Warn of options in the text of a query that nobody knows, or refuse them. sent: those that came beside the text.
+    """Warn of options that have no effect, and of those in the query's text that nobody knows, or refuse the latter.
+
+    sent: those that came beside the text.
 
     mode: WARN or REJECT, which raises QueryError 150.
     """
+    if unused := sorted(NO_EFFECT.intersection(options)):
+        _log.warning("query options without effect: %s", ", ".join(unused))
     unknown = unknown_options(name for name in options if name not in sent)
     if not unknown:
         return

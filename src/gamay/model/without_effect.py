@@ -99,7 +99,6 @@ _STREAM = "ingestionConfig.streamIngestionConfig"
 
 NO_EFFECT: Mapping[str, str] = {
     "isMaterializedView": "this version has no MaterializedViewTask, so nothing fills the view",
-    "tunerConfigs": _PLAIN,
     "tableSamplers": _PLAIN,
     "segmentsConfig.timeType": "the schema says the unit of the time column",
     "query.disableGroovy": "there is no Groovy",

@@ -1,5 +1,6 @@
 """Running a job spec: build, push, or both."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -20,6 +21,8 @@ from gamay.spark.report import BuildReport, JobReport, PushReport
 from gamay.spark.session import active_session, ignore_pandas_warning, local_session
 from gamay.spark.target import METADATA_SUFFIX, SegmentTarget
 from gamay.storage.files import local_path, remove
+
+_log = logging.getLogger(__name__)
 
 EXTRA_KEYS = ("rowsPerSegment", "partitionAndSort", "sortColumn")
 
@@ -43,6 +46,8 @@ def run_job(
 
 
 def _run(job: JobSpec, spark: Any, progress: Progress, clock: Clock) -> JobReport:
+    for sentence in job.warnings:
+        _log.warning("the job spec: %s", sentence)
     table_config, schema = _documents(job)
     built: BuildReport | None = None
     if job.creates:

@@ -56,6 +56,24 @@ _TEXTS = """
 database routingOptions sampler skipIndexes orderedPreferredPools skipPlannerRules usePlannerRules clientQueryId
 applicationName workloadName queryHash vectorDistanceThreshold invertedIndexDistinctCostRatio
 """
+# of the engine of Pinot: its joins, its memory, its indexes
+_STEERING_NOTHING = """
+AndScanReordering allowReverseOrder chunkSizeExtractFinalResult collectGCStats enableMaterializedViewRewrite
+enableMultiClusterRouting excludeVirtualColumns explainAskingServers extraPassiveTimeoutMs inPredicateLookupAlgorithm
+inPredicatePreSorted inPredicatePruningThreshold inferInvalidSegmentPartition inferPartitionHint
+inferRealtimeSegmentPartition invertedIndexDistinctCostRatio isSecondaryWorkload joinOverflowMode
+jsonIndexDistinctSkipMissingPath liteModeLeafStageFanOutAdjustedLimit liteModeLeafStageLimit materializedViewRewrite
+maxExecutionThreads maxInitialResultHolderCapacity maxRowsInJoin maxRowsInWindow maxStreamingPendingBlocks
+minInitialIndexedTableCapacity mseMaxInitialResultHolderCapacity mseMinGroupTrimSize multiStageLeafLimit
+numThreadsExtractFinalResult optimizeMaxInitialResultHolderCapacity orderedPreferredPools regexDictSizeThreshold
+routingOptions runInBroker sampler scanStarTreeNodes serverReturnFinalResult serverReturnFinalResultKeyUnpartitioned
+skipIndexes skipPlannerRules skipUnavailableServers sortAggregateLimitThreshold
+sortAggregateSingleThreadedNumSegmentsThreshold sortExchangeCopyThreshold stageParallelism streamStats
+streamingGroupByFlushThreshold traceRuleProductions unnestColumnPruning useBrokerPruning useIndexBasedDistinctOperator
+useLeafServerForIntermediateStage useLiteMode useMSEToFillEmptyResponseSchema usePhysicalOptimizer usePlannerRules
+useScanReorderOpt useSpools useStarTree vectorDistanceThreshold vectorEfSearch vectorExactRerank vectorMaxCandidates
+vectorNprobe vectorUseBoundedQueue vectorUseRelativeDistance windowOverflowMode workloadName
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +111,10 @@ _KINDS: dict[str, OptionKind] = {
     **dict.fromkeys(_TEXTS.split(), OptionKind("a text", lambda text: True)),
 }
 _NAMES = {name.lower(): name for name in _KINDS}
+OPTIONS = tuple(_KINDS)
+
+NO_EFFECT = frozenset(_STEERING_NOTHING.split())
+"""Options that are checked and steer nothing here; the broker's log says so when one is used."""
 
 
 def option_name(name: str) -> str:

@@ -29,11 +29,12 @@ _DESIRED_SIZE = _FLUSH + "desired.size"
 _VARIANCE, _INITIAL_ROWS = _FLUSH + "threshold.variance.fraction", _FLUSH + "autotune.initialRows"
 _RESET = "realtime.segment.offsetAutoReset."
 
+_DOWNLOAD_TIMEOUT = "realtime.segment.pauseless.download.timeoutSeconds"
 _GENERAL_KEYS = (
     "streamType", "topic.consumption.rate.limit", "partition.consumption.rate.limit", _ROWS, _SIZE, _SIZE + ".llc",
     _SEGMENT_ROWS, _SEGMENT_SIZE, _DESIRED_SIZE, _TIME, _TIME + ".llc", _VARIANCE, _INITIAL_ROWS,
     "realtime.segment.commit.timeoutSeconds", "realtime.segment.serverUploadToDeepStore",
-    "realtime.segment.pauseless.download.timeoutSeconds", _RESET + "enable", _RESET + "offsetThreshold",
+    _DOWNLOAD_TIMEOUT, _RESET + "enable", _RESET + "offsetThreshold",
     _RESET + "timeThresholdSeconds", "realtime.segment.isBackfillTopic",
 )  # fmt: skip
 _TYPED_KEYS = (
@@ -103,7 +104,6 @@ class StreamConfig:
     high_level_flush: FlushThresholds = FlushThresholds()
     commit_timeout_s: int | None = None
     server_upload_to_deep_store: bool | None = None
-    pauseless_download_timeout_s: int = 600
     offset_auto_reset: OffsetAutoReset | None = None
     is_backfill_topic: bool = False
     stop_on_decode_error: bool = False
@@ -184,6 +184,10 @@ class _Reader:
             self.warnings.append(sentence)
         return value
 
+    def warn_unused(self, key: str, why: str) -> None:
+        if self.keys.get(key, "").strip():
+            self.warnings.append(f"{self.where}: {key} has no effect: {why}")
+
     def _converted(self, key: str, convert: Callable[[str], T], default: T) -> tuple[T, str]:
         text = self.keys.get(key)
         if text is None or not text.strip():
@@ -211,6 +215,8 @@ def _read(cls: type[StreamConfig], reader: _Reader) -> StreamConfig:
     typed, general = _split(reader, prefix)
     decoder_properties = _below(typed, _DECODER_PROP)
     idle = reader.read_or_warn(prefix + "idle.timeout.millis", _integer, 180_000)
+    reader.read(_DOWNLOAD_TIMEOUT, _positive, 600)
+    reader.warn_unused(_DOWNLOAD_TIMEOUT, "a server tries until it has the segment")
     rates = [reader.read(f"{of}.consumption.rate.limit", _number, -1.0) for of in ("topic", "partition")]
     return cls(
         stream_type=stream_type,
@@ -231,7 +237,6 @@ def _read(cls: type[StreamConfig], reader: _Reader) -> StreamConfig:
         high_level_flush=_thresholds(reader, reader.first(_ROWS, _SIZE), _TIME),
         commit_timeout_s=reader.read("realtime.segment.commit.timeoutSeconds", _positive_or_none, None),
         server_upload_to_deep_store=reader.read("realtime.segment.serverUploadToDeepStore", _flag_or_none, None),
-        pauseless_download_timeout_s=reader.read("realtime.segment.pauseless.download.timeoutSeconds", _positive, 600),
         offset_auto_reset=_auto_reset(reader),
         is_backfill_topic=reader.read("realtime.segment.isBackfillTopic", _flag, False),
         stop_on_decode_error=reader.read(f"{prefix}{_DECODER_PROP}stopOnDecodeError", _flag, False),
