@@ -61,23 +61,23 @@ def run_cluster(
         print(f"broker      {cluster.broker_url}")
         print(f"server      {cluster.server_url}")
         print(f"data        {data_dir.resolve()}", flush=True)
-        shown_s = time.monotonic()
+        begun_s = shown_s = time.monotonic()
         while not (cluster.ready or stopped.wait(_LOOK_S)):
             if time.monotonic() >= shown_s + _SHOWN_EVERY_S:
                 shown_s = time.monotonic()
-                print(_starting(cluster), flush=True)
+                print(_starting(cluster, shown_s - begun_s), flush=True)
         if cluster.ready:
             print("ready", flush=True)
         stopped.wait()
     send_last_spans()
 
 
-def _starting(cluster: "EmbeddedCluster") -> str:
+def _starting(cluster: "EmbeddedCluster", seconds: float) -> str:
     done, total = cluster.compiled
     if done < total:
         return (
-            f"compiling kernels: {done} of {total} kinds of work, once for this machine and version; queries are answered "
-            "meanwhile, slowly"
+            f"compiling kernels for {seconds:.0f} s: {done} of {total} kinds of work, once for this machine and version; "
+            "queries are answered meanwhile, slowly"
         )
     return "loading segments"
 

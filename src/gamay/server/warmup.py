@@ -124,6 +124,8 @@ def warm_up(
     schema = Schema.from_json(_SCHEMA).value
     config = TableConfig.from_json(_CONFIG).value
     with tempfile.TemporaryDirectory(prefix="gamay-warmup-") as folder, WorkPool(threads) as pool:
+        total = 2 + len(_QUERIES) + (not over_wire)
+        tell(0, total)
         rows, sealed = _rows(schema), list[ImmutableSegment]()
         consuming = MutableSegment("warmup_consuming", schema, config, Path(folder), clock=clock)
         try:
@@ -131,11 +133,11 @@ def warm_up(
                 builder = SegmentBuilder(schema, config, f"warmup_{number}", Path(folder), clock=clock)
                 builder.append(rows)
                 sealed.append(open_segment(builder.build()))
+            tell(1, total)
             _decode(rows, input_fields(schema, config))
             consuming.append(rows)
             segments: list[Segment] = [*sealed, consuming.view()]
-            total = len(_QUERIES) + (not over_wire)
-            for done, sql in enumerate(_QUERIES):
+            for done, sql in enumerate(_QUERIES, 2):
                 if not is_wanted():
                     break
                 tell(done, total)
@@ -148,7 +150,7 @@ def warm_up(
                 segment.close()
             consuming.close()
         if not over_wire:  # a broker holds no keys
-            tell(len(_QUERIES), total)
+            tell(2 + len(_QUERIES), total)
             warm_up_keys(Path(folder), pool, clock, is_wanted)
         tell(total, total)
     return clock.monotonic_s() - started_s
