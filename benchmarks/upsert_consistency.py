@@ -125,6 +125,7 @@ class Asking(threading.Thread):
                 answer = self._broker.http.post("/query/sql", json={"sql": SQL})
             except httpx.TransportError:
                 self.answers["none"] += 1
+                time.sleep(0.5)  # the broker is away
                 continue
             kind, found = self._judged(answer, least)
             self.answers[kind] += 1

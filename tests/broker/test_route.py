@@ -217,11 +217,13 @@ def test_partitions_with_keys_lie_on_servers_that_have_all_of_them(
     try:
         document = records.registry.get_table_config(records.table)
         assert document is not None
-        records.registry.delete_table_config(records.table)
+        records.registry.create_segment(records.table, record)
+        records.put({first: both(), by_rows: both()}, pushed_ms=NOW_MS)
+        records.route(lambda route: len(route.segments) == 2)
+        records.registry.put_schema("t", schema)
+        records.registry.delete_table_config(records.table)  # upserts are switched on while the broker knows two segments
         config = {**document, "routing": {"instanceSelectorType": selector}, **section}
         records.registry.create_table_config(records.table, config)
-        records.registry.put_schema("t", schema)
-        records.registry.create_segment(records.table, record)
         ideal = {first: both(), second: both(CONSUMING), other: both(CONSUMING), uploaded: both(), by_rows: both()}
         records.put(ideal, {**ideal, second: {A: CONSUMING}, uploaded: {B: ONLINE}}, pushed_ms=NOW_MS)
         route = records.route(lambda route: len(route.segments) == 5 and bool(route.selector.value.startswith("strict")))

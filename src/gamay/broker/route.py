@@ -8,7 +8,7 @@ from gamay.base.errors import GamayError
 from gamay.broker.consumer_kinds import of_one_way
 from gamay.broker.limits import TableLimits
 from gamay.broker.quota import rate_of
-from gamay.broker.segment_stats import SegmentFacts, facts_of
+from gamay.broker.segment_stats import SegmentFacts, facts_of, partition_held
 from gamay.broker.selection import (
     Candidates,
     Replicas,
@@ -189,7 +189,10 @@ class RouteBuilder:
             for segment in batch:
                 if segment not in documents:
                     raise GamayError(f"segment '{segment}' of table '{table}' has no record")
-                known[segment] = facts_of(segment, documents[segment], NEW_SEGMENT_MS, keys)
+                known[segment] = facts_of(segment, documents[segment], NEW_SEGMENT_MS)
+        for facts in known.values() if keys else ():  # all of them: upserts may have been switched on since they were read
+            if facts.partition is None:
+                facts.partition = partition_held(facts.stats, keys)
 
     def _replicas(
         self,

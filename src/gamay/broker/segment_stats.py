@@ -27,8 +27,8 @@ class SegmentFacts:
     partition: int | None = None
 
 
-def facts_of(name: str, document: ZNRecord, new_ms: int, keys: Sequence[str] = ()) -> SegmentFacts:
-    """Return what a segment's record tells. new_ms: for how long a segment is new. keys: the columns of the primary key."""
+def facts_of(name: str, document: ZNRecord, new_ms: int) -> SegmentFacts:
+    """Return what a segment's record tells. new_ms: for how long a segment is new."""
     fields = document.simple
     since_ms = int(fields.get("segment.push.time", -1))
     if since_ms <= 0:
@@ -39,11 +39,14 @@ def facts_of(name: str, document: ZNRecord, new_ms: int, keys: Sequence[str] = (
     columns = cast(dict[str, ColumnRange], decode_bounds(fields.get("gamay.segment.columns", "")))
     # what a record does not tell is unknown and never prunes
     stats = SegmentRecordStats(name, num_docs if num_docs >= 0 else None, columns)
-    return SegmentFacts(stats, end_ms, since_ms + new_ms, partition=_partition_of(stats, keys) if keys else None)
+    return SegmentFacts(stats, end_ms, since_ms + new_ms)
 
 
-def _partition_of(stats: SegmentRecordStats, keys: Sequence[str]) -> int | None:
-    """Return the partition of a segment as servers do: by its name, else by the partition of a primary-key column."""
+def partition_held(stats: SegmentRecordStats, keys: Sequence[str]) -> int | None:
+    """Return the partition of a segment as servers do: by its name, else by the partition of a primary-key column.
+
+    keys: the columns of the primary key. None where neither tells.
+    """
     by_name = partition_of(stats.name)
     if by_name is not None:
         return by_name
