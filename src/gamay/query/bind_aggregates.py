@@ -130,7 +130,7 @@ def _skipping_nulls(
     conditions = getattr(aggregate, "conditions", range(0))
     # a condition that is unknown does not hold, but the row may count for another one
     arguments = tuple(Call("istrue", (arg,)) if i in conditions else arg for i, arg in enumerate(arguments))
-    counts = "count" in call.name or call.name in ("fasthll", "fasthllmv", "sum0")
+    counts = "count" in call.name or call.name in ("fasthll", "fasthllmv", "idset", "sum0")
     return NullSkipping(aggregate, not counts, getattr(aggregate, "required_arguments", None)), arguments
 
 
