@@ -76,7 +76,7 @@ def test_what_chose_the_rows_changes_by_force_only(trips: Any) -> None:
     assert (stored["comparisonColumns"], stored["snapshot"], "comparisonColumn" in stored) == (["total"], "ENABLE", False)
 
     changed = upserting(comparisonColumns=["at"], deleteRecordColumn="gone")
-    error = refused("comparisonColumns", "deleteRecordColumn")
+    error = refused("comparisonColumns")  # a delete column may be added
     assert said(api.put("/tables/orders", json=changed)) == error
     document = {"tableName": "orders", "schema": SCHEMA, "offline": changed}
     assert said(api.put("/tableConfigs/orders", json=document)) == error
@@ -85,6 +85,7 @@ def test_what_chose_the_rows_changes_by_force_only(trips: Any) -> None:
         "comparisonColumns, deleteRecordColumn: servers of an upsert table follow when" in w for w in forced["warnings"]
     ] == [True]
     document["offline"] = upserting(comparisonColumns=["total"])
+    error = refused("comparisonColumns", "deleteRecordColumn")
     assert said(api.put("/tableConfigs/orders", json=document)) == error
     forced = api.put("/tableConfigs/orders", params={"forceTableSchemaUpdate": True}, json=document)
     assert forced.status_code == 200
@@ -95,13 +96,15 @@ def test_what_chose_the_rows_changes_by_force_only(trips: Any) -> None:
         assert said(api.put("/schemas/orders", params={"force": force}, json=other_key)) == refused("primaryKeyColumns")
 
 
-def test_how_rows_are_merged_changes_without_force(trips: Any, tmp_path: Path) -> None:
+def test_how_rows_are_merged_changes_by_force_only(trips: Any, tmp_path: Path) -> None:
     api = trips.controller
     create_topic(tmp_path / "data" / "streams", "orders", TopicConfig(1))
     assert api.post("/schemas", json=SCHEMA).status_code == 200
     assert api.post("/tables", json=realtime("orders", {"mode": "PARTIAL"})).status_code == 200
     other = {"mode": "PARTIAL", "partialUpsertStrategies": {"total": "INCREMENT"}, "defaultPartialUpsertStrategy": "IGNORE"}
-    told = api.put("/tables/orders", json=realtime("orders", other)).json()["warnings"]
+    error = refused("partialUpsertStrategies", "defaultPartialUpsertStrategy").replace("orders_OFFLINE", "orders_REALTIME")
+    assert said(api.put("/tables/orders", json=realtime("orders", other))) == error
+    told = api.put("/tables/orders", params={"force": True}, json=realtime("orders", other)).json()["warnings"]
     assert [text.partition(":")[0] for text in told] == ["partialUpsertStrategies, defaultPartialUpsertStrategy"]
     assert api.put("/tables/orders", json=realtime("orders", other)).json().get("warnings", []) == []
     wrong = {**other, "partialUpsertStrategies": {"gone": "INCREMENT"}}

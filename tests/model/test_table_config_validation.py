@@ -602,7 +602,7 @@ def test_keys_that_chose_rows_may_not_change() -> None:
         return TableConfig.from_json({**GOOD, **REALTIME, "upsertConfig": upsert}).value
 
     assert forbidden_changes(config(), config(snapshot="ENABLE", metadataTTL=3)) == []
-    assert forbidden_changes(config(), config(mode="PARTIAL", deleteRecordColumn="flag")) == ["mode", "deleteRecordColumn"]
+    assert forbidden_changes(config(), config(mode="PARTIAL", hashFunction="MD5")) == ["mode", "hashFunction"]
     other_time = {**GOOD, **REALTIME, "segmentsConfig": {"timeColumnName": "days"}, "upsertConfig": {}}
     assert forbidden_changes(config(), TableConfig.from_json(other_time).value) == ["timeColumnName"]
     none = TableConfig.from_json({**GOOD, **REALTIME}).value

@@ -127,9 +127,6 @@ SET = {
     "comparisonColumns": ["version"],
     "dropOutOfOrderRecord": True,
     "outOfOrderRecordColumn": "late",
-    "deleteRecordColumn": "gone",
-}
-MERGES = {
     "partialUpsertStrategies": {"fare": "MAX"},
     "defaultPartialUpsertStrategy": "IGNORE",
     "partialUpsertMergerClass": "a.Merger",
@@ -147,12 +144,12 @@ def test_an_update_may_not_change_what_chose_the_rows(key: str) -> None:
     assert [sentence.partition(":")[0] for sentence in followed_late(before, after)] == [key]
 
 
-@pytest.mark.parametrize("key", MERGES)
-def test_an_update_may_change_how_rows_are_merged_which_servers_follow_late(key: str) -> None:
-    before, after = config({}), config({f"upsertConfig.{key}": MERGES[key]})
-    assert forbidden_changes(before, after) == forbidden_changes(after, before) == []
-    assert [sentence.partition(":")[0] for sentence in followed_late(after, before)] == [key]
-    assert followed_late(after, after) == followed_late(before, config({"upsertConfig": None})) == []
+def test_a_delete_column_may_be_added_but_not_exchanged() -> None:
+    none, gone, left = (config({"upsertConfig.deleteRecordColumn": name}) for name in (None, "gone", "left"))
+    assert forbidden_changes(none, gone) == []
+    assert forbidden_changes(gone, left) == forbidden_changes(gone, none) == ["deleteRecordColumn"]
+    assert [sentence.partition(":")[0] for sentence in followed_late(none, gone)] == ["deleteRecordColumn"]
+    assert followed_late(gone, gone) == followed_late(gone, config({"upsertConfig": None})) == []
 
 
 def test_an_update_may_change_the_rest() -> None:

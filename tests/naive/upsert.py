@@ -70,7 +70,7 @@ class UpsertModel:
         if options.marks is not None:
             row[options.marks] = late
         if late:
-            if not options.drop:
+            if not options.drop and (options.strategies is None or options.marks is not None):
                 self.consuming.append(Stored(row, False))
             return "late"
         if old is not None:

@@ -78,13 +78,15 @@ def _ttl(config: TableConfig, upsert: UpsertConfig, schema: Schema) -> float:
 
 
 def forbidden_changes(old: TableConfig, new: TableConfig) -> list[str]:
-    """Return the keys that differ and must not, because stored rows were chosen by them.
+    """Return the keys that differ and must not, because stored rows were chosen or merged by them.
 
-    Adding or removing a section as a whole is allowed, and so are other merge strategies: they do not choose rows.
+    Adding or removing a section as a whole is allowed. So is adding a delete column: no stored row has deleted a key by it.
     """
     changed: list[str] = []
     if old.upsert is not None and new.upsert is not None:
         changed += _upsert_changes(old, new, old.upsert, new.upsert)
+        if old.upsert.delete_record_column is None and "deleteRecordColumn" in changed:
+            changed.remove("deleteRecordColumn")
     if old.dedup is not None and new.dedup is not None:
         changed += _dedup_changes(old, new, old.dedup, new.dedup)
     if old.upsert is not None or old.dedup is not None:
@@ -103,15 +105,6 @@ def followed_late(old: TableConfig, new: TableConfig) -> list[str]:
     if before is None or after is None:
         return []
     changed = list(_upsert_changes(old, new, before, after))
-    for key, one, other in (
-        ("partialUpsertStrategies", before.partial_upsert_strategies, after.partial_upsert_strategies),
-        (
-            "defaultPartialUpsertStrategy", before.default_partial_upsert_strategy, after.default_partial_upsert_strategy,
-        ),
-        ("partialUpsertMergerClass", before.partial_upsert_merger_class, after.partial_upsert_merger_class),
-    ):  # fmt: skip
-        if one != other:
-            changed.append(key)
     if not changed:
         return []
     return [
@@ -134,6 +127,9 @@ def _upsert_changes(old: TableConfig, new: TableConfig, before: UpsertConfig, af
         ("dropOutOfOrderRecord", before.drop_out_of_order_record, after.drop_out_of_order_record),
         ("outOfOrderRecordColumn", before.out_of_order_record_column, after.out_of_order_record_column),
         ("deleteRecordColumn", before.delete_record_column, after.delete_record_column),
+        ("partialUpsertStrategies", before.partial_upsert_strategies, after.partial_upsert_strategies),
+        ("defaultPartialUpsertStrategy", before.default_partial_upsert_strategy, after.default_partial_upsert_strategy),
+        ("partialUpsertMergerClass", before.partial_upsert_merger_class, after.partial_upsert_merger_class),
     ):
         if one != other:
             yield key

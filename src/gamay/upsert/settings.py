@@ -94,7 +94,8 @@ class UpsertSettings:
             is_partial=config.mode == "PARTIAL",
             delete_column=None if config.delete_record_column is None else schema.field(config.delete_record_column),
             out_of_order_column=config.out_of_order_record_column,
-            drop_out_of_order=config.drop_out_of_order_record,
+            drop_out_of_order=config.drop_out_of_order_record
+            or (config.mode == "PARTIAL" and config.out_of_order_record_column is None),
             skip_late=config.is_skip_late_event and config.metadata_ttl > 0,
             ttl=float(config.metadata_ttl),
             deleted_ttl=float(config.deleted_keys_ttl),
