@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ from gamay.segment.format import (
     write_metadata_file,
 )
 from gamay.segment.spi import ColumnStats, PartitionInfo
+from gamay.segment.verify.shape import check_shape
+
+_WHOLE = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
 
 
 class Encoding(Enum):
@@ -141,6 +145,7 @@ def read_metadata(path: str | Path) -> SegmentMetadata:
     folder = Path(path)
     document = read_metadata_file(folder)
     try:
+        check_shape(document)
         metadata = SegmentMetadata.from_json(document)
     except (KeyError, TypeError, ValueError, ArithmeticError) as reason:
         raise CorruptSegmentError(f"{folder / 'metadata.json'} is not the metadata of a segment: {reason!r}") from None
@@ -183,14 +188,25 @@ def _column_to_json(column: ColumnMeta) -> dict[str, Any]:
     }
 
 
+def _bound(value: Any, data_type: DataType) -> LiteralValue:
+    """Return a bound of a column; raises TypeError or ValueError for what is no value of its type."""
+    plain = value_from_json(value, data_type)
+    kind = bool if data_type is DataType.BOOLEAN else int if data_type in _WHOLE else str if data_type.is_text else None
+    if plain is not None and kind is not None and type(plain) is not kind:
+        raise TypeError(f"{value!r} is no value of type {data_type.value}")
+    if isinstance(plain, Decimal) and not plain.is_finite():
+        raise ValueError(f"{value!r} is no number")
+    return plain
+
+
 def _column_from_json(entry: Mapping[str, Any]) -> ColumnMeta:
     data_type = DataType(entry["dataType"])
     total = entry["total"]
     partition = entry["partition"]
     stats = ColumnStats(
         cardinality=entry["cardinality"],
-        minimum=value_from_json(entry["min"], data_type),
-        maximum=value_from_json(entry["max"], data_type),
+        minimum=_bound(entry["min"], data_type),
+        maximum=_bound(entry["max"], data_type),
         total=float(total) if isinstance(total, str) else total,
         is_sorted=entry["sorted"],
         num_values=entry["numValues"],

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.errors import CorruptSegmentError
 from gamay.functions.vector import take
 from gamay.kernels.encoding import gather_lists
 from gamay.model.types import DataType
@@ -40,7 +41,8 @@ from gamay.segment.storage_form import (
 
 PASS_THROUGH = "PASS_THROUGH"
 _BLOCK_CODEC = "LZ4"
-_ARROW_CODECS = {"LZ4": "lz4_raw", "ZSTANDARD": "zstd", "SNAPPY": "snappy", "GZIP": "gzip"}
+# codecs of chunks, with their names in Arrow
+COMPRESSIONS = {"LZ4": "lz4_raw", "ZSTANDARD": "zstd", "SNAPPY": "snappy", "GZIP": "gzip"}
 
 # A chunk this large costs a point lookup about 30 µs and makes the calls of a scan negligible.
 _CHUNK_BYTES = 128 << 10
@@ -77,7 +79,7 @@ def write_raw(writer: BufferWriter, stored: Stored, codec: str, target_docs: int
         per_block = values_per_chunk(stored_bytes, len(stored), target_docs, max_chunk_bytes, BLOCK_BYTES)
         return write_blocks(writer, stored, per_block)
     per_chunk = values_per_chunk(stored_bytes, len(stored), target_docs, max_chunk_bytes)
-    compressor = pa.Codec(_ARROW_CODECS[codec])
+    compressor = pa.Codec(COMPRESSIONS[codec])
     chunks: list[bytes] = []
     sizes: list[int] = []
     for start in range(0, len(stored), per_chunk):
@@ -157,7 +159,7 @@ class Chunked:
 
     def __init__(self, chunks: Ids, index: Ids, codec: str, data_type: DataType) -> None:
         self._chunks = pa.py_buffer(chunks)
-        self._codec = _ARROW_CODECS[codec]
+        self._codec = COMPRESSIONS[codec]
         self._data_type = data_type
         self._dtype = fixed_dtype(data_type)
         self._per_chunk, self._num_values = int(index[0]), int(index[1])
@@ -231,12 +233,19 @@ class Chunked:
             # A codec for each thread: some keep state, and several threads read a column at once.
             codec = local.codec = pa.Codec(self._codec)
         begin = self._begins[number]
-        plain = codec.decompress(self._chunks.slice(begin, self._begins[number + 1] - begin), self._sizes[number])
+        coded = self._chunks.slice(begin, self._begins[number + 1] - begin)
+        try:
+            plain = codec.decompress(coded, self._sizes[number])
+        except (OSError, ValueError) as error:
+            raise CorruptSegmentError(f"chunk {number} of a column's values is not {self._codec}: {error}") from None
         if self._dtype is not None:
             chunk: Stored = np.frombuffer(plain, self._dtype)
         else:
             num_values = min(self._per_chunk, self._num_values - number * self._per_chunk)
             head = 4 * (num_values + 1)
+            offsets = np.frombuffer(plain, np.int32, num_values + 1)
+            if offsets[0] != 0 or offsets[-1] > len(plain) - head or (offsets[1:] < offsets[:-1]).any():
+                raise CorruptSegmentError(f"the offsets of chunk {number} of a column's values do not ascend within it")
             chunk = pa.Array.from_buffers(pa.binary(), num_values, [None, plain.slice(0, head), plain.slice(head)])
         local.number, local.chunk = number, chunk
         return chunk

@@ -7,7 +7,8 @@ from typing import Any
 from gamay.base.errors import nearest
 from gamay.segment.column import ImmutableColumn
 from gamay.segment.format import COLUMNS_FILE, BufferFile
-from gamay.segment.metadata import SegmentMetadata, read_metadata
+from gamay.segment.metadata import ColumnMeta, SegmentMetadata, read_metadata
+from gamay.segment.verify.structure import check_column
 
 
 class ImmutableSegment:
@@ -31,8 +32,7 @@ class ImmutableSegment:
     def column(self, name: str) -> ImmutableColumn:
         """Return a column; raises KeyError when the segment does not have it, CorruptSegmentError when it is damaged."""
         if name in self._unverified:
-            for buffer in self.info.columns[name].buffers.values():
-                self._file.check_buffer(name, buffer)
+            _check(self.info.columns[name], self._file, self.num_docs)
             self._unverified.discard(name)
         try:
             return self._columns[name]
@@ -55,17 +55,23 @@ def open_segment(
 ) -> ImmutableSegment:
     """Open a segment folder.
 
-    verify: compare the CRC of every buffer with the metadata's, which reads the whole file; without it only the metadata,
-    the header and the layout are checked. verify_on_use: compare those of a column when it is asked for, before any of it is
-    read: for opening what was verified once without reading all of it again. in_memory: read the file instead of mapping it.
-    Raises CorruptSegmentError for a file that is truncated, damaged or foreign.
+    verify: compare the CRC of every buffer with the metadata's and check its structure, which reads the whole file; without
+    it only the metadata, the header and the layout are checked. verify_on_use: do that for a column when it is asked for,
+    before any of it is read: for opening what was verified once without reading all of it again. in_memory: read the file
+    instead of mapping it.
+    Raises CorruptSegmentError for a file that is truncated, damaged, foreign or inconsistent.
     """
     folder = Path(path)
     info = read_metadata(folder)
     file = BufferFile(folder / COLUMNS_FILE, in_memory=in_memory)
-    buffers = [(column.name, buffer) for column in info.columns.values() for buffer in column.buffers.values()]
-    file.check_layout(buffers)
+    file.check_layout([(column.name, buffer) for column in info.columns.values() for buffer in column.buffers.values()])
     if verify and not verify_on_use:
-        for column_name, buffer in buffers:
-            file.check_buffer(column_name, buffer)
+        for column in info.columns.values():
+            _check(column, file, info.num_docs)
     return ImmutableSegment(folder, info, file, verify_on_use=verify_on_use)
+
+
+def _check(column: ColumnMeta, file: BufferFile, num_docs: int) -> None:
+    for buffer in column.buffers.values():
+        file.check_buffer(column.name, buffer)
+    check_column(column, file, num_docs)
