@@ -35,6 +35,7 @@ _CANDIDATES_FACTOR = 4
 _FEW_CANDIDATES = 1 << 12
 # Merging takes the tables, the codes of their keys and the merged table, all at once.
 _MERGED_FACTOR = 3
+_LARGE_LEAST = 1 << 20
 _TYPES = "names of the result's types"
 
 
@@ -181,7 +182,7 @@ def _candidates(bound: BoundQuery, parts: Sequence[GroupTable | PartitionedGroup
 def _is_large(tables: Sequence[GroupTable]) -> bool:
     """Whether merging tables takes more memory than the query may have."""
     limit = guard.memory_limit()
-    return limit is not None and len(tables) > 1 and _MERGED_FACTOR * sum(map(held_bytes, tables)) > limit
+    return limit is not None and len(tables) > 1 and _MERGED_FACTOR * sum(map(held_bytes, tables)) > max(limit, _LARGE_LEAST)
 
 
 def _grouped(bound: BoundQuery, parts: Sequence[GroupTable | PartitionedGroups], stats: QueryStats) -> Rows:

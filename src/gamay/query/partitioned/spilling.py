@@ -20,6 +20,8 @@ _KEPT_SHARE = 4
 # Merging takes the tables, the codes of their keys and the merged table, all at once.
 _MERGED_FACTOR = 3
 _NO_LIMIT = 1 << 62
+# dividing less memory than this pays for nobody
+_MEMORY_LEAST = 1 << 20
 
 
 class FoundGroups:
@@ -28,7 +30,8 @@ class FoundGroups:
     def __init__(self, work: Work, limits: GroupLimits) -> None:
         self._work = work
         self._limits = limits
-        self._memory = work.deadline.memory_limit
+        limit = work.deadline.memory_limit
+        self._memory = None if limit is None else max(limit, _MEMORY_LEAST)
         self._kept_bytes = 0
         self._lock = threading.Lock()
         self._spilled: PartitionedGroups | None = None
