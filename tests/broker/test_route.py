@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from gamay.base.clock import ManualClock
@@ -15,6 +16,7 @@ from gamay.cluster.embedded_store import EmbeddedStore
 from gamay.cluster.records import (
     CONSUMING,
     ERROR,
+    IN_PROGRESS,
     OFFLINE,
     ONLINE,
     Assignment,
@@ -26,8 +28,9 @@ from gamay.cluster.records import (
 from gamay.cluster.registry import Registry, announce
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType
+from gamay.model.table_sections import RoutingConfig
 from gamay.model.types import DataType
-from gamay.query.predicate import Range
+from gamay.query.predicate import In, Range
 
 NOW_MS = 1_700_000_000_000
 SERVERS = ("Server_a_1", "Server_b_1", "Server_c_1")
@@ -196,6 +199,34 @@ def test_what_follows_an_ended_segment_is_asked_for_until_it_is_known(tmp_path: 
         records.put(following)
         route = records.route(lambda route: len(route.segments) == 2)
         assert asked(route) == [1]
+    finally:
+        records.close()
+
+
+@pytest.mark.parametrize(("pruners", "asked"), [(None, [0, 1, 2]), (["time"], [0, 1, 2]), (["partition"], [0, 2])])
+def test_consuming_segments_are_pruned_where_the_table_names_the_partition_pruner(
+    tmp_path: Path, pruners: list[str] | None, asked: list[int]
+) -> None:
+    """The third segment began when the stream had another number of partitions, so it may hold any key."""
+    routing = RoutingConfig(segment_pruner_types=None if pruners is None else tuple(pruners))
+    table = replace(TableConfig.offline("t"), typed_name="t_REALTIME", table_type=TableType.REALTIME, routing=routing)
+    records = Records(tmp_path, table)
+    names = [f"t__{partition}__0__20240101T0000Z" for partition in range(3)]
+    try:
+        for partition, name in enumerate(names):
+            entry = {
+                "functionName": "Modulo",
+                "numPartitions": 3 if partition < 2 else 4,
+                "partitions": [partition],
+                "functionConfig": None,
+            }
+            text = orjson.dumps({"columnPartitionMap": {"n": entry}}).decode()
+            record = SegmentRecord(name, status=IN_PROGRESS, start_offset="0", partition_metadata=text)
+            records.registry.create_segment(records.table, record)
+        records.put({name: both(CONSUMING) for name in names})
+        route = records.route(lambda route: len(route.segments) == 3)
+        fields = {field.name: field for field in route.schema.fields}
+        assert list(route.pruning.kept_by(In("n", (3, 6)), fields)) == asked
     finally:
         records.close()
 

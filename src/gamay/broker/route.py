@@ -142,7 +142,7 @@ class RouteBuilder:
             tuple(found.segments),
             tuple(found.candidates),
             tuple((segment, _missed_from(segment, view, known)) for segment in found.unready),
-            _pruning(parsed, [_UNKNOWN if one.stats.name in continued else one.stats for one in stats]),
+            PruningTable.build(_pruned_by(parsed, stats, continued, wanted)),
             BoundPlans(parsed_schema, SearchSettings.of(parsed)),
             TableLimits.of(parsed.query),
             self._quota(parsed, brokers),
@@ -300,12 +300,23 @@ def _place_of(segment: str) -> tuple[int, int] | None:
     return None if parsed is None else (parsed.partition, parsed.sequence)
 
 
-def _pruning(config: TableConfig, stats: Sequence[SegmentRecordStats]) -> PruningTable:
-    """Return what segments are pruned by; all that is known of them unless the table names its pruners."""
+def _pruned_by(
+    config: TableConfig, facts: Sequence[SegmentFacts], continued: Collection[str], segments: Iterable[str]
+) -> list[SegmentRecordStats]:
+    """Return what segments are pruned by; all that is known of them unless the table names its pruners.
+
+    continued: those that a server may read on behind. Consuming segments are pruned only where the table names the partition
+    pruner: it vouches that producers choose the partition of the stream by the same function.
+    """
     pruners = config.routing.segment_pruner_types
-    if pruners is not None:
-        stats = [one.for_pruners(pruners, config.time_column) for one in stats]
-    return PruningTable.build(stats)
+    if pruners is None:
+        return [_UNKNOWN if one.stats.name in continued else one.stats for one in facts]
+    partitions = {place[0] for place in map(_place_of, segments) if place is not None} if "partition" in pruners else ()
+    known = (
+        one.from_stream(len(partitions)) if one.consumed else _UNKNOWN if one.stats.name in continued else one.stats
+        for one in facts
+    )
+    return [one.for_pruners(pruners, config.time_column) for one in known]
 
 
 def _missed_from(segment: str, view: Assignment | None, known: KnownFacts) -> int:

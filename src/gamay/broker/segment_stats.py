@@ -1,11 +1,12 @@
 """From a segment's record to what routing and pruning need of it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import cast
 
-from gamay.cluster.column_stats import decode_bounds
+from gamay.cluster.column_stats import decode_bounds, partitions_of_stream
 from gamay.cluster.llc_name import partition_of
+from gamay.cluster.records import IN_PROGRESS
 from gamay.cluster.znrecord import ZNRecord
 from gamay.query.prune import ColumnRange, SegmentRecordStats
 
@@ -17,7 +18,8 @@ class SegmentFacts:
     """stats: for pruning. end_time_ms: -1 when unknown. new_until_ms: until then servers may take to load it.
 
     was_served: whether a server had it at any time; then its absence is a failure, however new it is. partition: the one it
-    holds, known of tables with primary keys.
+    holds, known of tables with primary keys. consumed: the partitions that its columns should have, of a segment that is
+    filled from a stream, according to its table's config and the partition of the stream.
     """
 
     stats: SegmentRecordStats
@@ -25,6 +27,18 @@ class SegmentFacts:
     new_until_ms: int
     was_served: bool = False
     partition: int | None = None
+    consumed: Mapping[str, ColumnRange] = field(default_factory=dict)
+
+    def from_stream(self, num_partitions: int) -> SegmentRecordStats:
+        """Return what is known of the rows that a consuming segment has or will have.
+
+        num_partitions: of the stream today; where the segment began with another number, its keys may have moved.
+        """
+        columns: dict[str, ColumnRange] = {}
+        for name, (low, high, partitions) in self.consumed.items():
+            if partitions is not None and partitions.num_partitions == num_partitions:
+                columns[name] = low, high, partitions
+        return SegmentRecordStats(self.stats.name, None, columns)
 
 
 def facts_of(name: str, document: ZNRecord, new_ms: int) -> SegmentFacts:
@@ -39,7 +53,12 @@ def facts_of(name: str, document: ZNRecord, new_ms: int) -> SegmentFacts:
     columns = cast(dict[str, ColumnRange], decode_bounds(fields.get("gamay.segment.columns", "")))
     # what a record does not tell is unknown and never prunes
     stats = SegmentRecordStats(name, num_docs if num_docs >= 0 else None, columns)
-    return SegmentFacts(stats, end_ms, since_ms + new_ms)
+    facts = SegmentFacts(stats, end_ms, since_ms + new_ms)
+    if fields.get("segment.realtime.status") == IN_PROGRESS:
+        partitions = partitions_of_stream(fields.get("segment.partition.metadata", ""))
+        consumed = {column: (None, None, partition) for column, partition in partitions.items()}
+        facts.consumed = cast(dict[str, ColumnRange], consumed)
+    return facts
 
 
 def partition_held(stats: SegmentRecordStats, keys: Sequence[str]) -> int | None:

@@ -71,6 +71,17 @@ def decode_bounds(text: str) -> dict[str, tuple[ExactValue, ExactValue, Partitio
     return bounds
 
 
+def partitions_of_stream(text: str) -> dict[str, Partitioning]:
+    """Return how the columns of a consuming segment are partitioned, from `segment.partition.metadata` of its record."""
+    columns = orjson.loads(text).get("columnPartitionMap", {}) if text else {}
+    return {
+        name: Partitioning(
+            entry["functionName"], entry["numPartitions"], tuple(entry["partitions"]), entry["functionConfig"] or {}
+        )
+        for name, entry in columns.items()
+    }
+
+
 def _partitioning(entry: list[Any]) -> Partitioning:
     return Partitioning(entry[0], entry[1], tuple(entry[2]), entry[3])
 

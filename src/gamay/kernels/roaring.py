@@ -21,17 +21,17 @@ _ALIGNMENT = 4
 
 
 @kernel
-def _u16(raw: Array, at: int) -> Any:
+def _u16(raw: Array, at: Any) -> Any:
     return np.int64(raw[at]) | np.int64(raw[at + 1]) << 8
 
 
 @kernel
-def _u32(raw: Array, at: int) -> Any:
+def _u32(raw: Array, at: Any) -> Any:
     return _u16(raw, at) | _u16(raw, at + 2) << 16
 
 
 @kernel
-def _array_last(raw: Array, at: int, count: int) -> Any:
+def _array_last(raw: Array, at: Any, count: Any) -> Any:
     """Return the last of ascending 16-bit values, -1 when they do not ascend."""
     last = np.int64(-1)
     for i in range(count):
@@ -43,7 +43,7 @@ def _array_last(raw: Array, at: int, count: int) -> Any:
 
 
 @kernel
-def _runs_last(raw: Array, at: int, num_runs: int, count: int) -> Any:
+def _runs_last(raw: Array, at: Any, num_runs: Any, count: Any) -> Any:
     """Return the last value of runs that ascend without overlap and have `count` values, else -1."""
     last, found = np.int64(-1), np.int64(0)
     for i in range(num_runs):
@@ -57,7 +57,7 @@ def _runs_last(raw: Array, at: int, num_runs: int, count: int) -> Any:
 
 
 @kernel
-def _bits_last(raw: Array, at: int, count: int) -> Any:
+def _bits_last(raw: Array, at: Any, count: Any) -> Any:
     """Return the last value of a bitset of `count` values, else -1."""
     last, found = np.int64(-1), np.int64(0)
     for i in range(_WORDS_BYTES):
