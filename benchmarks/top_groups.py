@@ -1,9 +1,8 @@
 """The first of many groups, exact by default: 12 million order lines of 200,000 customers and 400,000 parts.
 
-    python -m benchmarks.top_groups [--rows 12000000] [--repeat 5] [--threads 2] [--systems gamay,duckdb,chdb]
-                                    [--budget-mb 100] [--processor]
+    python -m benchmarks.top_groups [--rows 12000000] [--repeat 5] [--threads 2] [--only TEXT] [--processor] [--write-docs]
 
-First all queries with default settings, answers compared; then those of the most groups under a budget of memory that they
+First all queries with default settings, answers compared; then those of the most groups under a budget of 100 MB that they
 do not fit, Gamay with `maxQueryMemoryBytes` and DuckDB with `memory_limit`, both with room on the disk.
 """
 
@@ -16,9 +15,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from rich.console import Console
-from rich.table import Table
 
+from benchmarks import report
 from benchmarks.compare import RELATIVE_TOLERANCE, same
 from benchmarks.data import FOLDER, ROWS_PER_FILE, SEED
 from benchmarks.systems import SYSTEMS, Rows, System
@@ -38,6 +36,14 @@ QUERIES = [
     ("SUM by customer and part", "custkey, partkey, SUM(quantity)", "custkey, partkey"),
 ]
 SPILLED = ("SUM of prices by customer", "COUNT by clerk, raw text", "SUM by customer and part")
+BUDGET_MB = 100
+DEFAULT, SPILLS = "top_groups", "top_groups: spilled"
+SHAPES = {
+    DEFAULT: report.Shape(
+        ("query", "gamay ms", "duckdb ms", "chdb ms", "× duckdb", "× chdb"), tuple(name for name, _, _ in QUERIES)
+    ),
+    SPILLS: report.Shape(("query", "gamay ms", "duckdb ms", "× duckdb"), SPILLED),
+}
 
 
 def orders(num_rows: int) -> list[Path]:
@@ -83,10 +89,10 @@ def measure(system: System, sql: str, repeat: int, clock: Callable[[], float]) -
     return statistics.median(times), answer
 
 
-def compare(systems: Sequence[System], names: Sequence[str], prefixes: dict[str, str], repeat: int,
-            clock: Callable[[], float]) -> Table:  # fmt: skip
-    """Run the named queries on all systems, the first being Gamay; return what is printed. Ends where answers differ."""
-    table = Table("query", *(f"{s.name} ms" for s in systems), *(f"× {s.name}" for s in systems[1:]))
+def compare(table: str, systems: Sequence[System], names: Sequence[str], prefixes: dict[str, str], repeat: int,
+            clock: Callable[[], float]) -> report.Report:  # fmt: skip
+    """Run the named queries on all systems, the first being Gamay; return what was measured. Ends where answers differ."""
+    measured = report.Report(table, SHAPES[table])
     for name, shown, keys in QUERIES:
         if name not in names:
             continue
@@ -95,8 +101,8 @@ def compare(systems: Sequence[System], names: Sequence[str], prefixes: dict[str,
             if not same(found[0][1], answer, RELATIVE_TOLERANCE):
                 raise SystemExit(f"{name}: gamay and {system.name} disagree:\n{found[0][1]}\n{answer}")
         times = [time_ms for time_ms, _ in found]
-        table.add_row(name, *(f"{t:.0f}" for t in times), *(f"{t / times[0]:.1f}" for t in times[1:]))
-    return table
+        measured.add(name, *(f"{t:.0f}" for t in times), *(f"{t / times[0]:.1f}" for t in times[1:]))
+    return measured
 
 
 def main() -> None:
@@ -104,27 +110,24 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=12_000_000)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--systems", default=",".join(SYSTEMS), help="gamay first, and whom to compare it with")
-    parser.add_argument("--budget-mb", type=int, default=100, help="of the second part; 0 leaves it out")
     parser.add_argument("--only", default="", help="only queries whose name contains this text")
     parser.add_argument("--processor", action="store_true", help="measure processor time of all threads")
-    arguments = parser.parse_args()
+    arguments = report.arguments_of(parser)
     clock = time.process_time if arguments.processor else time.perf_counter
-    systems: list[System] = [SYSTEMS[name](arguments.threads) for name in arguments.systems.split(",")]
+    systems: list[System] = [made(arguments.threads) for made in SYSTEMS.values()]
     for system in systems:
         system.load("orders", orders(arguments.rows))
     names = [name for name, _, _ in QUERIES if arguments.only in name]
-    console = Console(width=130)
-    console.print(compare(systems, names, {"gamay": "SET timeoutMs = 600000; "}, arguments.repeat, clock))
-    if arguments.budget_mb:
-        budget = arguments.budget_mb * 1_000_000
-        limited = [system for system in systems if system.name in ("gamay", "duckdb")]
-        prefixes = {"gamay": f"SET timeoutMs = 600000; SET maxQueryMemoryBytes = {budget}; "}
-        for system in limited:
-            if system.name == "duckdb":
-                system.run(f"SET memory_limit = '{arguments.budget_mb}MB'")
-        spilled = [name for name in names if name in SPILLED]
-        console.print(compare(limited, spilled, prefixes, arguments.repeat, clock))
+    patience = "SET timeoutMs = 600000; "
+    found = compare(DEFAULT, systems, names, {"gamay": patience}, arguments.repeat, clock)
+    found.finish(writes=arguments.write_docs)
+    limited = [system for system in systems if system.name in ("gamay", "duckdb")]
+    for system in limited:
+        if system.name == "duckdb":
+            system.run(f"SET memory_limit = '{BUDGET_MB}MB'")
+    prefixes = {"gamay": f"{patience}SET maxQueryMemoryBytes = {BUDGET_MB * 1_000_000}; "}
+    spilled = compare(SPILLS, limited, [name for name in names if name in SPILLED], prefixes, arguments.repeat, clock)
+    spilled.finish(writes=arguments.write_docs)
     for system in systems:
         system.close()
 
