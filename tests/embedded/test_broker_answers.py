@@ -15,6 +15,7 @@ from gamay.embedded import Database
 @pytest.fixture(scope="module")
 def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     with gamay.connect(tmp_path_factory.mktemp("answers") / "data") as database:
+        database.settings.null_handling = False
         columns = {"a": [1, 2, 3], "tags": [["x"], ["y", "x"], []], "s": ["x", "z", "y"], "m": [[1], [5, 2], []]}
         database.create_table("t", pa.table(columns))
         yield database

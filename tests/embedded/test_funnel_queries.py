@@ -25,6 +25,7 @@ STEPS = "what = 'view', what = 'cart', what = 'buy'"
 @pytest.fixture(scope="module")
 def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     with gamay.connect(tmp_path_factory.mktemp("funnels") / "data") as database:
+        database.settings.null_handling = False
         names, times, events = zip(*_ROWS, strict=True)
         rows = pa.table({"who": names, "at": times, "what": events})
         database.create_table("shop", rows.slice(0, 2))

@@ -35,6 +35,7 @@ def schema(name: str, kind: str = "INT", **more: Any) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     with gamay.connect(tmp_path_factory.mktemp("maps") / "data") as database:
+        database.settings.null_handling = False
         texts = [None if one is None else json.dumps(one) for one in MAPS]
         database.create_table("t", pa.table({"id": range(3), "m": texts[:3]}), schema("t"))
         database.append("t", pa.table({"id": range(3, 6), "m": texts[3:]}))  # another segment
@@ -103,7 +104,7 @@ def test_one_shape_with_other_keys_is_another_query(db: Database) -> None:
             assert (result.columns, result.rows()) == ((f"item(m,'{key}')",), [(value,) for value in wanted])
             for number in (1, 2, 7, INT_MIN):
                 rows = db.sql(f"SELECT id FROM t WHERE m['{key}'] = {number} ORDER BY id").rows()
-                assert rows == [(n,) for n, value in enumerate(wanted) if value == number]
+                assert rows == [(n,) for n, value in enumerate(wanted) if value == number != INT_MIN]
             rows = db.sql(f"SELECT item(m, '{key}'), count(*) FROM t GROUP BY item(m, '{key}') ORDER BY 1").rows()
             assert rows == [(value, wanted.count(value)) for value in sorted(set(wanted))]
 
@@ -112,9 +113,9 @@ def test_one_shape_with_other_keys_is_another_query(db: Database) -> None:
     ("condition", "ids"),
     [
         ("m['a'] = 1", [0, 4]),
-        ("m['a'] <> 1", [1, 2, 3, 5]),
+        ("m['a'] <> 1", [2]),  # where the key is missing, this is unknown
         ("m['a'] IN (1, 7) AND m['b'] > 0", [0]),
-        ("m['a'] NOT IN (1, 7)", [1, 3, 5]),
+        ("m['a'] NOT IN (1, 7)", []),
         ("m['a'] BETWEEN 2 AND 9", [2]),
         ("NOT m['b'] < 0", [0]),
         ("m['a'] = '7'", [2]),
@@ -251,6 +252,7 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
         for n, one in enumerate(KEPT)
     ]
     with gamay.connect(tmp_path_factory.mktemp("keyed") / "data") as database:
+        database.settings.null_handling = False
         for name, raw in (("coded", []), ("raw", ["ks", "vs"])):
             whole = {**declared, "schemaName": name, "dimensionFieldSpecs": [*declared["dimensionFieldSpecs"], *fields]}
             config = {"tableIndexConfig": {"noDictionaryColumns": raw}}
