@@ -97,6 +97,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     messages = [["took ", "12", " ms at ", "host1"], ["load ", "-0.50"], ["100% *"]]
     log_types, dictionary, encoded = zip(*(encode(parts) for parts in messages), strict=True)
     with gamay.connect(tmp_path_factory.mktemp("clp") / "data") as database:
+        database.settings.null_handling = False
         table = {
             "msg_logtype": [*log_types, "lost \x11 \x12 \x13"],
             "msg_dictionaryVars": [*dictionary, ["x"]],

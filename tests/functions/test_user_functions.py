@@ -60,7 +60,9 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-OPEN = "import gamay; from gamay.base.errors import QueryError; db = gamay.connect({!r}); "
+OPEN = (
+    "import gamay; from gamay.base.errors import QueryError; db = gamay.connect({!r}); db.settings.null_handling = False; "
+)
 
 
 def test_the_package_that_the_guide_shows(tmp_path: Path, data: Path) -> None:

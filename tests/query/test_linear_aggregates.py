@@ -64,6 +64,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
         "enableColumnBasedNullHandling": True,
     }
     with gamay.connect(tmp_path_factory.mktemp("linear") / "data") as database:
+        database.settings.null_handling = False
         indexing = {"nullHandlingEnabled": True, "noDictionaryColumns": ["l", "f"]}
         database.create_table("t", rows(0, 40), schema=schema, config={"tableIndexConfig": indexing})
         database.append("t", rows(40, ROWS))

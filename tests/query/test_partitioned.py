@@ -26,7 +26,6 @@ from gamay.query.deadline import CancellableDeadline, Deadline
 from gamay.query.execute import ServerResult, execute
 from gamay.query.groupby import growing
 from gamay.query.groupby import segment as group_segments
-from gamay.query.partitioned import groups as partitioned_groups
 from gamay.query.partitioned import spilling
 from gamay.query.partitioned.files import SpillFile, SpillSpace
 from gamay.query.partitioned.groups import PartitionedGroups
@@ -148,7 +147,10 @@ WIDE = [
 
 
 @pytest.mark.parametrize("aggregates", [NUMBERS, *WIDE])
-def test_every_kind_of_partial_survives_the_disk(segments: Any, folder: Path, aggregates: str) -> None:
+def test_every_kind_of_partial_survives_the_disk(
+    segments: Any, folder: Path, aggregates: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spilling, "_KEPT_SHARE", 1 << 20)
     asked = f"SELECT s, {aggregates} FROM many WHERE k <> 5 GROUP BY s ORDER BY s LIMIT 100000"
     for sql in (asked, f"SET enableNullHandling = true; {asked}"):
         run = Run(segments, folder, MEMORY)
@@ -187,24 +189,6 @@ def test_tiny_budgets_give_the_answers_of_no_budget(
     run = Run(segments, folder, MEMORY)
     assert run.rows(sql, servers=servers, on_wire=on_wire) == Run(segments, folder, NO_LIMIT).rows(sql)
     assert_nothing_left(run, folder)
-
-
-def test_partitions_that_are_too_large_are_divided_again(
-    segments: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sql = "SELECT g, k, COUNT(*) FROM many WHERE k < 300000000 GROUP BY g, k ORDER BY 3 DESC, g, k LIMIT 50"
-    monkeypatch.setattr(partitioned_groups, "_PARTITION_SHARE", 32_000)
-    levels: set[int] = set()
-    divided = partitioned_groups.partitions_of
-
-    def recorded(keys: Any, num_groups: int, level: int) -> Any:
-        levels.add(level)
-        return divided(keys, num_groups, level)
-
-    monkeypatch.setattr(partitioned_groups, "partitions_of", recorded)
-    run = Run(segments, folder, MEMORY)
-    assert run.rows(sql) == Run(segments, folder, NO_LIMIT).rows(sql)
-    assert levels >= {0, 1}
 
 
 def test_without_order_the_groups_are_whole(segments: Any, folder: Path) -> None:

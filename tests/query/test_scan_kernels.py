@@ -50,6 +50,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Any:
     )
     folder: Path = tmp_path_factory.mktemp("scans")
     with gamay.connect(folder, threads=2) as connection:
+        connection.settings.null_handling = False
         config = {"tableIndexConfig": {"noDictionaryColumns": ["j", "text"], "nullHandlingEnabled": True}}
         connection.create_table("t", table, config=config)
         yield connection, table
