@@ -103,6 +103,8 @@ class Fuzzer:
                 return "slow", f"the answer took {took:.1f} s"
         if took > self.slowest[0]:
             self.slowest = (took, request[3] or request[2])
+        if request[0] == "HEAD":
+            return ("body", f"HEAD is answered with {content[:200]!r}") if content else None
         return self._judged(status, headers, content)
 
     def _judged(self, status: int, headers: dict[str, str], content: bytes) -> tuple[str, str] | None:
