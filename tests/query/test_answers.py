@@ -28,12 +28,18 @@ from gamay.model.types import DataType
         ("SELECT COUNT(*) FROM trips WHERE city IS NOT NULL AND city <> 'Oslo'", [(57,)]),
         ("SELECT kind, SUM(day) FROM trips GROUP BY kind HAVING SUM(day) > 112 ORDER BY 2 DESC", [(2, 115.0), (3, 115.0)]),
         ("SELECT SUM(day) + COUNT(*) FROM trips", [(550.0,)]),
+        ("SELECT day + 1 FROM trips GROUP BY day HAVING day > 7 ORDER BY day DESC", [(10,), (9,)]),
+        ("SELECT COUNT(*) FROM trips HAVING COUNT(*) > 1000", []),
+        ("SELECT SUM(day) FROM trips HAVING COUNT(*) = 100", [(450.0,)]),
+        ("SELECT 'any' FROM trips HAVING COUNT(*) > 5", [("any",)]),
         ("SELECT COUNT(*) AS n FROM trips WHERE at < '1970-01-01 00:00:10'", [(10,)]),
         ("SELECT at FROM trips LIMIT 1", [(datetime(1970, 1, 1, tzinfo=UTC),)]),
         ("SELECT city IS NULL, COUNT(*) FROM trips GROUP BY city IS NULL ORDER BY 2", [(True, 15), (False, 85)]),
         ("SELECT SUM(CASE WHEN city IS NOT NULL THEN 1 ELSE 0 END) FROM trips", [(85.0,)]),
         ("SELECT COUNT(*) FROM trips WHERE CASE WHEN city IS NULL THEN day = 0 ELSE false END", [(2,)]),
         ("SELECT COUNT(*) FROM trips WHERE price BETWEEN 1 AND 2", [(3,)]),
+        ("SELECT COUNT(*) FROM trips WHERE price BETWEEN SYMMETRIC 2 AND 1", [(3,)]),
+        ("SELECT COUNT(*) FROM trips WHERE price NOT BETWEEN SYMMETRIC 3 AND 1", [(95,)]),
         ("SELECT COUNT(*) FROM trips WHERE day IN (1, 3) OR day = 5", [(30,)]),
         ("SELECT COUNT(*) FROM trips WHERE NOT (tags > 't0')", [(7,)]),
         ("SELECT COUNT(*) FROM trips WHERE tags <> 't0'", [(53,)]),
@@ -111,3 +117,11 @@ def test_results_do_not_depend_on_how_rows_are_divided(build_table: Any) -> None
     whole, parts = build_table((300,)), build_table((1, 99, 100, 7, 93))
     for sql in queries:
         assert whole.rows(sql) == parts.rows(sql)
+
+
+@pytest.mark.parametrize("days", [2, 5])
+def test_some_keys_of_group_by_may_be_selected(trips: Any, days: int) -> None:
+    pairs = trips.rows(f"SELECT DISTINCT day, kind FROM trips WHERE day < {days} ORDER BY day, kind LIMIT 100")
+    rows = trips.rows(f"SELECT kind FROM trips WHERE day < {days} GROUP BY day, kind ORDER BY day, kind LIMIT 100")
+    assert rows == [(kind,) for _, kind in pairs]
+    assert len(set(rows)) < len(rows)

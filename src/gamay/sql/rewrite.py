@@ -54,8 +54,9 @@ def rewrite(statement: Statement) -> Rewritten:
     if distinct:
         _check_distinct(statement)
     elif statement.group_by and not _aggregates(_outputs(statement)):
-        statement = _group_by_to_distinct(statement)
-        distinct = True
+        distinct = _selects_keys(statement)
+        statement = _group_by_to_distinct(statement) if distinct else _with_aggregate(statement)
+        _check_grouping(statement)
     else:
         _check_grouping(statement)
     statement = replace(statement, order_by=_once(statement.order_by))
@@ -240,14 +241,22 @@ def _check_ordered_by_selected(statement: Statement) -> None:
             raise _invalid(f"ORDER BY {to_text(key.expression)} is not in the SELECT list, which DISTINCT requires")
 
 
-def _group_by_to_distinct(statement: Statement) -> Statement:
-    """`SELECT a FROM t GROUP BY a` is `SELECT DISTINCT a FROM t`, and its HAVING is a WHERE."""
+def _selects_keys(statement: Statement) -> bool:
+    """Whether the SELECT list of a query without aggregates is exactly the keys of GROUP BY, and all that it sorts by."""
     selected = {_folded_case(item.expression) for item in statement.items if not isinstance(item.expression, Literal)}
     grouped = {_folded_case(key) for key in statement.group_by if not isinstance(key, Literal)}
-    if selected != grouped:
-        keys = ", ".join(to_text(key) for key in statement.group_by)
-        raise _invalid(f"GROUP BY without aggregates: the SELECT list must be exactly the expressions of GROUP BY ({keys})")
-    _check_ordered_by_selected(statement)
+    return selected == grouped and all(_folded_case(key.expression) in selected for key in statement.order_by)
+
+
+def _with_aggregate(statement: Statement) -> Statement:
+    """Return the statement with an aggregate that changes nothing: no group is empty, so HAVING may count its rows."""
+    counted = Call("greaterthan", (Call("count", (Star(),)), Literal(0, DataType.INT)))
+    having = counted if statement.having is None else Call("and", (statement.having, counted))
+    return replace(statement, having=having)
+
+
+def _group_by_to_distinct(statement: Statement) -> Statement:
+    """`SELECT a FROM t GROUP BY a` is `SELECT DISTINCT a FROM t`, and its HAVING is a WHERE."""
     conditions = tuple(c for c in (statement.where, statement.having) if c is not None)
     where = Call("and", conditions) if len(conditions) > 1 else next(iter(conditions), None)
     return replace(statement, group_by=(), having=None, where=where)

@@ -163,6 +163,10 @@ class _Converter:
                 self._emit(TokenType.ESCAPE, "ESCAPE", lexeme)
                 self.expects_operand = True
                 return
+            if lexeme.is_word("SYMMETRIC", "ASYMMETRIC") and self.tokens and self.tokens[-1].token_type is TokenType.BETWEEN:
+                self._emit(TokenType.VAR, lexeme.text, lexeme)
+                self.expects_operand = True
+                return
             form = self.open[-1][1] if self.open else ""
             if form in _FORMS and self._inside_form(form, lexeme):
                 return

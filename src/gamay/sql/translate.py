@@ -194,7 +194,10 @@ class Translator:
         return Call("not", (operand,))
 
     def _between(self, node: exp.Expr) -> Expression:
-        return Call("between", tuple(self.expression(node.args[key]) for key in ("this", "low", "high")))
+        operand, low, high = (self.expression(node.args[key]) for key in ("this", "low", "high"))
+        between = Call("between", (operand, low, high))
+        # SYMMETRIC: the bounds may stand in either order
+        return Call("or", (between, Call("between", (operand, high, low)))) if node.args.get("symmetric") else between
 
     def _in(self, node: exp.Expr) -> Expression:
         if node.args.get("query") is not None or not node.expressions:
