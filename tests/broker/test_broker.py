@@ -358,7 +358,9 @@ def test_the_quota_of_an_application_comes_before_all_else(world: World) -> None
 def test_options_that_nobody_knows_may_be_refused(world: World, caplog: pytest.LogCaptureFixture) -> None:
     name = "pinot.broker.query.option.validationMode"
     misspelt = "SET timeoutMS = 5000; SET timeotMs = 5; SELECT count(*) FROM t"
-    assert world.ask(misspelt).json()["exceptions"] == []
+    answer = world.ask(misspelt).json()
+    assert (answer["exceptions"], answer["partialResult"]) == ([], False)
+    assert answer["warnings"] == ["Unknown query option 'timeotMs'. Did you mean 'timeoutMs'?"]
     world.registry.update_cluster_config({name: "reject"})
     assert world.routing.wait_until(lambda: world.routing.option_validation == "REJECT", 60)
     told = "SQLParsingError: Unknown query option 'timeotMs'. Did you mean 'timeoutMs'?"
@@ -372,6 +374,21 @@ def test_options_that_nobody_knows_may_be_refused(world: World, caplog: pytest.L
     assert world.routing.wait_until(lambda: world.routing.option_validation == "WARN", 60)
     assert world.ask(misspelt).json()["exceptions"] == []
     assert [record.getMessage() for record in caplog.records] == [told.partition(": ")[2]]
+
+
+def test_the_response_names_options_without_effect(world: World) -> None:
+    sentences = ["The query option 'maxRowsInJoin' has no effect", "The query option 'useStarTree' has no effect"]
+    set_in_text = world.ask("SET useStarTree = false; SET maxRowsInJoin = 5; SELECT count(*) FROM t").json()
+    beside = {"sql": "SELECT count(*) FROM t", "queryOptions": "useStarTree=false;maxRowsInJoin=5"}
+    for answer in (set_in_text, world.http.post("/query/sql", json=beside).json()):
+        assert answer["warnings"] == sentences
+        assert (answer["exceptions"], answer["partialResult"]) == ([], False)
+    pql = world.http.post("/query", json={"pql": "SELECT COUNT(*) FROM t OPTION(useStarTree=false)"}).json()
+    assert pql["warnings"] == sentences[1:]
+    failed = world.ask("SET useStarTree = false; SELECT nothing FROM t").json()
+    assert failed["warnings"] == sentences[1:]
+    assert failed["exceptions"]
+    assert "warnings" not in world.ask("SET timeoutMs = 60000; SELECT count(*) FROM t").json()
 
 
 def test_limits_of_rows_are_settings_of_the_cluster(world: World) -> None:

@@ -248,3 +248,11 @@ def test_wire_types_that_nobody_knows(stubs):
     with Connection.from_host_list(broker.url) as connection, connection.cursor() as cursor:
         assert cursor.execute("SELECT 1").fetchall() == [("POINT",)]
         assert cursor.fetch_arrow_table()["a"].to_pylist() == ["POINT"]
+
+
+def test_what_the_broker_says_of_options_is_in_messages_and_python_warnings(cursor):
+    sentence = "The query option 'useStarTree' has no effect"
+    with pytest.warns(UserWarning, match=sentence):
+        cursor.execute("SET useStarTree = true; SELECT c_int FROM every LIMIT 1")
+    assert [str(message) for _, message in cursor.messages] == [sentence]
+    assert len(cursor.fetchall()) == 1

@@ -349,6 +349,15 @@ def test_options_are_known_and_act(db: Database) -> None:
         db.sql("SELECT i FROM many", timeoutMs=0)
     assert db.sql("SELECT s, COUNT(*) FROM many GROUP BY s", numGroupsLimit=1).partial
     assert db.sql("SELECT i FROM many", dropResults=True).rows() == []
+    assert db.sql("SELECT i FROM many LIMIT 1", timeoutMs=60_000).warnings == ()
+
+
+def test_options_without_effect_are_warned_of(db: Database) -> None:
+    sentence = "The query option 'useStarTree' has no effect"
+    with pytest.warns(UserWarning, match=sentence) as caught:
+        result = db.sql("SELECT i FROM many LIMIT 1", useStarTree=False)
+    assert (result.warnings, result.partial, len(result)) == ((sentence,), False, 1)
+    assert caught[0].filename == __file__
 
 
 @pytest.mark.parametrize(

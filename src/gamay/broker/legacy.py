@@ -132,6 +132,7 @@ def to_legacy_json(response: BrokerResponse, pql: PqlQuery | None) -> dict[str, 
         "numEntriesScannedInFilter": stats.num_entries_scanned_in_filter,
         "numEntriesScannedPostFilter": stats.num_entries_scanned_post_filter,
         "numGroupsLimitReached": stats.num_groups_limit_reached,
+        **({"warnings": list(response.warnings)} if response.warnings else {}),
     }
 
 

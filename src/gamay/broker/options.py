@@ -63,22 +63,21 @@ def without_limit(body: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**body, "queryOptions": f"{options};useMultistageEngine=true"}
 
 
-def heed_unknown(mode: str, options: Mapping[str, str], sent: Container[str]) -> None:
-    """Warn of options that have no effect, and of those in the query's text that nobody knows, or refuse the latter.
+def option_warnings(mode: str, options: Mapping[str, str], sent: Container[str]) -> tuple[str, ...]:
+    """Return a sentence for each option of a query that has no effect, or that is unknown.
 
-    sent: those that came beside the text.
-
-    mode: WARN or REJECT, which raises QueryError 150.
+    mode: NONE, WARN, which also logs them, or REJECT, which raises QueryError 150 for unknown options in the query's text.
+    sent: the options that came beside the text.
     """
-    if unused := sorted(NO_EFFECT.intersection(options)):
-        _log.warning("query options without effect: %s", ", ".join(unused))
     unknown = unknown_options(name for name in options if name not in sent)
-    if not unknown:
-        return
-    text = f"Unknown query option {' '.join(unknown)}"
-    if mode == "REJECT":
-        raise QueryError(ErrorCode.SQL_PARSING, text)
-    _log.warning("%s", text)
+    if unknown and mode == "REJECT":
+        raise QueryError(ErrorCode.SQL_PARSING, f"Unknown query option {' '.join(unknown)}")
+    told = [f"The query option '{name}' has no effect" for name in sorted(NO_EFFECT.intersection(options))]
+    told += [f"Unknown query option {name}" for name in unknown_options(options)]
+    if mode == "WARN":
+        for sentence in told:
+            _log.warning("%s", sentence)
+    return tuple(told)
 
 
 def timeout_ms(options: Mapping[str, str], table_timeout_ms: int | None) -> int:

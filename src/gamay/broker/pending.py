@@ -34,7 +34,7 @@ class PendingQuery:
     routed: it is of a known shape; query and deadline are set, but bound is not. answered: the response of the server in
     another process that was asked then; without it the query is compiled after all.
     gathered: what servers in other processes answered, where they were asked from an event loop. span: of OpenTelemetry.
-    phases: what they took so far.
+    phases: what they took so far. warnings: sentences about the query's options, for the response.
     """
 
     sql: str
@@ -57,6 +57,7 @@ class PendingQuery:
     gathered: Gathered[Result] | None = None
     span: Any = None
     phases: Phases = field(default_factory=Phases)
+    warnings: Sequence[str] = ()
 
     @property
     def client_id(self) -> str | None:

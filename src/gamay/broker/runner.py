@@ -16,7 +16,7 @@ from gamay.broker.gather import Gatherer
 from gamay.broker.hybrid import halves
 from gamay.broker.limits import QueryLimits
 from gamay.broker.metrics import Phases, QueryCounters
-from gamay.broker.options import heed_unknown
+from gamay.broker.options import option_warnings
 from gamay.broker.outcome import add_done, end_span, of_failure, processor_ns
 from gamay.broker.pending import PendingQuery
 from gamay.broker.planning import QueryPlanner, part_of
@@ -181,8 +181,8 @@ class QueryRunner:
         try:
             defaults = self.routing.default_options
             query = parse(pending.sql, {**defaults, **options} if defaults else options, self.routing.row_limits)
-            if (mode := self.routing.option_validation) != "NONE" and query.options:
-                heed_unknown(mode, query.options, options)
+            if query.options:
+                pending.warnings = option_warnings(self.routing.option_validation, query.options, options)
             if (log2m := self.routing.log2m) is not None:
                 query = with_log2m(query, log2m)
             if self.looks_ahead:
@@ -259,6 +259,7 @@ class QueryRunner:
             response.exceptions = without_values(response.exceptions)
         response.request_id = str(pending.number)
         response.broker_id = self.broker_id
+        response.warnings = pending.warnings
         ended_s = self._clock.monotonic_s()
         if pending.plan is not None and pending.failure is None:
             pending.plan.took_ns = processor_ns(response, ended_s - begun_s)
@@ -306,6 +307,7 @@ class QueryRunner:
             failed = BrokerResponse.of_error(error)
             failed.request_id, failed.broker_id = response.request_id, self.broker_id
             failed.client_request_id, failed.time_used_ms = response.client_request_id, response.time_used_ms
+            failed.warnings = response.warnings
             return failed, to_bytes(failed)
         finally:
             guard.enter(before)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.errors import ErrorCode, GamayError, InvalidConfigError, NotFoundError
+from gamay.base.telling import tell
 from gamay.base.zookeeper_login import ANYBODY, ZooKeeperLogin
 from gamay.client import errors
 from gamay.client.broker import PQL, SQL, BrokerClient, option_text, options_of
@@ -179,7 +180,8 @@ class Connection:
         parameters: a mapping for `:name` or `%(name)s`, or a list for `?`. options: query options, beside those of
         the connection. language: `sql` or `pql`. timeout_s, allow_partial: instead of the connection's.
         Raises ProgrammingError, OperationalError, DataError, InternalError by what the answer says, OperationalError when no
-        broker answers (in time), InterfaceError when what answers is no broker.
+        broker answers (in time), InterfaceError when what answers is no broker. Warns (UserWarning) of what the broker says
+        of options.
         """
         if language not in (SQL, PQL):
             raise ProgrammingError(f"the language {language!r} is neither 'sql' nor 'pql'", ErrorCode.QUERY_VALIDATION)
@@ -195,6 +197,8 @@ class Connection:
                 ErrorCode.SERVER_NOT_RESPONDING,
                 response=response,
             )
+        for sentence in group.warnings:
+            tell(sentence)
         return group
 
     def execute_async(

@@ -66,6 +66,7 @@ class Cursor:
         self._results, self._more = (sets[0], sets[1:]) if sets else ([], [])
         self._rows = None
         self.messages += [(Warning, Warning(f"the answer is partial: {reason}")) for reason in group.reasons]
+        self.messages += [(Warning, Warning(sentence)) for sentence in group.warnings]
 
     def _forget(self) -> None:
         self._group, self._results, self._more, self._rows, self._next = None, [], [], None, 0

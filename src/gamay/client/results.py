@@ -24,7 +24,7 @@ LIMIT_REASONS = {
     "maxRowsWithoutChangeInDistinctReached": "DISTINCT stopped at maxRowsWithoutChangeInDistinct",
     "maxExecutionTimeInDistinctReached": "DISTINCT stopped after maxExecutionTimeMsInDistinct",
 }
-_NOT_STATISTICS = ("resultTable", "exceptions", "aggregationResults", "selectionResults")
+_NOT_STATISTICS = ("resultTable", "exceptions", "warnings", "aggregationResults", "selectionResults")
 
 
 class QueryStatistics(Mapping[str, Any]):
@@ -277,7 +277,8 @@ class ResultSetGroup:
     response: the JSON as the broker sent it; exceptions: `(number, message)` of what went wrong
     where the answer was taken in spite of it; partial: whether something is left out, for an exception, a server that did
     not answer, or a limit that was hit; reasons: which of them, as sentences; num_servers_lacking: those that did not
-    answer; time_used_ms: how long the broker took; broker: the address that answered.
+    answer; time_used_ms: how long the broker took; warnings: sentences of the broker about the query; broker: the address
+    that answered.
     """
 
     def __init__(self, response: Mapping[str, Any], broker: str = "") -> None:
@@ -285,6 +286,7 @@ class ResultSetGroup:
         self.response = response
         self.broker = broker
         self.exceptions = exceptions_of(response)
+        self.warnings = tuple(map(str, response.get("warnings") or ()))
         self.time_used_ms = _count(response, "timeUsedMs")
         self.num_servers_lacking = _count(response, "numServersQueried") - _count(response, "numServersResponded")
         self.reasons = tuple(self._reasons())

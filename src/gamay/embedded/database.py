@@ -147,6 +147,7 @@ class Database:
 
         params: a list for `?`, a dict for `:name`; each value becomes one literal (a list several, for IN), whatever it
         holds: see `gamay.client.literals.literal`. options: query options, named as in `docs/guide/sql.md`.
+        Options without effect are warned of (UserWarning, and `Result.warnings`).
         The answer shows itself in a notebook; take it on with `rows`, `to_arrow`, `to_pandas`, `to_polars` or `to_numpy`.
         """
         if not isinstance(text, str):
@@ -161,6 +162,8 @@ class Database:
             code, message = response.exceptions[0]
             kind = next((known for known in ErrorCode if known.code == code), ErrorCode.UNKNOWN)
             raise QueryError(kind, message.removeprefix(f"{kind.label}: ") + _placeholder_hint(kind, text, params))
+        for sentence in response.warnings:
+            tell(sentence)
         return Result(response)
 
     def tables(self) -> list[str]:

@@ -21,7 +21,7 @@ class Result:
 
     columns: the names, types: the wire types (`LONG`, `STRING_ARRAY`, …), stats: the counters of the query. partial:
     whether a limit has left something out; `reasons` tells which. has_more: whether there are more rows than the 10 that a
-    query without LIMIT is given.
+    query without LIMIT is given. warnings: sentences about the query, such as options without effect.
 
     `result["city"]` are the values of a column, `result[0]` is a row, `result[:5]` a list of rows. Whatever takes Arrow data
     (`__arrow_c_stream__`: Polars, DuckDB, pyarrow, pandas) takes a result as it is.
@@ -33,6 +33,7 @@ class Result:
     time_used_ms: int
     partial: bool
     has_more: bool
+    warnings: tuple[str, ...]
 
     def __init__(self, response: BrokerResponse) -> None:
         self._table = response.table or ResultTable((), (), ())
@@ -42,6 +43,7 @@ class Result:
         self.time_used_ms = response.time_used_ms
         self.partial = response.is_partial
         self.has_more = response.has_more
+        self.warnings = tuple(response.warnings)
 
     @property
     def reasons(self) -> tuple[str, ...]:

@@ -141,7 +141,7 @@ OPTION_VALIDATION = ClusterSetting(
     "pinot.broker.query.option.validationMode",
     "NONE, WARN or REJECT",
     "NONE",
-    "what becomes of a query option in the text of a query that nobody knows: nothing, a warning in the log, or error 150",
+    "what an unknown option in a query's text leads to, beside `warnings` in the answer: nothing, a log line, error 150",
     lambda text: text.strip().upper() in ("NONE", "WARN", "REJECT"),
 )
 HYPERLOGLOG_LOG2M = ClusterSetting(

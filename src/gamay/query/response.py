@@ -1,6 +1,6 @@
 """The answer to a query: a columnar result table, and the JSON document that clients read.
 
-Keys are always all present (but `resultTable`, which is absent when there is none) and in one order.
+Keys are always all present, in one order, but for `resultTable` and `warnings`, which are absent when there are none.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -96,7 +96,8 @@ class BrokerResponse:
     """What one query answers. `exceptions` holds (code, message); `table` is None when there is no result.
 
     encoded: in place of `table`, where nobody but the client reads the rows. rls_filters_applied: whether some rows are not
-    for who asked. has_more: whether rows are missing that a query without LIMIT would have, see `QueryRunner.looks_ahead`.
+    for who asked. warnings: sentences about the query, such as options without effect. has_more: whether rows are missing
+    that a query without LIMIT would have, see `QueryRunner.looks_ahead`.
     """
 
     table: ResultTable | None = None
@@ -111,6 +112,7 @@ class BrokerResponse:
     tables_queried: Sequence[str] = ()
     trace_info: dict[str, str] = field(default_factory=dict)
     rls_filters_applied: bool = False
+    warnings: Sequence[str] = ()
     has_more: bool = False
 
     @classmethod
@@ -233,6 +235,8 @@ def to_json(response: BrokerResponse) -> dict[str, Any]:
     }
     if table is None:
         del document["resultTable"]
+    if response.warnings:
+        document["warnings"] = list(response.warnings)
     return document
 
 

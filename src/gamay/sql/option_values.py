@@ -114,7 +114,7 @@ _NAMES = {name.lower(): name for name in _KINDS}
 OPTIONS = tuple(_KINDS)
 
 NO_EFFECT = frozenset(_STEERING_NOTHING.split())
-"""Options that are checked and steer nothing here; the broker's log says so when one is used."""
+"""Options that are checked and steer nothing here; the response warns of those that a query sets."""
 
 
 def option_name(name: str) -> str:
