@@ -11,7 +11,13 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.embedded.conftest import SCHEMA, TABLE
 from tests.waiting import eventually
+
+from gamay.cluster.records import Role
+from gamay.embedded import EmbeddedCluster
+from gamay.embedded.settings import read_access, read_storage
+from gamay.storage.archive import pack
 
 COUNT = "SELECT count(*), sum(n) FROM trips"
 
@@ -36,8 +42,6 @@ def test_metadata_push_leaves_the_data_where_it_is(trips: Any, make_segment: Cal
     for wrong in (False, True):
         source = archive.parent / "trips_0" if not wrong else folder
         (described / "metadata.json").write_bytes((source / "metadata.json").read_bytes())
-        from gamay.storage.archive import pack
-
         packed = pack(described, tmp_path / f"metadata{wrong}.tar.gz")
         with packed.open("rb") as file:
             answer = trips.controller.post(
@@ -63,8 +67,6 @@ def test_metadata_push_leaves_the_data_where_it_is(trips: Any, make_segment: Cal
 
 
 def test_metadata_push_can_copy_the_data(trips: Any, make_segment: Callable[..., Path], tmp_path: Path) -> None:
-    from gamay.storage.archive import pack
-
     archive = make_segment("trips_0", [5])
     described = tmp_path / "described"
     described.mkdir()
@@ -88,8 +90,6 @@ def test_metadata_push_can_copy_the_data(trips: Any, make_segment: Callable[...,
 
 @pytest.mark.parametrize("copy", [False, True])
 def test_batch_upload_of_metadata(trips: Any, make_segment: Callable[..., Path], tmp_path: Path, copy: bool) -> None:
-    from gamay.storage.archive import pack
-
     folder = tmp_path / "batch"
     folder.mkdir()
     lines = []
@@ -405,3 +405,42 @@ def test_a_segment_goes_to_the_table_that_it_was_built_for(trips: Any, make_segm
     for _ in range(4):  # soon answered the short way
         assert trips.rows("SELECT $hostName, COUNT(*) FROM trips GROUP BY $hostName") == [["localhost", 4]]
         assert trips.rows("SELECT COUNT(*) FROM trips WHERE $hostName = 'localhost'") == [[4]]
+
+
+class CopyFetcher:
+    """A user's own fetcher of `mine:///PATH`."""
+
+    def __init__(self, told: dict[str, str]) -> None:
+        self.root = told["root"]
+
+    def fetch(self, uri: str, path: Path) -> None:
+        path.write_bytes((Path(self.root) / uri.rpartition("/")[2]).read_bytes())
+
+
+def test_the_server_of_start_all_fetches_as_its_keys_say(make_segment: Callable[..., Path], tmp_path: Path) -> None:
+    archive = make_segment("trips_0", [1, 2, 3])
+    described = tmp_path / "described" / "trips_0"
+    described.mkdir(parents=True)
+    (described / "metadata.json").write_bytes((archive.parent / "trips_0" / "metadata.json").read_bytes())
+    packed = pack(described, tmp_path / "metadata.tar.gz")
+    fetcher, file = "pinot.server.segment.fetcher.mine", tmp_path / "config"
+    file.write_text(f"{fetcher}.class={__name__}:CopyFetcher\n{fetcher}.root={archive.parent}\n")
+    storage = read_storage(file, Role.SERVER)
+    headers = {"UPLOAD_TYPE": "METADATA", "DOWNLOAD_URI": f"mine:///{archive.name}", "COPY_SEGMENT_TO_DEEP_STORE": "false"}
+    with (
+        EmbeddedCluster(tmp_path / "data", 0, 0, 0, threads=1, warm_up=False, server_storage=storage) as cluster,
+        httpx.Client(base_url=cluster.controller_url, timeout=60) as rest,
+    ):
+        assert rest.post("/schemas", json=SCHEMA).status_code == 200
+        assert rest.post("/tables", json=TABLE).status_code == 200
+        files = {"file": packed.read_bytes()}
+        answer = rest.post("/v2/segments", params={"tableName": "trips"}, files=files, headers=headers)
+        assert answer.status_code == 200, answer.text
+        cluster.core.wait_until_visible("trips_OFFLINE", ["trips_0"], 60)
+
+
+def test_fetcher_keys_of_the_server_are_not_called_unknown(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "config"
+    file.write_text("pinot.server.segment.fetcher.retry.count=5\npinot.minion.segment.fetcher.retry.count=5\n")
+    read_access(file)
+    assert ["pinot.minion.segment.fetcher.retry.count" in record.getMessage() for record in caplog.records] == [True]

@@ -37,6 +37,7 @@ def run_cluster(
     ports: of controller, broker, server and minion. tls: files of the certificate, of its key, and of the authorities.
     """
     share_one_arena()
+    from gamay.cluster.records import Role
     from gamay.embedded.cluster import EmbeddedCluster
     from gamay.embedded.settings import read_access, read_limits, read_storage
 
@@ -46,6 +47,7 @@ def run_cluster(
     access = None if config_file is None else read_access(config_file)
     limits = None if config_file is None else read_limits(config_file)
     storage = None if config_file is None else read_storage(config_file)
+    server_storage = None if config_file is None else read_storage(config_file, Role.SERVER)
     certificate, key, authorities = tls
     if certificate is None and (key or authorities) is not None:
         raise InvalidConfigError("--tls-key and --tls-ca need --tls-cert: the certificate of this process")
@@ -55,7 +57,14 @@ def run_cluster(
         signal.signal(number, lambda *_: stopped.set())
     send_last_spans = spans.configure("all", str(data_dir))
     with EmbeddedCluster(
-        data_dir, *ports, host=host, access=access, tls=encrypted, limits=limits, storage=storage
+        data_dir,
+        *ports,
+        host=host,
+        access=access,
+        tls=encrypted,
+        limits=limits,
+        storage=storage,
+        server_storage=server_storage,
     ) as cluster:
         print(f"controller  {cluster.controller_url}   (REST interface: {cluster.controller_url}/help)")
         print(f"broker      {cluster.broker_url}")

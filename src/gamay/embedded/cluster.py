@@ -39,7 +39,7 @@ class EmbeddedCluster:
     host: the address to listen on; others than this machine are let in only when asked for. access: who may use each role's
     HTTP interface; everybody who reaches it, unless it says otherwise. tls: with a certificate, which must be for
     `localhost`, all ports are encrypted. limits: of requests to each port. storage: how files that users
-    name are fetched.
+    name are fetched. server_storage: how the server fetches segments that are not in the deep store.
     Ports may be 0 to take free ones; `controller_url`, `broker_url`, `server_url` and `minion_url` tell where the roles are.
     Every role answers 503 on `/health` until the segments that were there at the start are loaded and, unless `warm_up` is
     off, what queries run is compiled. Raises InUseError when the folder or a port is taken.
@@ -60,6 +60,7 @@ class EmbeddedCluster:
         tls: TlsSettings | None = None,
         limits: RequestLimits | None = None,
         storage: StorageSettings | None = None,
+        server_storage: StorageSettings | None = None,
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = RANDOM_IDS,
     ) -> None:
@@ -93,6 +94,7 @@ class EmbeddedCluster:
                 minion_token=self._minion_token,
                 tls=others,
                 storage=storage,
+                server_storage=server_storage,
                 threads=threads,
                 clock=clock,
                 ids=ids,

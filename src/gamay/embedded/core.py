@@ -68,6 +68,7 @@ class LocalCluster:
         minion_token: str = "",
         tls: ssl.SSLContext | None = None,
         storage: StorageSettings | None = None,
+        server_storage: StorageSettings | None = None,
         threads: int | None = None,
         verify_on_use: bool = False,
         clock: Clock = SYSTEM_CLOCK,
@@ -110,7 +111,7 @@ class LocalCluster:
         self.context, self.schemas, self.tables = self.controller.context, self.controller.schemas, self.controller.tables
         self.segments, self.replacements = self.controller.segments, self.controller.replacements
         self.minion = None if minion_port is None else self._minion(minion_port, ids, minion_token)
-        role = self._server_role(server, ids, threads, verify_on_use)
+        role = self._server_role(server, ids, threads, verify_on_use, Fetchers(server_storage, tls))
         self.server, self._executor = role.instance, role.executor
         # without ports nobody but this process can ask: it has no broker instance that tables could be assigned to
         self.routing = RoutingTables(self.registry, broker_id=None if broker_port is None else broker_id)
@@ -215,14 +216,16 @@ class LocalCluster:
         """Wait until queries know a typed table."""
         self.routing.wait_until(lambda: any(r.table == table for r in self.routing.find(table)), timeout_s)
 
-    def _server_role(self, server: str, ids: Ids, threads: int | None, verify_on_use: bool) -> ServerRole:
+    def _server_role(
+        self, server: str, ids: Ids, threads: int | None, verify_on_use: bool, fetchers: Fetchers
+    ) -> ServerRole:
         streams = StreamContext(self.layout.streams, server, self.clock)
         completion = LocalCompletion(self.controller)
         return ServerRole(
             server,
             Registry(self._server_session),
             self.layout.server,
-            SegmentSources(self.context.deep_store),
+            SegmentSources(self.context.deep_store, fetchers),
             self.clock,
             ids,
             threads=threads,

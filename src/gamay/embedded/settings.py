@@ -7,6 +7,7 @@ import logging
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -292,17 +293,21 @@ def read_access(config_file: Path) -> dict[Role, ListedAccess | StoredUsers]:
     """
     properties = _properties(config_file)
     found = {role: _access(role, properties) for role in _OF_ROLE}
-    own = storage_settings(Role.CONTROLLER.value.lower(), properties)[1]
-    known = {*_LIMITS, *own, *(key for role in _OF_ROLE for key in access_keys(role, properties))}
+    of_storage = (storage_settings(role.value.lower(), properties)[1] for role in (Role.CONTROLLER, Role.SERVER))
+    known = {*_LIMITS, *chain(*of_storage), *(key for role in _OF_ROLE for key in access_keys(role, properties))}
     for key in properties:
         if key not in known:
             _log.warning("%s: '%s' means nothing to an embedded cluster", config_file, key)
     return found
 
 
-def read_storage(config_file: Path) -> StorageSettings:
-    """Return how the controller of an embedded cluster fetches files that users name. Raises InvalidConfigError."""
-    return storage_settings(Role.CONTROLLER.value.lower(), _properties(config_file))[0]
+def read_storage(config_file: Path, role: Role = Role.CONTROLLER) -> StorageSettings:
+    """Return how a role of an embedded cluster fetches files, by a properties file for all roles.
+
+    The controller fetches the files that users name, the server segments whose download URL is not in the deep store.
+    Raises InvalidConfigError.
+    """
+    return storage_settings(role.value.lower(), _properties(config_file))[0]
 
 
 def read_limits(config_file: Path) -> RequestLimits:
