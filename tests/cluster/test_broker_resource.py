@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gamay.base.clock import ManualClock
 from gamay.cluster import paths
-from gamay.cluster.broker_resource import BrokerResource, answering_brokers, assigned_brokers
+from gamay.cluster.broker_resource import BrokerResource, assigned_brokers, broker_states
 from gamay.cluster.embedded_store import EmbeddedStore
 from gamay.cluster.records import Instance
 from gamay.cluster.registry import Registry, announce
@@ -34,7 +34,10 @@ def test_tables_are_assigned_the_brokers_of_their_tenant() -> None:
 
 def test_brokers_that_are_away_or_disabled_do_not_answer() -> None:
     ideal = assigned_brokers({"t_OFFLINE": "x", "u_OFFLINE": "y"}, INSTANCES)
-    assert answering_brokers(ideal, INSTANCES, {A, B, "Server_a_1"}) == {"t_OFFLINE": {A: "ONLINE"}, "u_OFFLINE": {}}
+    assert broker_states(ideal, INSTANCES, {A, B, "Server_a_1"}) == {
+        "t_OFFLINE": {A: "ONLINE", B: "OFFLINE"},
+        "u_OFFLINE": {B: "OFFLINE"},
+    }
 
 
 @pytest.fixture

@@ -356,6 +356,8 @@ def test_a_rebalance_that_died_with_its_controller_is_begun_again(team: Team) ->
         return len(other.jobs(TABLE)) >= 2
 
     eventually(both_are_told)
+    # the second takes its only step, for the new server loads nothing
+    eventually(lambda: any(new in states for states in team.registry.must_get_ideal_state(TABLE).states.values()))
     # the first one had only stood still: what it writes when it goes on is refused, and it says nothing more of itself
     ideal = team.registry.must_get_ideal_state(TABLE)
     team.rebalances._versions.setdefault(job.id, version)  # its own thread may have found out, and ended

@@ -267,6 +267,12 @@ EVERY_TABLE_KEY: dict[str, Any] = {
         "maxDocsScanned": 4,
         "maxEntriesScannedPostFilter": 5,
         "scanKillingMode": "logOnly",
+        "numGroupsLimit": 11,
+        "numGroupsWarningLimit": 9,
+        "minSegmentGroupTrimSize": 12,
+        "minServerGroupTrimSize": 13,
+        "minBrokerGroupTrimSize": 14,
+        "groupTrimThreshold": 15,
     },
     "instanceAssignmentConfigMap": {
         "OFFLINE": {

@@ -19,7 +19,7 @@ from gamay.broker.selection import (
     strict,
     whole_partitions,
 )
-from gamay.cluster.broker_resource import answering_brokers, assigned_brokers
+from gamay.cluster.broker_resource import assigned_brokers, broker_states
 from gamay.cluster.llc_name import LlcName
 from gamay.cluster.records import CONSUMING, ERROR, OFFLINE, ONLINE, Assignment, Instance
 from gamay.cluster.registry import Registry
@@ -260,7 +260,7 @@ class RouteBuilder:
             ideal = assigned_brokers({table: config.tenants.broker}, instances)
         else:
             ideal = {table: dict.fromkeys(assigned, ONLINE)}
-        return rate / max(1, len(answering_brokers(ideal, instances, live)[table]))
+        return rate / max(1, list(broker_states(ideal, instances, live)[table].values()).count(ONLINE))
 
 
 _READY = frozenset({ONLINE, CONSUMING})

@@ -1,7 +1,8 @@
 """The resource `brokerResource`: which brokers answer for which typed tables.
 
 Its ideal state names the brokers whose tags make them members of a table's broker tenant, running or not; its external view
-those of them that answer now. Both are one record for the whole cluster: typed table -> broker -> ONLINE.
+those of them that are alive, OFFLINE where they are disabled. Both are one record for the whole cluster: typed table ->
+broker -> state.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -11,7 +12,7 @@ from typing import TypeAlias
 import orjson
 
 from gamay.cluster import buckets, paths
-from gamay.cluster.records import ONLINE, Assignment, Instance, Role
+from gamay.cluster.records import OFFLINE, ONLINE, Assignment, Instance, Role
 from gamay.cluster.registry import Registry
 from gamay.cluster.store import update
 from gamay.cluster.znrecord import ZNRecord, decode, encode
@@ -47,12 +48,13 @@ def assigned_brokers(tenants: Mapping[str, str], instances: Iterable[Instance]) 
     return {table: dict(brokers) for table, brokers in found.items() if brokers}
 
 
-def answering_brokers(
-    ideal: BrokerStates, instances: Iterable[Instance], live: Collection[str]
-) -> dict[str, dict[str, str]]:
-    """Return the external view: the assigned brokers that are alive and enabled. live: ids of instances that are alive."""
-    able = {i.id for i in instances if _answers(i, live)}
-    return {table: {b: state for b, state in states.items() if b in able} for table, states in sorted(ideal.items())}
+def broker_states(ideal: BrokerStates, instances: Iterable[Instance], live: Collection[str]) -> dict[str, dict[str, str]]:
+    """Return the external view: the assigned brokers that are alive, OFFLINE those of them that take no queries.
+
+    live: ids of instances that are alive.
+    """
+    states = {i.id: ONLINE if _answers(i, live) else OFFLINE for i in instances if i.id in live}
+    return {table: {b: states[b] for b in brokers if b in states} for table, brokers in sorted(ideal.items())}
 
 
 def answering_instances(registry: Registry) -> list[Instance]:
@@ -126,7 +128,7 @@ class BrokerResource:
         It is one plain node however many tables there are, for clients read no others.
         """
         live = frozenset(self.registry.live_instance_ids())
-        states = answering_brokers(self.ideal() or {}, self.registry.instances(), live)
+        states = broker_states(self.ideal() or {}, self.registry.instances(), live)
         value = encode(Assignment(paths.BROKER_RESOURCE, states).to_record())
         update(self.registry.store, paths.external_view(paths.BROKER_RESOURCE), lambda _: value)
 
