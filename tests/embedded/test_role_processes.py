@@ -233,6 +233,9 @@ def test_queries_are_answered_while_zookeeper_is_away(
         assert controller.http.post("/tables", json={**TABLE, "segmentsConfig": segments}).status_code == 200
         _push(controller, make_segment("trips_0", list(range(100))))
         eventually(lambda: _ask(broker)[0] == 100, lambda: _ask(broker))
+        limits = {"gamay.query.memory.max.bytes": "100000000"}
+        assert controller.http.post("/cluster/configs", json=limits).status_code == 200
+        eventually(lambda: "each 100 MB" in server.log, lambda: server.log)
         own_zookeeper.stop()
         eventually(lambda: not controller.ready)
         assert "nothing can be changed" in controller.http.get("/cluster/status").json()["problems"][0]["problem"]

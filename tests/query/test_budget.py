@@ -187,11 +187,10 @@ def test_scan_limits_can_be_logged_only(segments: Any, caplog: pytest.LogCapture
 
 
 def test_settings_of_the_cluster_give_the_budgets() -> None:
-    default = ProcessBudget(1000, 400)
-    budget = ProcessBudget(1, 1)
+    budget = ProcessBudget(1000, 400)
 
     def applied(settings: dict[str, str]) -> tuple[int, int, int | None]:
-        budget.apply(settings, default)
+        budget.apply(settings)
         return budget.total_bytes, budget.query_bytes, budget.space.max_bytes
 
     assert applied({}) == (1000, 400, None)

@@ -8,7 +8,6 @@ from gamay.model.table_sections import QueryConfig
 from gamay.query.budget import MEMORY_OPTION, Budget, ProcessBudget, ScanLimits, megabytes
 from gamay.query.execute import ServerResult
 from gamay.query.held import held_bytes
-from gamay.query.partitioned.files import SpillSpace
 from gamay.sql.option_values import number
 from gamay.sql.query import Query
 
@@ -46,24 +45,11 @@ class TableLimits:
 NO_LIMITS = TableLimits()
 
 
-class QueryLimits:
-    """Hands out the budgets of a broker's queries. process: what they may hold together."""
-
-    def __init__(self, process: ProcessBudget) -> None:
-        self.process = process
-        self._machine = ProcessBudget(
-            process.total_bytes, process.query_bytes, SpillSpace(max_bytes=process.space.max_bytes)
-        )
-
-    def apply(self, settings: Mapping[str, str]) -> None:
-        """Take over the cluster's settings, for queries that come from now on."""
-        self.process.apply(settings, self._machine)
-
-    def budget(self, options: Mapping[str, str], table: TableLimits) -> Budget:
-        """Return the budget of a query."""
-        if options and not _OPTIONS.isdisjoint(options):
-            table = _narrowed(table, options)
-        return Budget(table.memory_bytes or self.process.query_bytes, self.process, table.scan)
+def query_budget(process: ProcessBudget, options: Mapping[str, str], table: TableLimits) -> Budget:
+    """Return the budget of a query. process: what the broker's queries may hold together."""
+    if options and not _OPTIONS.isdisjoint(options):
+        table = _narrowed(table, options)
+    return Budget(table.memory_bytes or process.query_bytes, process, table.scan)
 
 
 def with_group_limits(query: Query, table: TableLimits, settings: Mapping[str, str]) -> Query:

@@ -7,7 +7,7 @@ from gamay.base.errors import ErrorCode, QueryError, nearest
 from gamay.broker.database import database_of_request, full_table_name
 from gamay.broker.gather import Gatherer
 from gamay.broker.hybrid import halves
-from gamay.broker.limits import NO_LIMITS, QueryLimits, with_group_limits
+from gamay.broker.limits import NO_LIMITS, query_budget, with_group_limits
 from gamay.broker.options import DEFAULT_TIMEOUT_MS, is_on, timeout_ms
 from gamay.broker.pending import PendingQuery
 from gamay.broker.quota import Quotas
@@ -20,6 +20,7 @@ from gamay.broker.server_stats import ServerStats
 from gamay.cluster.access import ANYONE, Principal
 from gamay.model.table_name import raw_table_name
 from gamay.query.bind import NO_SCHEMA, BoundQuery, bind
+from gamay.query.budget import ProcessBudget
 from gamay.query.deadline import CancellableDeadline
 from gamay.sql.query import Query
 
@@ -28,11 +29,11 @@ class QueryPlanner:
     """Does this for all queries of a broker; may be called from any thread. gatherer: knows which servers do not answer."""
 
     def __init__(
-        self, routing: RoutingTables, limits: QueryLimits, quotas: Quotas, server_stats: ServerStats, gatherer: Gatherer,
+        self, routing: RoutingTables, memory: ProcessBudget, quotas: Quotas, server_stats: ServerStats, gatherer: Gatherer,
         clock: Clock,
     ) -> None:  # fmt: skip
         self._routing = routing
-        self._limits = limits
+        self._memory = memory
         self._quotas = quotas
         self._server_stats = server_stats
         self._gatherer = gatherer
@@ -60,7 +61,7 @@ class QueryPlanner:
         limit_ms = timeout_ms(query.options, DEFAULT_TIMEOUT_MS if route is None else route.config.query.timeout_ms)
         table_limits = NO_LIMITS if route is None else route.limits
         query = with_group_limits(query, table_limits, self._routing.group_options)
-        budget = self._limits.budget(query.options, table_limits)
+        budget = query_budget(self._memory, query.options, table_limits)
         pending.deadline = CancellableDeadline(self._clock, pending.started_s + limit_ms / 1000, limit_ms, budget)
         self._quotas.admit(pending.routes, pending.started_s)
         pending.query = query

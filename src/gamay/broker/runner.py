@@ -14,7 +14,6 @@ from gamay.broker.connection import Connections
 from gamay.broker.execution import QueryExecution
 from gamay.broker.gather import Gatherer
 from gamay.broker.hybrid import halves
-from gamay.broker.limits import QueryLimits
 from gamay.broker.metrics import Phases, QueryCounters
 from gamay.broker.options import option_warnings
 from gamay.broker.outcome import add_done, end_span, of_failure, processor_ns
@@ -72,16 +71,16 @@ class QueryRunner:
         self.routing = routing
         self.running = RunningQueries()
         self.counters = QueryCounters(clock.now_ms)
-        self.limits = QueryLimits(memory or ProcessBudget.of_machine())
+        self.memory = memory or ProcessBudget.of_machine()
         self.quotas = Quotas(broker_id)
         self._query_log = QueryLog(slow_ms)
         self.server_stats = ServerStats()
         self.answers = AnswerStore(clock, lambda: routing.address_of(broker_id))
-        for follower in (self.limits, self.quotas, self._query_log, self.server_stats, self.answers):
+        for follower in (self.memory, self.quotas, self._query_log, self.server_stats, self.answers):
             routing.follow_settings(follower.apply)
         self._gatherer = Gatherer(connections, clock, self.server_stats)
         self._clock = clock
-        self._planner = QueryPlanner(routing, self.limits, self.quotas, self.server_stats, self._gatherer, clock)
+        self._planner = QueryPlanner(routing, self.memory, self.quotas, self.server_stats, self._gatherer, clock)
         self._execution = QueryExecution(broker_id, routing, self._planner, self._gatherer, self.running, clock)
         self._request_ids = itertools.count(request_base * _REQUEST_IDS)
         self._at_once = AtOnce(

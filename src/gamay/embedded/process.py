@@ -61,6 +61,7 @@ from gamay.query.queue import QueryQueue
 from gamay.server.app import ServerApp
 from gamay.server.consuming.completion_client import HttpCompletionClient
 from gamay.server.listener import QueryListener
+from gamay.server.query_memory import follow_settings
 from gamay.server.sources import ClusterMembers, SegmentSources
 from gamay.storage.deep_store import DeepStore
 from gamay.storage.fetchers import Fetchers
@@ -344,6 +345,7 @@ class ServerProcess(RoleProcess):
         members = ClusterMembers(self.registry, self.id, new_rng().shuffle)
         sources = SegmentSources(store, Fetchers(settings.storage, self._tls_client), members, headers)
         layout = Layout(self.settings.data_dir.expanduser().absolute())
+        self._budget = ProcessBudget.of_machine(layout.spill)
         self._completion = HttpCompletionClient(self._lead_controller, self.settings.auth_token, self._tls_client)
         streams = StreamContext(client_id=self.id, clock=self.clock)
         self._role = ServerRole(
@@ -362,7 +364,7 @@ class ServerProcess(RoleProcess):
             self.clock,
             port=self.settings.query_port,
             host=self.settings.address,
-            memory=ProcessBudget.of_machine(layout.spill),
+            memory=self._budget,
             tls=self._tls_server if self.settings.query_tls else None,
             awake_us=self.settings.awake_us,
         )
@@ -371,6 +373,9 @@ class ServerProcess(RoleProcess):
 
     def _announce(self) -> None:
         pass  # the instance does that, once its segments are loaded
+
+    def _prepare(self) -> None:
+        self._unfollow = follow_settings(self.registry, self._budget)
 
     def _begin(self) -> None:
         if self.settings.warm_up:
@@ -396,6 +401,7 @@ class ServerProcess(RoleProcess):
             threading.Event().wait(0.05)
 
     def _end(self) -> None:
+        self._unfollow()
         self._warming.stop()
         self._listener.stop()
         self._role.instance.stop()

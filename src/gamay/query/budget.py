@@ -53,13 +53,14 @@ def machine_memory() -> int:
 class ProcessBudget:
     """What the queries of a process may hold together. query_bytes: what one of them may, unless it is told otherwise.
 
-    space: where they may put groups that do not fit.
+    space: where they may put groups that do not fit. These are the defaults, for what the cluster's settings leave open.
     """
 
     def __init__(self, total_bytes: int, query_bytes: int, space: SpillSpace | None = None) -> None:
         self.total_bytes = total_bytes
         self.query_bytes = query_bytes
         self.space = space or SpillSpace()
+        self._defaults = total_bytes, query_bytes, self.space.max_bytes
         self.held = 0
         self.lock = threading.Lock()
         self.holding: set[Budget] = set()
@@ -70,12 +71,13 @@ class ProcessBudget:
         memory = machine_memory()
         return cls(int(memory * _TOTAL_SHARE), int(memory * _QUERY_SHARE), SpillSpace(folder))
 
-    def apply(self, settings: Mapping[str, str], default: "ProcessBudget") -> None:
-        """Take over what a cluster's settings say, else the default's."""
-        total = _whole(settings.get(TOTAL_SETTING), default.total_bytes)
-        self.total_bytes, self.query_bytes = total, min(_whole(settings.get(QUERY_SETTING), default.query_bytes), total)
-        spilled = settings.get(SPILL_SETTING, "").strip()
-        self.space.max_bytes = int(spilled) if spilled.isdigit() else default.space.max_bytes
+    def apply(self, settings: Mapping[str, str]) -> None:
+        """Take over what the cluster's settings say, for queries that come from now on."""
+        total, query, spilled = self._defaults
+        self.total_bytes = _whole(settings.get(TOTAL_SETTING), total)
+        self.query_bytes = min(_whole(settings.get(QUERY_SETTING), query), self.total_bytes)
+        text = settings.get(SPILL_SETTING, "").strip()
+        self.space.max_bytes = int(text) if text.isdigit() else spilled
 
 
 @dataclass(frozen=True, slots=True)
