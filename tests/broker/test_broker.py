@@ -199,8 +199,15 @@ def test_a_new_segment_has_time_to_be_loaded(world: World) -> None:
 def test_a_segment_that_was_there_and_is_gone_is_told_at_once(world: World) -> None:
     view = world.registry.get_external_view("t_OFFLINE")
     assert view is not None
+    for server in world.servers.values():
+        server.lacks = {"s0"}
     without = Assignment("t_OFFLINE", {s: states for s, states in view.states.items() if s != "s0"})
     world.registry.put_external_view(without)
+    world.routing.refresh("t_OFFLINE")
+    answer = world.ask("SELECT count(*) FROM t").json()
+    assert (answer["exceptions"][0]["errorCode"], answer["partialResult"]) == (305, True)
+    disabled = Assignment("t_OFFLINE", {**view.states, "s0": dict.fromkeys(view.states["s0"], "OFFLINE")})
+    world.registry.put_external_view(disabled)
     world.routing.wait_until(lambda: "s0" not in world.routing.find("t")[0].segments, 60)
     answer = world.ask("SELECT count(*) FROM t").json()
     assert (answer["exceptions"][0]["errorCode"], answer["partialResult"]) == (305, True)

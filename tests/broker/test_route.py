@@ -124,13 +124,40 @@ def test_what_was_there_is_missed_however_new_it_is(records: Records) -> None:
     records.put(ideal, {"s0": both()}, pushed_ms=NOW_MS)
     route = records.route(lambda route: route.segments == ("s0",))
     assert route.unavailable == (("s1", NOW_MS + NEW_SEGMENT_MS),)
-    # it is pushed once more, and the servers die before the broker has looked at it again
+    # it is pushed once more, and the servers are switched off before the broker has looked at it again
     records.routing.stop()
     records.registry.update_segment("t_OFFLINE", "s0", lambda r: r and r.with_changes(crc=2, refresh_time_ms=NOW_MS))
-    records.registry.put_external_view(Assignment("t_OFFLINE", {}))
+    for name in (A, B):
+        records.registry.put_instance(Instance(name, name, 1, enabled=False))
     for changed in ({"s0"}, None):  # None: the connection to the store was lost
         records.routing._rebuild("t_OFFLINE", changed)
         assert records.routing.find("t")[0].unavailable == (("s0", 0), ("s1", NOW_MS + NEW_SEGMENT_MS))
+
+
+@pytest.mark.parametrize("selector", ["balanced", "strictReplicaGroup"])
+def test_servers_that_the_store_has_lost_are_asked_on(records: Records, selector: str) -> None:
+    """Their sessions have ended, and the view was built without them; they come back one by one."""
+    records.config(instanceSelectorType=selector)
+    ideal = {"s0": both(), "s1": both(CONSUMING)}
+    records.put(ideal)
+    records.route(lambda route: route.servers == ((A, B), (A, B)) and route.selector.value == selector)
+    records.sessions[A].close()
+    records.route(lambda route: route.servers == ((B,), (B,)))
+    records.sessions[B].close()
+    records.registry.put_external_view(Assignment(records.table, {}))
+    records.routing.refresh(records.table)
+    route = records.routing.find("t")[0]
+    assert (route.servers, route.unavailable) == (((A, B), (A, B)), ())
+    announce(records.store.new_session(), A)  # it has not reported its segments yet
+    records.routing.refresh(records.table)
+    assert records.routing.find("t")[0].servers == ((A, B), (A, B))
+    records.put(ideal, {"s0": {A: ONLINE}, "s1": {A: CONSUMING}})
+    records.route(lambda route: route.servers == ((A,), (A,)))
+    for states in ({A: ERROR}, {A: OFFLINE}):
+        records.put(ideal, {"s0": states, "s1": states})
+        records.route(lambda route: route.servers == ((B,), (B,)))  # it may have been cut off when its peer failed
+    records.put(ideal, {"s0": both(ERROR), "s1": both(OFFLINE)})
+    records.route(lambda route: route.unavailable == (("s0", 0), ("s1", 0)))
 
 
 def test_a_broker_that_starts_misses_new_segments_of_dead_servers(records: Records) -> None:

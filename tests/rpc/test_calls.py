@@ -215,6 +215,31 @@ def test_no_greeting_and_a_foreign_one() -> None:
     run(test)
 
 
+def test_calls_do_not_wait_for_a_machine_that_is_silent_until_it_is_back() -> None:
+    async def test() -> None:
+        made = World(PATIENT)
+        made.socket.listen()  # nobody accepts, as on a machine that hangs
+        channel = Channel("127.0.0.1", made.port, "client", HURRIED)
+        with pytest.raises(NotSentError, match=r"did not answer within 0\.5 s"):
+            await channel.call([b"echo"], 15)
+        for _ in range(100):
+            with pytest.raises(NotSentError, match="is tried again meanwhile"):
+                await channel.call([b"echo"], 15)
+        await made.server.start(made.socket)
+        while True:
+            try:
+                answer = await channel.call([b"echo", b"back"], 15)
+            except NotSentError:
+                await asyncio.sleep(0.01)
+            else:
+                break
+        assert [bytes(part) for part in answer] == [b"back"]
+        channel.close()
+        await made.server.stop()
+
+    run(test)
+
+
 def test_versions_that_do_not_meet() -> None:
     async def test() -> None:
         async def newer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

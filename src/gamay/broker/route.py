@@ -122,12 +122,12 @@ class RouteBuilder:
         self._read_facts(table, wanted, known, keys)
         selector = SelectorKind.STRICT_REPLICA_GROUP if keys else SelectorKind.of(parsed.routing)
         excluded = self._not_asked()
+        # Whoever lost a server may have lost a segment that was there: better to say too much than to leave out rows.
+        for segment in wanted.keys() & (served or ()):
+            known[segment].was_served = True
         found = self._replicas(selector, bool(keys), wanted, view, known, now_ms, excluded)
-        before = found.unready if served is None else served
-        for segment in before:
-            # Whoever lost a server may have lost a segment that was there: better to say too much than to leave out rows.
-            if segment in known and (served is not None or any(server not in excluded.live for server in wanted[segment])):
-                known[segment].was_served = True
+        for segment in found.unready if served is None else ():
+            known[segment].was_served = any(server not in excluded.live for server in wanted[segment])
         stats = [known[segment] for segment in found.segments]
         new_until = [known[segment].new_until_ms for segment in found.optional]
         latest = frozenset() if parsed.table_type is TableType.OFFLINE else _latest(found.segments)
@@ -217,6 +217,8 @@ class RouteBuilder:
             if found is None:
                 found = shared[placed] = _candidates(ideal, states, excluded)
             whole, able = found
+            if not able and known[segment].was_served:
+                whole, able = _lost(ideal, states, excluded)
             if has_keys:
                 all_able[segment] = able
             if whole:
@@ -270,6 +272,16 @@ def _candidates(ideal: Mapping[str, str], states: Mapping[str, str], excluded: "
     """Return the servers that have all of a segment, and those that can answer for it at all, ascending."""
     able = sorted(name for name in ideal if states.get(name) in _READY and ideal[name] in _READY and name not in excluded)
     return tuple(name for name in able if states[name] == ONLINE), tuple(able)
+
+
+def _lost(ideal: Mapping[str, str], states: Mapping[str, str], excluded: "_Excluded") -> tuple[Candidates, Candidates]:
+    """Return the same of a segment that was there and that nobody has now, by the records: whoever may have it still.
+
+    A server that the metadata store has not heard of for a while, or that is back and has not reported its segments yet,
+    serves them all the same. One that is dead, or has lost the segment, makes the answer partial, and that says so.
+    """
+    able = sorted(s for s in ideal if {ideal[s], states.get(s, ONLINE)} <= _READY and s not in excluded.off)
+    return tuple(name for name in able if ideal[name] == ONLINE), tuple(able)
 
 
 @dataclass(frozen=True, slots=True)

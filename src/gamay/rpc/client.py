@@ -37,6 +37,7 @@ class Channel:
         self.awake = Awake(self._limits.awake_us)
         self._peer: Peer | None = None
         self._connecting: asyncio.Task[Peer] | None = None
+        self._is_silent = False  # the last attempt to connect got no answer at all, as from a machine that is off
         self._calls: dict[int, asyncio.Future[list[memoryview]]] = {}
         self._next_id = 1
         self._watch: asyncio.TimerHandle | None = None
@@ -60,10 +61,7 @@ class Channel:
         peer = self._peer
         if peer is not None and peer.is_open:
             return peer
-        if self._connecting is None:
-            self._connecting = asyncio.ensure_future(self._open())
-            self._connecting.add_done_callback(self._opened)
-        connecting = self._connecting
+        connecting = self._attempt()
         try:
             return await asyncio.shield(connecting)
         except asyncio.CancelledError:
@@ -72,12 +70,20 @@ class Channel:
                 raise
             raise NotSentError(f"the connection to {self.address} was closed by this process") from None
 
+    def _attempt(self) -> "asyncio.Task[Peer]":
+        """Return the attempt to connect that is under way, begun now if there is none."""
+        if self._connecting is None:
+            self._connecting = asyncio.ensure_future(self._open())
+            self._connecting.add_done_callback(self._opened)
+        return self._connecting
+
     async def call(
         self, buffers: Sequence[Buffer], timeout_s: float, server_s: float | None = None, context: str = ""
     ) -> list[memoryview]:
         """Send buffers; return those of the answer. server_s: how long the server may take, if that is less.
 
-        context: what the call belongs to at the caller; the server is told.
+        context: what the call belongs to at the caller; the server is told. Where the last attempt to connect got no answer,
+        calls do not wait for the next one, which they begin: it may take as long again.
 
         Raises NotSentError, ConnectionLostError, CallTimeoutError, ProtocolError (too large), CallFailedError.
         """
@@ -86,6 +92,9 @@ class Channel:
         peer = self._peer
         try:
             if peer is None or not peer.is_open:
+                attempt = self._attempt()
+                if self._is_silent and not attempt.done():
+                    raise NotSentError(f"{self.address} does not answer; it is tried again meanwhile")
                 peer = await asyncio.wait_for(self.connect(), timeout_s)
             if not peer.has_room:
                 await asyncio.wait_for(peer.room(), expires_s - loop.time())
@@ -140,10 +149,12 @@ class Channel:
                     peer.close(ConnectionLostError("no greeting"))
                     raise
         except TimeoutError:
+            self._is_silent = True
             raise NotSentError(f"{self.address} did not answer within {self._limits.connect_s:g} s") from None
         except (OSError, RpcError) as error:
+            self._is_silent = False
             raise NotSentError(f"{self.address} cannot be reached: {error}") from error
-        self.is_leaving = False
+        self.is_leaving = self._is_silent = False
         return peer
 
     def _opened(self, task: "asyncio.Task[Peer]") -> None:
