@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pyarrow as pa
 import pytest
+from benchmarks.cluster.ports import free_port
 
 from gamay.embedded import EmbeddedCluster
 from gamay.ingest.pipeline import Pipeline
@@ -13,6 +14,7 @@ from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.segment.builder import SegmentBuilder
 from gamay.storage.archive import pack
+from gamay.storage.settings import StorageSettings
 
 SCHEMA: dict[str, Any] = {
     "schemaName": "trips",
@@ -64,11 +66,17 @@ def make_segment(tmp_path: Path) -> SegmentMaker:
 
 
 class Api:
-    """A cluster with clients for its HTTP interfaces."""
+    """A cluster with clients for its HTTP interfaces.
+
+    Its users may name files beside its data, and those of the web servers at `web_port` and port 1, if there are any.
+    """
 
     def __init__(self, data_dir: Path) -> None:
         self.data_dir = data_dir
-        self.cluster = EmbeddedCluster(data_dir, 0, 0, 0, threads=2, warm_up=False).start()
+        self.web_port = free_port()
+        allowed = (f"file://{data_dir.parent}/", f"http://127.0.0.1:{self.web_port}/", "http://localhost:1/")
+        storage = StorageSettings(allowed_uris=allowed)
+        self.cluster = EmbeddedCluster(data_dir, 0, 0, 0, threads=2, warm_up=False, storage=storage).start()
         self.controller = httpx.Client(base_url=self.cluster.controller_url, timeout=30)
         self.broker = httpx.Client(base_url=self.cluster.broker_url, timeout=30)
         self.server = httpx.Client(base_url=self.cluster.server_url, timeout=30)

@@ -18,6 +18,7 @@ from gamay.cluster.records import Role
 from gamay.embedded import EmbeddedCluster
 from gamay.embedded.settings import read_access, read_storage
 from gamay.storage.archive import pack
+from gamay.storage.settings import StorageSettings
 
 COUNT = "SELECT count(*), sum(n) FROM trips"
 
@@ -117,7 +118,7 @@ def test_uri_push_downloads(trips: Any, make_segment: Callable[..., Path]) -> No
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *_: object) -> None: ...
 
-    files = HTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(archive.parent)))
+    files = HTTPServer(("127.0.0.1", trips.web_port), partial(Quiet, directory=str(archive.parent)))
     threading.Thread(target=files.serve_forever, daemon=True).start()
     uri = f"http://127.0.0.1:{files.server_port}/{archive.name}"
     headers = {"UPLOAD_TYPE": "URI", "DOWNLOAD_URI": uri}
@@ -128,8 +129,9 @@ def test_uri_push_downloads(trips: Any, make_segment: Callable[..., Path]) -> No
     assert len(files_below(trips.data_dir / "deepstore")) == 1
     headers["DOWNLOAD_URI"] = f"http://127.0.0.1:{files.server_port}/missing.tar.gz"
     assert trips.controller.post("/v2/segments", params={"tableName": "trips"}, headers=headers).status_code == 404
-    headers["DOWNLOAD_URI"] = archive.as_uri()
-    assert trips.controller.post("/v2/segments", params={"tableName": "trips"}, headers=headers).status_code == 400
+    for elsewhere in ("file:///etc/passwd", f"http://localhost:{files.server_port}/{archive.name}"):
+        headers["DOWNLOAD_URI"] = elsewhere
+        assert trips.controller.post("/v2/segments", params={"tableName": "trips"}, headers=headers).status_code == 400
     files.shutdown()
     files.server_close()
 
@@ -428,7 +430,16 @@ def test_the_server_of_start_all_fetches_as_its_keys_say(make_segment: Callable[
     storage = read_storage(file, Role.SERVER)
     headers = {"UPLOAD_TYPE": "METADATA", "DOWNLOAD_URI": f"mine:///{archive.name}", "COPY_SEGMENT_TO_DEEP_STORE": "false"}
     with (
-        EmbeddedCluster(tmp_path / "data", 0, 0, 0, threads=1, warm_up=False, server_storage=storage) as cluster,
+        EmbeddedCluster(
+            tmp_path / "data",
+            0,
+            0,
+            0,
+            threads=1,
+            warm_up=False,
+            storage=StorageSettings(allowed_uris=("mine",)),
+            server_storage=storage,
+        ) as cluster,
         httpx.Client(base_url=cluster.controller_url, timeout=60) as rest,
     ):
         assert rest.post("/schemas", json=SCHEMA).status_code == 200

@@ -56,10 +56,9 @@ def ingest_file(writer: TableWriter, table: str, path: Path, shown_name: str, co
 
 
 def ingest_uri(writer: TableWriter, table: str, uri: str, config: Mapping[str, str], scratch: Path) -> str:
-    """Fetch a file and ingest it as `ingest_file` does. Raises InvalidConfigError for a local file that must not be read."""
-    source = writer.context.fetchers.allowed(uri)
+    """Fetch a file and ingest it as `ingest_file` does. Raises InvalidConfigError for what clients may not have opened."""
     path = scratch / "fetched"
-    writer.context.fetchers.fetch_foreign(source, path)
+    writer.context.fetchers.fetch_named(uri, path)
     return ingest_file(writer, table, path, uri, config)
 
 

@@ -53,13 +53,12 @@ class UploadManager:
     def uri(self, target: Target, uri: str, options: PushOptions, purpose: str, *, keep_url: bool = False) -> SegmentRecord:
         """Download an archive and add its segment; `keep_url` records the URI instead of a copy in the deep store.
 
-        purpose: as for `scratch`. Raises InvalidConfigError for a local file that must not be read,
+        purpose: as for `scratch`. Raises InvalidConfigError for what clients may not have opened,
         NotFoundError, DiskFullError, OSError.
         """
-        source = self.context.fetchers.allowed(uri)
         with self.scratch(purpose) as scratch:
             archive = scratch / _file_name(uri)
-            self.context.fetchers.fetch_foreign(source, archive)
+            self.context.fetchers.fetch_named(uri, archive)
             if not keep_url:
                 return self.archive(target, archive, scratch, options)
             archive = with_archive_suffix(archive)
@@ -73,6 +72,7 @@ class UploadManager:
 
         Raises CorruptSegmentError, InvalidConfigError, NotFoundError.
         """
+        self.context.fetchers.check(uri)
         info = read_metadata_archive(with_archive_suffix(metadata_archive), scratch / "metadata")
         table = target(info)
         if not copy:
@@ -101,6 +101,7 @@ class UploadManager:
         for name, uri in zip(entries[::2], entries[1::2], strict=True):
             if problem := name_problem(name):
                 raise InvalidConfigError(f"'{_BATCH_LIST}': segment name: {problem}")
+            self.context.fetchers.check(uri)
             described = _new(scratch, f"segment-{len(infos)}")
             source = lists[0].parent / f"{name}.metadata.json"
             if not source.is_file():
@@ -118,7 +119,7 @@ class UploadManager:
     def _fetched(self, info: SegmentMetadata, uri: str, folder: Path) -> tuple[VerifiedSegment, Path]:
         """Fetch the data of a segment into `folder`, and check that it is what the metadata says."""
         archive = folder / _file_name(uri)
-        self.context.fetchers.fetch_foreign(uri, archive)
+        self.context.fetchers.fetch_named(uri, archive)
         archive = with_archive_suffix(archive)
         segment = verify_archive(archive, folder / "unpacked")
         if (segment.info.name, segment.info.crc) != (info.name, info.crc):

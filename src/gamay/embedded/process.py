@@ -220,7 +220,7 @@ class ControllerProcess(RoleProcess):
             self.clock,
             self.ids,
             minion_token=self.settings.auth_token,
-            fetchers=Fetchers(self.settings.storage, self._tls_client),
+            fetchers=Fetchers(self.settings.storage, self._tls_client, self.settings.deep_store),
             tls=self._tls_client,
         )
         mend = PeriodicTask("ClusterRepair", _REPAIR_S, self._mend)

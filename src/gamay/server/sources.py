@@ -134,7 +134,7 @@ class SegmentSources:
             if local is not None and local.is_file():
                 yield url, lambda _: local
             else:
-                yield url, lambda scratch: self._fetched(scratch, partial(self.fetchers.fetch_foreign, url))
+                yield url, lambda scratch: self._fetched(scratch, partial(self.fetchers.fetch_recorded, url))
         if peers:
             for base in self.members.peers(table, record.name):
                 yield f"{_PEER}{base}", self._member(base, table, record)

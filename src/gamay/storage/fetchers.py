@@ -2,15 +2,17 @@
 
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
-from gamay.storage.files import Access, fetch, local_path
+from gamay.storage.allowed_uris import AllowedUris
+from gamay.storage.files import Access, FetchLimits, fetch
 from gamay.storage.filesystems import explained, scheme_of
-from gamay.storage.settings import ALLOWED_URIS, ENTRY_POINT_GROUP, StorageSettings, load_object
+from gamay.storage.settings import ENTRY_POINT_GROUP, MAX_BYTES, MAX_SECONDS, StorageSettings, load_object
 
 
 class SegmentFetcher(Protocol):
@@ -26,11 +28,18 @@ class SegmentFetcher(Protocol):
 
 
 class Fetchers:
-    """Fetches as the settings of a role say. tls: what web servers are checked against; None is what the system trusts."""
+    """Fetches as the settings of a role say. tls: what web servers are checked against; None is what the system trusts.
 
-    def __init__(self, settings: StorageSettings | None = None, tls: ssl.SSLContext | None = None) -> None:
+    deep_store: where that is, so that its file system counts as set up.
+    """
+
+    def __init__(
+        self, settings: StorageSettings | None = None, tls: ssl.SSLContext | None = None, deep_store: str | None = None
+    ) -> None:
         self._settings = settings or StorageSettings()
         self._tls = tls
+        own = scheme_of(deep_store or "")
+        self._allowed = AllowedUris(self._settings.allowed_uris, self._settings.schemes | ({own} if own else set()))
         self._own: dict[str, SegmentFetcher] = {}
         for scheme in self._settings.fetchers:  # what is wrong is told at the start
             self._own_of(scheme)
@@ -44,6 +53,38 @@ class Fetchers:
 
         Raises NotFoundError, InvalidConfigError, OSError.
         """
+        self._fetch(uri, destination, Access())
+
+    def check(self, uri: str) -> None:
+        """Raise InvalidConfigError for a URI that a client names and `gamay.ingest.allowed_uris` has no place for."""
+        self._check_protocol(uri)
+        self._allowed.check(uri)
+
+    def fetch_named(self, uri: str, destination: Path) -> None:
+        """Fetch what a client names, if that is allowed, and neither too large nor too slow. Raises as `fetch`."""
+        self._check_protocol(uri)
+        limits = FetchLimits(self._settings.max_bytes, self._settings.max_s, (MAX_BYTES, MAX_SECONDS))
+        access = Access(must_be_public=self._allowed.must_be_public, limits=limits)
+        self._fetch(self._allowed.check(uri), destination, access)
+
+    def fetch_recorded(self, uri: str, destination: Path) -> None:
+        """Fetch what a record names, which was allowed when it was written; it may lead on to public web servers only.
+
+        Raises as `fetch`.
+        """
+        self._check_protocol(uri)
+        host = urlsplit(uri).netloc
+        self._fetch(uri, destination, Access(must_be_public=lambda url: urlsplit(url).netloc != host))
+
+    def _check_protocol(self, uri: str) -> None:
+        scheme = (scheme_of(uri) or "file").lower()
+        allowed = self._settings.protocols
+        if allowed is not None and scheme not in allowed:
+            raise InvalidConfigError(
+                f"cannot fetch {uri}: of the protocols, only {', '.join(sorted(allowed))} are in segment.fetcher.protocols"
+            )
+
+    def _fetch(self, uri: str, destination: Path, access: Access) -> None:
         scheme = (scheme_of(uri) or "file").lower()
         own = self._own_of(scheme)
         if own is not None:
@@ -52,37 +93,8 @@ class Fetchers:
             return
         token = self._settings.tokens.get(scheme)
         headers = {"Authorization": token} if token else {}
-        access = Access(headers, self._tls, self._settings.options_of(scheme))
+        access = replace(access, headers=headers, tls=self._tls, options=self._settings.options_of(scheme))
         self._settings.retries_of(scheme).call(f"fetching {uri}", lambda: fetch(uri, destination, access))
-
-    def allowed(self, uri: str) -> str:
-        """Return what to fetch for a URI that a user names: itself, or the local file behind it where that may be read.
-
-        Raises InvalidConfigError for a local file outside of the folders that `gamay.ingest.allowed_uris` names.
-        """
-        if scheme_of(uri) not in (None, "file"):
-            return uri
-        path = local_path(uri)
-        assert path is not None
-        real = path.resolve()  # what a link or `..` leads to counts
-        for entry in self._settings.allowed_uris:
-            root = None if entry.strip("/") in ("file", "file:") else local_path(entry)
-            if path.is_absolute() and (root is None or real.is_relative_to(root.resolve())):
-                return str(real)
-        raise InvalidConfigError(
-            f"Unsupported URI: {uri} is a local file of the controller, in no folder that {ALLOWED_URIS} names; send the "
-            "file itself, or have the operator allow its folder"
-        )
-
-    def fetch_foreign(self, uri: str, destination: Path) -> None:
-        """Fetch what a user or a record names, which must be of a protocol that is allowed. Raises as `fetch`."""
-        scheme = (scheme_of(uri) or "file").lower()
-        allowed = self._settings.protocols
-        if allowed is not None and scheme not in allowed:
-            raise InvalidConfigError(
-                f"cannot fetch {uri}: of the protocols, only {', '.join(sorted(allowed))} are in segment.fetcher.protocols"
-            )
-        self.fetch(uri, destination)
 
     def _own_of(self, scheme: str) -> SegmentFetcher | None:
         if scheme in self._own:

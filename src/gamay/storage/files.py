@@ -4,20 +4,23 @@ import os
 import shutil
 import ssl
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 from urllib.parse import unquote
 
+from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import DiskFullError, InvalidConfigError, NotFoundError
+from gamay.storage.addresses import check_public, check_public_address
 from gamay.storage.filesystems import NO_ROOM, explained, open_filesystem, scheme_of
 
 _COPY_BYTES = 1 << 20
 _HTTP = ("http", "https")
 _AS_IT_IS = {"Accept-Encoding": "identity"}
 _HTTP_TIMEOUT_S = 60  # without a byte
+_REDIRECTS_MAX = 6
 
 
 @contextmanager
@@ -81,12 +84,38 @@ def publish_folder(temporary: Path, final: Path, *, durable: bool = True) -> Non
 
 
 @dataclass(frozen=True, slots=True)
+class FetchLimits:
+    """How large a file may be, and how long fetching it may take; None is no limit. keys: the settings that say so."""
+
+    max_bytes: int | None = None
+    max_s: float | None = None
+    keys: tuple[str, str] = ("", "")
+
+    def bounded(self, parts: Iterable[bytes], uri: str) -> Iterator[bytes]:
+        """Yield the parts of a file. Raises InvalidConfigError once they are more, or have taken longer, than allowed."""
+        begun_s, num_bytes = SYSTEM_CLOCK.monotonic_s(), 0
+        for part in parts:
+            num_bytes += len(part)
+            if self.max_bytes is not None and num_bytes > self.max_bytes:
+                raise InvalidConfigError(f"{uri} has more than the {self.max_bytes} bytes that {self.keys[0]} allows")
+            if self.max_s is not None and SYSTEM_CLOCK.monotonic_s() - begun_s > self.max_s:
+                raise InvalidConfigError(f"fetching {uri} takes more than the {self.max_s:g} s that {self.keys[1]} allows")
+            yield part
+
+
+@dataclass(frozen=True, slots=True)
 class Access:
-    """How a place is reached: headers and TLS of requests over HTTP, arguments of an fsspec file system."""
+    """How a place is reached: headers and TLS of requests over HTTP, arguments of an fsspec file system.
+
+    must_be_public: called with each URL that a web server is asked for, redirects among them; tells whether its host must
+    have a public address, and raises InvalidConfigError for a URL that must not be asked.
+    """
 
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     tls: ssl.SSLContext | None = None
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    must_be_public: Callable[[str], bool] = field(default=lambda _: False, repr=False)
+    limits: FetchLimits = FetchLimits()
 
 
 _PLAIN = Access()
@@ -102,10 +131,10 @@ def fetch(uri: str, destination: Path, access: Access = _PLAIN) -> None:
     try:
         with os.fdopen(descriptor, "wb") as target:
             if scheme_of(uri) in _HTTP:
-                _download(uri, target, access)
+                parts: Iterator[bytes] = _downloaded(uri, access)
             else:
-                with _open(uri, "rb", access.options) as source, explained(f"cannot fetch {uri}"):
-                    shutil.copyfileobj(source, target, _COPY_BYTES)
+                parts = _read(uri, access.options)
+            target.writelines(access.limits.bounded(parts, uri))
             target.flush()
             os.fsync(target.fileno())
         os.replace(temporary, destination)
@@ -168,27 +197,50 @@ def local_path(uri: str) -> Path | None:
     return Path(uri) if scheme is None else None
 
 
-def _download(uri: str, target: BinaryIO, access: Access) -> None:
-    """Copy what a web server gives; httpx raises when the answer ends too early."""
+def _downloaded(uri: str, access: Access) -> Iterator[bytes]:
+    """Yield what a web server gives; httpx raises when the answer ends too early."""
     import httpx
 
+    headers, url = {**_AS_IT_IS, **access.headers}, httpx.URL("")
     try:
-        with (
-            httpx.Client(verify=access.tls or True, follow_redirects=True, timeout=_HTTP_TIMEOUT_S) as client,
-            client.stream("GET", uri, headers={**_AS_IT_IS, **access.headers}) as answer,
-        ):
-            if answer.status_code in (404, 410):
-                raise FileNotFoundError
-            if answer.status_code in (401, 403):
-                raise PermissionError(f"{uri} was refused with HTTP status {answer.status_code}: check the authorization")
-            if answer.status_code != 200:
-                raise OSError(f"{uri} was answered with HTTP status {answer.status_code}")
-            for part in answer.iter_raw(_COPY_BYTES):
-                target.write(part)
+        with httpx.Client(verify=access.tls or True, timeout=_HTTP_TIMEOUT_S) as client:
+            for _ in range(_REDIRECTS_MAX):
+                before, url = url, url.join(uri) if url.host else httpx.URL(uri)
+                if before.host and (before.scheme, before.host, before.port) != (url.scheme, url.host, url.port):
+                    headers = _AS_IT_IS  # credentials are for the host that they were given for
+                must_be_public = access.must_be_public(str(url))
+                if must_be_public:
+                    check_public(url.host)
+                with client.stream("GET", url, headers=headers) as answer:
+                    if must_be_public:  # the name may have been answered otherwise since
+                        address = answer.extensions["network_stream"].get_extra_info("server_addr")
+                        check_public_address(str(address[0]), url.host)
+                    if answer.has_redirect_location:
+                        uri = answer.headers["Location"]
+                        continue
+                    _check_status(uri, answer.status_code)
+                    yield from answer.iter_raw(_COPY_BYTES)
+                    return
+        raise OSError(f"{uri}: more than {_REDIRECTS_MAX} redirects")
     except httpx.HTTPError as reason:
         raise OSError(f"cannot fetch {uri}: {reason}") from reason
     except httpx.InvalidURL as reason:
         raise InvalidConfigError(f"cannot use {uri}: {reason}") from None
+
+
+def _check_status(uri: str, status: int) -> None:
+    if status in (404, 410):
+        raise FileNotFoundError
+    if status in (401, 403):
+        raise PermissionError(f"{uri} was refused with HTTP status {status}: check the authorization")
+    if status != 200:
+        raise OSError(f"{uri} was answered with HTTP status {status}")
+
+
+def _read(uri: str, options: Mapping[str, Any]) -> Iterator[bytes]:
+    with _open(uri, "rb", options) as source, explained(f"cannot fetch {uri}"):
+        while part := source.read(_COPY_BYTES):
+            yield part
 
 
 def _open(uri: str, mode: str, options: Mapping[str, Any] | None) -> Any:

@@ -12,9 +12,11 @@ from typing import Any
 from xml.etree import ElementTree
 
 from gamay.base.errors import InvalidConfigError
+from gamay.storage.allowed_uris import ALLOWED_URIS, AllowedUris
 from gamay.storage.retries import Retries
 
-ALLOWED_URIS = "gamay.ingest.allowed_uris"
+MAX_BYTES = "gamay.ingest.bytes.max"
+MAX_SECONDS = "gamay.ingest.seconds.max"
 ENTRY_POINT_GROUP = "gamay.segment_fetchers"
 
 # By scheme and older key: the argument of the fsspec file system, a dot for one inside another.
@@ -54,8 +56,8 @@ _RETRY_KEYS = ("retry.count", "retry.wait.ms", "retry.delay.scale.factor")
 class StorageSettings:
     """options: of fsspec file systems, by scheme. protocols: that may be fetched, None for all; fetchers: what a user's own
     fetchers are told, by scheme, `class` among it. retries: by scheme, "" for all others.
-    tokens: the `Authorization` header for foreign web servers, by scheme. allowed_uris: `file`, or folders as
-    `file:///…`, of which users may have the controller read files.
+    tokens: the `Authorization` header for foreign web servers, by scheme. allowed_uris: what users may have the controller
+    open, see `gamay.storage.allowed_uris`. max_bytes, max_s: how large a file may be, and how long fetching it may take.
     """
 
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
@@ -64,6 +66,13 @@ class StorageSettings:
     retries: Mapping[str, Retries] = field(default_factory=dict)
     tokens: Mapping[str, str] = field(default_factory=dict, repr=False)
     allowed_uris: tuple[str, ...] = ()
+    max_bytes: int = 64 << 30
+    max_s: float = 3600
+
+    @property
+    def schemes(self) -> frozenset[str]:
+        """The schemes that the operator has set up a file system or a fetcher for."""
+        return frozenset({*self.options, *(name for name, same in _SAME.items() if same in self.options), *self.fetchers})
 
     def options_of(self, scheme: str | None) -> Mapping[str, Any]:
         """Return the arguments of a scheme's file system. S3's own attempts are one: what is tried again is said here."""
@@ -84,9 +93,15 @@ def storage_settings(role: str, properties: Mapping[str, str]) -> tuple[StorageS
     factory, fetcher = f"pinot.{role}.storage.factory.", f"pinot.{role}.segment.fetcher."
     reader = _Reader()
     used = set()
-    if role == "controller" and ALLOWED_URIS in properties:
-        reader.allow(properties[ALLOWED_URIS])
-        used.add(ALLOWED_URIS)
+    if role == "controller":
+        for key, take in (
+            (ALLOWED_URIS, reader.allow),
+            (MAX_BYTES, reader.limit_bytes),
+            (MAX_SECONDS, reader.limit_seconds),
+        ):
+            if key in properties:
+                take(properties[key])
+                used.add(key)
     for key, value in properties.items():
         for prefix, read in ((factory, reader.file_system), (fetcher, reader.fetcher)):
             if key.startswith(prefix) and read(key, key.removeprefix(prefix), value.strip()):
@@ -104,16 +119,17 @@ class _Reader:
         self._retries: dict[str, dict[str, float]] = {}
         self._tokens: dict[str, str] = {}
         self._allowed: tuple[str, ...] = ()
+        self._limits: dict[str, int] = {}
 
     def allow(self, text: str) -> None:
         self._allowed = tuple(part.strip() for part in text.split(",") if part.strip())
-        for part in self._allowed:
-            if part.partition(":")[0] != "file" or (
-                part.strip("/") not in ("file", "file:") and not part.startswith("file:///")
-            ):
-                raise InvalidConfigError(
-                    f"'{ALLOWED_URIS}': '{part}' must be file, or a folder such as file:///data/segments/"
-                )
+        AllowedUris(self._allowed)  # what is wrong is told at the start
+
+    def limit_bytes(self, text: str) -> None:
+        self._limits["max_bytes"] = _whole(MAX_BYTES, text)
+
+    def limit_seconds(self, text: str) -> None:
+        self._limits["max_s"] = _whole(MAX_SECONDS, text)
 
     def settings(self) -> StorageSettings:
         retries = {
@@ -123,7 +139,9 @@ class _Reader:
             )
             for scheme, found in self._retries.items()
         }  # fmt: skip
-        return StorageSettings(self._options, self._protocols, self._fetchers, retries, self._tokens, self._allowed)
+        return StorageSettings(
+            self._options, self._protocols, self._fetchers, retries, self._tokens, self._allowed, **self._limits
+        )
 
     def file_system(self, key: str, rest: str, value: str) -> bool:
         first, _, name = rest.partition(".")
@@ -178,6 +196,12 @@ class _Reader:
             target[argument] = _hadoop_properties(key, Path(value))
         else:
             target[argument] = value.lower() == "true" if argument == "anon" else value
+
+
+def _whole(key: str, text: str) -> int:
+    if not text.strip().isdigit() or int(text) == 0:
+        raise InvalidConfigError(f"'{key}' must be a whole number of at least 1, not '{text}'")
+    return int(text)
 
 
 def load_object(key: str, name: str) -> Any:
