@@ -160,6 +160,20 @@ def test_servers_that_the_store_has_lost_are_asked_on(records: Records, selector
     records.route(lambda route: route.unavailable == (("s0", 0), ("s1", 0)))
 
 
+def test_servers_unload_a_table_that_is_switched_off(records: Records) -> None:
+    records.put({"s0": both()})
+    records.route(lambda route: route.servers == ((A, B),))
+    for flag in ("false", "true"):
+        simple = {"HELIX_ENABLED": flag}
+        records.registry.update_ideal_state(
+            records.table, lambda known, new=simple: replace(known, simple={**known.simple, **new})
+        )
+        records.registry.put_external_view(Assignment(records.table, {}))
+        records.route(lambda route, on=flag == "true": route.enabled == on and route.unavailable == (("s0", 0),))
+    records.put({"s0": both()})
+    records.route(lambda route: route.servers == ((A, B),))
+
+
 def test_a_broker_that_starts_misses_new_segments_of_dead_servers(records: Records) -> None:
     """Others may have answered for them before it came."""
     records.put({"s0": both(), "s1": {B: ONLINE, C: ONLINE}}, {}, pushed_ms=NOW_MS)

@@ -33,6 +33,7 @@ from gamay.query.plans import BoundPlans
 from gamay.query.prune import PruningTable, SegmentRecordStats
 
 NEW_SEGMENT_MS = 300_000
+_NEVER: Mapping[str, bool] = {}
 _RECORDS_AT_ONCE = 5000
 _READS_MAX = 20
 
@@ -101,15 +102,15 @@ class RouteBuilder:
         self.addresses: Mapping[str, tuple[str, int]] = {}
 
     def build(
-        self, table: str, known: KnownFacts, now_ms: int, served: Collection[str] | None = (),
+        self, table: str, known: KnownFacts, now_ms: int, served: Mapping[str, bool] | None = _NEVER,
         brokers: Collection[str] | None = None,
     ) -> TableRoute | None:  # fmt: skip
         """Return the route of a typed table, None when there is no such table (any more).
 
         known: what was read of segments before; what is new is added to it. served: the segments that a server had at some
-        time, as far as this broker has seen; None when it looks at the table for the first time, after others may have seen
-        them. brokers: those assigned to the table; None where that follows from tags. Raises GamayError for a record that is
-        missing.
+        time, as far as this broker has seen, and whether it may have them still; None when the broker looks at the table for
+        the first time, after others may have seen them. brokers: those assigned to the table; None where that follows from
+        tags. Raises GamayError for a record that is missing.
         """
         config, schema, ideal, view, hidden = self._records_of(table)
         if config is None or ideal is None or schema is None:
@@ -123,8 +124,9 @@ class RouteBuilder:
         selector = SelectorKind.STRICT_REPLICA_GROUP if keys else SelectorKind.of(parsed.routing)
         excluded = self._not_asked()
         # Whoever lost a server may have lost a segment that was there: better to say too much than to leave out rows.
-        for segment in wanted.keys() & (served or ()):
-            known[segment].was_served = True
+        for segment, is_held in (served or {}).items():
+            if segment in wanted:
+                known[segment].was_served, known[segment].is_held = True, is_held and ideal.enabled
         found = self._replicas(selector, bool(keys), wanted, view, known, now_ms, excluded)
         for segment in found.unready if served is None else ():
             known[segment].was_served = any(server not in excluded.live for server in wanted[segment])
@@ -217,7 +219,7 @@ class RouteBuilder:
             if found is None:
                 found = shared[placed] = _candidates(ideal, states, excluded)
             whole, able = found
-            if not able and known[segment].was_served:
+            if not able and known[segment].is_held:
                 whole, able = _lost(ideal, states, excluded)
             if has_keys:
                 all_able[segment] = able
@@ -242,7 +244,7 @@ class RouteBuilder:
         ]
         replicas.unready.sort()
         for segment in ready:
-            known[segment].was_served = True
+            known[segment].was_served = known[segment].is_held = True
         return replicas
 
     def _not_asked(self) -> "_Excluded":

@@ -344,7 +344,7 @@ class RoutingTables:
     def _built(self, table: str, changed: set[str] | None) -> TableRoute | None:
         before = self._facts.get(table)
         known = {} if changed is None or before is None else before
-        served = None if before is None else [name for name, facts in before.items() if facts.was_served]
+        served = None if before is None else {name: facts.is_held for name, facts in before.items() if facts.was_served}
         for segment in changed or ():
             known.pop(segment, None)
         with collector.paused():  # a route of 100,000 segments is a million objects, and they stay

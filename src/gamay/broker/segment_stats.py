@@ -17,7 +17,8 @@ _NO_RANGE: ColumnRange = (None, None, None)
 class SegmentFacts:
     """stats: for pruning. end_time_ms: -1 when unknown. new_until_ms: until then servers may take to load it.
 
-    was_served: whether a server had it at any time; then its absence is a failure, however new it is. partition: the one it
+    was_served: whether a server had it at any time; then its absence is a failure, however new it is. is_held: whether
+    servers may have it still, whatever the records say; not once the table was switched off. partition: the one it
     holds, known of tables with primary keys. consumed: the partitions that its columns should have, of a segment that is
     filled from a stream, according to its table's config and the partition of the stream.
     """
@@ -26,6 +27,7 @@ class SegmentFacts:
     end_time_ms: int
     new_until_ms: int
     was_served: bool = False
+    is_held: bool = False
     partition: int | None = None
     consumed: Mapping[str, ColumnRange] = field(default_factory=dict)
 
