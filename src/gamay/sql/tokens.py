@@ -86,6 +86,19 @@ _OPERATORS = {
     ",": TokenType.COMMA,
     ".": TokenType.DOT,
 }
+# two operands side by side: the parser takes the second for the upper bound of BETWEEN without AND, or for what follows THEN
+_ENDS_OPERAND = frozenset(
+    {
+        *(TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.STRING, TokenType.R_PAREN, TokenType.R_BRACKET),
+        *(TokenType.NULL, TokenType.TRUE, TokenType.FALSE, TokenType.END),
+    }
+)
+_BEGINS_OPERAND = frozenset(
+    {
+        *(TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.STRING, TokenType.L_PAREN),
+        *(TokenType.NULL, TokenType.TRUE, TokenType.FALSE, TokenType.CASE, TokenType.NOT),
+    }
+)
 _SETS = {"GROUPING": TokenType.GROUPING_SETS, "ROLLUP": TokenType.ROLLUP, "CUBE": TokenType.CUBE}
 _BEFORE_OPERAND = frozenset(KEYWORDS) - {"CASE", "END", "NULL", "TRUE", "FALSE", "AS", "ASC", "DESC", "IN", "IS", "FROM"}
 _NO_OPERAND = frozenset(KEYWORDS) - {"CASE", "NULL", "TRUE", "FALSE", "NOT", "DISTINCT", "SELECT"} | frozenset(_TAIL)
@@ -122,6 +135,7 @@ class _Converter:
         self.tokens: list[Token] = []
         self.open: list[tuple[Lexeme, str]] = []  # the parenthesis, and the form it belongs to
         self.between = [0]  # for each such level, the BETWEEN whose AND is still to come
+        self.when = [False]  # for each such level, whether this is the condition of a WHEN, whose THEN is still to come
         self.chains = [0]  # for each open level, the operators since the last comma or connector: the tree's depth
         self.position = 0
         self.wrapped: list[int] = []  # levels of grouping sets in which a parenthesis was put before an element
@@ -151,8 +165,18 @@ class _Converter:
         return self.tokens
 
     def _emit(self, kind: TokenType, text: str, lexeme: Lexeme) -> None:
+        if (self.between[-1] or self.when[-1]) and kind in _BEGINS_OPERAND and self._is_after_operand():
+            message = f"expected AND between the bounds of BETWEEN, found {lexeme.shown}; write x BETWEEN low AND high"
+            if not self.between[-1]:
+                message = f"expected THEN after the condition of WHEN, found {lexeme.shown}; write WHEN condition THEN value"
+            raise syntax_error(self.text, lexeme.start, message)
         end = lexeme.start + max(len(lexeme.source), 1) - 1
         self.tokens.append(Token(kind, text, 1, lexeme.start, lexeme.start, end))
+
+    def _is_after_operand(self) -> bool:
+        """Whether the last token ends an operand; the name of a function does not, its parenthesis comes."""
+        last = self.tokens[-1]
+        return last.token_type in _ENDS_OPERAND and not last.text.startswith(FUNCTION_MARK)
 
     def _name(self, lexeme: Lexeme, following: Lexeme) -> None:
         after_dot = bool(self.tokens) and self.tokens[-1].token_type is TokenType.DOT
@@ -212,13 +236,15 @@ class _Converter:
         elif lexeme.text in _SEPARATORS:
             self.between[-1] = 0
             self.chains[-1] = 0
+            if lexeme.text not in ("AND", "OR"):
+                self.when[-1] = lexeme.text == "WHEN"
             if lexeme.text in ("GROUP", "HAVING", "ORDER"):
                 self.groups = lexeme.text == "GROUP"
+        self._emit(KEYWORDS[lexeme.text], lexeme.text, lexeme)
         if lexeme.text == "CASE":
             self._enter()
         elif lexeme.text == "END" and len(self.chains) > len(self.open) + 1:
             self._leave()
-        self._emit(KEYWORDS[lexeme.text], lexeme.text, lexeme)
 
     def _check_form(self, lexeme: Lexeme, following: Lexeme) -> None:
         """Refuse what the parser would take for something else, or tell in words of its own."""
@@ -269,16 +295,18 @@ class _Converter:
     def _enter(self) -> None:
         self.chains.append(0)
         self.between.append(0)
+        self.when.append(False)
 
     def _leave(self) -> None:
         self.chains.pop()
         self.between.pop()
+        self.when.pop()
 
     def _open(self, lexeme: Lexeme, form: str) -> None:
         self._deepen(lexeme)
+        self._emit(TokenType.L_PAREN, "(", lexeme)
         self.open.append((lexeme, form))
         self._enter()
-        self._emit(TokenType.L_PAREN, "(", lexeme)
 
     def _has_word(self, word: str) -> bool:
         """Whether the arguments that begin here contain a keyword outside of inner parentheses."""
