@@ -9,7 +9,7 @@ from gamay.sql import slots
 from gamay.sql.lexer import COMMENT, NUMBER, QUOTED, STRING
 
 _WRITTEN = re.compile(rf"({COMMENT}|{STRING}|{QUOTED}|{NUMBER})")
-PIECES = st.sampled_from([*"aEin019.+-*/'\"\n $_é٣,()", "1e5", "--", "/*", "*/", "''"])
+PIECES = st.sampled_from([*"aEin019.+-*/'\"\n $_é٣,()", "1e5", "AND", "end", "--", "/*", "*/", "''"])
 
 
 @settings(max_examples=1000, deadline=None)

@@ -1,8 +1,8 @@
 """Text to lexemes: words, quoted names, literals and operators, by the lexical rules of the dialect.
 
-`"x"` is a name and `'x'` a string, both doubling the quote to escape it; a name may begin with a digit or `$`; comments
-are `-- …` and `/* … */`. Case is kept. Literals are numbered in order of appearance, exactly as
-`gamay.sql.template.lift_literals` finds them in one pass over the text.
+`"x"` is a name and `'x'` a string, both doubling the quote to escape it; a name may begin with a digit or `$`, but in `5AND`
+a keyword follows a number; comments are `-- …` and `/* … */`. Case is kept. Literals are numbered in order of appearance,
+exactly as `gamay.sql.template.lift_literals` finds them in one pass over the text.
 """
 
 import re
@@ -14,7 +14,11 @@ from gamay.sql.errors import syntax_error
 # letters, digits, `_`, `$` and all beyond ASCII, said by what it is not: a range up to U+10FFFF takes long to compile
 _WORD_CHAR = r"[^\x00-#%-/:-@\[-^`{-\x7f]"
 _WORD_CHAR_OR_POINT = r"[^\x00-#%-\-/:-@\[-^`{-\x7f]"
-_AFTER_NUMBER = rf"(?:[eE][+-]?[0-9]++)?+(?!{_WORD_CHAR})"
+# where a word goes on behind digits they are a name (`1st`), unless it is one that may follow a number: `LIMIT 5OFFSET 2`
+_FOLLOWS_NUMBER = (
+    "AND|OR|NOT|IN|BETWEEN|LIKE|IS|WHEN|THEN|ELSE|END|AS|ASC|DESC|FROM|WHERE|GROUP|HAVING|ORDER|LIMIT|OFFSET|FETCH|OPTION"
+)
+_AFTER_NUMBER = rf"(?:[eE][+-]?[0-9]++)?+(?!(?={_WORD_CHAR})(?!(?i:{_FOLLOWS_NUMBER})(?!{_WORD_CHAR})))"
 NUMBER = rf"(?<!{_WORD_CHAR_OR_POINT})(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++){_AFTER_NUMBER}"
 # The same with the first character in front. Where all alternatives of a pattern begin with a character, a search skips to
 # where one of them is, which takes a fifth of the time.

@@ -9,10 +9,10 @@ import re
 from functools import lru_cache
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.sql.lexer import COMMENT, QUOTED, STRING
+from gamay.sql.lexer import COMMENT, NUMBER, QUOTED, STRING
 from gamay.sql.option_values import option_name
 
-_TRAILING_OPTION = re.compile(r"\boption\s*\(([^()]*)\)\s*;?\s*\Z", re.IGNORECASE)
+_TRAILING_OPTION = re.compile(rf"(?:\b|{NUMBER})(?P<clause>option\s*\((?P<options>[^()]*)\)\s*;?\s*)\Z", re.IGNORECASE)
 _COMMENT_OR_QUOTED = re.compile(rf"(?P<comment>{COMMENT})|{STRING}|{QUOTED}")
 
 
@@ -52,7 +52,7 @@ def split_trailing_option(text: str) -> tuple[str, dict[str, str]]:
     match = _TRAILING_OPTION.search(_without_comments(text)) if "option" in text.lower() else None
     if match is None:
         return text, {}
-    return text[: match.start()], {name: _unquoted(value) for name, value in _parsed(match[1], ",")}
+    return text[: match.start("clause")], {name: _unquoted(value) for name, value in _parsed(match["options"], ",")}
 
 
 def _unquoted(value: str) -> str:
