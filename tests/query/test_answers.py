@@ -29,6 +29,13 @@ from gamay.model.types import DataType
         ("SELECT kind, SUM(day) FROM trips GROUP BY kind HAVING SUM(day) > 112 ORDER BY 2 DESC", [(2, 115.0), (3, 115.0)]),
         ("SELECT SUM(day) + COUNT(*) FROM trips", [(550.0,)]),
         ("SELECT day + 1 FROM trips GROUP BY day HAVING day > 7 ORDER BY day DESC", [(10,), (9,)]),
+        ("SELECT tags FROM trips GROUP BY tags HAVING tags > 't2' ORDER BY tags", [("t3",), ("t4",)]),
+        (
+            "SELECT kind FROM trips WHERE day < 2 GROUP BY day, kind HAVING kind <> 1 ORDER BY day DESC, kind LIMIT 2",
+            [(0,), (2,)],
+        ),
+        ("SELECT 'group' FROM trips GROUP BY city", [("group",)] * 4),
+        ("SELECT kind FROM trips WHERE day > 99 GROUP BY day, kind", []),
         ("SELECT COUNT(*) FROM trips HAVING COUNT(*) > 1000", []),
         ("SELECT SUM(day) FROM trips HAVING COUNT(*) = 100", [(450.0,)]),
         ("SELECT 'any' FROM trips HAVING COUNT(*) > 5", [("any",)]),

@@ -147,6 +147,13 @@ class TestTrim:
         assert answer.table.rows() == [(0.0, 1), (0.5, 1), (1.0, 1)]
         assert not wide.answer(f"SET accurateGroupByWithoutOrderBy = true; {options}{sql}").stats.groups_trimmed
 
+    def test_the_broker_trims_before_having_only(self, wide: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(group_limits, "TRIM_THRESHOLD", 10)
+        sql = "SET minBrokerGroupTrimSize = 10; SELECT day FROM trips GROUP BY day, price"
+        keys = answer_of_servers(wide, f"{sql} LIMIT 20")
+        assert (keys.stats.groups_trimmed, len(keys.table.rows())) == (False, 20)
+        assert answer_of_servers(wide, f"{sql} HAVING day >= 0").stats.groups_trimmed
+
     def test_segments_are_trimmed_on_demand(self, wide: Any) -> None:
         sql = "SELECT price, sum(day) FROM trips GROUP BY price ORDER BY sum(day) DESC LIMIT {}"
         assert wide.answer(f"SET minSegmentGroupTrimSize = 50; {sql.format(3)}").stats.groups_trimmed

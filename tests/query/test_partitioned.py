@@ -202,6 +202,20 @@ def test_without_order_the_groups_are_whole(segments: Any, folder: Path) -> None
     assert run.spilled > 0
 
 
+@pytest.mark.parametrize("having", ["", "HAVING g > 30", "HAVING mv BETWEEN 2 AND 3 AND s <> 'user-7'"])
+def test_keys_without_aggregates(segments: Any, folder: Path, having: str) -> None:
+    sql = f"SELECT s FROM many GROUP BY s, g, mv {having} ORDER BY s, g, mv LIMIT 100000"
+    counted = sql.replace("SELECT s", "SELECT s, COUNT(*)")
+    expected = [row[:1] for row in Run(segments, folder, NO_LIMIT).rows(counted)]
+    assert len(expected) > 100
+    for servers, on_wire in ((1, False), (2, True)):
+        run = Run(segments, folder, MEMORY)
+        assert run.rows(sql, servers=servers, on_wire=on_wire) == expected
+        assert run.spilled > 0
+        assert_nothing_left(run, folder)
+        assert Run(segments, folder, NO_LIMIT).rows(sql, servers=servers, on_wire=on_wire) == expected
+
+
 def test_what_ends_a_query_leaves_nothing(segments: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sql = "SELECT k, s, COUNT(*), SUM(g) FROM many GROUP BY k, s ORDER BY 3 DESC LIMIT 10"
     bound = bind(parse_query(sql), SCHEMA)

@@ -59,7 +59,7 @@ class Gapfill:
 
 @dataclass(slots=True)  # not frozen: one is made for each request, and with so many fields that would take 2 µs
 class Query:
-    """A single-table SELECT after rewriting: aliases and ordinals are resolved, GROUP BY without aggregates is DISTINCT.
+    """A single-table SELECT after rewriting: aliases and ordinals are resolved, a GROUP BY that says no more is DISTINCT.
 
     Never changed.
 

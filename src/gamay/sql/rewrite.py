@@ -53,12 +53,10 @@ def rewrite(statement: Statement) -> Rewritten:
     distinct = statement.distinct
     if distinct:
         _check_distinct(statement)
-    elif statement.group_by and not _aggregates(_outputs(statement)):
-        distinct = _selects_keys(statement)
-        statement = _group_by_to_distinct(statement) if distinct else _with_aggregate(statement)
-        _check_grouping(statement)
     else:
         _check_grouping(statement)
+        distinct = _selects_keys(statement)
+        statement = replace(statement, group_by=()) if distinct else statement
     statement = replace(statement, order_by=_once(statement.order_by))
     return Rewritten(statement, _select_items(statement, shown), shown, distinct, folder.has_computed, ordinals)
 
@@ -242,24 +240,15 @@ def _check_ordered_by_selected(statement: Statement) -> None:
 
 
 def _selects_keys(statement: Statement) -> bool:
-    """Whether the SELECT list of a query without aggregates is exactly the keys of GROUP BY, and all that it sorts by."""
+    """Whether a GROUP BY is a DISTINCT: the SELECT list is exactly its keys, and all that it sorts by.
+
+    HAVING chooses groups and is no WHERE: a row with a list is in the groups of all its values, also of those left out.
+    """
+    if not statement.group_by or statement.having is not None or _aggregates(_outputs(statement)):
+        return False
     selected = {_folded_case(item.expression) for item in statement.items if not isinstance(item.expression, Literal)}
     grouped = {_folded_case(key) for key in statement.group_by if not isinstance(key, Literal)}
     return selected == grouped and all(_folded_case(key.expression) in selected for key in statement.order_by)
-
-
-def _with_aggregate(statement: Statement) -> Statement:
-    """Return the statement with an aggregate that changes nothing: no group is empty, so HAVING may count its rows."""
-    counted = Call("greaterthan", (Call("count", (Star(),)), Literal(0, DataType.INT)))
-    having = counted if statement.having is None else Call("and", (statement.having, counted))
-    return replace(statement, having=having)
-
-
-def _group_by_to_distinct(statement: Statement) -> Statement:
-    """`SELECT a FROM t GROUP BY a` is `SELECT DISTINCT a FROM t`, and its HAVING is a WHERE."""
-    conditions = tuple(c for c in (statement.where, statement.having) if c is not None)
-    where = Call("and", conditions) if len(conditions) > 1 else next(iter(conditions), None)
-    return replace(statement, group_by=(), having=None, where=where)
 
 
 def _check_grouping(statement: Statement) -> None:
@@ -267,8 +256,7 @@ def _check_grouping(statement: Statement) -> None:
 
     Without GROUP BY there is one row, so it does not matter by what it is ordered.
     """
-    has_aggregates = bool(_aggregates(_outputs(statement)))
-    if not has_aggregates:
+    if not statement.group_by and not _aggregates(_outputs(statement)):
         if statement.having is not None:
             raise _invalid("HAVING needs GROUP BY or an aggregate; rows are filtered with WHERE")
         return
@@ -278,10 +266,14 @@ def _check_grouping(statement: Statement) -> None:
         if loose is None:
             continue
         if isinstance(loose, Star):
-            raise _invalid("* stands beside an aggregate; name the columns, and group by them")
+            beside = "GROUP BY" if statement.group_by else "an aggregate"
+            raise _invalid(f"* stands beside {beside}; name the columns, and group by them")
         if not statement.group_by:
             raise _invalid(f"{to_text(loose)} stands beside an aggregate without GROUP BY; add GROUP BY {to_text(loose)}")
-        raise _invalid(f"{to_text(loose)} is neither in GROUP BY nor inside an aggregate")
+        message = f"{to_text(loose)} is neither in GROUP BY nor inside an aggregate"
+        if expression is statement.having:
+            message += ", as HAVING needs it: put it into one of them, or the condition into WHERE, which filters rows"
+        raise _invalid(message)
 
 
 def _first_ungrouped(expression: Expression, keys: set[Expression]) -> Expression | None:
