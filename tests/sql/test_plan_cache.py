@@ -34,6 +34,8 @@ TEMPLATES = [
     "SELECT a FROM t WHERE {} < a AND {} = {} LIMIT {}, {}",
     'SELECT "{}" FROM t /* {} */ WHERE a = {} -- {}',
     "SELECT CAST(a AS INT) FROM t WHERE b = {} AND c = {}",
+    "SELECT a + {} AS {}, {} as/**/{} FROM t WHERE b = {} GROUP BY {}",
+    "SELECT a AS 'x', b + {} AS -- as\n{} FROM t WHERE b = {}",
     "SELECT sum(a + {}), avg({} - a), min(a * {}), max(a * -{}), max(a * ({} - {})), sum(add(a, {})) FROM t",
     "SELECT add(a, {}), add({}, {}), sum(b - {}) AS x FROM t GROUP BY a + {} HAVING sum(b - {}) > {} ORDER BY min(b * -{})",
 ]

@@ -1,8 +1,8 @@
 """Text to lexemes: words, quoted names, literals and operators, by the lexical rules of the dialect.
 
-`"x"` is a name and `'x'` a string, both doubling the quote to escape it; a name may begin with a digit or `$`, but in `5AND`
-a keyword follows a number; comments are `-- …` and `/* … */`. Case is kept. Literals are numbered in order of appearance,
-exactly as `gamay.sql.template.lift_literals` finds them in one pass over the text.
+`"x"` is a name and `'x'` a string, both doubling the quote to escape it; `AS 'x'` is an alias and no literal. A name may
+begin with a digit or `$`, but in `5AND` a keyword follows a number; comments are `-- …` and `/* … */`. Case is kept.
+Literals are numbered in order of appearance, exactly as `gamay.sql.slots.lift_literals` finds them in one pass.
 """
 
 import re
@@ -12,13 +12,13 @@ from enum import Enum
 from gamay.sql.errors import syntax_error
 
 # letters, digits, `_`, `$` and all beyond ASCII, said by what it is not: a range up to U+10FFFF takes long to compile
-_WORD_CHAR = r"[^\x00-#%-/:-@\[-^`{-\x7f]"
+WORD_CHAR = r"[^\x00-#%-/:-@\[-^`{-\x7f]"
 _WORD_CHAR_OR_POINT = r"[^\x00-#%-\-/:-@\[-^`{-\x7f]"
 # where a word goes on behind digits they are a name (`1st`), unless it is one that may follow a number: `LIMIT 5OFFSET 2`
 _FOLLOWS_NUMBER = (
     "AND|OR|NOT|IN|BETWEEN|LIKE|IS|WHEN|THEN|ELSE|END|AS|ASC|DESC|FROM|WHERE|GROUP|HAVING|ORDER|LIMIT|OFFSET|FETCH|OPTION"
 )
-_AFTER_NUMBER = rf"(?:[eE][+-]?[0-9]++)?+(?!(?={_WORD_CHAR})(?!(?i:{_FOLLOWS_NUMBER})(?!{_WORD_CHAR})))"
+_AFTER_NUMBER = rf"(?:[eE][+-]?[0-9]++)?+(?!(?={WORD_CHAR})(?!(?i:{_FOLLOWS_NUMBER})(?!{WORD_CHAR})))"
 NUMBER = rf"(?<!{_WORD_CHAR_OR_POINT})(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++){_AFTER_NUMBER}"
 # The same with the first character in front. Where all alternatives of a pattern begin with a character, a search skips to
 # where one of them is, which takes a fifth of the time.
@@ -34,11 +34,11 @@ COMMENT = r"--[^\n]*|/\*(?:[^*]|\*(?!/))*+\*/"
 
 _LEXEME = re.compile(
     rf"(?P<space>\s+|{COMMENT})|(?P<string>{STRING})|(?P<quoted>{QUOTED})|(?P<number>{NUMBER})"
-    rf"|(?P<word>{_WORD_CHAR}+)|(?P<op><>|!=|<=|>=|\|\||/(?!\*)|[-+*%=<>(),.;\[\]])"
+    rf"|(?P<word>{WORD_CHAR}+)|(?P<op><>|!=|<=|>=|\|\||/(?!\*)|[-+*%=<>(),.;\[\]])"
 )
 # a long list of constants after IN, from the word on: one lexeme and one literal, for 100,000 are a query like any other
 _LISTED = rf"(?:-\s*)?(?:{STRING}|{NUMBER})"
-IN_LIST = rf"(?<!{_WORD_CHAR})[iI][nN]\s*\(\s*{_LISTED}(?:\s*,\s*{_LISTED}){{31,}}+(?=\s*\))"
+IN_LIST = rf"(?<!{WORD_CHAR})[iI][nN]\s*\(\s*{_LISTED}(?:\s*,\s*{_LISTED}){{31,}}+(?=\s*\))"
 IN_LISTS_FROM = 128
 """A text with such a list has so many characters at least; in shorter ones none is looked for."""
 _IN_LIST = re.compile(IN_LIST)
@@ -63,8 +63,9 @@ class Kind(Enum):
 class Lexeme:
     """A piece of the text at `start`.
 
-    text: a word in upper case; a quoted name or string without its quotes; an operator; empty for a list of literals, and at
-    the end. source: as written. literal: the number of the literal (a list is one), -1 for what is none.
+    text: a word in upper case; a quoted name (also `'x'` after AS) or string without its quotes; an operator; empty for a
+    list of literals, and at the end. source: as written. literal: the number of the literal (a list is one), -1 for what is
+    none.
     """
 
     kind: Kind
@@ -119,7 +120,7 @@ def lex(text: str) -> list[Lexeme]:
                 literals += 1
         elif group == "op":
             lexemes.append(Lexeme(Kind.OP, source, source, position))
-        elif group == "quoted":
+        elif group == "quoted" or (group == "string" and lexemes and lexemes[-1].is_word("AS")):
             lexemes.append(Lexeme(Kind.QUOTED, _name(text, position, source), source, position))
         elif group != "space":
             kind, value = (Kind.STRING, unquote(source)) if group == "string" else (Kind.NUMBER, source)
@@ -134,18 +135,19 @@ def lex(text: str) -> list[Lexeme]:
 
 
 def unquote(source: str) -> str:
-    """Return the characters of a string literal.
+    """Return the characters of a string literal or quoted name.
 
     >>> unquote("'it''s'")
     "it's"
     """
-    return source[1:-1].replace("''", "'")
+    return source[1:-1].replace(source[0] * 2, source[0])
 
 
 def _name(text: str, position: int, source: str) -> str:
-    name = source[1:-1].replace('""', '"')
+    name = unquote(source)
     if not name:
-        raise syntax_error(text, position, "a quoted name must not be empty; strings are written in single quotes")
+        hint = "; strings are written in single quotes" if source[0] == '"' else ""
+        raise syntax_error(text, position, f"a quoted name must not be empty{hint}")
     _check_length(text, position, name)
     return name
 

@@ -12,13 +12,14 @@ from typing import TypeAlias
 
 from gamay.functions.expression import Call, Expression, Literal
 from gamay.model.types import DataType
-from gamay.sql.lexer import COMMENT, IN_LIST, IN_LISTS_FROM, NUMBER, NUMBER_BY_START, QUOTED, STRING, unquote
+from gamay.sql.lexer import COMMENT, IN_LIST, IN_LISTS_FROM, NUMBER, NUMBER_BY_START, QUOTED, STRING, WORD_CHAR, unquote
 
 _INT_MAX = 2**31 - 1
 _LONG_MAX = 2**63 - 1
 _DIGITS_MAX = 100  # Python refuses to read integers of thousands of digits
 _CUT = re.compile(rf"({COMMENT}|{STRING}|{QUOTED}|{NUMBER_BY_START})")
 _CUT_LISTS = re.compile(rf"({COMMENT}|{STRING}|{QUOTED}|{NUMBER}|{IN_LIST})")
+_ENDS_WORD = re.compile(rf"{WORD_CHAR}\Z")
 _LISTED = re.compile(rf"(-?)\s*({STRING}|{NUMBER})")
 
 
@@ -98,7 +99,7 @@ class Lifted:
 
 
 def lift_literals(text: str) -> Lifted:
-    """Cut the literals out of a text in one pass; comments and quoted names stay."""
+    """Cut the literals out of a text in one pass; comments, quoted names and `AS 'alias'` stay."""
     return Lifted(*cut_literals(text))
 
 
@@ -111,6 +112,8 @@ def cut_literals(text: str) -> tuple[str, tuple[str, ...], tuple[int, ...] | Non
         source = parts[i]
         first = source[0]
         if first == "'":
+            if _is_alias(parts, i):
+                continue
             parts[i] = "\0s"
         elif first in "0123456789.":
             parts[i] = "\0n"
@@ -122,6 +125,15 @@ def cut_literals(text: str) -> tuple[str, tuple[str, ...], tuple[int, ...] | Non
             continue
         pattern.append(seen.setdefault(source, len(seen)))
     return "".join(parts), tuple(seen), None if len(seen) == len(pattern) else tuple(pattern)
+
+
+def _is_alias(parts: Sequence[str], i: int) -> bool:
+    """Whether the string at `i` is an alias, which belongs to the text: it stands behind the word AS and maybe comments."""
+    before = parts[i - 1].rstrip()
+    while not before and i > 2 and parts[i - 2].startswith(("--", "/*")):
+        i -= 2
+        before = parts[i - 1].rstrip()
+    return before[-2:].upper() == "AS" and _ENDS_WORD.search(before, 0, len(before) - 2) is None
 
 
 def to_literal(source: str) -> Literal:

@@ -324,7 +324,7 @@ class _Converter:
         if form == "cast" and lexeme.text == "AS":
             self._emit(TokenType.COMMA, ",", lexeme)
             words: list[str] = []
-            while (part := self.lexemes[self.position]).is_name:
+            while (part := self.lexemes[self.position]).is_name and not part.source.startswith("'"):
                 words.append(part.name.upper())
                 self.position += 1
             if words and part.is_op("("):
