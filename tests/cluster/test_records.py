@@ -120,7 +120,7 @@ def test_impossible_segment_records_are_never_written(store: MetadataStore, bad:
 def test_impossible_records_are_not_believed_either(store: MetadataStore) -> None:
     bad = SEGMENT.with_changes(crc=-1).to_record()
     store.create(paths.segment("t_OFFLINE", "s"), encode(bad))
-    with pytest.raises(InvariantError, match="complete_segment_can_be_verified"):
+    with pytest.raises(CorruptRecordError, match=r"SEGMENTS/t_OFFLINE/s is damaged: .*complete_segment_can_be_verified"):
         Registry(store).get_segment("t_OFFLINE", "s")
 
 

@@ -118,6 +118,8 @@ class QueryPlanner:
                 f"Table '{wanted}' is not served by this broker but by those of its broker tenant: ask one that "
                 f"GET /brokers/tables/{wanted} of a controller names, or tag this one for that tenant",
             )
+        if not routes and (reason := self._routing.why_unreadable(wanted)) is not None:
+            raise QueryError(ErrorCode.INTERNAL, f"Table '{wanted}' cannot be queried: {reason}")
         if not routes:
             hint = nearest(wanted, self._routing.table_names())
             raise QueryError(ErrorCode.TABLE_DOES_NOT_EXIST, f"Table '{wanted}' does not exist.{hint}")

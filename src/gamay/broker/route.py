@@ -8,7 +8,7 @@ from gamay.base.errors import GamayError
 from gamay.broker.consumer_kinds import of_one_way
 from gamay.broker.limits import TableLimits
 from gamay.broker.quota import rate_of
-from gamay.broker.segment_stats import SegmentFacts, facts_of, partition_held
+from gamay.broker.segment_stats import SegmentFacts, facts_of, partition_held, unknown_facts
 from gamay.broker.selection import (
     Candidates,
     Replicas,
@@ -187,11 +187,14 @@ class RouteBuilder:
         unknown = sorted(segment for segment in wanted if segment not in known)  # as they lie in the store
         for start in range(0, len(unknown), _RECORDS_AT_ONCE):
             batch = unknown[start : start + _RECORDS_AT_ONCE]
-            documents = self._registry.segment_documents(table, batch)
+            documents, damaged = self._registry.segment_documents(table, batch)
             for segment in batch:
-                if segment not in documents:
+                if segment in damaged:
+                    known[segment] = unknown_facts(segment)
+                elif segment not in documents:
                     raise GamayError(f"segment '{segment}' of table '{table}' has no record")
-                known[segment] = facts_of(segment, documents[segment], NEW_SEGMENT_MS)
+                else:
+                    known[segment] = facts_of(segment, documents[segment], NEW_SEGMENT_MS)
         for facts in known.values() if keys else ():  # all of them: upserts may have been switched on since they were read
             if facts.partition is None:
                 facts.partition = partition_held(facts.stats, keys)

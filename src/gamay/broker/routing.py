@@ -116,6 +116,7 @@ class RoutingTables:
         self._assigned: BrokerStates | None = None
         self._builder = RouteBuilder(registry)
         self._snapshot = _Snapshot({}, {})
+        self._unreadable: dict[str, str] = {}  # by typed table, why its route cannot be made
         self._facts: dict[str, KnownFacts] = {}
         self.update_s: dict[str, float] = {}
         """Seconds that building the routes of each typed table has taken so far."""
@@ -161,8 +162,9 @@ class RoutingTables:
                 self._rebuild(table, None)
             except StoreUnavailableError:
                 raise
-            except Exception:  # noqa: BLE001 - one table's broken record must not keep the others from being asked
+            except Exception as error:  # noqa: BLE001 - one table's broken record must not keep the others from being asked
                 _log.exception("cannot build the route of %s, attempt %d", table, attempt + 1)
+                self._unreadable[table] = _told(error)
             else:
                 return
 
@@ -202,6 +204,11 @@ class RoutingTables:
     def is_elsewhere(self, name: str) -> bool:
         """Whether a name means a table that this broker does not serve."""
         return self._snapshot.is_elsewhere(name)
+
+    def why_unreadable(self, name: str) -> str | None:
+        """Return what is wrong with the records of a table that a query names, and that has no route for that."""
+        found = (self._unreadable.get(table) for table in _typed_names(name))
+        return next((reason for reason in found if reason is not None), None)
 
     def routes(self) -> list[TableRoute]:
         """Return the routes of all tables that are served."""
@@ -315,8 +322,9 @@ class RoutingTables:
             for table in sorted(dirty):
                 try:
                     self._rebuild(table, None if all_changed else changed.get(table, set()))
-                except Exception:  # noqa: BLE001 - one table's broken record must not freeze the routes of the others
+                except Exception as error:  # noqa: BLE001 - one table's broken record must not freeze the routes of the others
                     _log.exception("cannot rebuild the route of %s; queries use the previous one", table)
+                    self._unreadable[table] = _told(error)
 
     def _has_work(self) -> bool:
         return bool(self._dirty) or self._settings_changed or self._assigned_changed or self._stopping
@@ -326,6 +334,7 @@ class RoutingTables:
         with self._rebuilding:
             begun_s = self._clock.monotonic_s()
             self._rebuild_alone(table, changed)
+            self._unreadable.pop(table, None)
             if table in self._snapshot.routes:
                 self.update_s[table] = self.update_s.get(table, 0.0) + self._clock.monotonic_s() - begun_s
             else:
@@ -375,6 +384,10 @@ class RoutingTables:
         now_ms = self._clock.now_ms()
         routes = self._snapshot.routes.items()
         return {table for table, route in routes if route.stale_ms is not None and route.stale_ms <= now_ms}
+
+
+def _told(error: Exception) -> str:
+    return str(error) if isinstance(error, GamayError) else f"{type(error).__name__}: {error}"
 
 
 def _typed_names(name: str) -> tuple[str, ...]:

@@ -43,8 +43,20 @@ class SegmentFacts:
         return SegmentRecordStats(self.stats.name, None, columns)
 
 
+def unknown_facts(name: str) -> SegmentFacts:
+    """Return what is known of a segment whose record is damaged: nothing, so that it is never pruned, nor new."""
+    return SegmentFacts(SegmentRecordStats(name, None, {}), -1, 0)
+
+
 def facts_of(name: str, document: ZNRecord, new_ms: int) -> SegmentFacts:
-    """Return what a segment's record tells. new_ms: for how long a segment is new."""
+    """Return what a segment's record tells, which may be damaged. new_ms: for how long a segment is new."""
+    try:
+        return _facts_of(name, document, new_ms)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return unknown_facts(name)
+
+
+def _facts_of(name: str, document: ZNRecord, new_ms: int) -> SegmentFacts:
     fields = document.simple
     since_ms = int(fields.get("segment.push.time", -1))
     if since_ms <= 0:

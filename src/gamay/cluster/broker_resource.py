@@ -5,6 +5,7 @@ those of them that are alive, OFFLINE where they are disabled. Both are one reco
 broker -> state.
 """
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -15,7 +16,9 @@ from gamay.cluster import buckets, paths
 from gamay.cluster.records import OFFLINE, ONLINE, Assignment, Instance, Role
 from gamay.cluster.registry import Registry
 from gamay.cluster.store import update
-from gamay.cluster.znrecord import ZNRecord, decode, encode
+from gamay.cluster.znrecord import CorruptRecordError, ZNRecord, decode, encode
+
+_log = logging.getLogger(__name__)
 
 BrokerStates: TypeAlias = Mapping[str, Mapping[str, str]]
 
@@ -74,8 +77,15 @@ class BrokerResource:
     registry: Registry
 
     def ideal(self) -> BrokerStates | None:
-        """Return the brokers of each typed table; None before any controller of this version has led the cluster."""
-        record = buckets.get(self.registry.store, _IDEAL)
+        """Return the brokers of each typed table; None before any controller of this version has led the cluster.
+
+        Where the record is damaged it is what it should be, by table configs and tags.
+        """
+        try:
+            record = buckets.get(self.registry.store, _IDEAL)
+        except CorruptRecordError as error:
+            _log.error("the record %s is damaged: %s", _IDEAL, error)
+            return assigned_brokers(self._tenants(), self.registry.instances())
         return None if record is None else record.maps
 
     def brokers_of(self, table: str) -> list[str]:
@@ -101,7 +111,12 @@ class BrokerResource:
             changed[:] = sorted(t for t in {*before, *after} if before.get(t) != after.get(t))
             return _record(dict(_SIMPLE) if record is None else record.simple, after)
 
-        buckets.update(self.registry.store, _IDEAL, apply)
+        try:
+            buckets.update(self.registry.store, _IDEAL, apply)
+        except CorruptRecordError as error:  # nothing is in it that configs and tags do not say
+            _log.error("the record %s is damaged, it is made anew: %s", _IDEAL, error)
+            buckets.delete(self.registry.store, _IDEAL)
+            buckets.update(self.registry.store, _IDEAL, apply)
         return changed
 
     def forget(self, table: str) -> None:
@@ -144,9 +159,16 @@ class BrokerResource:
         """Return the tenant of the brokers of each typed table."""
         names = self.registry.table_names()
         nodes = self.registry.store.get_many([paths.table_config(table) for table in names])
-        configs = {name: decode(node.value).simple for name, node in zip(names, nodes, strict=True) if node is not None}
-        tenants = {table: orjson.loads(config.get("tenants", "{}")) for table, config in configs.items()}
-        return {table: names.get("broker") or _DEFAULT_TENANT for table, names in tenants.items()}
+        found = {name: _broker_tenant(node.value) for name, node in zip(names, nodes, strict=True) if node is not None}
+        return {table: tenant for table, tenant in found.items() if tenant is not None}
+
+
+def _broker_tenant(config: bytes) -> str | None:
+    """Return whose brokers answer for a table by its config; None where that is damaged: nobody can bind its queries."""
+    try:
+        return str(orjson.loads(decode(config).simple.get("tenants", "{}")).get("broker") or _DEFAULT_TENANT)
+    except (CorruptRecordError, ValueError, AttributeError):
+        return None
 
 
 def _record(simple: dict[str, str], states: BrokerStates) -> ZNRecord:

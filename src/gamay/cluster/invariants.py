@@ -110,6 +110,10 @@ def instance_id_names_a_role(record: Instance) -> str | None:
         return f"'{record.id}' does not begin with Controller_, Broker_, Server_ or Minion_"
 
 
+def instance_can_be_reached(record: Instance) -> str | None:
+    return None if record.host and -1 <= record.port < 65536 else f"'{record.host}', port {record.port} is no address"
+
+
 def lineage_sides_are_disjoint(record: Lineage) -> str | None:
     for entry in record.entries.values():
         if both := set(entry.segments_from) & set(entry.segments_to):
@@ -139,7 +143,7 @@ SEGMENT: tuple[Predicate[SegmentRecord], ...] = (
     segment_time_range_is_ordered,
 )
 ASSIGNMENT: tuple[Predicate[Assignment], ...] = (assigned_segments_are_named, assigned_states_are_known)
-INSTANCE: tuple[Predicate[Instance], ...] = (instance_id_names_a_role,)
+INSTANCE: tuple[Predicate[Instance], ...] = (instance_id_names_a_role, instance_can_be_reached)
 LINEAGE: tuple[Predicate[Lineage], ...] = (lineage_sides_are_disjoint, lineage_in_progress_does_not_overlap)
 
 

@@ -237,18 +237,19 @@ class Instance:
 
     @classmethod
     def from_record(cls, record: ZNRecord) -> "Instance":
+        """Translate; raises ValueError when a number or a switch is not one."""
         simple = dict(record.simple)
         return cls(
             record.id,
             host=simple.pop("HELIX_HOST", ""),
             port=int(simple.pop("HELIX_PORT", "-1")),
             tags=tuple(record.lists.get("TAG_LIST", ())),
-            enabled=simple.pop("HELIX_ENABLED", "true") == "true",
+            enabled=_is_true(simple.pop("HELIX_ENABLED", "true")),
             admin_port=int(simple.pop("adminPort", "-1")),
             grpc_port=int(simple.pop("grpcPort", "-1")),
-            queries_disabled=simple.pop("queriesDisabled", "false") == "true",
-            shutting_down=simple.pop("shutdownInProgress", "false") == "true",
-            https=simple.pop(_HTTPS, "false") == "true",
+            queries_disabled=_is_true(simple.pop("queriesDisabled", "false")),
+            shutting_down=_is_true(simple.pop("shutdownInProgress", "false")),
+            https=_is_true(simple.pop(_HTTPS, "false")),
             pools=record.maps.get("pool", {}),
             extra=simple,
         )
@@ -349,6 +350,12 @@ class Lineage:
     def hidden_segments(self) -> frozenset[str]:
         """Return the segments that queries must not see."""
         return frozenset(name for entry in self.entries.values() for name in entry.hidden)
+
+
+def _is_true(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(f"'{text}' is neither true nor false")
+    return text.lower() == "true"
 
 
 def _flag(value: bool) -> str:

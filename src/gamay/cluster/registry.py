@@ -3,16 +3,18 @@
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
-from gamay.base.errors import ConflictError, NotFoundError
+from gamay.base.errors import ConflictError, GamayError, NotFoundError
 from gamay.cluster import buckets, invariants, paths
 from gamay.cluster.failed_access import FailedAccess, counting
 from gamay.cluster.records import Assignment, Instance, Lineage, SegmentRecord
 from gamay.cluster.store import MAX_VALUE_BYTES, MetadataStore, update
-from gamay.cluster.znrecord import ZNRecord, decode, encode
+from gamay.cluster.znrecord import CorruptRecordError, ZNRecord, decode, encode
+
+T = TypeVar("T")
 
 _PLAIN_CONFIG_KEYS = frozenset({"tableName", "tableType"})
 
@@ -37,7 +39,7 @@ class Registry:
     def get_schema(self, name: str) -> dict[str, Any] | None:
         """Return a schema's JSON document."""
         node = self.store.get(paths.schema(name))
-        return None if node is None else orjson.loads(decode(node.value).simple["schemaJSON"])
+        return None if node is None else _read(paths.schema(name), node.value, _schema_of)
 
     def put_schema(self, name: str, document: Mapping[str, Any]) -> None:
         """Create or replace a schema."""
@@ -58,8 +60,7 @@ class Registry:
             node = self.store.get(paths.table_config(table))
         if node is None:
             return None
-        simple = decode(node.value).simple
-        return {key: text if key in _PLAIN_CONFIG_KEYS else orjson.loads(text) for key, text in simple.items()}
+        return _read(paths.table_config(table), node.value, _table_config_of)
 
     def put_table_config(self, table: str, document: Mapping[str, Any]) -> None:
         """Create or replace a table config."""
@@ -131,8 +132,12 @@ class Registry:
 
     def put_external_view(self, view: Assignment) -> None:
         """Create or replace an external view."""
-        record = view.to_record()
-        buckets.update(self.store, paths.external_view(view.resource), lambda _: record)
+        record, path = view.to_record(), paths.external_view(view.resource)
+        try:
+            buckets.update(self.store, path, lambda _: record)
+        except CorruptRecordError:  # nothing of a view is worth keeping
+            buckets.delete(self.store, path)
+            buckets.update(self.store, path, lambda _: record)
 
     def delete_external_view(self, resource: str) -> None:
         """Delete an external view; nothing happens when there is none."""
@@ -161,7 +166,7 @@ class Registry:
     def get_segment(self, table: str, name: str) -> SegmentRecord | None:
         """Return a segment's record."""
         with counting(self.failed.reads, table):
-            return self._get(paths.segment(table, name), SegmentRecord.from_record, invariants.SEGMENT)
+            return self._get(paths.segment(table, name), _checked_segment)
 
     def segments(self, table: str) -> Iterator[SegmentRecord]:
         """Yield all segment records of a typed table, by name."""
@@ -169,18 +174,41 @@ class Registry:
 
     def get_segments(self, table: str, names: Sequence[str]) -> dict[str, SegmentRecord]:
         """Return the records of the named segments that have one, read together."""
+        found, damaged = self.readable_segments(table, names)
+        for error in damaged.values():
+            raise error
+        return found
+
+    def readable_segments(
+        self, table: str, names: Sequence[str]
+    ) -> tuple[dict[str, SegmentRecord], dict[str, CorruptRecordError]]:
+        """Return the same, and apart from them what is wrong with those records that are damaged."""
+        return self._segments(table, names, _checked_segment)
+
+    def segment_documents(
+        self, table: str, names: Sequence[str]
+    ) -> tuple[dict[str, ZNRecord], dict[str, CorruptRecordError]]:
+        """Return the records of the named segments as they are stored, unchecked, for readers of a few fields of many.
+
+        Those that are no records at all are returned apart, with what is wrong.
+        """
+        return self._segments(table, names, lambda record: record)
+
+    def _segments(
+        self, table: str, names: Sequence[str], parse: Callable[[ZNRecord], T]
+    ) -> tuple[dict[str, T], dict[str, CorruptRecordError]]:
         with counting(self.failed.reads, table):
             nodes = self.store.get_many([paths.segment(table, name) for name in names])
-        return {
-            name: invariants.check(SegmentRecord.from_record(decode(node.value)), invariants.SEGMENT)
-            for name, node in zip(names, nodes, strict=True)
-            if node is not None
-        }
-
-    def segment_documents(self, table: str, names: Sequence[str]) -> dict[str, ZNRecord]:
-        """Return the records of the named segments as they are stored, unchecked, for readers of a few fields of many."""
-        nodes = self.store.get_many([paths.segment(table, name) for name in names])
-        return {name: decode(node.value) for name, node in zip(names, nodes, strict=True) if node is not None}
+        found: dict[str, T] = {}
+        damaged: dict[str, CorruptRecordError] = {}
+        for name, node in zip(names, nodes, strict=True):
+            if node is None:
+                continue
+            try:
+                found[name] = _read(paths.segment(table, name), node.value, parse)
+            except CorruptRecordError as error:
+                damaged[name] = error
+        return found, damaged
 
     def create_segment(self, table: str, record: SegmentRecord) -> None:
         """Create a segment's record. Raises ConflictError when there is one."""
@@ -209,8 +237,11 @@ class Registry:
 
     def get_lineage(self, table: str) -> Lineage:
         """Return a table's replacements; empty when there are none."""
-        record = buckets.get(self.store, paths.lineage(table))
-        return Lineage(table) if record is None else invariants.check(Lineage.from_record(record), invariants.LINEAGE)
+        path = paths.lineage(table)
+        record = buckets.get(self.store, path)
+        if record is None:
+            return Lineage(table)
+        return _parse(path, record, lambda found: invariants.check(Lineage.from_record(found), invariants.LINEAGE))
 
     def update_lineage(self, table: str, change: Callable[[Lineage], Lineage]) -> None:
         """Change a table's replacements atomically."""
@@ -237,9 +268,21 @@ class Registry:
 
     def instances(self) -> list[Instance]:
         """Return the configurations of all known instances, by id."""
-        nodes = self.store.get_many([paths.participant_config(name) for name in self.instance_ids()])
-        found = [Instance.from_record(decode(node.value)) for node in nodes if node is not None]
-        return [invariants.check(instance, invariants.INSTANCE) for instance in found]
+        return self.readable_instances()[0]
+
+    def readable_instances(self) -> tuple[list[Instance], dict[str, CorruptRecordError]]:
+        """Return the same, and by id what is wrong with those whose records are damaged: nobody goes by them."""
+        names = self.instance_ids()
+        found: list[Instance] = []
+        damaged: dict[str, CorruptRecordError] = {}
+        for name, node in zip(names, self.store.get_many([paths.participant_config(n) for n in names]), strict=True):
+            if node is None:
+                continue
+            try:
+                found.append(_read(paths.participant_config(name), node.value, _checked_instance))
+            except CorruptRecordError as error:
+                damaged[name] = error
+        return found, damaged
 
     def live_instance_ids(self) -> list[str]:
         """Return the ids of the instances that are alive."""
@@ -247,7 +290,7 @@ class Registry:
 
     def get_instance(self, instance_id: str) -> Instance | None:
         """Return an instance's configuration."""
-        return self._get(paths.participant_config(instance_id), Instance.from_record, invariants.INSTANCE)
+        return self._get(paths.participant_config(instance_id), _checked_instance)
 
     def put_instance(self, instance: Instance) -> None:
         """Create or replace an instance's configuration."""
@@ -283,16 +326,55 @@ class Registry:
 
     def _get_assignment(self, path: str, predicates: tuple[invariants.Predicate[Assignment], ...]) -> Assignment | None:
         record = buckets.get(self.store, path)
-        return None if record is None else invariants.check(Assignment.from_record(record), predicates)
+        if record is None:
+            return None
+        return _parse(path, record, lambda found: invariants.check(Assignment.from_record(found), predicates))
 
-    def _get(
-        self,
-        path: str,
-        parse: Callable[[ZNRecord], invariants.Record],
-        predicates: tuple[invariants.Predicate[invariants.Record], ...],
-    ) -> invariants.Record | None:
+    def _get(self, path: str, parse: Callable[[ZNRecord], T]) -> T | None:
         node = self.store.get(path)
-        return None if node is None else invariants.check(parse(decode(node.value)), predicates)
+        return None if node is None else _read(path, node.value, parse)
+
+
+def _read(path: str, value: bytes, parse: Callable[[ZNRecord], T]) -> T:
+    """Return what a node holds. Raises CorruptRecordError, which names the node."""
+    try:
+        record = decode(value)
+    except CorruptRecordError as error:
+        raise CorruptRecordError(f"the record {path} is damaged: {error}") from error
+    return _parse(path, record, parse)
+
+
+def _parse(path: str, record: ZNRecord, parse: Callable[[ZNRecord], T]) -> T:
+    try:
+        if record.id != path.rpartition("/")[2]:
+            raise ValueError(f"its id is '{record.id}'")
+        return parse(record)
+    except (GamayError, ValueError, KeyError, TypeError, AttributeError) as error:
+        told = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+        raise CorruptRecordError(f"the record {path} is damaged: {told}") from error
+
+
+def _schema_of(record: ZNRecord) -> dict[str, Any]:
+    return _object(record.simple["schemaJSON"])
+
+
+def _table_config_of(record: ZNRecord) -> dict[str, Any]:
+    return {key: text if key in _PLAIN_CONFIG_KEYS else orjson.loads(text) for key, text in record.simple.items()}
+
+
+def _object(text: str) -> dict[str, Any]:
+    found = orjson.loads(text)
+    if not isinstance(found, dict):
+        raise TypeError(f"{text[:40]!r} is no JSON object")
+    return found
+
+
+def _checked_segment(record: ZNRecord) -> SegmentRecord:
+    return invariants.check(SegmentRecord.from_record(record), invariants.SEGMENT)
+
+
+def _checked_instance(record: ZNRecord) -> Instance:
+    return invariants.check(Instance.from_record(record), invariants.INSTANCE)
 
 
 def announce(store: MetadataStore, instance_id: str) -> None:

@@ -5,9 +5,11 @@
 """
 
 import gzip
+import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import orjson
 
 from gamay.base.errors import GamayError
@@ -34,6 +36,18 @@ class ZNRecord:
         return {"id": self.id, "simpleFields": self.simple, "mapFields": self.maps, "listFields": self.lists}
 
 
+class _Document(msgspec.Struct):
+    """The same as JSON, whose types are checked while it is read."""
+
+    id: str
+    simple: dict[str, str] | None = msgspec.field(name="simpleFields", default=None)
+    maps: dict[str, dict[str, str]] | None = msgspec.field(name="mapFields", default=None)
+    lists: dict[str, list[str]] | None = msgspec.field(name="listFields", default=None)
+
+
+_decode = msgspec.json.Decoder(_Document).decode
+
+
 def encode(record: ZNRecord) -> bytes:
     """Return the bytes of a node; equal records give equal bytes."""
     text = orjson.dumps(record.to_json(), option=orjson.OPT_SORT_KEYS)
@@ -43,13 +57,7 @@ def encode(record: ZNRecord) -> bytes:
 def decode(value: bytes) -> ZNRecord:
     """Return the record that a node holds. Raises CorruptRecordError."""
     try:
-        text = gzip.decompress(value) if value.startswith(_GZIP_MAGIC) else value
-        document = orjson.loads(text)
-        return ZNRecord(
-            document["id"],
-            document.get("simpleFields") or {},
-            document.get("mapFields") or {},
-            document.get("listFields") or {},
-        )
-    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        found = _decode(gzip.decompress(value) if value.startswith(_GZIP_MAGIC) else value)
+    except (OSError, EOFError, zlib.error, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CorruptRecordError(f"not a ZNRecord: {value[:60]!r}… ({error})") from error
+    return ZNRecord(found.id, found.simple or {}, found.maps or {}, found.lists or {})

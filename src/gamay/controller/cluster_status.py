@@ -6,12 +6,15 @@ from enum import IntEnum
 from functools import partial
 from typing import Any, TypeAlias
 
-from gamay.base.errors import NotFoundError
+from gamay.base.errors import GamayError, NotFoundError
 from gamay.cluster import paths
 from gamay.cluster.election import leader_of
 from gamay.cluster.records import CONSUMING, ERROR, OFFLINE, ONLINE, Assignment, Instance, Role
+from gamay.cluster.registry import Registry
 from gamay.cluster.store import StoreUnavailableError
 from gamay.controller.context import ControllerContext
+from gamay.model.stored import stored_schema, stored_table_config
+from gamay.model.table_name import raw_table_name
 
 Reasons: TypeAlias = Callable[[str], Mapping[str, str]]
 
@@ -64,8 +67,8 @@ def cluster_status(context: ControllerContext) -> dict[str, Any]:
 def _findings(context: ControllerContext) -> list[Finding]:
     registry = context.registry
     live = set(registry.live_instance_ids())
-    instances = registry.instances()
-    findings: list[Finding] = []
+    instances, damaged = registry.readable_instances()
+    findings = [_damaged(name, error) for name, error in damaged.items()]
     if registry.store.get(paths.EPOCH) is not None and leader_of(registry.store) is None:
         findings.append(
             Finding(
@@ -78,14 +81,38 @@ def _findings(context: ControllerContext) -> list[Finding]:
     assigned: dict[str, int] = {}
     of_tables: list[Finding] = []
     for table in registry.table_names():
-        ideal, view = registry.get_ideal_state(table), registry.get_external_view(table)
+        try:
+            ideal, view = registry.get_ideal_state(table), registry.get_external_view(table)
+            _check_table(registry, table)
+        except GamayError as error:
+            of_tables.append(_damaged(table, error))
+            continue
         if ideal is None or not ideal.enabled:
             continue
+        of_tables += [_damaged(f"{table}/{name}", error) for name, error in _damaged_segments(registry, table).items()]
         for states in ideal.states.values():
             for instance in states:
                 assigned[instance] = assigned.get(instance, 0) + 1
         of_tables += diagnose_table(ideal, view, live, partial(_reasons, context, table))
     return [*findings, *diagnose_instances(instances, live, assigned), *of_tables]
+
+
+def _damaged(subject: str, error: GamayError) -> Finding:
+    advice = "correct the record (GET /zk/get, PUT /zk/put), restore it from a copy of the metadata, or delete what it is of"
+    return Finding(Severity.BAD, subject, str(error), advice)
+
+
+def _check_table(registry: Registry, table: str) -> None:
+    """Raise GamayError where a table's config, schema or lineage cannot be read."""
+    if (config := registry.get_table_config(table)) is not None:
+        stored_table_config(config)
+    if (schema := registry.get_schema(raw_table_name(table))) is not None:
+        stored_schema(schema)
+    registry.get_lineage(table)
+
+
+def _damaged_segments(registry: Registry, table: str) -> Mapping[str, GamayError]:
+    return registry.readable_segments(table, registry.segment_names(table))[1]
 
 
 def diagnose_instances(instances: Sequence[Instance], live: Iterable[str], assigned: Mapping[str, int]) -> list[Finding]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gamay.base.errors import InvalidConfigError
 from gamay.cluster import paths
+from gamay.cluster.znrecord import CorruptRecordError
 from gamay.controller.context import ControllerContext
 from gamay.controller.segments import SegmentManager
 from gamay.controller.tables import TableManager
@@ -47,9 +48,12 @@ def repair(
         tables.delete_remains(table)
         report.unfinished_deletions += 1
     for table in tables.names():
-        _repair_table(context, segments, table, report, settled_ms)
-        if settled_ms is None:
-            report.untracked_copies += _set_aside_copies(context, tables, table)
+        try:
+            _repair_table(context, segments, table, report, settled_ms)
+            if settled_ms is None:
+                report.untracked_copies += _set_aside_copies(context, tables, table)
+        except CorruptRecordError as error:
+            _log.error("table %s is left as it is: %s", table, error)
     context.deep_store.purge(context.clock.now_ms())
     return report
 

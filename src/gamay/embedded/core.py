@@ -1,5 +1,6 @@
 """All roles in one process, without HTTP: what `gamay.connect` uses, and what an embedded cluster is built around."""
 
+import logging
 import ssl
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 HOST = "localhost"
 # queries over HTTP that take longer are logged
+_log = logging.getLogger(__name__)
+
 SLOW_QUERY_MS = 1000
 _LOOK_S = 1.0
 
@@ -250,13 +253,23 @@ class LocalCluster:
             return instance.id
         tags = (f"{DEFAULT_TENANT}_OFFLINE", f"{DEFAULT_TENANT}_REALTIME")
         chosen = port or 8098
-        new = Instance(Instance.make_id(Role.SERVER, HOST, chosen), HOST, chosen, tags, admin_port=chosen, https=https)
-        self.registry.create_instance(new)
-        return new.id
+        name = Instance.make_id(Role.SERVER, HOST, chosen)
+        for damaged, reason in self.registry.readable_instances()[1].items():
+            if damaged.startswith(f"{Role.SERVER.value}_{HOST}_"):  # ideal states name it, so it is made anew under its name
+                _log.error("%s is registered anew, with the tags of the default tenant: %s", damaged, reason)
+                name = damaged
+                self.registry.delete_instance(damaged)
+        self.registry.create_instance(Instance(name, HOST, chosen, tags, admin_port=chosen, https=https))
+        return name
 
     def _instances_here(self, role: Role) -> list[Instance]:
         """Return the instances of a role that this folder's processes registered, not those that users added."""
-        return [found for found in self.registry.instances() if found.role is role and found.host == HOST]
+        start = Instance.make_id(role, HOST, 0)[:-1]
+        return [
+            found
+            for found in self.registry.instances()
+            if found.id.startswith(start) or (found.role is role and found.host == HOST)
+        ]
 
     def _register(self, role: Role, port: int | None, tags: tuple[str, ...]) -> str:
         """Make the instance of a role known, if it can be reached, in place of those that ran at other ports before."""
@@ -266,6 +279,8 @@ class LocalCluster:
         for other in self._instances_here(role):
             if other.id != name:
                 self.registry.delete_instance(other.id)
+        if name in self.registry.readable_instances()[1]:
+            self.registry.delete_instance(name)
         known, https = self.registry.get_instance(name), self._tls is not None
         if known is None:
             self.registry.create_instance(Instance(name, HOST, port, tags, https=https))

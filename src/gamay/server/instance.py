@@ -188,7 +188,7 @@ class ServerInstance:
             store.on_new_session(self._work.note_session),
         ]
         for table in sorted({*self._registry.assigned_tables(), *self._loader.tables_on_disk()}):
-            self._reconcile(table, None)
+            self._guarded(table, partial(self._reconcile, table, None))
             data = self._tables.get(table)
             used = {s.folder for s in data.snapshot().values()} if data else set()
             self._loader.remove_strays(table, used, self._failures.of(table))
@@ -321,7 +321,10 @@ class ServerInstance:
         suspects = wanted if changed is None else wanted & changed
         records: dict[str, SegmentRecord] = {}
         looked_at = sorted((wanted - loaded.keys()) | suspects)
-        for segment, record in self._registry.get_segments(table, looked_at).items():
+        readable, damaged = self._registry.readable_segments(table, looked_at)
+        for segment, error in damaged.items():
+            self._failures.note(table, segment, error)
+        for segment, record in readable.items():
             if not record.complete or (segment in loaded and loaded[segment].crc == record.crc):
                 continue
             if segment in consumed:
@@ -438,7 +441,7 @@ class ServerInstance:
         self._states.report(table)
 
     def _records(self, table: str, names: Sequence[str]) -> list[SegmentRecord]:
-        return list(self._registry.get_segments(table, names).values())
+        return list(self._registry.readable_segments(table, names)[0].values())
 
     def _swap(self, data: TableData, fresh: Mapping[str, LoadedSegment], dropped: Iterable[str] = ()) -> None:
         layout = self._loader.layout_of(data.name)
