@@ -16,7 +16,7 @@ from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.segment.mutable import MutableSegment
 from gamay.segment.mutable.sizing import Sizing
-from gamay.server.provisioning import Growth, Load, Sample, measure, plan, sample_of_segment
+from gamay.server.provisioning import Line, Load, MeasuredSample, measure, plan, sample_of_segment
 from gamay.server.sample_rows import made_up_rows, split_characteristics
 
 NOW_MS = 1_700_000_000_000
@@ -79,16 +79,8 @@ def test_made_up_rows_look_as_they_should() -> None:
         split_characteristics({"dimensionFieldSpecs": [{"name": "n", "dataType": "INT", "cardinality": 0}]})
 
 
-def test_growth_follows_its_law() -> None:
-    assert Growth(1000, 500, 1000).at(4000) == 4000
-    assert Growth(1000, 1000, 1000).at(4000) == 1000
-    assert Growth(1000, 707, 1000).at(4000) == pytest.approx(2000, rel=0.01)
-    assert Growth(1000, 0, 0).at(4000) == 0
-    assert Growth(1000, 100, 100, distinct=10).at(10**6) == pytest.approx(100)
-
-
 def test_hosts_share_partitions_and_replicas() -> None:
-    sample = Sample(1000, [Growth(1000, 5_000, 10_000)], Growth(1000, 1_000, 2_000))
+    sample = MeasuredSample(1000, Line(500, 1000, 5_000, 10_000), Line(500, 1000, 1_000, 2_000))
     load = Load(partitions=8, rate=1.0, replicas=2, retention_hours=24, host_bytes=10**9)
     cell = plan(sample, load, num_hosts=4, hours=6)
     rows = 6 * 3600

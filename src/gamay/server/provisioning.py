@@ -1,98 +1,283 @@
-"""How many hosts a table needs that consumes a stream, and how long its segments should consume: measured on a sample.
+"""How many hosts a table needs that consumes a stream, and how long its segments should consume: told from a sample.
 
-The rows of a sample are taken into consuming segments, half of them into one and all into another, and both are sealed. Each
-part of each column, and the sealed segment, then follows the power law through its two sizes (exponent log2 of their
-ratio, between 0 and 1: dictionaries grow like the number of distinct values does, by Heaps' law, forward indexes like the
-rows). Where the number of distinct values is known, a dictionary grows as that many values drawn at random appear.
+Of each column the sample tells how many distinct values there will be (`gamay.server.distinct`), how wide they are, how many
+a row has and how many are null; the size of each buffer follows by the format's own formula (`gamay.segment.sizes`,
+`gamay.segment.mutable.sizes`). Values in raw form are written as they will be, half of the sample and all of it, and go on
+along the line through both. Where metrics are aggregated on the way, rows are merged: then whole segments are measured so.
 """
 
+import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gamay.base.errors import InvalidConfigError
 from gamay.functions.arrow import conformed_schema
+from gamay.functions.vector import take
 from gamay.ingest.operands import to_arrow
+from gamay.model.rollup import rollups_of
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
+from gamay.segment.accumulate import arrow_scalar, without_nulls
+from gamay.segment.column import ImmutableColumn
+from gamay.segment.column_writer import ColumnPlan
+from gamay.segment.dictionary import sort_distinct
+from gamay.segment.folder_writer import SegmentPlan
+from gamay.segment.format import METADATA_FILE, BufferWriter
 from gamay.segment.mutable import MutableSegment
+from gamay.segment.mutable.sizes import column_memory
 from gamay.segment.mutable.sizing import Sizing
+from gamay.segment.raw import write_raw
 from gamay.segment.reader import ImmutableSegment, open_segment
+from gamay.segment.sizes import ColumnShape, column_bytes
+from gamay.segment.spi import Ids
+from gamay.segment.storage_form import Stored, binary_buffers, from_arrow
+from gamay.server.distinct import Distinct, Drawn, sampled
 
 # hours that completed segments stay on consuming hosts, by how often others are pushed for them
 RETENTION_HOURS = {"hourly": 24, "daily": 72, "weekly": 240, "monthly": 816}
 _BATCH_ROWS = 5_000
-_LEAST_ROWS = 1_000
+# a segment of so many rows tells the size of the metadata, which hardly depends on them
+_METADATA_ROWS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
-    """Bytes of something at two numbers of rows, `rows // 2` and `rows`. distinct: how many values there are at all."""
+class Line:
+    """Bytes of something at two numbers of rows or values, `half` and `whole`, and on the line through them elsewhere."""
 
-    rows: int
+    half: int
+    whole: int
     half_bytes: int
-    bytes: int
-    distinct: int | None = None
+    whole_bytes: int
 
-    def at(self, rows: int) -> float:
-        """Return the bytes at another number of rows."""
-        if self.bytes <= 0:
-            return 0.0
-        if self.distinct is not None:
-            return self.bytes * _appeared(self.distinct, rows) / _appeared(self.distinct, self.rows)
-        ratio = self.bytes / self.half_bytes if self.half_bytes > 0 else 2.0
-        exponent = min(1.0, max(0.0, math.log2(ratio)))
-        return float(self.bytes * (rows / self.rows) ** exponent)
+    def at(self, number: int) -> float:
+        """Return the bytes at another number."""
+        slope = (self.whole_bytes - self.half_bytes) / max(1, self.whole - self.half)
+        return max(0.0, self.whole_bytes + slope * (number - self.whole))
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """What the rows of a sample took. parts: of a consuming segment, as it reserves them; sealed: of the built one."""
+class Sample(Protocol):
+    """What the rows of a sample tell. rows: how many they are."""
 
-    rows: int
-    parts: Sequence[Growth]
-    sealed: Growth
+    @property
+    def rows(self) -> int: ...
 
     def consuming_bytes(self, rows: int) -> int:
         """Return the memory of a consuming segment that reaches so many rows."""
-        return math.ceil(sum(part.at(rows) for part in self.parts))
+        ...
 
     def sealed_bytes(self, rows: int) -> int:
         """Return the size of the segment that is built of so many rows."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredSample:
+    """Whole segments of half of the rows and of all, for tables that merge rows: there is no formula for them."""
+
+    rows: int
+    consuming: Line
+    sealed: Line
+
+    def consuming_bytes(self, rows: int) -> int:
+        return math.ceil(self.consuming.at(rows))
+
+    def sealed_bytes(self, rows: int) -> int:
         return math.ceil(self.sealed.at(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class SampledColumn:
+    """What a column of a sample tells; `ColumnShape` says what the parts are."""
+
+    plan: ColumnPlan
+    distinct: Distinct
+    values_per_row: float
+    null_share: float
+    entry_bytes: float
+    value_bytes: float
+    raw: Line
+    is_sorted: bool
+    run_docs: float
+
+    def shape(self, rows: int) -> ColumnShape:
+        """Return what is expected of so many rows."""
+        num_values = max(1, round(rows * self.values_per_row))
+        occurrences, entries = self.distinct.occurrences(num_values)
+        return ColumnShape(
+            num_docs=rows,
+            num_values=num_values,
+            cardinality=max(1, round(self.distinct.at(num_values))),
+            num_nulls=round(rows * self.null_share),
+            entry_bytes=self.entry_bytes,
+            value_bytes=self.value_bytes,
+            raw_bytes=self.raw.at(num_values),
+            is_sorted=self.is_sorted,
+            occurrences=occurrences,
+            entries=entries,
+            run_docs=self.run_docs,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnsSample:
+    """Columns that are each predicted on their own. metadata_bytes: of the file beside them."""
+
+    rows: int
+    columns: Sequence[SampledColumn]
+    metadata_bytes: int
+    sorted_column: str | None
+
+    def consuming_bytes(self, rows: int) -> int:
+        sizing = Sizing(rows)
+        return sum(
+            column_memory(
+                column.plan,
+                column.shape(rows),
+                sizing.column(column.plan.spec.name),
+                column.distinct.at,
+                is_sort_key=column.plan.spec.name == self.sorted_column,
+            )
+            for column in self.columns
+        )
+
+    def sealed_bytes(self, rows: int) -> int:
+        return self.metadata_bytes + sum(column_bytes(column.plan, column.shape(rows)) for column in self.columns)
 
 
 def measure(
     schema: Schema, config: TableConfig, rows: pa.Table, folder: Path, cardinalities: Mapping[str, int] | None = None
 ) -> Sample:
-    """Measure a sample, in scratch files below `folder`. rows: conformed. cardinalities: of columns, where they are known.
+    """Learn from a sample, with scratch files below `folder`. rows: conformed. cardinalities: of columns, where known.
 
-    Raises InvalidConfigError for too few rows.
+    Raises InvalidConfigError without rows, and for cardinalities of columns that the schema does not have.
     """
-    if rows.num_rows < _LEAST_ROWS:
-        raise InvalidConfigError(f"the sample has {rows.num_rows} rows; {_LEAST_ROWS} at least are needed to learn from")
     known = cardinalities or {}
-    half, half_sealed = _consumed(schema, config, rows.slice(0, rows.num_rows // 2), folder / "half")
-    whole, sealed = _consumed(schema, config, rows, folder / "whole")
-    parts = [
-        Growth(rows.num_rows, half.get(part, 0), size, known.get(part[0]) if part[1] == "dictionary" else None)
-        for part, size in whole.items()
+    if rows.num_rows == 0:
+        raise InvalidConfigError("the sample has no rows; one at least is needed to learn from")
+    names = [spec.name for spec in schema.stored_fields]
+    if strange := [name for name in known if name not in names]:
+        raise InvalidConfigError(f"a cardinality is given of '{strange[0]}', which is no column: {', '.join(names)} are")
+    if rollups_of(schema, config):
+        return _measured(schema, config, rows, folder)
+    segment_plan = SegmentPlan.of(schema, config, "sample", 0)
+    arrival, sealed = _in_order_of_time(config, rows), _in_sealed_order(config, rows)
+    columns = [
+        _sampled_column(plan, sealed[plan.spec.name], arrival and arrival[plan.spec.name], known.get(plan.spec.name))
+        for plan in segment_plan.columns
     ]
-    return Sample(rows.num_rows, parts, Growth(rows.num_rows, half_sealed, sealed))
+    _, metadata_bytes, _ = _consumed(schema, config, rows.slice(0, _METADATA_ROWS), folder / "metadata")
+    return ColumnsSample(rows.num_rows, columns, metadata_bytes, config.sorted_column)
 
 
-def _consumed(schema: Schema, config: TableConfig, rows: pa.Table, folder: Path) -> tuple[dict[tuple[str, str], int], int]:
-    """Return the bytes that each part of each column reserves, and those of the sealed segment."""
+def _in_order_of_time(config: TableConfig, rows: pa.Table) -> "pa.Table | None":
+    """Return the rows about as they came; None when their order does not tell. Sealing orders them by the sorted column."""
+    if config.sorted_column is None or config.sorted_column == config.time_column:
+        return rows
+    return rows.sort_by(config.time_column) if config.time_column in rows.column_names else None
+
+
+def _in_sealed_order(config: TableConfig, rows: pa.Table) -> pa.Table:
+    name = config.sorted_column
+    if name is None or name not in rows.column_names or pa.types.is_list(rows.schema.field(name).type):
+        return rows
+    return rows.sort_by(name)
+
+
+def _sampled_column(
+    plan: ColumnPlan, sealed: pa.ChunkedArray, arrival: "pa.ChunkedArray | None", cardinality: int | None
+) -> SampledColumn:
+    values, num_nulls = _stored(plan, sealed)
+    dictionary, (ids,) = sort_distinct([values], plan.spec.data_type)
+    is_sorted = plan.spec.single_value and not np.any(ids[1:] < ids[:-1])
+    if cardinality is not None:
+        distinct: Distinct = Drawn(cardinality)
+    elif arrival is None:
+        distinct = sampled(ids, len(dictionary), in_order=False)
+    else:
+        _, (arrived,) = sort_distinct([_stored(plan, arrival)[0]], plan.spec.data_type)
+        distinct = sampled(arrived, len(dictionary), in_order=True)
+    return SampledColumn(
+        plan=plan,
+        distinct=distinct,
+        values_per_row=len(values) / len(sealed),
+        null_share=num_nulls / len(sealed),
+        entry_bytes=_mean_bytes(dictionary),
+        value_bytes=_mean_bytes(values),
+        raw=_raw_line(plan, values, is_sorted),
+        is_sorted=is_sorted,
+        run_docs=_run_docs(ids),
+    )
+
+
+def _stored(plan: ColumnPlan, column: pa.ChunkedArray) -> tuple[Stored, int]:
+    """Return values in stored form, and how many rows had none."""
+    data_type = plan.spec.data_type
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks)
+    present, _, nulls = without_nulls(array, plan.spec.single_value, arrow_scalar(plan.default, data_type))
+    return from_arrow(present, data_type), 0 if nulls is None else int(np.count_nonzero(nulls))
+
+
+def _mean_bytes(stored: Stored) -> float:
+    if isinstance(stored, np.ndarray):
+        return float(stored.itemsize)
+    return len(binary_buffers(stored)[1]) / max(1, len(stored))
+
+
+def _run_docs(ids: Ids) -> float:
+    """Return how much longer runs of equal ids are than in random order."""
+    if len(ids) < 2:
+        return 1.0
+    shares = np.bincount(ids) / len(ids)
+    expected = (len(ids) - 1) * (1 - float((shares**2).sum()))
+    return max(1.0, expected / max(1, int(np.count_nonzero(np.diff(ids)))))
+
+
+def _raw_line(plan: ColumnPlan, values: Stored, is_sorted: bool) -> Line:
+    config = plan.config
+    if config.dictionary and not config.optimize_dictionary:
+        return Line(0, 0, 0, 0)
+
+    def size(part: Stored) -> int:
+        writer = BufferWriter(io.BytesIO())
+        codec = plan.codec(is_sorted)
+        return sum(
+            b.size for b in write_raw(writer, part, codec, config.target_docs_per_chunk, config.target_max_chunk_size)
+        )
+
+    half = take(values, np.arange(len(values) // 2))
+    return Line(len(half), len(values), size(half), size(values))
+
+
+def _measured(schema: Schema, config: TableConfig, rows: pa.Table, folder: Path) -> MeasuredSample:
+    half = rows.num_rows // 2
+    consuming, metadata, columns = _consumed(schema, config, rows.slice(0, half), folder / "half")
+    whole_consuming, whole_metadata, whole_columns = _consumed(schema, config, rows, folder / "whole")
+    return MeasuredSample(
+        rows.num_rows,
+        Line(half, rows.num_rows, consuming, whole_consuming),
+        Line(half, rows.num_rows, metadata + columns, whole_metadata + whole_columns),
+    )
+
+
+def _consumed(schema: Schema, config: TableConfig, rows: pa.Table, folder: Path) -> tuple[int, int, int]:
+    """Return what a consuming segment of the rows reserves, and the bytes of the sealed one: metadata, and columns."""
     segment = MutableSegment("sample", schema, config, folder, Sizing(rows.num_rows))
     try:
         for batch in rows.combine_chunks().to_batches(_BATCH_ROWS):
             segment.append(batch)
-        taken = {(name, part): use.reserved for name, parts in segment.memory().items() for part, use in parts.items()}
+        reserved = sum(use.reserved for parts in segment.memory().values() for use in parts.values())
         built = segment.seal(folder / "sealed", durable=False)
-        return taken, sum(path.stat().st_size for path in built.iterdir())
+        metadata = (built / METADATA_FILE).stat().st_size
+        return reserved, metadata, sum(path.stat().st_size for path in built.iterdir()) - metadata
     finally:
         segment.close()
 
@@ -113,11 +298,20 @@ def sample_of_segment(path: Path, schema: Schema) -> pa.Table:
 def _batches(segment: ImmutableSegment, target: pa.Schema, starts: Sequence[int]) -> Iterator[pa.RecordBatch]:
     for start in starts:
         stop = min(start + _BATCH_ROWS, segment.num_docs)
-        columns = [
-            to_arrow(segment.column(field.name).with_forward().values(start, stop), stop - start).cast(field.type)
-            for field in target
-        ]
+        columns = [_values(segment.column(field.name), start, stop).cast(field.type) for field in target]
         yield pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def _values(column: ImmutableColumn, start: int, stop: int) -> pa.Array:
+    """Return rows of a column, null where they had no value."""
+    values = to_arrow(column.with_forward().values(start, stop), stop - start)
+    nulls = column.null_docs
+    if nulls is None:
+        return values
+    is_null = np.zeros(stop - start, np.bool_)
+    docs = np.asarray(nulls.to_array(), np.int64)
+    is_null[docs[(docs >= start) & (docs < stop)] - start] = True
+    return pc.if_else(pa.array(is_null), pa.scalar(None, values.type), values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +351,3 @@ def plan(sample: Sample, load: Load, num_hosts: int, hours: int) -> Cell:
     active = consuming + segment_bytes * completed * partitions
     possible = active <= load.host_bytes and num_hosts >= load.replicas
     return Cell(active, consuming, segment_bytes, partitions * (completed + 1), possible)
-
-
-def _appeared(distinct: int, rows: int) -> float:
-    """Return how many of so many values appear in rows that draw them at random."""
-    return -distinct * math.expm1(rows * math.log1p(-1 / distinct)) if distinct > 1 else 1.0

@@ -17,6 +17,8 @@ from gamay.kernels.encoding import first_of_repeats, group_positions, list_indic
 from gamay.segment.format import BufferFile, BufferMeta, BufferWriter
 from gamay.segment.spi import Ids
 
+_CONTAINER_DOCS = 1 << 16
+
 # Build
 
 
@@ -70,6 +72,19 @@ def write_sets(writer: BufferWriter, kind: str, starts: Ids, docs: Ids) -> list[
         writer.add(f"{kind}.counts", [counts]),
         writer.add(f"{kind}.sets", parts),
     ]
+
+
+def expected_set_bytes(docs: Ids, num_docs: int, run_docs: float) -> Ids:
+    """Return the bytes of the roaring bitmap that `serialise` makes of so many docs, spread at random: float64 [k].
+
+    docs: float64 [k], of each set. run_docs: by how much runs of docs are longer than at random, 1 where they are not.
+    """
+    all_containers = max(1.0, num_docs / _CONTAINER_DOCS)
+    runs = np.maximum(1.0, docs * (1 - docs / max(1, num_docs)) / run_docs)
+    containers = np.minimum(np.ceil(all_containers), runs)
+    containers = np.maximum(1.0, -containers * np.expm1(-runs / containers))
+    sizes: Ids = 8 + 8 * containers + np.minimum(np.minimum(2 * docs, 4 * runs + 2 * containers), 8192 * containers)
+    return sizes
 
 
 # Read

@@ -31,7 +31,7 @@ _DOCS_PER_BUCKET_MIN = 2048
 
 def write_range_of_ids(writer: BufferWriter, ids: Ids, offsets: "Ids | None", counts: Ids) -> list[BufferMeta]:
     """Write the index of a dictionary column; `counts` int64 [cardinality] tells how often each id occurs."""
-    num_buckets = _num_buckets(len(ids))
+    num_buckets = bucket_count(len(ids))
     before = np.cumsum(counts) - counts
     bucket_of_id = before * num_buckets // max(1, len(ids))
     first_ids = np.flatnonzero(np.diff(bucket_of_id, prepend=-1))
@@ -42,7 +42,7 @@ def write_range_of_ids(writer: BufferWriter, ids: Ids, offsets: "Ids | None", co
 
 def write_range_of_values(writer: BufferWriter, values: Ids, offsets: "Ids | None") -> list[BufferMeta]:
     """Write the index of a raw numeric column."""
-    num_buckets = _num_buckets(len(values))
+    num_buckets = bucket_count(len(values))
     at = np.arange(num_buckets) * len(values) // num_buckets
     ordered = np.sort(values)
     lower = np.unique(ordered[at]) if len(values) else ordered
@@ -51,7 +51,8 @@ def write_range_of_values(writer: BufferWriter, values: Ids, offsets: "Ids | Non
     return _write(writer, buckets, offsets, bounds, values.dtype)
 
 
-def _num_buckets(num_values: int) -> int:
+def bucket_count(num_values: int) -> int:
+    """Return into how many buckets at most so many values are put."""
     return max(1, min(_BUCKETS_MAX, num_values // _DOCS_PER_BUCKET_MIN))
 
 

@@ -7,6 +7,7 @@ append that needs more, never a signal that ends the process. No file is held op
 
 import ctypes
 import itertools
+import math
 import mmap
 import os
 import shutil
@@ -57,6 +58,29 @@ class _Mapping:
         self.__array_interface__ = {"version": 3, "data": (address, False), "shape": (size,), "typestr": "|u1"}
 
 
+def _pages(size: int) -> int:
+    return -(-size // _PAGE) * _PAGE
+
+
+def _with_room(needed: int, reserved: int) -> int:
+    """Return how many bytes are reserved when so many are needed, and those so far are too few."""
+    return _pages(needed + max(_STEP_MIN, reserved >> 3))
+
+
+def reserved_bytes(elements: float, itemsize: int, expected: float) -> int:
+    """Return what a `GrowingArray` reserves that was made for `expected` elements and grew to `elements` step by step."""
+    needed, mapped = math.ceil(elements) * itemsize, _pages(max(1, int(expected)) * itemsize)
+    reserved = min(mapped, _with_room(itemsize, 0))
+    while reserved < needed:
+        least = reserved + itemsize
+        reserved = _with_room(least, reserved)
+        if least <= mapped:
+            reserved = min(mapped, reserved)
+        else:
+            mapped = reserved
+    return reserved
+
+
 class GrowingArray:
     """A one-dimensional array in a file of its own.
 
@@ -75,7 +99,7 @@ class GrowingArray:
         self.reserve(1)
 
     def _map(self, elements: int) -> None:
-        size = -(-elements * self.dtype.itemsize // _PAGE) * _PAGE
+        size = _pages(elements * self.dtype.itemsize)
         descriptor = os.open(self._path, os.O_RDWR)
         try:
             os.ftruncate(descriptor, size)
@@ -92,8 +116,7 @@ class GrowingArray:
         needed = elements * self.dtype.itemsize
         if needed <= self._reserved_bytes:
             return
-        reserved = needed + max(_STEP_MIN, self._reserved_bytes >> 3)
-        reserved = -(-reserved // _PAGE) * _PAGE
+        reserved = _with_room(needed, self._reserved_bytes)
         if reserved > self.array.nbytes:
             if needed > self.array.nbytes:
                 self._map(reserved // self.dtype.itemsize)

@@ -25,7 +25,7 @@ from gamay.segment.storage_form import Stored, binary_array, binary_buffers, fix
 
 _VALUES_MAX = 2**31 - 1
 # From so many values on, and whenever they have doubled, a dictionary must show that it pays.
-_FIRST_CHECK = 1 << 14
+FIRST_CHECK = 1 << 14
 _NULL_CODE = np.uint32(0xFFFFFFFF)
 
 
@@ -93,13 +93,13 @@ class MutableColumn:
         self._expected = num_values = int(rows * sizing.values_per_row)
         self._forward: _Forward
         cardinality = min(num_values, sizing.cardinality)
-        pays = is_row_key or num_values < _FIRST_CHECK or plan.dictionary_pays(num_values, cardinality)
+        pays = is_row_key or num_values < FIRST_CHECK or plan.dictionary_pays(num_values, cardinality)
         if plan.config.dictionary and pays:
             inverted = plan.config.inverted or (is_sort_key and not plan.config.optimize_dictionary)
             self._forward = _EncodedForward(spec.data_type, buffers, num_values, sizing, inverted)
         else:
             self._forward = self._raw_forward(sizing.width)
-        self._next_check = _VALUES_MAX if is_row_key else _FIRST_CHECK
+        self._next_check = _VALUES_MAX if is_row_key else FIRST_CHECK
         self._offsets = None if spec.single_value else buffers.array(np.int32, rows + 1)
         if self._offsets is not None:
             self._offsets.used = 1

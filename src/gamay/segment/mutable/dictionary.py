@@ -16,7 +16,7 @@ from gamay.functions.expression import LiteralValue
 from gamay.functions.vector import Vector, take
 from gamay.kernels import arrival
 from gamay.model.types import DataType
-from gamay.segment.mutable.buffers import BufferFolder, MemoryUse
+from gamay.segment.mutable.buffers import BufferFolder, MemoryUse, reserved_bytes
 from gamay.segment.mutable.running import greatest, least
 from gamay.segment.spi import Ids
 from gamay.segment.stats import value_bounds
@@ -124,6 +124,22 @@ class MutableDictionary(Protocol):
         ...
 
 
+def _slots(entries: int) -> int:
+    return max(_SLOTS_MIN, 1 << (int(entries * _SLOTS_PER_ENTRY) - 1).bit_length())
+
+
+def _entries_max(slots: int) -> int:
+    return int(slots / _SLOTS_PER_ENTRY)
+
+
+def slots_after(entries: int, expected: int) -> int:
+    """Return the slots of a `HashTable` that was made for `expected` entries and now has `entries`."""
+    slots = _slots(expected)
+    while _entries_max(slots) < entries:
+        slots = _slots(_entries_max(slots) * 2)
+    return slots
+
+
 class HashTable:
     """Slots by hash: replaced by a larger one, with all entries put in again, when it has filled up. dtype: of the slots."""
 
@@ -133,12 +149,12 @@ class HashTable:
         self._make(expected)
 
     def _make(self, entries: int) -> None:
-        slots = max(_SLOTS_MIN, 1 << (int(entries * _SLOTS_PER_ENTRY) - 1).bit_length())
+        slots = _slots(entries)
         self._file = self._buffers.array(self._dtype, slots)
         self._file.reserve(slots)
         self._file.used = slots
         self.slots = self._file.array[:slots]
-        self.entries_max = int(slots / _SLOTS_PER_ENTRY)
+        self.entries_max = _entries_max(slots)
 
     def grow(self) -> None:
         """Make a table of twice the size, empty; readers keep the one they have."""
@@ -352,6 +368,20 @@ class DecimalDictionary:
 def _rank(form: Any) -> tuple[int, bytes]:
     raw: bytes = form.as_py()
     return len(raw), raw
+
+
+def dictionary_bytes(data_type: DataType, entries: int, width: float, expected: int, expected_width: float) -> int:
+    """Return what `make_dictionary` reserves once it has so many entries of `width` bytes on average."""
+    dtype, slots = fixed_dtype(data_type), slots_after(entries, expected)
+    if dtype is not None:
+        return reserved_bytes(entries, dtype.itemsize, expected) + reserved_bytes(slots, 4, slots)
+    texts = (
+        reserved_bytes(entries + 1, 4, expected + 1)
+        + reserved_bytes(entries * width, 1, expected * expected_width)
+        + reserved_bytes(slots, 8, slots)
+    )
+    # a number mostly has one form
+    return 2 * texts + reserved_bytes(entries, 4, expected) if data_type is DataType.BIG_DECIMAL else texts
 
 
 def make_dictionary(data_type: DataType, buffers: BufferFolder, expected: int, width: float) -> MutableDictionary:
