@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from benchmarks.provisioning import random_table, real_bytes
 from typer.testing import CliRunner
 
 from gamay.base.errors import InvalidConfigError
@@ -59,11 +61,11 @@ def taken(rows: pa.Table, folder: Path) -> tuple[int, int]:
 
 @pytest.mark.parametrize("known", [True, False])
 def test_a_sample_predicts_what_ten_times_as_many_rows_take(tmp_path: Path, known: bool) -> None:
-    many = made_up_rows(SCHEMA, KNOWN, 200_000, NOW_MS)
-    sample = measure(SCHEMA, TABLE, many.slice(0, 20_000), tmp_path, CARDINALITIES if known else None)
+    many = made_up_rows(SCHEMA, KNOWN, 100_000, NOW_MS)
+    sample = measure(SCHEMA, TABLE, many.slice(0, 10_000), tmp_path, CARDINALITIES if known else None)
     reserved, sealed = taken(many, tmp_path / "many")
-    assert sample.consuming_bytes(200_000) == pytest.approx(reserved, rel=0.35)
-    assert sample.sealed_bytes(200_000) == pytest.approx(sealed, rel=0.25)
+    assert sample.consuming_bytes(100_000) == pytest.approx(reserved, rel=0.35)
+    assert sample.sealed_bytes(100_000) == pytest.approx(sealed, rel=0.25)
 
 
 def test_made_up_rows_look_as_they_should() -> None:
@@ -133,3 +135,74 @@ def test_the_command_prints_its_tables(tmp_path: Path) -> None:
         (*base, *sampled, "--ingestion-rate", 1, "--num-hosts", "a"),
     ):
         assert isinstance(run(*wrong).exception, InvalidConfigError), wrong
+
+
+ROWS = 60_000
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_tables_are_predicted_within_a_third_from_a_sample(tmp_path: Path, seed: int) -> None:
+    table = random_table(seed)
+    rows = table.rows(ROWS, seed)
+    real = real_bytes(table, rows)
+    for number in (2_000, 10_000):
+        sample = measure(table.schema, table.config, rows.slice(0, number), tmp_path / str(number))
+        told = (sample.consuming_bytes(ROWS), sample.sealed_bytes(ROWS))
+        assert told == (pytest.approx(real[0], rel=1 / 3), pytest.approx(real[1], rel=1 / 3)), number
+
+
+@pytest.mark.parametrize("num_rows", [100, 10_000])
+def test_cardinalities_predict_many_times_the_sample(tmp_path: Path, num_rows: int) -> None:
+    sample = measure(SCHEMA, TABLE, made_up_rows(SCHEMA, KNOWN, num_rows, NOW_MS), tmp_path, CARDINALITIES)
+    reserved, sealed = taken(made_up_rows(SCHEMA, KNOWN, 120_000, NOW_MS, seed=2), tmp_path / "many")
+    assert sample.consuming_bytes(120_000) == pytest.approx(reserved, rel=0.05)
+    assert sample.sealed_bytes(120_000) == pytest.approx(sealed, rel=0.05)
+
+
+def test_a_sample_segment_keeps_its_nulls(tmp_path: Path) -> None:
+    config = TableConfig.from_json(CONFIG | {"tableIndexConfig": {"nullHandlingEnabled": True, "streamConfigs": {}}}).value
+    rows = made_up_rows(SCHEMA, KNOWN, 6000, NOW_MS)
+    is_null = np.arange(6000) % 3 == 0
+    for name in ("city", "tags"):
+        masked = pc.if_else(pa.array(is_null), None, rows[name])
+        rows = rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), masked)
+    segment = MutableSegment("s", SCHEMA, config, tmp_path / "work")
+    for batch in rows.combine_chunks().to_batches():
+        segment.append(batch)
+    read = sample_of_segment(segment.seal(tmp_path / "built"), SCHEMA)
+    segment.close()
+    assert read.equals(rows.combine_chunks())
+
+
+def test_tables_that_merge_rows_are_measured(tmp_path: Path) -> None:
+    indexing = {"aggregateMetrics": True, "noDictionaryColumns": ["fare"], "streamConfigs": {}}
+    single = {**PLAIN, "dimensionFieldSpecs": PLAIN["dimensionFieldSpecs"][:2]}
+    schema, config = Schema.from_json(single).value, TableConfig.from_json(CONFIG | {"tableIndexConfig": indexing}).value
+    sample = measure(schema, config, made_up_rows(schema, KNOWN, 4000, NOW_MS), tmp_path)
+    assert isinstance(sample, MeasuredSample)
+    assert sample.sealed_bytes(8000) > sample.sealed_bytes(4000) > 0
+    assert sample.consuming_bytes(8000) >= sample.consuming_bytes(4000) > 0
+
+
+def test_wrong_input_is_named(tmp_path: Path) -> None:
+    rows = made_up_rows(SCHEMA, KNOWN, 100, NOW_MS)
+    with pytest.raises(InvalidConfigError, match="the sample has no rows"):
+        measure(SCHEMA, TABLE, rows.slice(0, 0), tmp_path)
+    with pytest.raises(InvalidConfigError, match=r"a cardinality is given of 'towns', which is no column: city, user"):
+        measure(SCHEMA, TABLE, rows, tmp_path, {"towns": 3})
+    (tmp_path / "table.json").write_text(json.dumps(CONFIG))
+    base = ("--table-config-file", tmp_path / "table.json", "--num-partitions", 1, "--ingestion-rate", 1)
+    missing = run(*base, "--schema-with-metadata-file", tmp_path / "absent.json").exception
+    assert isinstance(missing, InvalidConfigError)
+    assert "absent.json does not exist" in str(missing)
+    document = {"dimensionFieldSpecs": [{"name": "city", "dataType": "STRING", "cardinality": -3}]}
+    (tmp_path / "data.json").write_text(json.dumps(document))
+    negative = run(*base, "--schema-with-metadata-file", tmp_path / "data.json").exception
+    assert "'cardinality' of 'city' must be 1 at least, not -3" in str(negative)
+    (tmp_path / "data.json").write_text(json.dumps(DOCUMENT))
+    no_rows = run(*base, "--schema-with-metadata-file", tmp_path / "data.json", "--num-rows", 0)
+    assert no_rows.exit_code == 2
+    assert "--num-rows" in no_rows.output
+    sampled = ("--sample-completed-segment-dir", tmp_path / "absent", "--schema-file", tmp_path / "data.json")
+    (tmp_path / "data.json").write_text(json.dumps(PLAIN))
+    assert "absent" in str(run(*base, *sampled).exception)

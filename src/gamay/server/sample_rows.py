@@ -1,5 +1,6 @@
 """Rows made up from a schema that says how its data look: `cardinality`, `averageLength`, `numValuesPerEntry` of columns."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,7 +27,7 @@ def split_characteristics(document: Mapping[str, Any]) -> tuple[dict[str, Any], 
         for spec in document.get(key) or []:
             own = {name: spec[name] for name in CHARACTERISTICS if name in spec}
             for name, value in own.items():
-                if not isinstance(value, int | float) or isinstance(value, bool) or value < 1:
+                if not isinstance(value, int | float) or isinstance(value, bool) or not 1 <= value < math.inf:
                     raise InvalidConfigError(f"{key}: '{name}' of '{spec.get('name')}' must be 1 at least, not {value!r}")
             found[str(spec.get("name"))] = {name: round(value) for name, value in own.items()}
             specs.append({name: value for name, value in spec.items() if name not in CHARACTERISTICS})
