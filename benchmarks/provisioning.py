@@ -3,9 +3,9 @@
     python -m benchmarks.provisioning [--rows 400000] [--seeds 8]
 
 Each seed makes a table: columns of all types, with many values or few, drawn evenly or by Zipf's law, single- and
-multi-value, raw with each codec or with a dictionary, with nulls, in random order or in the order of time, with inverted,
-range and Bloom indexes. Predicted is from made-up rows, given how many values each column has at all and how many the real
-rows have; and from the first rows. Prints predicted over real bytes, and the worst.
+multi-value, raw with each codec or with a dictionary, ids packed or not, with nulls, in random order or in the order of
+time, with inverted, range and Bloom indexes. Predicted is from made-up rows, given how many values each column has at all
+and how many the real rows have; and from the first rows. Prints predicted over real bytes, and the worst.
 """
 
 import argparse
@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from benchmarks import report
 from gamay.functions.arrow import conformed_schema
+from gamay.model.column_index import PACKED_PROPERTY
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.segment.mutable import MutableSegment
@@ -86,7 +87,8 @@ class RandomTable:
 def random_table(seed: int) -> RandomTable:
     """Return the table of a seed."""
     rng = np.random.default_rng(seed)
-    columns, specs, raw, indexes, fields = [], [], [], dict[str, list[str]](), []
+    columns, specs, raw, indexes = [], [], [], dict[str, list[str]]()
+    fields: list[dict[str, Any]] = []
     for number in range(int(rng.integers(3, 9))):
         data_type, name = str(rng.choice(_TYPES)), f"c{number}"
         cardinality = 2 if data_type == "BOOLEAN" else int(10 ** rng.uniform(0.5, 6))
@@ -115,6 +117,8 @@ def random_table(seed: int) -> RandomTable:
     sortable = [column.name for column in columns if column.per_row == 1 and column.cardinality < 10_000]
     if sortable and rng.random() < 0.3:
         indexing["sortedColumn"] = sortable[:1]
+    packed = [spec["name"] for spec in specs if spec["name"] not in raw and rng.random() < 0.2]
+    fields += [{"name": name, "encodingType": "DICTIONARY", "properties": {PACKED_PROPERTY: "true"}} for name in packed]
     config = {
         "tableName": "t",
         "tableType": "REALTIME",
