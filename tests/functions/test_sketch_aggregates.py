@@ -209,6 +209,11 @@ def test_cut_and_lengthened_sketches_are_refused(raw: str, data: st.DataObject) 
         (Call("distinctcountull", (X, literal(2))), "p is a whole number from 3 to 18"),
         (Call("distinctcounthllplus", (X, literal(14), literal(3))), "sp is 0 or at least p"),
         (Call("distinctcountsmarthll", (X, literal("size=3"))), "unknown parameter 'size=3'"),
+        (Call("distinctcountsmarthll", (X, literal("hllLog2=3"))), "'hllLog2=3'.*Did you mean 'hllLog2m'"),
+        (Call("distinctcountsmarthll", (X, literal("hllLog2m=99"))), "log2m is a whole number"),
+        (Call("distinctcountsmarthllplus", (X, literal("treshold=3"))), "Did you mean 'threshold'"),
+        (Call("distinctcountsmartull", (X, literal("hllLog2m=12"))), "unknown parameter 'hllLog2m=12'"),
+        (Call("distinctcountthetasketch", (X, literal("nominalEntry=64"))), "Did you mean 'nominalEntries'"),
         (Call("distinctcountthetasketch", (X, literal("nominalEntries=1.5"))), "nominalEntries is a whole number"),
         (Call("distinctcountthetasketch", (X, literal(""), literal("a = 1"))), "the arguments are x"),
         (Call("distinctcountcpcsketch", (X, literal(3))), "lgK is a whole number from 4 to 26"),
@@ -223,6 +228,13 @@ def test_wrong_arguments_are_refused_when_bound(call: Call, message: str) -> Non
     with pytest.raises(QueryError, match=message) as caught:
         bind_aggregate(call, [(DataType.LONG, False)])
     assert caught.value.code is ErrorCode.QUERY_VALIDATION
+
+
+def test_older_names_of_parameters_mean_the_same() -> None:
+    older = make("distinctcountsmarthll", "HLLLOG2M=5; hllConversionThreshold = 50")
+    assert older == make("distinctcountsmarthll", "log2m=5;threshold=50")
+    assert result(older, longs(range(50))) == 50
+    assert result(older, longs(range(2000))) not in (50, 2000)
 
 
 def test_sketches_of_several_precisions_do_not_merge() -> None:

@@ -6,7 +6,8 @@
 
 Without GROUP BY, more distinct values than the threshold are counted by the sketch; a threshold of 0 or less is none. Groups
 are counted exactly. The result depends only on the values, not on how they were divided among segments. dictThreshold has no
-effect: the entries of a dictionary are ticked off, which takes little memory however many they are.
+effect: the entries of a dictionary are ticked off, which takes little memory however many they are. `hllConversionThreshold`
+and `hllLog2m` are older names of threshold and log2m.
 """
 
 from collections.abc import Callable, Sequence
@@ -152,8 +153,8 @@ register_aggregate(
     ["distinctCountSmartHLL"],
     _smart(
         {
-            "threshold": _THRESHOLD,
-            "log2m": Number(_DEFAULT_LOG2M, LOG2M_RANGE[0], LOG2M_RANGE[-1]),
+            "threshold": replace(_THRESHOLD, synonym="hllConversionThreshold"),
+            "log2m": Number(_DEFAULT_LOG2M, LOG2M_RANGE[0], LOG2M_RANGE[-1], "hllLog2m"),
             "dictThreshold": _THRESHOLD,
         },
         lambda call, given: HllKind(given["log2m"]),

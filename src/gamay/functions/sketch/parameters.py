@@ -3,18 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.errors import ErrorCode, QueryError, nearest
 from gamay.functions.expression import Call, Literal
 from gamay.model.types import DataType
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A parameter: its default (an int default takes whole numbers only), its least and its greatest value."""
+    """A parameter: its default (an int default takes whole numbers only), its least and greatest value, an older name."""
 
     default: float
     least: float
     most: float
+    synonym: str | None = None
 
 
 def text_parameters(call: Call, position: int, known: Mapping[str, Number]) -> dict[str, float]:
@@ -26,14 +27,16 @@ def text_parameters(call: Call, position: int, known: Mapping[str, Number]) -> d
     argument = call.args[position] if len(call.args) > position else Literal("", DataType.STRING)
     if not isinstance(argument, Literal) or not isinstance(argument.value, str):
         raise _wrong(call, f"argument {position + 1} is a text of parameters such as {_example(known)}")
-    by_folded = {name.lower(): name for name in known}
+    names = {name: name for name in known} | {number.synonym: name for name, number in known.items() if number.synonym}
+    by_folded = {written.lower(): name for written, name in names.items()}
     for part in argument.value.split(";"):
         if not part.strip():
             continue
         key, equals, text = part.partition("=")
         name = by_folded.get(key.strip().lower())
         if name is None or not equals:
-            raise _wrong(call, f"unknown parameter '{part.strip()}'; parameters are written {_example(known)}")
+            hint = nearest(key.strip(), names) if equals else ""
+            raise _wrong(call, f"unknown parameter '{part.strip()}'; parameters are written {_example(known)}.{hint}")
         values[name] = checked(call, name, text.strip(), known[name])
     return values
 
