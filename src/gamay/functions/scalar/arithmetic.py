@@ -1,7 +1,8 @@
 """Arithmetic: DOUBLE on columns (BIG_DECIMAL if an argument is one), LONG among constants and after aggregation.
 
 `mod` of a BIG_DECIMAL is DOUBLE, too.
-`x / 0` is an infinity or NaN, except for BIG_DECIMAL, where it is an error; a LONG that does not fit 64 bits is an error.
+`x / 0` is an infinity or NaN, except for BIG_DECIMAL, where it is an error; a LONG that does not fit 64 bits is an error,
+and so is the negative of the smallest INT or LONG.
 `log` is the natural logarithm.
 """
 
@@ -127,29 +128,37 @@ for _name, _whole, _variadic in (
     scalar(_name, params=(each(LONG), each(LONG)), returns=LONG, variadic=_variadic)(_fold(_name, _whole, _whole))
 
 
-def _with_twin(name: str, values: Any) -> Any:
-    """Return values whose negatives the type holds: the least of a whole-number column becomes the next one.
+_LEAST = {
+    4: (-(2**31), "INT", "LONG"),
+    8: (-(2**63), "LONG", "DOUBLE or BIG_DECIMAL"),
+}  # by width: it, its type, a wider one
 
-    It is the default for missing values, which must not make a query fail. As a constant it is refused.
-    """
+
+def _check_twin(name: str, values: Any) -> None:
+    """Refuse the least whole number of a type, whose negative the type does not hold."""
     if values.dtype.kind != "i":
-        return values
-    least = np.iinfo(values.dtype).min
-    if values.ndim == 0 and values == least:
-        raise QueryError(ErrorCode.QUERY_EXECUTION, f"Function '{name}': the smallest {values.dtype} has no positive twin")
-    return np.maximum(values, least + 1)
+        return
+    least, name_of_type, wider = _LEAST[values.dtype.itemsize]
+    if np.any(values == least):
+        raise QueryError(
+            ErrorCode.QUERY_EXECUTION,
+            f"Function '{name}': the result for {least}, the smallest {name_of_type}, is no {name_of_type}; "
+            f"cast the argument to {wider}",
+        )
 
 
 @scalar("negate", params=(_EACH,), returns=same_number)
 def negate(values: Any) -> Any:
+    _check_twin("negate", values)
     with localcontext(_ALL_DIGITS):
-        return -_with_twin("negate", values)
+        return -values
 
 
 @scalar("abs", params=(_EACH,), returns=same_number)
 def absolute(values: Any) -> Any:
+    _check_twin("abs", values)
     with localcontext(_ALL_DIGITS):
-        return np.abs(_with_twin("abs", values))
+        return np.abs(values)
 
 
 def _power(base: Any, exponent: Any) -> Any:
