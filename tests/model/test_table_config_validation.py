@@ -138,7 +138,14 @@ PARTITION = INDEX + "segmentPartitionConfig.columnPartitionMap."
         ({SEGMENTS + "peerSegmentDownloadScheme": "http", SEGMENTS + "replication": 1}, "there is no peer"),
         ({SEGMENTS + "crypterClassName": "x"}, "encryption"),
         ({SEGMENTS + "replicaGroupStrategyConfig": {"numInstancesPerPartition": 0}}, "numInstancesPerPartition"),
-        ({"isDimTable": True, INGEST + "batchIngestionConfig": None}, "must be REFRESH"),
+        (
+            {"isDimTable": True, INGEST + "batchIngestionConfig": {"segmentIngestionType": "APPEND"}},
+            "must be REFRESH, or not be given",
+        ),
+        (
+            {"isDimTable": True, INGEST + "batchIngestionConfig": None, SEGMENTS + "segmentPushType": "APPEND"},
+            "must be REFRESH, or not be given",
+        ),
         (
             {"isDimTable": True, "segmentAssignmentConfigMap": {"OFFLINE": {"segmentAssignmentStrategy": "balanced"}}},
             "allservers",
@@ -349,6 +356,14 @@ def test_dimension_tables_need_a_key() -> None:
     keyless = Schema("rides", SCHEMA.fields)
     validate_table_config(config_with({"isDimTable": True}), SCHEMA)
     assert "primaryKeyColumns" in refusal({"isDimTable": True}, keyless)
+
+
+@pytest.mark.parametrize("batch", [None, {}, {"segmentIngestionFrequency": "DAILY"}, {"consistentDataPush": True}])
+def test_dimension_tables_are_refreshed_where_nothing_is_said(batch: dict[str, Any] | None) -> None:
+    config = config_with({"isDimTable": True, INGEST + "batchIngestionConfig": batch})
+    validate_table_config(config, SCHEMA)
+    assert config.replaces_all
+    assert not config_with({INGEST + "batchIngestionConfig": {}}).replaces_all
 
 
 def test_all_problems_are_named_at_once() -> None:

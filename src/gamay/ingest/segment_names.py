@@ -153,9 +153,8 @@ class _NormalizedDate:
 
     def __init__(self, settings: _Settings, prefix: str, table_config: TableConfig, ids: Ids) -> None:
         batch = table_config.ingestion.batch
-        kind = batch.segment_ingestion_type if batch is not None else table_config.segments.segment_push_type or "APPEND"
         frequency = batch.segment_ingestion_frequency if batch is not None else table_config.segments.segment_push_frequency
-        self._with_dates = kind.upper() != "REFRESH"
+        self._with_dates = not table_config.replaces_all
         self._pattern = "%Y-%m-%d-%H" if (frequency or "").upper() == "HOURLY" else "%Y-%m-%d"
         self._prefix = settings.get("segment.name.prefix") or prefix
         self._settings = settings

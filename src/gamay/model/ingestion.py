@@ -26,9 +26,12 @@ ENABLEMENT = choice("ENABLE", "DISABLE", "DEFAULT")  # DEFAULT: as the instance 
 
 @dataclass(frozen=True)
 class BatchIngestionConfig:
-    """`batchIngestionConfig`: how files become segments."""
+    """`batchIngestionConfig`: how files become segments.
 
-    segment_ingestion_type: str = key("segmentIngestionType", choice("APPEND", "REFRESH"), "APPEND")
+    A `segmentIngestionType` that is not given is APPEND, of a dimension table REFRESH.
+    """
+
+    segment_ingestion_type: str | None = key("segmentIngestionType", choice("APPEND", "REFRESH"))
     segment_ingestion_frequency: str | None = key("segmentIngestionFrequency", choice("HOURLY", "DAILY"))
     consistent_data_push: bool = key("consistentDataPush", FLAG, False)
     batch_config_maps: tuple[Mapping[str, str], ...] = key("batchConfigMaps", list_of(TEXT_MAP), ())

@@ -22,7 +22,8 @@ _BATCH_CHOICES = {
 
 def _batch(subject: TableSubject) -> Iterator[str]:
     batch = subject.config.ingestion.batch
-    if batch is not None and batch.consistent_data_push and batch.segment_ingestion_type != "REFRESH":
+    is_refreshed = subject.config.replaces_all or (batch is not None and batch.segment_ingestion_type == "REFRESH")
+    if batch is not None and batch.consistent_data_push and not is_refreshed:
         yield "batchIngestionConfig.consistentDataPush needs segmentIngestionType REFRESH: appended data replaces nothing"
     for position, properties in enumerate(batch.batch_config_maps if batch is not None else ()):
         for key, accepted in _BATCH_CHOICES.items():

@@ -205,11 +205,11 @@ class TableConfig:
     @property
     def replaces_all(self) -> bool:
         """Whether a push replaces all rows (REFRESH), rather than adding some (APPEND); `batchIngestionConfig` says it, or
-        the older `segmentPushType`.
+        the older `segmentPushType`. Of a dimension table it does unless they say otherwise.
         """
         batch = self.ingestion.batch
         kind = self.segments.segment_push_type if batch is None else batch.segment_ingestion_type
-        return self.table_type is TableType.OFFLINE and kind == "REFRESH"
+        return self.table_type is TableType.OFFLINE and (kind == "REFRESH" or (kind is None and self.is_dim_table))
 
     @property
     def compared_columns(self) -> tuple[str, ...]:

@@ -98,11 +98,13 @@ def _dimension_table(subject: TableSubject) -> Iterator[str]:
         return
     if config.table_type is not TableType.OFFLINE:
         yield "isDimTable is true; a dimension table must be an OFFLINE table"
+    elif not config.replaces_all:
+        yield (
+            "isDimTable is true; ingestionConfig.batchIngestionConfig.segmentIngestionType (of old: "
+            "segmentsConfig.segmentPushType) must be REFRESH, or not be given"
+        )
     if not subject.schema.primary_key_columns:
         yield "isDimTable is true; the schema of a dimension table needs primaryKeyColumns"
-    batch = config.ingestion.batch
-    if batch is None or batch.segment_ingestion_type != "REFRESH":
-        yield "isDimTable is true; ingestionConfig.batchIngestionConfig.segmentIngestionType must be REFRESH"
     assignment = config.segment_assignment.get("OFFLINE")
     if assignment is not None and assignment.strategy not in (None, "allservers"):
         yield f"isDimTable is true; the OFFLINE segmentAssignmentStrategy '{assignment.strategy}' must be allservers"

@@ -162,7 +162,7 @@ def _push(job: JobSpec, table_config: TableConfig, archives: list[str], progress
 
 def _is_consistent(table_config: TableConfig) -> bool:
     batch = table_config.ingestion.batch
-    return batch is not None and batch.consistent_data_push and batch.segment_ingestion_type == "REFRESH"
+    return batch is not None and batch.consistent_data_push and table_config.replaces_all
 
 
 def _remove(archives: list[str]) -> None:
