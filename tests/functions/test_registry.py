@@ -1,5 +1,8 @@
 """The registry: names, suffixes, near names."""
 
+import re
+from collections.abc import Callable
+
 import pytest
 
 from gamay.base.errors import QueryError
@@ -17,6 +20,7 @@ from gamay.functions.registry import (
     scalar_function,
 )
 from gamay.model.types import DataType
+from gamay.sql.parser import parse_query
 
 X = Column("x")
 NINETY_FIVE = Literal(95, DataType.INT)
@@ -56,6 +60,32 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
 @pytest.mark.parametrize("name", ["dateTrunc", "DATE_TRUNC", "datetrunc", "date_trunc"])
 def test_names_in_any_spelling_are_one_function(name: str) -> None:
     assert scalar_function(name) is must_get_scalar("datetrunc")
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+
+
+@pytest.mark.parametrize("respell", [str.upper, str.lower, _snake, lambda name: _snake(name).upper(), "_".join])
+def test_every_function_is_found_in_any_spelling(respell: Callable[[str], str]) -> None:
+    names = function_names()
+    assert len(names) > 400
+    for name in names:
+        spelled = respell(name)
+        assert is_aggregate(spelled) == is_aggregate(name)
+        assert scalar_function(spelled) is scalar_function(name)
+        assert is_aggregate(spelled) or scalar_function(spelled) is not None, spelled
+
+
+def test_the_names_of_a_query_are_canonical() -> None:
+    for written in ("DISTINCT_COUNT_HLL", "distinctCountHll", "Distinct_CountHLL", "D_ISTINCTCOUNTHLL"):
+        item = parse_query(f"SELECT {written}(a) FROM t").select[0]
+        assert item.expression == Call("distinctcounthll", (Column("a"),))
+    for written in ("json_extract_scalar", "JSONEXTRACTSCALAR", "Json_ExtractScalar"):
+        where = parse_query(f"SELECT a FROM t WHERE {written}(b, '$.c', 'INT') > 1").where
+        assert isinstance(where, Call)
+        assert isinstance(where.args[0], Call)
+        assert where.args[0].name == "jsonextractscalar"
 
 
 def test_canonical_name() -> None:
