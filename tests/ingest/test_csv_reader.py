@@ -93,6 +93,34 @@ def test_the_first_bad_record_stops_unless_told_otherwise(read):
         read("a,b\n3\n", {"stopOnError": True})
 
 
+EXTRA = 'a,b\n1,2\n3,4,"x,y"\n5\n6,7,\n8,9\n'
+
+
+@pytest.mark.parametrize("exact", [{}, {"commentMarker": "#"}])
+def test_values_beyond_the_header_are_refused_or_ignored(read, exact):
+    refused = r"(record 2|line 3): 3 values where the header has 2: .*; with 'ignoreExtraValues' in the reader config"
+    with pytest.raises(RecordError, match=refused):
+        read(EXTRA, exact, continue_on_error=False)
+    rows, errors, _ = read(EXTRA, exact)
+    assert (rows, len(errors)) == ([("1", "2"), ("8", "9")], 3)
+    assert ["ignoreExtraValues" in reason for _, reason in errors] == [True, False, True]
+    rows, errors, positions = read(EXTRA, {**exact, "ignoreExtraValues": "true"})
+    assert rows == [("1", "2"), ("3", "4"), ("6", "7"), ("8", "9")]
+    assert [reason for _, reason in errors] == ["1 values where the header has 2: ['5']"]
+    assert positions[1:] == ["line 3", "line 5", "line 6"]
+    with pytest.raises(RecordError, match="1 values where the header has 2"):
+        read(EXTRA, {**exact, "ignoreExtraValues": "true"}, continue_on_error=False)
+
+
+def test_extra_values_after_many_blocks(read, monkeypatch):
+    monkeypatch.setattr(csv_reader, "BLOCK_BYTES", 512)
+    lines = [f"{i},{i * i}" + (",more,and more" if i in (300, 500) else "") for i in range(600)]
+    text = "\n".join(["a,b", *lines[:100], "short", *lines[100:]])
+    rows, errors, _ = read(text, {"ignoreExtraValues": True})
+    assert rows == [(str(i), str(i * i)) for i in range(600)]
+    assert len(errors) == 1
+
+
 def test_many_blocks_keep_positions(read, monkeypatch):
     monkeypatch.setattr(csv_reader, "BLOCK_BYTES", 4096)
     lines = [f"{i},value{i}" for i in range(5000)]

@@ -14,6 +14,7 @@ class CsvFormat:
 
     An empty value is null, quoted or not; so is `null_text`.
     header: column names when the file's first line is not a header (or is to be skipped).
+    ignore_extra_values: of a record with more values than the header the first ones are taken; else it is a bad record.
     """
 
     delimiter: str = ","
@@ -30,6 +31,7 @@ class CsvFormat:
     date_columns: tuple[str, ...] = ()
     date_format: str = "MM-dd-yyyy"
     stop_on_error: bool = False
+    ignore_extra_values: bool = False
 
 
 _NAMED = {
@@ -51,7 +53,7 @@ _NAMED_BY_FOLDED = {name.replace("_", ""): name for name in _NAMED}
 KEYS = (
     "fileFormat", "header", "skipHeader", "delimiter", "multiValueDelimiter", "multiValueDelimiterEnabled", "commentMarker",
     "escapeCharacter", "nullStringValue", "ignoreEmptyLines", "ignoreSurroundingSpaces", "quoteCharacter", "quoteMode",
-    "recordSeparator", "stopOnError", "dateFormat", "dateColumns",
+    "recordSeparator", "stopOnError", "dateFormat", "dateColumns", "ignoreExtraValues",
 )  # fmt: skip
 
 
@@ -70,6 +72,7 @@ def parse_csv_format(config: Mapping[str, Any]) -> CsvFormat:
         ignore_empty_lines=_flag(config, "ignoreEmptyLines", True),
         trim=_flag(config, "ignoreSurroundingSpaces", True),
         stop_on_error=_flag(config, "stopOnError", False),
+        ignore_extra_values=_flag(config, "ignoreExtraValues", False),
     )
     csv_format = replace(csv_format, **_characters(config))
     if csv_format.escape == csv_format.quote:  # "the quote escapes itself" is what doubling means

@@ -136,7 +136,9 @@ class CsvReader(FileReader):
         return iter(reader)
 
     def _on_invalid_row(self, row: Any) -> str:
-        reason = f"{row.actual_columns} values where the header has {row.expected_columns}: {row.text[:100]!r}"
+        if self._format.ignore_extra_values and row.actual_columns > row.expected_columns:
+            return "error"  # the exact parser goes on, which can take a part of a record
+        reason = _wrong_number(row.actual_columns, row.expected_columns, repr(row.text[:100]))
         self._invalid_rows.append((row.number, reason))
         return "skip"
 
@@ -169,11 +171,11 @@ class CsvReader(FileReader):
                 continue
             if isinstance(fields, MalformedRecordError):
                 self._reject(line, str(fields))
-            elif len(fields) != len(names):
-                self._reject(line, f"{len(fields)} values where the header has {len(names)}: {str(fields)[:100]}")
+            elif len(fields) < len(names) or (len(fields) > len(names) and not self._format.ignore_extra_values):
+                self._reject(line, _wrong_number(len(fields), len(names), str(fields)[:100]))
             else:
                 self._positions.expect(self._rows + len(rows), line)
-                rows.append(fields)
+                rows.append(fields[: len(names)])
                 if len(rows) == _EXACT_ROWS:
                     yield self._exact_batch(rows, names)
                     rows = []
@@ -221,6 +223,11 @@ class CsvReader(FileReader):
                 self._log.add(BadRecord(self.file, self.position(row), f"column '{name}': {error}"))
                 millis.append(None)
         return pa.array(millis, pa.int64()).take(encoded.indices)
+
+
+def _wrong_number(actual: int, expected: int, shown: str) -> str:
+    option = "; with 'ignoreExtraValues' in the reader config the first ones are taken" if actual > expected else ""
+    return f"{actual} values where the header has {expected}: {shown}{option}"
 
 
 def _trimmed(column: pa.Array) -> pa.Array:
