@@ -5,16 +5,13 @@ import pytest
 from gamay.base.errors import InvalidConfigError
 from gamay.cluster.access import (
     EVERYBODY,
-    ForbiddenError,
     ListedAccess,
     Permission,
     UnauthorizedError,
     access_control,
     access_keys,
     basic_token,
-    check_access,
 )
-from gamay.cluster.guarded import table_of
 from gamay.cluster.records import Role
 
 P = "controller.admin.access.control"
@@ -53,23 +50,13 @@ def test_others_are_not_let_in(header: str | None) -> None:
     access = access_control(Role.CONTROLLER, FILE)
     assert isinstance(access, ListedAccess)
     with pytest.raises(UnauthorizedError, match="401"):
-        check_access(access, header, "GET", None)
-
-
-def test_what_is_not_given_is_forbidden() -> None:
-    access, guest = access_control(Role.CONTROLLER, FILE), basic_token("guest", "secret")
-    assert isinstance(access, ListedAccess)
-    assert check_access(access, guest, "GET", "trips").name == "guest"
-    assert check_access(access, guest, "GET", None).name == "guest"
-    for method, table in (("GET", "pay"), ("POST", "trips"), ("PUT", "trips"), ("DELETE", "trips"), ("POST", None)):
-        with pytest.raises(ForbiddenError, match=r"Permission denied\.Reason: guest may not"):
-            check_access(access, guest, method, table)
+        access.principal(header)
 
 
 def test_without_access_control_everybody_is_let_in() -> None:
     for given in ({}, {f"{P}.factory.class": "org.apache.pinot.controller.api.access.AllowAllAccessFactory"}):
         assert access_control(Role.CONTROLLER, given) is EVERYBODY
-    assert check_access(EVERYBODY, None, "DELETE", "t").may(Permission.DELETE)
+    assert EVERYBODY.principal(None).may(Permission.DELETE)
     assert access_keys(Role.BROKER, FILE) == {}
     assert "controller.port" not in access_keys(Role.CONTROLLER, FILE)
 
@@ -88,31 +75,6 @@ def test_without_access_control_everybody_is_let_in() -> None:
 def test_mistakes_in_the_file_are_told(change: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidConfigError, match=message):
         access_control(Role.CONTROLLER, {**FILE, **change})
-
-
-@pytest.mark.parametrize(
-    ("path", "query", "table"),
-    [
-        ("/tables/trips", b"", "trips"),
-        ("/tables/trips_OFFLINE/rebalance", b"", "trips_OFFLINE"),
-        ("/segments/trips/seg__0/metadata", b"", "trips"),
-        ("/tables/trips/segments", b"type=OFFLINE", "trips"),
-        ("/debug/tables/queryQuota/trips", b"", "trips"),
-        ("/debug/routingTable/trips", b"", "trips"),
-        ("/debug/timeBoundary/trips", b"", "trips"),
-        ("/routing/trips", b"", "trips"),
-        ("/v2/segments", b"tableName=trips&tableType=OFFLINE", "trips"),
-        ("/ingestFromFile", b"tableNameWithType=trips_OFFLINE", "trips_OFFLINE"),
-        ("/tables", b"", None),
-        ("/tables/validate", b"", None),
-        ("/tables/livebrokers", b"", None),
-        ("/segments/segmentReloadStatus/1", b"", None),
-        ("/tenants/x/tables", b"", None),
-        ("/cluster/configs", b"", None),
-    ],
-)
-def test_the_table_of_a_request(path: str, query: bytes, table: str | None) -> None:
-    assert table_of(path, query) == table
 
 
 def test_principals_without_a_class_are_no_protection_and_refused() -> None:

@@ -31,18 +31,17 @@ from gamay.broker.query_endpoint import (
     shown_status,
 )
 from gamay.broker.query_protocol import QueryProtocol
+from gamay.broker.rights import BROKER_RIGHTS
 from gamay.broker.route import TableRoute
 from gamay.broker.routing import describe
 from gamay.broker.runner import QueryRunner
-from gamay.cluster.access import ANYONE, EVERYBODY, AccessControl, Principal
-from gamay.cluster.guarded import PRINCIPAL, AsgiApp, Guarded
+from gamay.cluster.access import EVERYBODY, AccessControl
+from gamay.cluster.guarded import AsgiApp, Guarded, guarded_routes, sender_of
 from gamay.cluster.help_page import help_routes
 from gamay.cluster.request_forms import UsualForm
 from gamay.model.cluster_settings import ADAPTIVE_STATS
 from gamay.model.table_name import raw_table_name
 from gamay.query.queue import QueryQueue
-
-_ASKS_BY_POST = frozenset({"/query", "/query/sql", "/query/sql/validateSyntax", "/query/sql/queryFingerprint"})
 
 # what brokers of Pinot have, and what is said instead
 _NO_TIME_SERIES = "there is no time-series engine: ask by SQL, with GROUP BY over DATETRUNC and GAPFILL"
@@ -90,7 +89,7 @@ class BrokerApp:
     def asgi(self) -> AsgiApp:
         """Return the application: the short way for queries, in front of everything else."""
         app = QueryEndpoint(self._answers, self._others())
-        return UsualForm(app if self._access.is_open else Guarded(app, self._access, _ASKS_BY_POST))
+        return UsualForm(app if self._access.is_open else Guarded(app, self._access, BROKER_RIGHTS))
 
     def _others(self) -> Starlette:
         routes = [
@@ -121,6 +120,7 @@ class BrokerApp:
         ]
         routes += help_routes("broker", routes, _PARAMETERS)
         cors = Middleware(CORSMiddleware, allow_origins=["*"], allow_methods=["*"], allow_headers=["*"])
+        routes = guarded_routes(routes, BROKER_RIGHTS)
         return Starlette(routes=routes, middleware=[cors], exception_handlers={404: _not_found, 405: _not_allowed})
 
     async def query(self, request: Request) -> Response:
@@ -152,11 +152,11 @@ class BrokerApp:
         if request.url.path == "/query":
             body = without_limit(body)
         database = request.headers.get("database")
-        return _answered(request, *await self._answers.answer(body, database, _principal(request), request.receive))
+        return _answered(request, *await self._answers.answer(body, database, sender_of(request.scope), request.receive))
 
     async def _pql(self, request: Request, pql: str, body: Mapping[str, Any]) -> Answered:
         """Answer PQL when its turn comes; it is listed, and can be cancelled, from when it is compiled."""
-        begin = partial(begin_pql, self._runner, pql, body, request.headers.get("database"), _principal(request))
+        begin = partial(begin_pql, self._runner, pql, body, request.headers.get("database"), sender_of(request.scope))
         begun = begin() if len(pql) <= SHORT_TEXT_MAX else await self._queue.turn(begin, len(pql))
         if begun.pending.failure is not None:
             return begun.finish()
@@ -185,14 +185,14 @@ class BrokerApp:
         by_client = request.query_params.get("client", "false").lower() == "true"
         if not by_client and not query_id.isdigit():
             return _failure(400, f"Invalid query id: {query_id}, it must be a number")
-        if not self._runner.running.cancel(query_id, by_client_id=by_client):
+        if not self._runner.running.cancel(query_id, sender_of(request.scope), by_client_id=by_client):
             what = "Client query" if by_client else "Query"
             return _failure(404, f"{what}: {query_id} not found on the broker")
         return PlainTextResponse(f"Cancelled {'client query' if by_client else 'query'}: {query_id}")
 
     async def queries(self, request: Request) -> Response:
-        """List the running queries."""
-        return JSONResponse(self._runner.running.snapshot())
+        """List the running queries, of others only to those who see all tables."""
+        return JSONResponse(self._runner.running.snapshot(sender_of(request.scope)))
 
     async def not_offered(self, request: Request) -> Response:
         """Refused: say why, and what to do instead."""
@@ -235,8 +235,10 @@ class BrokerApp:
         if not sql:
             return _failure(400, "The parameter 'query' is missing")
         try:
-            found = self._runner.segments_of(sql)
+            found = self._runner.segments_of(sql, sender_of(request.scope))
         except QueryError as error:
+            if error.code is ErrorCode.ACCESS_DENIED:
+                return _failure(403, f"Permission denied.Reason: {error.client_message()}")
             missing = error.code is ErrorCode.TABLE_DOES_NOT_EXIST
             return _failure(404 if missing else 400, error.client_message())
         if "Optional" in request.url.path:
@@ -306,11 +308,6 @@ def _divided(segments: Sequence[str], optional: Collection[str]) -> dict[str, li
         "segments": [segment for segment in segments if segment not in optional],
         "optionalSegments": [segment for segment in segments if segment in optional],
     }
-
-
-def _principal(request: Request) -> Principal:
-    found: Principal = request.scope.get(PRINCIPAL, ANYONE)
-    return found
 
 
 def _answered(request: Request, code: int, http_status: int, content: bytes) -> Response:

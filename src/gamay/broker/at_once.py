@@ -111,13 +111,14 @@ class _Known:
 class _Running:
     """A query that runs, as `RunningQueries` wants it; its own deadline."""
 
-    __slots__ = ("is_cancelled", "number", "sql")
+    __slots__ = ("is_cancelled", "number", "principal", "sql")
 
     client_id = None
 
-    def __init__(self, number: int, sql: str) -> None:
+    def __init__(self, number: int, sql: str, principal: Principal) -> None:
         self.number = number
         self.sql = sql
+        self.principal = principal
         self.is_cancelled = False
 
     @property
@@ -244,7 +245,7 @@ class AtOnce:
         routed = self.find(sql, principal, null_handling)
         if routed is None or not isinstance(here := routed.prepared.answers, Here):
             return None
-        response = self._answer(routed, here, sql)
+        response = self._answer(routed, here, sql, principal)
         if response is None:
             return None
         ended_s = self._clock.monotonic_s()
@@ -256,13 +257,13 @@ class AtOnce:
         response.time_used_ms = round(took_s * 1000)
         return response, routed.route.table, took_s, ended_s
 
-    def _answer(self, routed: RoutedQuery, here: Here, sql: str) -> BrokerResponse | None:
+    def _answer(self, routed: RoutedQuery, here: Here, sql: str, principal: Principal) -> BrokerResponse | None:
         if self._connections.get(here.server) is not here.connection:
             return None
         route = routed.route
         names = [route.segments[place] for place in routed.kept]
         number = self._next_number()
-        running = self._running.queries[number] = _Running(number, sql)
+        running = self._running.queries[number] = _Running(number, sql, principal)
         try:
             answer = here.connection.answer_at_once(route.table, here.query, routed.filter, names, self._clock)
         except GamayError:

@@ -12,8 +12,7 @@ from starlette.routing import Route
 from gamay.base.errors import GamayError, InvalidConfigError
 from gamay.broker.answer_store import AnswerStore
 from gamay.broker.query_endpoint import ERROR_CODE_HEADER
-from gamay.cluster.access import ANYONE, Principal
-from gamay.cluster.guarded import PRINCIPAL
+from gamay.cluster.guarded import sender_of
 
 
 def with_cursor(body: Mapping[str, Any], parameters: Mapping[str, str]) -> Mapping[str, Any]:
@@ -47,12 +46,12 @@ class CursorRoutes:
 
     async def answers(self, request: Request) -> Response:
         """List the answers that are kept for cursors, without their rows."""
-        return JSONResponse(await run_in_threadpool(self._answers.all_described, _principal(request)))
+        return JSONResponse(await run_in_threadpool(self._answers.all_described, sender_of(request.scope)))
 
     async def answer(self, request: Request) -> Response:
         """Show an answer that is kept for a cursor, without its rows."""
         try:
-            described = partial(self._answers.described, request.path_params["request_id"], _principal(request))
+            described = partial(self._answers.described, request.path_params["request_id"], sender_of(request.scope))
             return JSONResponse(await run_in_threadpool(described))
         except GamayError as error:
             return _failure(error)
@@ -61,7 +60,7 @@ class CursorRoutes:
         """Show some rows of an answer that is kept for a cursor."""
         try:
             offset, num_rows = _whole(request, "offset"), _whole(request, "numRows", "0")
-            page = partial(self._answers.page, request.path_params["request_id"], offset, num_rows, _principal(request))
+            page = partial(self._answers.page, request.path_params["request_id"], offset, num_rows, sender_of(request.scope))
             content = await run_in_threadpool(page)
         except GamayError as error:
             return _failure(error)
@@ -71,7 +70,7 @@ class CursorRoutes:
         """Forget an answer that is kept for a cursor."""
         request_id = request.path_params["request_id"]
         try:
-            await run_in_threadpool(self._answers.delete, request_id, _principal(request))
+            await run_in_threadpool(self._answers.delete, request_id, sender_of(request.scope))
         except GamayError as error:
             return _failure(error)
         return PlainTextResponse(f"Query Results for {request_id} deleted.")
@@ -82,7 +81,7 @@ class CursorRoutes:
             before_ms = _whole(request, "expiredBefore")
         except GamayError as error:
             return _failure(error)
-        deleted = await run_in_threadpool(self._answers.delete_expired, before_ms, _principal(request))
+        deleted = await run_in_threadpool(self._answers.delete_expired, before_ms, sender_of(request.scope))
         return PlainTextResponse(f"Query Results of {deleted} queries deleted.")
 
 
@@ -94,11 +93,6 @@ def _whole(request: Request, name: str, default: str | None = None) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
         raise InvalidConfigError(f"The parameter '{name}' is a whole number, not '{text}'")
     return int(text)
-
-
-def _principal(request: Request) -> Principal:
-    found: Principal = request.scope.get(PRINCIPAL, ANYONE)
-    return found
 
 
 def _failure(error: GamayError) -> Response:

@@ -54,7 +54,7 @@ class QueryPlanner:
             pending.routes = self.routes(query.table, pending.database)
             if pending.principal is not ANYONE:
                 begun_s = self._clock.monotonic_s()
-                _check_may_use(pending.principal, pending.routes)
+                check_may_use(pending.principal, pending.routes)
                 query = restricted(pending, query)
                 pending.phases.authorization_s = self._clock.monotonic_s() - begun_s
         route = pending.routes[0] if pending.routes else None
@@ -99,7 +99,7 @@ class QueryPlanner:
     def usable_routes(self, pending: PendingQuery, table: str) -> Sequence[TableRoute]:
         """Return the routes of another table than that of FROM. Raises QueryError, also when the sender may not use it."""
         routes = self.routes(table, pending.database)
-        _check_may_use(pending.principal, routes)
+        check_may_use(pending.principal, routes)
         return routes
 
     def whole_routes(self, pending: PendingQuery, table: str) -> Sequence[TableRoute]:
@@ -167,7 +167,8 @@ def restricted(pending: PendingQuery, query: Query) -> Query:
     return with_row_filters(query, filters)
 
 
-def _check_may_use(principal: Principal, routes: Sequence[TableRoute]) -> None:
+def check_may_use(principal: Principal, routes: Sequence[TableRoute]) -> None:
+    """Raise QueryError 180 for a table that a principal may not use."""
     for route in routes:
         if not principal.may_use(route.table):
             raise QueryError(ErrorCode.ACCESS_DENIED, f"{principal.name} may not use table {raw_table_name(route.table)}")

@@ -11,12 +11,13 @@ from typing import Any, TypeAlias, TypeVar
 
 import orjson
 
-from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.errors import ErrorCode, GamayError, QueryError
 from gamay.broker.options import is_on, request_options
 from gamay.broker.pending import PendingQuery
+from gamay.broker.rights import QUERY_RIGHT
 from gamay.broker.runner import QueryRunner
 from gamay.cluster.access import ANYONE, Principal
-from gamay.cluster.guarded import PRINCIPAL, AsgiApp, Message, Receive, Send
+from gamay.cluster.guarded import AsgiApp, Message, Receive, Send, refusal, sender_of
 from gamay.query.queue import QueryQueue
 from gamay.query.response import BrokerResponse, encode, encode_short
 from gamay.sql.option_values import number
@@ -162,6 +163,13 @@ class QueryEndpoint:
             await self._behind(scope, receive, send)
             return
         headers: dict[bytes, bytes] = dict(scope["headers"])
+        sender = sender_of(scope)
+        if sender is not ANYONE:
+            try:
+                QUERY_RIGHT.check_kind(sender, "POST")
+            except GamayError as error:
+                await refusal(error)(scope, receive, send)
+                return
         messages: list[Message] = []
         more = True
         while more:
@@ -175,7 +183,7 @@ class QueryEndpoint:
             return
         database = headers.get(b"database")
         code, status, content = await self._answers.answer(
-            body, None if database is None else database.decode("latin-1"), scope.get(PRINCIPAL, ANYONE), receive
+            body, None if database is None else database.decode("latin-1"), sender, receive
         )
         status = shown_status(code, status, is_wanted=headers.get(_HTTP_STATUS, b"").lower() == b"true")
         head = [

@@ -18,7 +18,7 @@ from gamay.broker.metrics import Phases, QueryCounters
 from gamay.broker.options import option_warnings
 from gamay.broker.outcome import add_done, end_span, of_failure, processor_ns
 from gamay.broker.pending import PendingQuery
-from gamay.broker.planning import QueryPlanner, part_of
+from gamay.broker.planning import QueryPlanner, check_may_use, part_of
 from gamay.broker.query_log import QueryLog
 from gamay.broker.quota import Quotas
 from gamay.broker.routing import RoutingTables
@@ -313,13 +313,15 @@ class QueryRunner:
             if deadline.budget is not None:
                 deadline.budget.close()
 
-    def segments_of(self, sql: str) -> dict[str, list[str]]:
-        """Return server -> segments that a query would be sent to. Raises QueryError."""
+    def segments_of(self, sql: str, principal: Principal = ANYONE) -> dict[str, list[str]]:
+        """Return server -> segments that a query of a principal would be sent to. Raises QueryError."""
         query = parse_query(sql)
         if query.table is None:
             raise QueryError(ErrorCode.TABLE_DOES_NOT_EXIST, "The query names no table")
+        routes = self._planner.routes(query.table, None)
+        check_may_use(principal, routes)
         found: dict[str, list[str]] = {}
-        for route, half in halves(self._planner.routes(query.table, None), query):
+        for route, half in halves(routes, query):
             for server, segments in part_of(route, bind(half, route.schema), FIRST_TURN).asked.items():
                 found.setdefault(server, []).extend(segments)
         return found

@@ -3,6 +3,8 @@
 from types import TracebackType
 from typing import Protocol
 
+from gamay.cluster.access import ANYONE, Principal
+
 
 class Cancellable(Protocol):
     """What ends a query."""
@@ -13,7 +15,7 @@ class Cancellable(Protocol):
 
 
 class RunningQuery(Protocol):
-    """One query under way. number: of its request; client_id: the client's own name for it."""
+    """One query under way. number: of its request; client_id: the client's own name for it; principal: who sent it."""
 
     @property
     def number(self) -> int: ...
@@ -26,6 +28,9 @@ class RunningQuery(Protocol):
 
     @property
     def deadline(self) -> Cancellable: ...
+
+    @property
+    def principal(self) -> Principal: ...
 
 
 class RunningQueries:
@@ -41,18 +46,22 @@ class RunningQueries:
     def __len__(self) -> int:
         return len(self.queries)
 
-    def snapshot(self) -> dict[str, str]:
-        """Return request id -> SQL."""
-        return {str(query.number): query.sql for query in list(self.queries.values())}
+    def snapshot(self, principal: Principal = ANYONE) -> dict[str, str]:
+        """Return request id -> SQL of the queries that a principal may know of: its own, or all if it sees all tables."""
+        return {str(query.number): query.sql for query in self._known_to(principal)}
 
-    def cancel(self, query_id: str, *, by_client_id: bool = False) -> bool:
-        """Cancel a query; return whether there was one."""
+    def cancel(self, query_id: str, principal: Principal = ANYONE, *, by_client_id: bool = False) -> bool:
+        """Cancel a query that a principal may know of; return whether there was one."""
         found = False
-        for query in list(self.queries.values()):
+        for query in self._known_to(principal):
             if (query.client_id if by_client_id else str(query.number)) == query_id:
                 query.deadline.cancel()
                 found = True
         return found
+
+    def _known_to(self, principal: Principal) -> list[RunningQuery]:
+        queries = list(self.queries.values())
+        return [query for query in queries if principal.sees_all_tables or query.principal.name == principal.name]
 
 
 class _Listing:

@@ -27,7 +27,7 @@ _BASIC = "BasicAuthAccessControlFactory"
 _STORED = "ZkBasicAuthAccessControlFactory"
 _INITIAL = "access.control.init"
 _OPEN = ("AllowAllAccessFactory", "AllowAllAccessControlFactory")
-_KEYS = ("password", "tables", "excludeTables", "permissions")
+_KEYS = ("password", "tables", "excludeTables", "permissions", "role")
 _ROW_SWITCH = "pinot.broker.enable.row.column.level.auth"
 _ROWS = ".rls"
 _PREFIXES = {
@@ -47,7 +47,14 @@ class Permission(Enum):
     DELETE = "DELETE"
 
 
-_PERMISSION_OF_METHOD = {"POST": Permission.CREATE, "PUT": Permission.UPDATE, "DELETE": Permission.DELETE}
+class PrincipalRole(Enum):
+    """How far the rights of a principal go, on the tables that it may use: `gamay.cluster.rights.LEVELS`."""
+
+    READER = "reader"
+    WRITER = "writer"
+    OPERATOR = "operator"
+    ADMINISTRATOR = "administrator"
+    INSTANCE = "instance"
 
 
 class UnauthorizedError(GamayError):
@@ -67,7 +74,8 @@ class Principal:
     """tables, permissions: None is all. excluded: tables that are not to be seen, whatever `tables` says.
 
     row_filters: of tables, by raw name, the conditions of WHERE for the rows that are to be seen.
-    token: the `Authorization` header, empty for who is known otherwise. role_is_admin: None where there are no roles.
+    token: the `Authorization` header, empty for who is known otherwise. role: None where it follows from the others.
+    An empty name is nobody: a request without a log-in.
     """
 
     name: str
@@ -75,15 +83,21 @@ class Principal:
     tables: frozenset[str] | None = None
     excluded: frozenset[str] = frozenset()
     permissions: frozenset[Permission] | None = None
-    role_is_admin: bool | None = None
+    role: PrincipalRole | None = None
     row_filters: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     @property
     def is_admin(self) -> bool:
-        """Whether users and the metadata store may be changed: as the role says, else where nothing is kept away."""
-        if self.role_is_admin is not None:
-            return self.role_is_admin
-        return self.tables is None and not self.excluded and self.permissions is None
+        """Whether users, the metadata store and settings of the cluster may be changed."""
+        return self.effective_role is PrincipalRole.ADMINISTRATOR
+
+    @property
+    def effective_role(self) -> PrincipalRole:
+        """The role that was given, else that of an administrator where nothing is kept away, of an operator elsewhere."""
+        if self.role is not None:
+            return self.role
+        unlimited = self.sees_all_tables and self.permissions is None
+        return PrincipalRole.ADMINISTRATOR if unlimited else PrincipalRole.OPERATOR
 
     @property
     def sees_all_tables(self) -> bool:
@@ -103,13 +117,6 @@ class Principal:
         """Whether something of the kind may be done."""
         return self.permissions is None or permission in self.permissions
 
-    def check(self, permission: Permission, table: str | None) -> None:
-        """Raise ForbiddenError unless both may be."""
-        if table is not None:
-            self.check_table(table)
-        if not self.may(permission):
-            raise ForbiddenError(f"Permission denied.Reason: {self.name} may not {permission.value.lower()}")
-
     def check_table(self, table: str) -> None:
         """Raise ForbiddenError unless a table may be used."""
         if not self.may_use(table):
@@ -122,6 +129,7 @@ class Principal:
 
 
 ANYONE = Principal("anyone", "")
+NOBODY = Principal("", "", tables=frozenset(), permissions=frozenset(), role=PrincipalRole.READER)
 
 
 class AccessControl(Protocol):
@@ -139,14 +147,6 @@ class AccessControl(Protocol):
     def principal(self, authorization: str | None) -> Principal:
         """Return who sent a request with this `Authorization` header. Raises UnauthorizedError."""
         ...
-
-
-def check_access(access: AccessControl, authorization: str | None, method: str, table: str | None) -> Principal:
-    """Return who sent a request; raises UnauthorizedError, ForbiddenError."""
-    found = access.principal(authorization)
-    if not access.is_open:
-        found.check(_PERMISSION_OF_METHOD.get(method, Permission.READ), table)
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,8 +292,15 @@ def _principal(prefix: str, name: str, own: Mapping[str, str], *, keeps_rows: bo
         None if not tables or tables == ["*"] else frozenset(map(raw_table_name, tables)),
         frozenset() if excluded == ["*"] else frozenset(map(raw_table_name, excluded)),
         frozenset(Permission[text.upper()] for text in permissions) or None,
+        _role(f"{prefix}.{name}.role", value("role")),
         row_filters={table: tuple(_listed(own[key])) for table, key in _row_keys(name, own).items()} if keeps_rows else {},
     )
+
+
+def _role(key: str, text: str) -> PrincipalRole | None:
+    if text and text.upper() not in PrincipalRole.__members__:
+        raise InvalidConfigError(f"{key}: '{text}' is not one of {', '.join(role.value for role in PrincipalRole)}")
+    return PrincipalRole[text.upper()] if text else None
 
 
 def _row_keys(name: str, own: Mapping[str, str]) -> dict[str, str]:

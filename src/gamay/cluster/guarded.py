@@ -1,15 +1,21 @@
-"""An HTTP interface that lets in whom its access control knows."""
+"""HTTP interfaces that let in whom their access control knows, and whose routes check what their sender may do."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from itertools import pairwise
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping, Sequence
+from functools import wraps
+from inspect import iscoroutinefunction
 from typing import Any, TypeAlias
-from urllib.parse import parse_qs
+from urllib.parse import parse_qsl
 
 import orjson
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
-from gamay.base.errors import GamayError
-from gamay.cluster.access import AccessControl, UnauthorizedError, check_access
+from gamay.base.errors import GamayError, InvalidConfigError
+from gamay.cluster.access import ANYONE, NOBODY, AccessControl, Principal, UnauthorizedError
+from gamay.cluster.rights import Right, Rights, must_get_right, open_paths
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -19,94 +25,95 @@ AsgiApp: TypeAlias = Callable[[MutableMapping[str, Any], Receive, Send], Awaitab
 # where a request's scope tells who sent it
 PRINCIPAL = "gamay.principal"
 
-_OPEN_PATHS = frozenset({"/", "/help", "/api", "/swagger.json", "/auth/info", "/auth/verify", "/auth/verify/v2"})
-_OPEN_FOLDERS = ("/health", "/pinot-controller/admin", "/static-offline-docs")
-# the part behind these is a table, with or without its type, or a schema, which is named like its table, but for these paths
-_TABLE_AFTER = frozenset(
-    {
-        "tables", "table", "segments", "tableConfigs", "timeBoundary", "routingTable", "queryQuota", "routing", "schemas",
-        "deleteSegmentsFromSequenceNum", "reloadStatus",
-    }
-)  # fmt: skip
-_OF_NO_TABLE = (
-    "/tables/validate",
-    "/tables/livebrokers",
-    "/tables/recommender",
-    "/tables/forceCommitStatus",
-    "/tableConfigs/validate",
-    "/tableConfigs/tune",
-    "/schemas/validate",
-    "/schemas/info",
-    "/schemas/fieldSpec",
-    "/segments/batchUpload",
-    "/segments/segmentReloadStatus",
-    "/debug/routingTable/sql",
-    "/debug/routingTableWithOptionalSegments/sql",
-)
-
 
 class Guarded:
-    """An ASGI application in front of another one, which it hands requests to that may pass.
+    """An ASGI application in front of another one, which it hands requests to whose sender it knows.
 
-    asks_by_post: paths whose POST only asks, which READ is enough for.
+    Paths that `rights` opens need no sender. What a sender may do the routes behind check, by the same rights.
     """
 
-    def __init__(self, app: AsgiApp, access: AccessControl, asks_by_post: frozenset[str] = frozenset()) -> None:
+    def __init__(self, app: AsgiApp, access: AccessControl, rights: Rights) -> None:
         self._app = app
         self._access = access
-        self._asks_by_post = asks_by_post
+        opened = open_paths(rights)
+        self._open_paths = frozenset({"/", *opened})
+        self._open_folders = tuple(path for path in opened if path.endswith("/"))
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] == "http" and not _is_open(scope["path"]) and scope["method"] != "OPTIONS":
-            headers = dict(scope["headers"])
-            raw = headers.get(b"authorization")
-            given = None if raw is None else raw.decode("latin-1")
-            method = "GET" if scope["path"] in self._asks_by_post else scope["method"]
-            table = table_of(scope["path"], scope["query_string"])
-            try:
-                if not self._access.is_known(given):
-                    await asyncio.to_thread(self._access.principal, given)
-                scope[PRINCIPAL] = check_access(self._access, given, method, table)
-            except GamayError as error:
-                await _refuse(send, error)
-                return
+        if scope["type"] == "http":
+            if self._is_open(scope["path"]) or scope["method"] == "OPTIONS":
+                scope[PRINCIPAL] = NOBODY
+            else:
+                try:
+                    scope[PRINCIPAL] = await self._sender(scope)
+                except GamayError as error:
+                    await refusal(error)(scope, receive, send)
+                    return
         await self._app(scope, receive, send)
 
+    async def _sender(self, scope: Mapping[str, Any]) -> Principal:
+        raw = dict(scope["headers"]).get(b"authorization")
+        given = None if raw is None else raw.decode("latin-1")
+        if self._access.is_known(given):
+            return self._access.principal(given)
+        return await asyncio.to_thread(self._access.principal, given)
 
-def table_of(path: str, query: bytes) -> str | None:
-    """Return the table that a request is about, None when it is about none."""
-    parts = path.split("/")
-    position = table_position(parts)
-    if position is not None:
-        return parts[position]
-    if query:
-        asked = parse_qs(query.decode("latin-1"))
-        for name in ("tableName", "tableNameWithType", "table"):
-            if name in asked:
-                return asked[name][0]
-    return None
+    def _is_open(self, path: str) -> bool:
+        return path in self._open_paths or path.startswith(self._open_folders)
 
 
-def table_position(parts: Sequence[str]) -> int | None:
-    """Return where the parts of a path name a table or a schema, None when they name none."""
-    path = "/".join(parts)
-    if any(path == known or path.startswith(f"{known}/") for known in _OF_NO_TABLE):
-        return None
-    for position, (before, after) in enumerate(pairwise(parts)):
-        if before in _TABLE_AFTER and after and after not in _TABLE_AFTER:
-            return position + 1
-    return None
+def sender_of(scope: Mapping[str, Any]) -> Principal:
+    """Return who sent a request: anyone, where everybody is let in."""
+    found: Principal = scope.get(PRINCIPAL, ANYONE)
+    return found
 
 
-def _is_open(path: str) -> bool:
-    return path in _OPEN_PATHS or path.startswith(_OPEN_FOLDERS)
+def guarded_routes(
+    routes: Sequence[Route], rights: Rights, repeatable: Mapping[str, Collection[str]] | None = None
+) -> list[Route]:
+    """Return routes that first check what their sender may do, by the parameters of their paths.
+
+    repeatable: of paths, the parameters behind `?` that may come several times. Raises UndeclaredRouteError.
+    """
+    return [_guarded(route, rights, (repeatable or {}).get(route.path, ())) for route in routes]
 
 
-async def _refuse(send: Send, error: GamayError) -> None:
+def _guarded(route: Route, rights: Rights, repeatable: Collection[str]) -> Route:
+    methods = sorted((route.methods or set()) - {"HEAD"})
+    needed = {method: must_get_right(rights, method, route.path) for method in methods}
+    endpoint = route.endpoint
+    is_coroutine = iscoroutinefunction(endpoint)
+
+    @wraps(endpoint)
+    async def handler(request: Request) -> Response:
+        try:
+            check_request(request, needed[request.method], repeatable)
+        except GamayError as error:
+            return refusal(error)
+        answer: Response = await (endpoint(request) if is_coroutine else run_in_threadpool(endpoint, request))
+        return answer
+
+    return Route(route.path, handler, methods=methods, name=route.name)
+
+
+def check_request(request: Request, right: Right, repeatable: Collection[str] = ()) -> None:
+    """Raise InvalidConfigError for a repeated parameter, ForbiddenError for what its sender may not do."""
+    check_repeated(request.scope["query_string"], repeatable)
+    right.check(sender_of(request.scope), request.method, request.path_params)
+
+
+def check_repeated(query: bytes, repeatable: Collection[str]) -> None:
+    """Raise InvalidConfigError for a parameter that comes twice and is no list: it is not guessed which one is meant."""
+    if b"&" not in query:
+        return
+    names = [name for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True)]
+    if twice := sorted({name for name in names if name not in repeatable and names.count(name) > 1}):
+        raise InvalidConfigError(f"The parameter '{twice[0]}' is given {names.count(twice[0])} times, it can be given once")
+
+
+def refusal(error: GamayError) -> Response:
+    """Return the answer to a request that is not let through."""
     content = orjson.dumps({"code": error.http_status, "error": str(error)})
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
-    if isinstance(error, UnauthorizedError):
-        headers.append((b"www-authenticate", b'Basic realm="gamay"'))
-    await send({"type": "http.response.start", "status": error.http_status, "headers": headers})
-    await send({"type": "http.response.body", "body": content})
+    headers = {"www-authenticate": 'Basic realm="gamay"'} if isinstance(error, UnauthorizedError) else None
+    return Response(content, error.http_status, headers, "application/json")

@@ -23,6 +23,13 @@ _WITH_BODY = frozenset({"POST", "PUT"})
 _METHODS = ("GET", "POST", "PUT", "DELETE")
 _IN_PATH = re.compile(r"\{(\w+)(?::\w+)?\}")
 
+HELP_RIGHTS = """
+GET    /help                                          GetHelp               open        -
+GET    /api                                           GetHelp               open        -
+GET    /swagger.json                                  GetHelp               open        -
+GET    /static-offline-docs/{name}                    GetHelp               open        -
+"""
+
 _PAGE = """<!DOCTYPE html>
 <html><head><meta charset="utf-8"><title>{title}</title>
 <link rel="stylesheet" href="/static-offline-docs/swagger-ui.css">

@@ -12,6 +12,24 @@ from gamay.base.loggers import NO_FILES, logger_names, set_logger_level, shown_l
 from gamay.base.process_info import VERSION, ProcessInfo
 from gamay.cluster.registry import Registry
 
+# of these routes, and of those that every role has beside them
+PROCESS_RIGHTS = """
+GET    /health                                        GetHealth             open        -
+GET    /health/readiness                              GetHealth             open        -
+GET    /health/liveness                               GetHealth             open        -
+GET    /metrics                                       GetMetrics            read        all
+GET    /uptime                                        GetAdminInfo          read        -
+GET    /version                                       GetVersion            read        -
+GET    /start-time                                    GetAdminInfo          read        -
+GET    /appconfigs                                    GetAppConfig          read        -
+GET    /instance/tags                                 GetInstance           read        -
+GET    /loggers                                       GetLogger             read        -
+GET    /loggers/files                                 GetLogFile            read        -
+GET    /loggers/download                              GetLogFile            read        -
+GET    /loggers/{name}                                GetLogger             read        -
+PUT    /loggers/{name}                                UpdateLogger          administer  -
+"""
+
 
 def process_routes(registry: Registry, instance_id: str, clock: Clock) -> list[Route]:
     """Return the routes; the process counts as started now."""

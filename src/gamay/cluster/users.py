@@ -17,7 +17,7 @@ from typing import Any
 
 from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError, nearest
 from gamay.cluster import paths
-from gamay.cluster.access import AccessControl, Permission, Principal, StoredUsers, unauthorized
+from gamay.cluster.access import AccessControl, Permission, Principal, PrincipalRole, StoredUsers, unauthorized
 from gamay.cluster.records import Role
 from gamay.cluster.registry import Registry
 from gamay.cluster.store import MetadataStore, update
@@ -28,6 +28,14 @@ _log = logging.getLogger(__name__)
 
 COMPONENTS = ("CONTROLLER", "BROKER", "SERVER", "MINION", "PROXY")
 ADMIN, USER = "ADMIN", "USER"
+_ROLES = {
+    ADMIN: PrincipalRole.ADMINISTRATOR,
+    USER: PrincipalRole.OPERATOR,
+    "READER": PrincipalRole.READER,
+    "WRITER": PrincipalRole.WRITER,
+    "OPERATOR": PrincipalRole.OPERATOR,
+    "INSTANCE": PrincipalRole.INSTANCE,
+}
 HIDDEN = "*****"
 _KEYS = ("username", "password", "component", "role", "tables", "excludeTables", "permissions")
 # 8 MiB and about 20 ms each
@@ -56,7 +64,7 @@ class User:
     @property
     def principal(self) -> Principal:
         """What the user may do."""
-        return Principal(self.name, "", self.tables, self.excluded, self.permissions, self.role == ADMIN)
+        return Principal(self.name, "", self.tables, self.excluded, self.permissions, _ROLES[self.role])
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any], hashed: str | None = None) -> "User":
@@ -75,7 +83,7 @@ class User:
             name,
             component_of(document.get("component")),
             hashed if hashed is not None else hashed_password(str(password)),
-            _one_of("role", document.get("role", USER), (ADMIN, USER)),
+            _one_of("role", document.get("role", USER), tuple(_ROLES)),
             None if not tables or tables == ["*"] else frozenset(map(raw_table_name, tables)),
             frozenset(raw_table_name(table) for table in _texts(document, "excludeTables") or [] if table != "*"),
             frozenset(Permission[text] for text in names) or None,

@@ -99,6 +99,10 @@ class RebalanceManager:
         elsewhere = [(job, version) for job, _, version in self._jobs.unfinished() if job.table == table]
         return [job.id for job, version in elsewhere if self._end(job, version, "CANCELLED", _CANCELLED)]
 
+    def table_of(self, job_id: str) -> str:
+        """Return the typed table of a job. Raises NotFoundError."""
+        return self._jobs.table_of(job_id)
+
     def status(self, job_id: str) -> dict[str, Any]:
         """Return how far a job is. Raises NotFoundError."""
         return self._jobs.status(job_id, self._context.clock.now_ms())

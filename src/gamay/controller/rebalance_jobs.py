@@ -62,11 +62,13 @@ class RebalanceJobs:
         found = {job_id: self._fields(job_id) for job_id in self.registry.store.children(_JOBS)}
         return {job_id: simple for job_id, simple in found.items() if simple is not None and simple["tableName"] == table}
 
+    def table_of(self, job_id: str) -> str:
+        """Return the typed table of a job. Raises NotFoundError."""
+        return self._must_get_fields(job_id)["tableName"]
+
     def status(self, job_id: str, now_ms: int) -> dict[str, Any]:
         """Return how far a job is, as clients are told. Raises NotFoundError."""
-        simple = self._fields(job_id)
-        if simple is None:
-            raise NotFoundError(f"Failed to find controller job id: {job_id}")
+        simple = self._must_get_fields(job_id)
         return {
             "tableRebalanceProgressStats": orjson.loads(simple["REBALANCE_PROGRESS_STATS"]),
             "timeElapsedSinceStartInSeconds": (now_ms - int(simple["submissionTimeMs"])) // 1000,
@@ -91,6 +93,12 @@ class RebalanceJobs:
     def _fields(self, job_id: str) -> dict[str, str] | None:
         node = self.registry.store.get(f"{_JOBS}/{job_id}")
         return None if node is None else decode(node.value).simple
+
+    def _must_get_fields(self, job_id: str) -> dict[str, str]:
+        simple = self._fields(job_id)
+        if simple is None:
+            raise NotFoundError(f"Failed to find controller job id: {job_id}")
+        return simple
 
 
 def _path(job: RebalanceJob) -> str:

@@ -81,12 +81,13 @@ class ReloadManager:
             if simple["tableName"] == table
         }
 
+    def table_of(self, job_id: str) -> str:
+        """Return the typed table of a job. Raises NotFoundError."""
+        return self._fields(job_id)["tableName"]
+
     def status(self, job_id: str) -> dict[str, Any]:
         """Return how far a job is. Raises NotFoundError."""
-        node = self.context.registry.store.get(f"{_JOBS}/{job_id}")
-        if node is None:
-            raise NotFoundError(f"Failed to find controller job id: {job_id}")
-        simple = decode(node.value).simple
+        simple = self._fields(job_id)
         job = ReloadJob(job_id, simple["tableName"], int(simple["submissionTimeMs"]), orjson.loads(simple["servers"]))
         done, failures, unanswered = 0, dict[str, str](), 0
         for server, names in job.servers.items():
@@ -142,3 +143,9 @@ class ReloadManager:
             lists={"segments": list(names)},
         )
         self.context.registry.store.create(f"{paths.messages(server)}/reload-", encode(message), sequence=True)
+
+    def _fields(self, job_id: str) -> Mapping[str, str]:
+        node = self.context.registry.store.get(f"{_JOBS}/{job_id}")
+        if node is None:
+            raise NotFoundError(f"Failed to find controller job id: {job_id}")
+        return decode(node.value).simple

@@ -9,10 +9,11 @@ from starlette.routing import Route
 
 from gamay.base.metrics import CONTENT_TYPE, exposition
 from gamay.cluster.access import EVERYBODY, AccessControl
-from gamay.cluster.guarded import AsgiApp, Guarded
+from gamay.cluster.guarded import AsgiApp, Guarded, guarded_routes
 from gamay.cluster.help_page import help_routes
 from gamay.cluster.request_forms import UsualForm
 from gamay.minion.metrics import measure_minion
+from gamay.minion.rights import MINION_RIGHTS
 from gamay.minion.worker import TaskWorker
 
 _RUNNING = "IN_PROGRESS"
@@ -81,5 +82,5 @@ def minion_app(
         *more,
     ]
     routes += help_routes("minion", routes, _PARAMETERS)
-    app = Starlette(routes=routes)
-    return UsualForm(app if access.is_open else Guarded(app, access))
+    app = Starlette(routes=guarded_routes(routes, MINION_RIGHTS))
+    return UsualForm(app if access.is_open else Guarded(app, access, MINION_RIGHTS))

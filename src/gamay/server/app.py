@@ -16,7 +16,7 @@ from starlette.routing import Route
 from gamay.base.errors import GamayError, InvalidConfigError, NotFoundError
 from gamay.base.metrics import CONTENT_TYPE, exposition
 from gamay.cluster.access import EVERYBODY, AccessControl
-from gamay.cluster.guarded import AsgiApp, Guarded
+from gamay.cluster.guarded import AsgiApp, Guarded, guarded_routes, sender_of
 from gamay.cluster.help_page import help_routes
 from gamay.cluster.request_forms import UsualForm
 from gamay.model.parse import load_json
@@ -25,6 +25,7 @@ from gamay.server.describe import describe_segment
 from gamay.server.details import detail_routes
 from gamay.server.instance import ServerInstance
 from gamay.server.metrics import measure_server
+from gamay.server.rights import SERVER_RIGHTS
 from gamay.server.valid_docs import valid_doc_bitmap, valid_doc_counts
 
 DEAD_LETTERS_SHOWN = 100
@@ -39,6 +40,13 @@ _PARAMETERS = {
     "/controllerJob/reloadStatus/{table}": ("reloadJobTimestamp", "segmentName"),
     "/tables/{table}/size": ("detailed",),
     "/table/{table}/size": ("detailed",),
+}
+# those of them that may come several times
+_REPEATABLE = {
+    "/tables/{table}/segments/metadata": ("segments", "columns"),
+    "/tables/{table}/metadata": ("columns",),
+    "/tables/{table}/segments/{segment}/metadata": ("columns",),
+    "/controllerJob/reloadStatus/{table}": ("segmentName",),
 }
 
 
@@ -104,8 +112,8 @@ class ServerApp:
             *self._more,
         ]
         routes += help_routes("server", routes, _PARAMETERS)
-        app = Starlette(routes=routes, exception_handlers={404: _not_found})
-        return UsualForm(app if self._access.is_open else Guarded(app, self._access))
+        app = Starlette(routes=guarded_routes(routes, SERVER_RIGHTS, _REPEATABLE), exception_handlers={404: _not_found})
+        return UsualForm(app if self._access.is_open else Guarded(app, self._access, SERVER_RIGHTS))
 
     async def liveness(self, _: Request) -> Response:
         """Say that the process answers."""
@@ -121,9 +129,10 @@ class ServerApp:
         """Tell what the server measures, in the format of Prometheus."""
         return Response(exposition([lambda: measure_server(self._instance)]), media_type=CONTENT_TYPE)
 
-    async def tables(self, _: Request) -> Response:
+    async def tables(self, request: Request) -> Response:
         """List the tables with loaded segments."""
-        return JSONResponse({"tables": self._instance.tables()})
+        sender = sender_of(request.scope)
+        return JSONResponse({"tables": [table for table in self._instance.tables() if sender.may_use(table)]})
 
     async def segments(self, request: Request) -> Response:
         """List the loaded and the consuming segments of a table."""

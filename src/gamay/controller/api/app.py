@@ -6,14 +6,16 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gamay.base.errors import GamayError
 from gamay.base.process_info import VERSION
 from gamay.cluster.access import EVERYBODY, AccessControl
 from gamay.cluster.guarded import Guarded
+from gamay.cluster.help_page import HELP_RIGHTS
 from gamay.cluster.request_forms import UsualForm
+from gamay.cluster.rights import read_rights
 from gamay.controller.api.auth import auth_router
 from gamay.controller.api.cluster import cluster_router, instance_router, live_broker_router
 from gamay.controller.api.completion import completion_router
@@ -28,6 +30,7 @@ from gamay.controller.api.process import process_router
 from gamay.controller.api.queries import query_router
 from gamay.controller.api.realtime_status import realtime_status_router
 from gamay.controller.api.rebalance import rebalance_router
+from gamay.controller.api.rights import CONTROLLER_RIGHTS
 from gamay.controller.api.schemas import schema_router
 from gamay.controller.api.segment_changes import segment_change_router
 from gamay.controller.api.segment_checks import segment_check_router
@@ -44,12 +47,6 @@ from gamay.controller.api.views import view_router
 from gamay.controller.api.zookeeper import zookeeper_router
 
 _log = logging.getLogger(__name__)
-_ASKS_BY_POST = frozenset(
-    {
-        "/sql", "/query/tableNames", "/tables/validate", "/tableConfigs/validate", "/schemas/validate",
-        "/upsert/estimateHeapUsage",
-    }
-)  # fmt: skip
 
 
 def create_app(services: Services, access: AccessControl = EVERYBODY) -> FastAPI:
@@ -93,21 +90,16 @@ def create_app(services: Services, access: AccessControl = EVERYBODY) -> FastAPI
         logger_router(services),
         query_router(services),
         ingest_router(services),
+        auth_router(access),
     ):
         app.include_router(router)
-
-    @app.get("/api", include_in_schema=False)
-    def api_page() -> Response:
-        return RedirectResponse("/help")
-
     app.add_exception_handler(GamayError, _gamay_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(OSError, _system_error)
     app.add_exception_handler(Exception, _defect)
-    app.include_router(auth_router(access))
     if not access.is_open:
-        app.add_middleware(Guarded, access=access, asks_by_post=_ASKS_BY_POST)
+        app.add_middleware(Guarded, access=access, rights={**CONTROLLER_RIGHTS, **read_rights(HELP_RIGHTS)})
     app.add_middleware(DatabaseHeader)
     app.add_middleware(UsualForm)
     app.add_middleware(_Headers, host=services.context.url.partition("://")[2])

@@ -2,15 +2,16 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query
+from fastapi import Header, Query
 
 from gamay.base.errors import GamayError, InvalidConfigError
 from gamay.cluster.access import AccessControl, Permission
+from gamay.controller.api.guarded_router import GuardedRouter
 
 
-def auth_router(access: AccessControl) -> APIRouter:
+def auth_router(access: AccessControl) -> GuardedRouter:
     """Return the routes; they need no log-in themselves."""
-    router = APIRouter(tags=["Auth"])
+    router = GuardedRouter(tags=["Auth"])
 
     @router.get("/auth/info", summary="Tell how users log in")
     def info() -> dict[str, str]:
@@ -26,9 +27,9 @@ def auth_router(access: AccessControl) -> APIRouter:
         if kind.upper() not in Permission.__members__:
             raise InvalidConfigError(f"accessType: '{kind}' must be one of {', '.join(Permission.__members__)}")
         try:
-            access.principal(authorization).check(Permission[kind.upper()], table)
+            sender = access.principal(authorization)
         except GamayError:
             return False
-        return True
+        return sender.may(Permission[kind.upper()]) and (table is None or sender.may_use(table))
 
     return router

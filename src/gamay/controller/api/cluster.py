@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query, Request
 from starlette.responses import PlainTextResponse, Response
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
@@ -13,7 +13,8 @@ from gamay.cluster.broker_resource import BrokerResource, answering_instances
 from gamay.cluster.election import leader_of
 from gamay.cluster.records import Instance, Role
 from gamay.cluster.registry import Registry
-from gamay.controller.api.services import Services, json_body, status
+from gamay.controller.api.guarded_router import GuardedRouter
+from gamay.controller.api.services import Services, json_body, listed_for, principal_of, status
 from gamay.controller.api.tenants import tenants_of
 from gamay.controller.cluster_status import cluster_status
 from gamay.controller.instances import KEPT_PORTS
@@ -32,9 +33,9 @@ _COMPONENTS = (
 )
 
 
-def cluster_router(services: Services) -> APIRouter:
+def cluster_router(services: Services) -> GuardedRouter:
     """Return the routes about the cluster as a whole."""
-    router = APIRouter(tags=["Cluster"])
+    router = GuardedRouter(tags=["Cluster"])
     registry = services.context.registry
 
     @router.get("/health", summary="Tell whether the cluster is ready", response_class=PlainTextResponse)
@@ -83,8 +84,8 @@ def cluster_router(services: Services) -> APIRouter:
         return status(f"Deleted cluster config: {name}")
 
     @router.get("/leader/tables", summary="Tell which controller leads which tables")
-    def leaders() -> dict[str, Any]:
-        tables = sorted({raw_table_name(table) for table in services.tables.names()})
+    def leaders(request: Request) -> dict[str, Any]:
+        tables = sorted({raw_table_name(table) for table in listed_for(request, services.tables.names())})
         return _leaders(registry, services.context.instance_id, range(_LEAD_PARTITIONS), tables)
 
     @router.get("/leader/tables/{table}", summary="Tell which controller leads a table")
@@ -95,9 +96,9 @@ def cluster_router(services: Services) -> APIRouter:
     return router
 
 
-def instance_router(services: Services) -> APIRouter:
+def instance_router(services: Services) -> GuardedRouter:
     """Return the routes about instances and brokers."""
-    router = APIRouter(tags=["Instance"])
+    router = GuardedRouter(tags=["Instance"])
     registry = services.context.registry
 
     @router.get("/instances", summary="List the instances")
@@ -143,7 +144,7 @@ def instance_router(services: Services) -> APIRouter:
     return router
 
 
-def _broker_routes(router: APIRouter, services: Services) -> None:
+def _broker_routes(router: GuardedRouter, services: Services) -> None:
     registry = services.context.registry
 
     def brokers(state: str | None) -> list[Instance]:
@@ -160,18 +161,18 @@ def _broker_routes(router: APIRouter, services: Services) -> None:
         found = brokers(state)
         return {t: _shown(_of_tenant(found, Role.BROKER, t), described) for t in tenants_of(found, Role.BROKER)}
 
-    def by_table(state: str | None, described: bool) -> dict[str, list[Any]]:
+    def by_table(request: Request, state: str | None, described: bool) -> dict[str, list[Any]]:
         """Return the brokers of each raw table name, as clients look them up; both halves of a hybrid table count."""
         found, ids = brokers(state), dict[str, set[str]]()
         assigned = BrokerResource(registry).ideal() or {}
-        for table in services.tables.names():
+        for table in listed_for(request, services.tables.names()):
             ids.setdefault(raw_table_name(table), set()).update(assigned.get(table, {}))
         return {table: _shown((i for i in found if i.id in own), described) for table, own in ids.items()}
 
     def add(prefix: str, described: bool) -> None:
         @router.get(f"{prefix}/brokers", tags=["Broker"], summary="List brokers by tenant and by table")
-        def all_brokers(state: str | None = None) -> dict[str, Any]:
-            return {"tenants": by_tenant(state, described), "tables": by_table(state, described)}
+        def all_brokers(request: Request, state: str | None = None) -> dict[str, Any]:
+            return {"tenants": by_tenant(state, described), "tables": by_table(request, state, described)}
 
         @router.get(f"{prefix}/brokers/tenants", tags=["Broker"], summary="List brokers by tenant")
         def tenants(state: str | None = None) -> dict[str, Any]:
@@ -182,27 +183,32 @@ def _broker_routes(router: APIRouter, services: Services) -> None:
             return _must(by_tenant(state, described), name, f"Failed to find any broker for tenant: {name}")
 
         @router.get(f"{prefix}/brokers/tables", tags=["Broker"], summary="List brokers by table")
-        def tables(state: str | None = None) -> dict[str, Any]:
-            return by_table(state, described)
+        def tables(request: Request, state: str | None = None) -> dict[str, Any]:
+            return by_table(request, state, described)
 
         @router.get(f"{prefix}/brokers/tables/{{name}}", tags=["Broker"], summary="List the brokers of a table")
-        def table(name: str, state: str | None = None) -> list[Any]:
+        def table(request: Request, name: str, state: str | None = None) -> list[Any]:
             raw = raw_table_name(services.tables.resolve(name)[0])
-            return _must(by_table(state, described), raw, f"Failed to find any broker for table: {name}")
+            return _must(by_table(request, state, described), raw, f"Failed to find any broker for table: {name}")
 
     add("", described=False)
     add("/v2", described=True)
 
 
-def live_broker_router(services: Services) -> APIRouter:
+def live_broker_router(services: Services) -> GuardedRouter:
     """Return the route that clients find brokers by; it must come before the routes of single tables."""
-    router = APIRouter(tags=["Broker"])
+    router = GuardedRouter(tags=["Broker"])
     registry = services.context.registry
 
     @router.get("/tables/livebrokers", summary="List the brokers that answer for tables")
-    def live_brokers(names: Annotated[list[str], Query(alias="tables", default_factory=list)]) -> dict[str, list[Any]]:
+    def live_brokers(
+        request: Request, names: Annotated[list[str], Query(alias="tables", default_factory=list)]
+    ) -> dict[str, list[Any]]:
         brokers, assigned = answering_instances(registry), BrokerResource(registry).ideal() or {}
-        wanted = services.tables.names() if not names else [t for name in names for t in services.tables.resolve(name)]
+        for name in names:
+            principal_of(request).check_table(name)
+        asked = services.tables.names() if not names else [t for name in names for t in services.tables.resolve(name)]
+        wanted = [table for table in asked if principal_of(request).may_use(table)]
         return {table: _shown((i for i in brokers if i.id in assigned.get(table, {})), True) for table in wanted}
 
     return router

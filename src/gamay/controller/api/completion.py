@@ -5,11 +5,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 
 from gamay.base.errors import DiskFullError, InvalidConfigError
 from gamay.cluster.completion import Call, CompletionRequest, CompletionResponse, MalformedMessageError, Status
+from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.multipart import stream_single
 from gamay.controller.api.services import Services, file_docs
 
@@ -27,9 +28,9 @@ _SUMMARIES = {
 _FAILED = CompletionResponse(Status.FAILED)
 
 
-def completion_router(services: Services) -> APIRouter:
+def completion_router(services: Services) -> GuardedRouter:
     """Return the routes."""
-    router = APIRouter(tags=["SegmentCompletion"])
+    router = GuardedRouter(tags=["SegmentCompletion"])
     realtime = services.realtime
 
     def plain(call: Call) -> Callable[[Request], Awaitable[dict[str, Any]]]:

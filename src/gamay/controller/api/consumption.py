@@ -2,12 +2,13 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query, Request
 
 from gamay.base.errors import ConflictError, InvalidConfigError
 from gamay.cluster.llc_name import LlcName
 from gamay.cluster.records import COMMITTING, DONE
-from gamay.controller.api.services import Services, status
+from gamay.controller.api.guarded_router import GuardedRouter
+from gamay.controller.api.services import Services, principal_of, status
 from gamay.controller.realtime.consumption import Batches
 from gamay.controller.realtime.cut_back import segments_from
 from gamay.model.table_name import TableType
@@ -21,9 +22,9 @@ Topics = Annotated[str, Query(alias="topicIndices", description="By commas, from
 _ALL = 2**31 - 1
 
 
-def consumption_router(services: Services) -> APIRouter:
+def consumption_router(services: Services) -> GuardedRouter:
     """Return the routes."""
-    router = APIRouter(tags=["Realtime"])
+    router = GuardedRouter(tags=["Realtime"])
     consumption = services.realtime.consumption
 
     def typed(table: str) -> str:
@@ -72,7 +73,7 @@ def consumption_router(services: Services) -> APIRouter:
     return router
 
 
-def _add_force_commit(router: APIRouter, services: Services) -> None:
+def _add_force_commit(router: GuardedRouter, services: Services) -> None:
     consumption = services.realtime.consumption
 
     @router.post("/tables/{table}/forceCommit", summary="Commit consuming segments with the rows that they have")
@@ -95,11 +96,13 @@ def _add_force_commit(router: APIRouter, services: Services) -> None:
         return {"forceCommitStatus": "SUCCESS", "jobMetaZKWriteStatus": "SUCCESS", "forceCommitJobId": job_id}
 
     @router.get("/tables/forceCommitStatus/{job_id}", summary="Show which segments a forced commit has yet to commit")
-    def force_commit_status(job_id: str) -> dict[str, Any]:
-        return consumption.force_commit_status(job_id)
+    def force_commit_status(request: Request, job_id: str) -> dict[str, Any]:
+        found = consumption.force_commit_status(job_id)
+        principal_of(request).check_table(found["tableName"])
+        return found
 
 
-def _add_records(router: APIRouter, services: Services) -> None:
+def _add_records(router: GuardedRouter, services: Services) -> None:
     @router.get(
         "/tables/{table}/pauselessDebugInfo", summary="Show segments that are built or have no copy in the deep store"
     )
@@ -124,7 +127,7 @@ def _add_records(router: APIRouter, services: Services) -> None:
         return {"lostOffsets": gaps}
 
 
-def _add_repairs(router: APIRouter, services: Services) -> None:
+def _add_repairs(router: GuardedRouter, services: Services) -> None:
     @router.delete("/deleteSegmentsFromSequenceNum/{table}", summary="Delete the segments of partitions from a sequence on")
     def cut_back(
         table: str,

@@ -1,15 +1,15 @@
 """REST: databases, quotas of databases and applications, and the header that says which database a request is about."""
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
+from itertools import pairwise
 from typing import Annotated, Any, TypeAlias
 from urllib.parse import parse_qsl, urlencode
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gamay.base.errors import InvalidConfigError
-from gamay.cluster.guarded import table_position
 from gamay.cluster.quotas import (
     APPLICATION_SETTING,
     DATABASE_SETTING,
@@ -18,6 +18,7 @@ from gamay.cluster.quotas import (
     set_application_quota,
     set_database_quota,
 )
+from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.services import Services, principal_of, status
 from gamay.controller.databases import DatabaseManager
 from gamay.model.table_name import in_database
@@ -27,17 +28,33 @@ _Rate: TypeAlias = Annotated[
 ]
 # parameters that name tables
 _NAMING = frozenset({"tableName", "tableNameWithType", "tables"})
+# the part behind these is a table, with or without its type, or a schema, which is named like its table, but for these paths
+_TABLE_AFTER = frozenset({"tables", "table", "segments", "tableConfigs", "schemas", "deleteSegmentsFromSequenceNum"})
+_OF_NO_TABLE = (
+    "/tables/validate",
+    "/tables/livebrokers",
+    "/tables/recommender",
+    "/tables/forceCommitStatus",
+    "/tableConfigs/validate",
+    "/tableConfigs/tune",
+    "/schemas/validate",
+    "/schemas/info",
+    "/schemas/fieldSpec",
+    "/segments/batchUpload",
+    "/segments/segmentReloadStatus",
+)
 
 
-def database_router(services: Services) -> APIRouter:
+def database_router(services: Services) -> GuardedRouter:
     """Return the routes."""
-    router = APIRouter(tags=["Database"])
+    router = GuardedRouter(tags=["Database"])
     databases = DatabaseManager(services.tables)
     registry = services.context.registry
 
     @router.get("/databases", summary="List the databases")
-    def names() -> list[str]:
-        return databases.names()
+    def names(request: Request) -> list[str]:
+        may_use = principal_of(request).may_use
+        return [name for name in databases.names() if any(map(may_use, databases.tables_of(name)))]
 
     @router.delete("/databases/{name}", summary="Delete all tables of a database, or tell which they would be")
     def delete(request: Request, name: str, dry_run: Annotated[bool, Query(alias="dryRun")]) -> dict[str, Any]:
@@ -97,7 +114,7 @@ class DatabaseHeader:
 def _completed(scope: Mapping[str, Any], database: str) -> MutableMapping[str, Any]:
     found = dict(scope)
     parts = scope["path"].split("/")
-    position = table_position(parts)
+    position = _table_position(parts)
     if position is not None and parts[position]:
         parts[position] = in_database(parts[position], database)
         found["path"] = "/".join(parts)
@@ -107,3 +124,14 @@ def _completed(scope: Mapping[str, Any], database: str) -> MutableMapping[str, A
             named = [(key, in_database(value, database) if key in _NAMING and value else value) for key, value in pairs]
             found["query_string"] = urlencode(named).encode()
     return found
+
+
+def _table_position(parts: Sequence[str]) -> int | None:
+    """Return where the parts of a path name a table or a schema, None when they name none."""
+    path = "/".join(parts)
+    if any(path == known or path.startswith(f"{known}/") for known in _OF_NO_TABLE):
+        return None
+    for position, (before, after) in enumerate(pairwise(parts)):
+        if before in _TABLE_AFTER and after and after not in _TABLE_AFTER:
+            return position + 1
+    return None

@@ -2,11 +2,12 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 
 from gamay.base.errors import InvalidConfigError
 from gamay.cluster.broker_resource import BrokerResource
 from gamay.cluster.records import Role
+from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.services import Services, body_docs, json_body, status
 from gamay.model.parse import load_json
 
@@ -23,9 +24,9 @@ Body = Annotated[dict[str, Any], Depends(json_body)]
 InstanceNames = Annotated[list[str], Query(alias="instanceNames", default_factory=list)]
 
 
-def instance_change_router(services: Services) -> APIRouter:
+def instance_change_router(services: Services) -> GuardedRouter:
     """Return the routes."""
-    router = APIRouter(tags=["Instance"])
+    router = GuardedRouter(tags=["Instance"])
     instances = services.instances
 
     @router.post("/instances", summary="Add an instance", openapi_extra=body_docs("An instance", _EXAMPLE))
@@ -74,7 +75,7 @@ def instance_change_router(services: Services) -> APIRouter:
     return router
 
 
-def _check_routes(router: APIRouter, services: Services) -> None:
+def _check_routes(router: GuardedRouter, services: Services) -> None:
     instances = services.instances
 
     @router.post("/instances/{name}/updateBrokerResource", summary="Bring the tables of a broker in line with its tags")
@@ -124,7 +125,7 @@ def _tag_changes(body: Any) -> dict[str, list[str]]:
     return changes
 
 
-def _tenant_routes(router: APIRouter, services: Services) -> None:
+def _tenant_routes(router: GuardedRouter, services: Services) -> None:
     instances = services.instances
 
     @router.post("/tenants", tags=["Tenant"], summary="Create a tenant", openapi_extra=body_docs("A tenant", _TENANT))

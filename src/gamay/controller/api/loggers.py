@@ -2,16 +2,15 @@
 
 from typing import Any
 
-from fastapi import APIRouter
-
 from gamay.base.errors import NotFoundError
 from gamay.base.loggers import NO_FILES, logger_names, set_logger_level, shown_logger
+from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.services import Services
 
 
-def logger_router(services: Services) -> APIRouter:
+def logger_router(services: Services) -> GuardedRouter:
     """Return the routes."""
-    router = APIRouter(tags=["Logger"])
+    router = GuardedRouter(tags=["Logger"])
 
     @router.get("/loggers", summary="List the loggers of the process")
     def loggers() -> list[str]:

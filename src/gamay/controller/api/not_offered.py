@@ -5,9 +5,8 @@ Clients and consoles that look for it learn at once that there is none, instead 
 
 from collections.abc import Callable
 
-from fastapi import APIRouter
-
 from gamay.base.errors import GamayError
+from gamay.controller.api.guarded_router import GuardedRouter
 
 _TIME_SERIES = "there is no time-series engine: ask by SQL, with GROUP BY over DATETRUNC and GAPFILL"
 _LOGICAL = "there are no logical tables: a hybrid table joins its OFFLINE and its REALTIME half, more tables do not join"
@@ -57,9 +56,9 @@ class NotOfferedError(GamayError):
     http_status = 501
 
 
-def not_offered_router() -> APIRouter:
+def not_offered_router() -> GuardedRouter:
     """Return the routes; they come before those that could take their paths for names."""
-    router = APIRouter(tags=["NotOffered"])
+    router = GuardedRouter(tags=["NotOffered"])
     for path in EMPTY_LISTS:
         router.add_api_route(path, _nothing, methods=["GET"], summary="An empty list: there are none")
     for method, path, reason in REFUSED:

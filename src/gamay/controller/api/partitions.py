@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.cluster.partition_record import InstancePartitions
+from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.services import Services, body_docs, json_body
 from gamay.controller.api.tenants import instance_partitions, partition_table_type
 from gamay.controller.placement import partitions_name
@@ -21,9 +22,9 @@ _EXAMPLE = {
 }
 
 
-def partition_router(services: Services) -> APIRouter:
+def partition_router(services: Services) -> GuardedRouter:
     """Return the routes."""
-    router = APIRouter(tags=["Table"])
+    router = GuardedRouter(tags=["Table"])
     placement = services.placement
 
     @router.get("/tables/{table}/instancePartitions", summary="Show which servers hold which partitions of a table")
@@ -55,7 +56,7 @@ def partition_router(services: Services) -> APIRouter:
     return router
 
 
-def _choice_routes(router: APIRouter, services: Services) -> None:
+def _choice_routes(router: GuardedRouter, services: Services) -> None:
     placement = services.placement
 
     @router.post("/tables/{table}/assignInstances", summary="Choose the servers of a table anew, as its config asks")
@@ -93,7 +94,7 @@ def _choice_routes(router: APIRouter, services: Services) -> None:
         return {name: _shown(partitions) for name, partitions in changed.items()}
 
 
-def _tenant_routes(router: APIRouter, services: Services) -> None:
+def _tenant_routes(router: GuardedRouter, services: Services) -> None:
     placement = services.placement
 
     @router.get("/tenants/{name}/instancePartitions", tags=["Tenant"], summary="Show which servers of a tenant hold what")

@@ -2,9 +2,10 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from gamay.base.errors import GamayError
+from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.services import Services
 
 
@@ -14,9 +15,9 @@ class AmbiguousTableError(GamayError):
     http_status = 500
 
 
-def periodic_router(services: Services) -> APIRouter:
+def periodic_router(services: Services) -> GuardedRouter:
     """Return the routes."""
-    router = APIRouter(tags=["PeriodicTask"])
+    router = GuardedRouter(tags=["PeriodicTask"])
 
     @router.get("/periodictask/names", summary="List the periodic tasks")
     def names() -> list[str]:

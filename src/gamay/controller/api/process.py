@@ -3,20 +3,24 @@
 from functools import partial
 from typing import Any
 
-from fastapi import APIRouter
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from gamay.base.metrics import CONTENT_TYPE, exposition
 from gamay.base.process_info import ProcessInfo
+from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.services import Services
 from gamay.controller.job_metrics import measure_tasks
 from gamay.controller.metrics import measure_controller
 
 
-def process_router(services: Services) -> APIRouter:
+def process_router(services: Services) -> GuardedRouter:
     """Return the routes; the process counts as started now."""
-    router = APIRouter(tags=["AppConfigs"])
+    router = GuardedRouter(tags=["AppConfigs"])
     info = ProcessInfo(services.context.clock)
+
+    @router.get("/api", include_in_schema=False)
+    def help_page() -> Response:
+        return RedirectResponse("/help")
 
     @router.get("/uptime", summary="Tell for how many seconds the controller has run", response_class=PlainTextResponse)
     def uptime() -> Response:

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import httpx
 import orjson
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response
 
 from gamay.base.errors import ErrorCode, GamayError, InvalidConfigError, NotFoundError, QueryError, nearest
@@ -15,6 +15,7 @@ from gamay.base.urls import url_parameters
 from gamay.cluster.broker_resource import BrokerResource, answering_instances
 from gamay.cluster.records import Instance, Role
 from gamay.cluster.registry import Registry
+from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.services import Services, body_docs, names_body
 from gamay.model.table_name import raw_table_name
 from gamay.sql.parser import parse_query
@@ -29,9 +30,9 @@ class BrokerError(GamayError):
     http_status = 500
 
 
-def query_router(services: Services) -> APIRouter:
+def query_router(services: Services) -> GuardedRouter:
     """Return the routes."""
-    router = APIRouter(tags=["Query"])
+    router = GuardedRouter(tags=["Query"])
     client = httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False, verify=services.context.tls or True)
     turns = itertools.count()
 
@@ -71,14 +72,14 @@ def query_router(services: Services) -> APIRouter:
     return router
 
 
-def _running_routes(router: APIRouter, services: Services, client: httpx.AsyncClient) -> None:
+def _running_routes(router: GuardedRouter, services: Services, client: httpx.AsyncClient) -> None:
     timeout_ms = Annotated[int, Query(alias="timeoutMs", gt=0)]
 
     @router.get("/queries", summary="List the queries that run, by broker")
-    async def running(timeout: timeout_ms = _RUNNING_TIMEOUT_MS) -> dict[str, Any]:
+    async def running(request: Request, timeout: timeout_ms = _RUNNING_TIMEOUT_MS) -> dict[str, Any]:
         found = {}
         for broker in _live_brokers(services):
-            answer = await _ask(client, "GET", broker, "/queries", {}, timeout)
+            answer = await _ask(client, "GET", broker, "/queries", {}, timeout, request)
             found[broker.id] = orjson.loads(answer.content)
         return found
 
@@ -88,12 +89,14 @@ def _running_routes(router: APIRouter, services: Services, client: httpx.AsyncCl
         request: Request, broker: str, query_id: str, timeout: timeout_ms = _RUNNING_TIMEOUT_MS, verbose: bool = False
     ) -> Response:
         asked, client_id = _broker(services, broker), request.url.path.startswith("/clientQuery/")
-        return _passed_on(await _cancel(client, asked, query_id, timeout, verbose=verbose, client_id=client_id))
+        return _passed_on(await _cancel(client, request, asked, query_id, timeout, verbose=verbose, client_id=client_id))
 
     @router.delete("/clientQuery/{query_id}", summary="Cancel a query by its client's id, whichever broker runs it")
-    async def cancel_anywhere(query_id: str, timeout: timeout_ms = _RUNNING_TIMEOUT_MS, verbose: bool = False) -> Response:
+    async def cancel_anywhere(
+        request: Request, query_id: str, timeout: timeout_ms = _RUNNING_TIMEOUT_MS, verbose: bool = False
+    ) -> Response:
         for broker in _live_brokers(services):
-            answer = await _cancel(client, broker, query_id, timeout, verbose=verbose, client_id=True)
+            answer = await _cancel(client, request, broker, query_id, timeout, verbose=verbose, client_id=True)
             if answer.status_code != 404:
                 return _passed_on(answer)
         raise NotFoundError(f"Client query: {query_id} not found on any broker")
@@ -112,10 +115,17 @@ def _broker(services: Services, name: str) -> Instance:
 
 
 async def _cancel(
-    client: httpx.AsyncClient, broker: Instance, query_id: str, timeout_ms: int, *, verbose: bool, client_id: bool
+    client: httpx.AsyncClient,
+    request: Request,
+    broker: Instance,
+    query_id: str,
+    timeout_ms: int,
+    *,
+    verbose: bool,
+    client_id: bool,
 ) -> httpx.Response:
     params = {"timeoutMs": str(timeout_ms), "verbose": str(verbose).lower(), "client": str(client_id).lower()}
-    return await _ask(client, "DELETE", broker, f"/query/{quote(query_id, safe='')}", params, timeout_ms)
+    return await _ask(client, "DELETE", broker, f"/query/{quote(query_id, safe='')}", params, timeout_ms, request)
 
 
 def _passed_on(answer: httpx.Response) -> Response:
@@ -123,11 +133,19 @@ def _passed_on(answer: httpx.Response) -> Response:
 
 
 async def _ask(
-    client: httpx.AsyncClient, method: str, broker: Instance, path: str, params: Mapping[str, str], timeout_ms: int
+    client: httpx.AsyncClient,
+    method: str,
+    broker: Instance,
+    path: str,
+    params: Mapping[str, str],
+    timeout_ms: int,
+    sent: Request,
 ) -> httpx.Response:
+    """Ask a broker in the name of who sent a request."""
+    headers = {name: sent.headers[name] for name in ("authorization",) if name in sent.headers}
     url = f"{broker.url}{path}"
     try:
-        return await client.request(method, url, params=dict(params), timeout=timeout_ms / 1000)
+        return await client.request(method, url, params=dict(params), headers=headers, timeout=timeout_ms / 1000)
     except httpx.HTTPError as error:
         raise BrokerError(f"broker {broker.id} does not answer: {error!r}") from error
 

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from gamay.cluster.llc_name import LlcName
 from gamay.cluster.records import Assignment, SegmentRecord
 from gamay.cluster.views import SegmentStatus, segment_status
+from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.services import Services
 from gamay.controller.realtime.consuming_info import ask_servers, consuming_info
 from gamay.controller.realtime.ideal_steps import latest_segments
@@ -16,9 +17,9 @@ from gamay.model.table_name import TableType
 Limit = Annotated[int, Query(ge=0, le=10_000, description="How many entries to show, the last ones")]
 
 
-def realtime_status_router(services: Services) -> APIRouter:
+def realtime_status_router(services: Services) -> GuardedRouter:
     """Return the routes."""
-    router = APIRouter(tags=["Realtime"])
+    router = GuardedRouter(tags=["Realtime"])
     registry, servers = services.context.registry, services.context.servers
 
     @router.get("/tables/{table}/consumingSegmentsInfo", summary="Show how far the consuming segments of a table are")
@@ -59,7 +60,7 @@ def realtime_status_router(services: Services) -> APIRouter:
     return router
 
 
-def _partition_routes(router: APIRouter, services: Services) -> None:
+def _partition_routes(router: GuardedRouter, services: Services) -> None:
     registry = services.context.registry
 
     @router.get("/tables/{table}/badLLCSegmentsPerPartition", summary="List the segments that are not where they should be")

@@ -2,10 +2,11 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
-from gamay.controller.api.services import Services, body_docs, optional_json_body
+from gamay.controller.api.guarded_router import GuardedRouter
+from gamay.controller.api.services import Services, body_docs, optional_json_body, principal_of
 from gamay.controller.rebalance_options import RebalanceOptions
 
 RequiredType = Annotated[str, Query(alias="type", description="OFFLINE or REALTIME")]
@@ -15,9 +16,9 @@ _TENANT_PARAMETERS = (*_TABLE_LISTS, "degreeOfParallelism", "verboseResult")
 _OPTIONS_HELP = "Options beside type: " + ", ".join(RebalanceOptions().to_json())
 
 
-def rebalance_router(services: Services) -> APIRouter:
+def rebalance_router(services: Services) -> GuardedRouter:
     """Return the routes."""
-    router = APIRouter(tags=["Rebalance"])
+    router = GuardedRouter(tags=["Rebalance"])
     tables, rebalances = services.tables, services.rebalances
 
     @router.post("/tables/{table}/rebalance", summary="Move segments to where they should be", description=_OPTIONS_HELP)
@@ -31,8 +32,16 @@ def rebalance_router(services: Services) -> APIRouter:
         return rebalances.cancel(tables.resolve_one(table, table_type))
 
     @router.get("/rebalanceStatus/{job_id}", summary="Tell how far a rebalance is")
-    def status(job_id: str) -> dict[str, Any]:
+    def status(request: Request, job_id: str) -> dict[str, Any]:
+        principal_of(request).check_table(rebalances.table_of(job_id))
         return rebalances.status(job_id)
+
+    _tenant_routes(router, services)
+    return router
+
+
+def _tenant_routes(router: GuardedRouter, services: Services) -> None:
+    tables = services.tables
 
     @router.get("/tenants/rebalanceStatus/{job_id}", summary="Tell how far the rebalance of a tenant is")
     def tenant_status(job_id: str) -> dict[str, Any]:
@@ -83,8 +92,6 @@ def rebalance_router(services: Services) -> APIRouter:
             may_run_beside=lambda t: (not beside_others or t in beside_others) and t not in by_themselves,
             verbose=str(told.get("verboseResult", "false")).lower() == "true",
         )
-
-    return router
 
 
 def _names(key: str, value: Any) -> list[str]:

@@ -5,9 +5,10 @@ from collections import Counter
 from decimal import Decimal
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
+from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.multipart import stream_single
 from gamay.controller.api.services import Services, body_docs, json_body, listed_for, named_in_database, status, written
 from gamay.model.default_null import COLUMN_TYPES, METRIC_TYPES, default_null_value
@@ -25,10 +26,13 @@ _EXAMPLE = {
 Body = Annotated[dict[str, Any], Depends(json_body)]
 
 
-def schema_router(services: Services) -> APIRouter:
+def schema_router(services: Services) -> GuardedRouter:
     """Return the routes."""
-    router = APIRouter(tags=["Schema"])
+    router = GuardedRouter(tags=["Schema"])
     schemas = services.schemas
+
+    async def schema_body(request: Request) -> dict[str, Any]:
+        return await _schema_body(request, services)
 
     @router.get("/schemas", summary="List the names of all schemas")
     def list_schemas(request: Request) -> list[str]:
@@ -53,8 +57,10 @@ def schema_router(services: Services) -> APIRouter:
         return {**parsed.value.to_json(), "unrecognizedProperties": dict(parsed.unrecognized)}
 
     @router.post("/schemas", summary="Add a schema, or replace it", openapi_extra=body_docs("A schema", _EXAMPLE))
-    async def add_schema(request: Request, override: bool = True, force: bool = False) -> dict[str, Any]:
-        parsed = schemas.add(await _schema_body(request, services), override=override, force=force)
+    def add_schema(
+        body: Annotated[dict[str, Any], Depends(schema_body)], override: bool = True, force: bool = False
+    ) -> dict[str, Any]:
+        parsed = schemas.add(body, override=override, force=force)
         return written(parsed, f"{parsed.value.name} successfully added")
 
     @router.get("/schemas/{name}", summary="Show a schema")
@@ -62,8 +68,10 @@ def schema_router(services: Services) -> APIRouter:
         return schemas.document(name)
 
     @router.put("/schemas/{name}", summary="Replace a schema", openapi_extra=body_docs("A schema", _EXAMPLE))
-    async def put_schema(request: Request, name: str, reload: bool = False, force: bool = False) -> dict[str, Any]:
-        parsed = schemas.replace(name, await _schema_body(request, services), force=force)
+    def put_schema(
+        name: str, body: Annotated[dict[str, Any], Depends(schema_body)], reload: bool = False, force: bool = False
+    ) -> dict[str, Any]:
+        parsed = schemas.replace(name, body, force=force)
         if reload:
             _reload_users(services, name)
         return written(parsed, f"{name} successfully added")

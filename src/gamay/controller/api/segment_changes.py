@@ -5,10 +5,11 @@ from contextlib import suppress
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from starlette.responses import Response
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
+from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.segments import (
     EndTime,
     ExcludeOverlapping,
@@ -29,9 +30,9 @@ ByInstance = Annotated[str, Query(alias="instanceToSegmentsMap", description='JS
 RequiredType = Annotated[str, Query(alias="type", description="OFFLINE or REALTIME")]
 
 
-def segment_change_router(services: Services) -> APIRouter:
+def segment_change_router(services: Services) -> GuardedRouter:
     """Return the routes that delete, reload and replace."""
-    router = APIRouter(tags=["Segment"])
+    router = GuardedRouter(tags=["Segment"])
     tables, segments = services.tables, services.segments
 
     @router.delete("/segments/{table}/choose", summary="Delete the segments of a time range")
@@ -86,7 +87,7 @@ def segment_change_router(services: Services) -> APIRouter:
     return router
 
 
-def _reload_routes(router: APIRouter, services: Services) -> None:
+def _reload_routes(router: GuardedRouter, services: Services) -> None:
     tables = services.tables
 
     @router.post("/segments/{table}/{segment}/reload", summary="Let servers load a segment again")
@@ -136,7 +137,7 @@ def _reload_routes(router: APIRouter, services: Services) -> None:
         return status(orjson.dumps(told).decode())
 
 
-def _replace_routes(router: APIRouter, services: Services) -> None:
+def _replace_routes(router: GuardedRouter, services: Services) -> None:
     tables, replacements = services.tables, services.replacements
 
     @router.post("/segments/{table}/startReplaceSegments", summary="Begin to replace segments atomically")

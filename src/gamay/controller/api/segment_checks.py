@@ -4,10 +4,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.cluster.records import ERROR
+from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.services import Services, status
 from gamay.model.indexing import PartitionConfig
 
@@ -19,9 +20,9 @@ JobTypes = Annotated[str, Query(alias="jobTypes", description="By commas; RELOAD
 _STALE = "stored with other encodings or indexes than the table config asks for now"
 
 
-def segment_check_router(services: Services) -> APIRouter:
+def segment_check_router(services: Services) -> GuardedRouter:
     """Return the routes."""
-    router = APIRouter(tags=["Segment"])
+    router = GuardedRouter(tags=["Segment"])
     tables = services.tables
 
     @router.get("/segments/{table}/needReload", summary="Tell whether a reload would change how segments are stored")

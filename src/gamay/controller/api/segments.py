@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Query
+from fastapi import Query, Request
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, RedirectResponse, Response
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.cluster.records import SegmentRecord
-from gamay.controller.api.services import Services
+from gamay.controller.api.guarded_router import GuardedRouter
+from gamay.controller.api.services import Services, principal_of
 from gamay.model.table_name import raw_table_name, table_type_of
 from gamay.storage.archive import pack
 
@@ -28,9 +29,9 @@ ExcludeOverlapping = Annotated[bool, Query(alias="excludeOverlapping")]
 ExcludeReplaced = Annotated[bool, Query(alias="excludeReplacedSegments")]
 
 
-def segment_read_router(services: Services) -> APIRouter:
+def segment_read_router(services: Services) -> GuardedRouter:
     """Return the routes that read. More specific paths come first: a segment may have any name."""
-    router = APIRouter(tags=["Segment"])
+    router = GuardedRouter(tags=["Segment"])
     tables = services.tables
 
     def select(
@@ -50,7 +51,8 @@ def segment_read_router(services: Services) -> APIRouter:
     router.get("/segments/{table}/select", summary="List the segments of a table within a time range")(select)
 
     @router.get("/segments/segmentReloadStatus/{job_id}", summary="Tell how far a reload is")
-    def reload_status(job_id: str) -> dict[str, Any]:
+    def reload_status(request: Request, job_id: str) -> dict[str, Any]:
+        principal_of(request).check_table(services.reloads.table_of(job_id))
         return services.reloads.status(job_id)
 
     @router.get("/segments/{table}/servers", summary="Tell which server holds which segments")
@@ -75,7 +77,7 @@ def segment_read_router(services: Services) -> APIRouter:
     return router
 
 
-def _detail_routes(router: APIRouter, services: Services) -> None:
+def _detail_routes(router: GuardedRouter, services: Services) -> None:
     tables = services.tables
 
     @router.get("/segments/{table}/metadata", summary="Show what servers tell of segments")

@@ -7,8 +7,8 @@ from typing import Any
 from fastapi import Request
 
 from gamay.base.errors import InvalidConfigError
-from gamay.cluster.access import ANYONE, Principal
-from gamay.cluster.guarded import PRINCIPAL
+from gamay.cluster.access import Principal
+from gamay.cluster.guarded import sender_of
 from gamay.controller.context import ControllerContext
 from gamay.controller.instances import InstanceManager
 from gamay.controller.lineage import ReplaceManager
@@ -81,8 +81,7 @@ async def names_body(request: Request) -> list[str]:
 
 def principal_of(request: Request) -> Principal:
     """Return who sent a request."""
-    found: Principal = request.scope.get(PRINCIPAL, ANYONE)
-    return found
+    return sender_of(request.scope)
 
 
 def named_in_database(document: dict[str, Any], database: str) -> dict[str, Any]:
@@ -95,9 +94,11 @@ def named_in_database(document: dict[str, Any], database: str) -> dict[str, Any]
 
 
 def listed_for(request: Request, names: Iterable[str]) -> list[str]:
-    """Return those tables or schemas that a request is to see: of the database in its header, all without one."""
-    database = request.headers.get("database", "")
-    return [name for name in names if not database or database_of(name) == database]
+    """Return those tables or schemas that a request is to see: its sender may use them, and they are of the database in its
+    header, of all without one.
+    """
+    database, may_use = request.headers.get("database", ""), principal_of(request).may_use
+    return [name for name in names if may_use(name) and (not database or database_of(name) == database)]
 
 
 def status(text: str) -> dict[str, Any]:

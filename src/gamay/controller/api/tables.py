@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 
 from gamay.base.errors import GamayError, InvalidConfigError
+from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.services import Services, body_docs, json_body, listed_for, status, with_warnings, written
 from gamay.controller.table_documents import TableDocument
 from gamay.controller.tables import notices
@@ -33,9 +34,9 @@ class _WrappedError(GamayError):
     http_status = 500
 
 
-def table_router(services: Services) -> APIRouter:
+def table_router(services: Services) -> GuardedRouter:
     """Return the routes of tables."""
-    router = APIRouter(tags=["Table"])
+    router = GuardedRouter(tags=["Table"])
     tables = services.tables
 
     @router.get("/tables", summary="List tables: raw names, or typed ones when a type is asked for")
@@ -97,9 +98,9 @@ def table_router(services: Services) -> APIRouter:
     return router
 
 
-def table_documents_router(services: Services) -> APIRouter:
+def table_documents_router(services: Services) -> GuardedRouter:
     """Return the routes of the documents that hold a schema and its tables."""
-    router = APIRouter(tags=["TableConfigs"])
+    router = GuardedRouter(tags=["TableConfigs"])
     documents = services.documents
 
     @router.get("/tableConfigs", summary="List the raw names of all tables")

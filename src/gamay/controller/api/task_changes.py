@@ -2,12 +2,12 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
-from starlette.concurrency import run_in_threadpool
+from fastapi import Depends, Query, Request
 
 from gamay.base.errors import InvalidConfigError
 from gamay.cluster.tasks.records import Target
-from gamay.controller.api.services import Services, body_docs, json_body, status
+from gamay.controller.api.guarded_router import GuardedRouter
+from gamay.controller.api.services import Services, body_docs, json_body, principal_of, status
 
 _EXAMPLE = {
     "taskType": "UpsertCompactionTask",
@@ -17,9 +17,9 @@ _EXAMPLE = {
 }
 
 
-def task_change_router(services: Services) -> APIRouter:
+def task_change_router(services: Services) -> GuardedRouter:
     """Return the routes."""
-    router = APIRouter(tags=["Task"])
+    router = GuardedRouter(tags=["Task"])
     tasks = services.tasks
 
     @router.post("/tasks/schedule", summary="Make the tasks that table configs ask for")
@@ -46,8 +46,7 @@ def task_change_router(services: Services) -> APIRouter:
     @router.post(
         "/tasks/execute", summary="Make a task with settings of your own", openapi_extra=body_docs("The task", _EXAMPLE)
     )
-    async def execute(request: Request) -> dict[str, str]:
-        body = await json_body(request)
+    def execute(body: Annotated[dict[str, Any], Depends(json_body)]) -> dict[str, str]:
         task_type, table, given = body.get("taskType"), body.get("tableName"), body.get("taskConfigs") or {}
         name = body.get("taskName") or ""
         if not isinstance(task_type, str) or not isinstance(table, str) or not isinstance(name, str):
@@ -55,11 +54,7 @@ def task_change_router(services: Services) -> APIRouter:
         if not isinstance(given, dict):
             raise InvalidConfigError("taskConfigs must be an object of texts")
         settings = {str(key): str(value) for key, value in given.items()}
-
-        def make() -> dict[str, str]:
-            return {one: tasks.scheduler.execute(task_type, one, name, settings) for one in services.tables.resolve(table)}
-
-        return await run_in_threadpool(make)
+        return {one: tasks.scheduler.execute(task_type, one, name, settings) for one in services.tables.resolve(table)}
 
     @router.delete("/tasks/lock/forceRelease", summary="Let others make the tasks of a table")
     def release(table: Annotated[str, Query(alias="tableNameWithType")]) -> dict[str, Any]:
@@ -67,7 +62,11 @@ def task_change_router(services: Services) -> APIRouter:
         return status(f"Successfully released lock on table {table}" if held else f"Table {table} was not locked")
 
     @router.delete("/tasks/task/{name}", summary="Cancel a task and forget it")
-    def delete_task(name: str, force: Annotated[bool, Query(alias="forceDelete")] = False) -> dict[str, Any]:
+    def delete_task(
+        request: Request, name: str, force: Annotated[bool, Query(alias="forceDelete")] = False
+    ) -> dict[str, Any]:
+        for table in tasks.queues.find(name).tables:
+            principal_of(request).check_table(table)
         tasks.queues.delete_job(name)
         return status(f"Successfully deleted task: {name}")
 
@@ -80,7 +79,7 @@ def task_change_router(services: Services) -> APIRouter:
     return router
 
 
-def _add_queue(router: APIRouter, services: Services) -> None:
+def _add_queue(router: GuardedRouter, services: Services) -> None:
     queues = services.tasks.queues
 
     @router.put("/tasks/{task_type}/cleanup", summary="Forget the tasks of a type that have ended")

@@ -2,20 +2,21 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query, Request
 
 from gamay.base.errors import NotFoundError
 from gamay.cluster.tasks.records import Job, Subtask
-from gamay.controller.api.services import Services
+from gamay.controller.api.guarded_router import GuardedRouter
+from gamay.controller.api.services import Services, principal_of
 from gamay.controller.tasks import views
 
 Verbosity = Annotated[int, Query(description="Above 0 lists all subtasks, else those that run or failed")]
 SubtaskNames = Annotated[str, Query(alias="subtaskNames", description="By commas; all unless given")]
 
 
-def task_router(services: Services) -> APIRouter:
+def task_router(services: Services) -> GuardedRouter:
     """Return the routes. Those with words in place of a task type come first."""
-    router = APIRouter(tags=["Task"])
+    router = GuardedRouter(tags=["Task"])
     tasks = services.tasks
 
     @router.get("/tasks/tasktypes", summary="List the task types that have a queue")
@@ -34,7 +35,7 @@ def task_router(services: Services) -> APIRouter:
     return router
 
 
-def _add_scheduler(router: APIRouter, services: Services) -> None:
+def _add_scheduler(router: GuardedRouter, services: Services) -> None:
     tasks = services.tasks
 
     @router.get("/tasks/scheduler/information", summary="Show the scheduler and its jobs")
@@ -53,8 +54,9 @@ def _add_scheduler(router: APIRouter, services: Services) -> None:
         }
 
     @router.get("/tasks/scheduler/jobKeys", summary="List the schedules")
-    def job_keys() -> list[dict[str, str]]:
-        return [{"name": table, "group": task_type} for table, task_type, *_ in tasks.schedules()]
+    def job_keys(request: Request) -> list[dict[str, str]]:
+        may_use = principal_of(request).may_use
+        return [{"name": table, "group": task_type} for table, task_type, *_ in tasks.schedules() if may_use(table)]
 
     @router.get("/tasks/scheduler/jobDetails", summary="Show one schedule")
     def job_details(
@@ -89,34 +91,37 @@ def _schedule_of(
     }
 
 
-def _add_task(router: APIRouter, services: Services) -> None:
+def _add_task(router: GuardedRouter, services: Services) -> None:
     tasks = services.tasks
 
     @router.get("/tasks/task/{name}/state", summary="Tell where a task is")
-    def state(name: str) -> str:
-        return str(tasks.queues.state(tasks.queues.find(name)).value)
+    def state(request: Request, name: str) -> str:
+        return str(tasks.queues.state(_found(services, request, name)).value)
 
     @router.get("/tasks/task/{name}/config", summary="List what the subtasks of a task are told")
-    def config(name: str) -> list[dict[str, Any]]:
-        job = tasks.queues.find(name)
+    def config(request: Request, name: str) -> list[dict[str, Any]]:
+        job = _found(services, request, name)
         return [views.config_of(job, subtask) for subtask in tasks.queues.subtasks(job)]
 
     @router.get("/tasks/task/{name}/runtime/config", summary="Show how the subtasks of a task are run")
-    def runtime_config(name: str) -> dict[str, str]:
-        return views.runtime_config(tasks.queues.find(name).limits)
+    def runtime_config(request: Request, name: str) -> dict[str, str]:
+        return views.runtime_config(_found(services, request, name).limits)
 
     @router.get("/tasks/task/{name}/debug", summary="Show a task with its subtasks")
     def debug(
-        name: str, verbosity: Verbosity = 0, table: Annotated[str | None, Query(alias="tableName")] = None
+        request: Request,
+        name: str,
+        verbosity: Verbosity = 0,
+        table: Annotated[str | None, Query(alias="tableName")] = None,
     ) -> dict[str, Any]:
-        return tasks.debug(tasks.queues.find(name), verbosity, table)
+        return tasks.debug(_found(services, request, name), verbosity, table)
 
 
-def _add_subtask(router: APIRouter, services: Services) -> None:
+def _add_subtask(router: GuardedRouter, services: Services) -> None:
     tasks = services.tasks
 
-    def chosen(name: str, names: str) -> list[tuple[Job, Subtask]]:
-        job, wanted = tasks.queues.find(name), _names(names)
+    def chosen(request: Request, name: str, names: str) -> list[tuple[Job, Subtask]]:
+        job, wanted = _found(services, request, name), _names(names)
         return [(job, s) for s in tasks.queues.subtasks(job) if not wanted or s.name in wanted]
 
     @router.get("/tasks/subtask/workers/progress", summary="Show how far the subtasks of minions are, by minion")
@@ -129,19 +134,19 @@ def _add_subtask(router: APIRouter, services: Services) -> None:
         return tasks.worker_progress(state, _names(minions))
 
     @router.get("/tasks/subtask/{name}/state", summary="Tell where the subtasks of a task are")
-    def state(name: str, subtasks: SubtaskNames = "") -> dict[str, str]:
-        return {s.name: s.state.value for _, s in chosen(name, subtasks)}
+    def state(request: Request, name: str, subtasks: SubtaskNames = "") -> dict[str, str]:
+        return {s.name: s.state.value for _, s in chosen(request, name, subtasks)}
 
     @router.get("/tasks/subtask/{name}/config", summary="Show what subtasks are told")
-    def config(name: str, subtasks: SubtaskNames = "") -> dict[str, Any]:
-        return {s.name: views.config_of(job, s) for job, s in chosen(name, subtasks)}
+    def config(request: Request, name: str, subtasks: SubtaskNames = "") -> dict[str, Any]:
+        return {s.name: views.config_of(job, s) for job, s in chosen(request, name, subtasks)}
 
     @router.get("/tasks/subtask/{name}/progress", summary="Show what minions have noted of subtasks")
-    def progress(name: str, subtasks: SubtaskNames = "") -> dict[str, Any]:
-        return tasks.progress(tasks.queues.find(name), _names(subtasks))
+    def progress(request: Request, name: str, subtasks: SubtaskNames = "") -> dict[str, Any]:
+        return tasks.progress(_found(services, request, name), _names(subtasks))
 
 
-def _add_queue(router: APIRouter, services: Services) -> None:
+def _add_queue(router: GuardedRouter, services: Services) -> None:
     tasks = services.tasks
 
     @router.get("/tasks/{task_type}/state", summary="Tell where the queue of a type is")
@@ -173,7 +178,7 @@ def _add_queue(router: APIRouter, services: Services) -> None:
         return {job.name: tasks.debug(job, verbosity) for job in tasks.jobs(task_type)}
 
 
-def _add_table(router: APIRouter, services: Services) -> None:
+def _add_table(router: GuardedRouter, services: Services) -> None:
     tasks = services.tasks
 
     @router.get("/tasks/{task_type}/{table}/state", summary="Tell where a table's tasks of a type are")
@@ -187,6 +192,14 @@ def _add_table(router: APIRouter, services: Services) -> None:
     @router.get("/tasks/{task_type}/{table}/metadata", summary="Show what a task type remembers of a table")
     def metadata(task_type: str, table: str) -> dict[str, Any]:
         return tasks.metadata(table, task_type)
+
+
+def _found(services: Services, request: Request, name: str) -> Job:
+    """Return a task. Raises NotFoundError, and ForbiddenError for a table of it that the sender may not use."""
+    job = services.tasks.queues.find(name)
+    for table in job.tables:
+        principal_of(request).check_table(table)
+    return job
 
 
 def _names(text: str) -> list[str]:

@@ -3,11 +3,12 @@
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query, Request
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.cluster.records import Instance, Role
-from gamay.controller.api.services import Services
+from gamay.controller.api.guarded_router import GuardedRouter
+from gamay.controller.api.services import Services, listed_for
 from gamay.controller.tables import parse_table_type, server_tag
 from gamay.model.table_name import TableType
 
@@ -16,9 +17,9 @@ TableTypeParam = Annotated[str | None, Query(alias="tableType", description="OFF
 PartitionKind = Annotated[str, Query(alias="instancePartitionType", description="OFFLINE, CONSUMING or COMPLETED")]
 
 
-def tenant_router(services: Services) -> APIRouter:
+def tenant_router(services: Services) -> GuardedRouter:
     """Return the routes."""
-    router = APIRouter(tags=["Tenant"])
+    router = GuardedRouter(tags=["Tenant"])
     instances = services.instances
 
     @router.get("/tenants", summary="List the tenants")
@@ -53,11 +54,11 @@ def tenant_router(services: Services) -> APIRouter:
         return {**shown, "tags": sorted(tags)}
 
     @router.get("/tenants/{name}/tables", summary="List the tables of a tenant")
-    def tables(name: str, kind: Kind = None) -> dict[str, list[str]]:
+    def tables(request: Request, name: str, kind: Kind = None) -> dict[str, list[str]]:
         by_broker = _role(kind) is Role.BROKER
         configs = {table: services.tables.get(table) for table in services.tables.names()}
         tenants = {t: c.tenants.broker if by_broker else server_tag(c).rpartition("_")[0] for t, c in configs.items()}
-        return {"tables": [table for table, tenant in tenants.items() if tenant == name]}
+        return {"tables": listed_for(request, (table for table, tenant in tenants.items() if tenant == name))}
 
     return router
 

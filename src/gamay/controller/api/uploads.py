@@ -3,15 +3,14 @@
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.concurrency import run_in_threadpool
 
 from gamay.base.errors import InvalidConfigError
-from gamay.cluster.access import ANYONE, Principal
-from gamay.cluster.guarded import PRINCIPAL
 from gamay.cluster.records import SegmentRecord
+from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.multipart import stream_single
-from gamay.controller.api.services import Services, file_docs, status
+from gamay.controller.api.services import Services, file_docs, principal_of, status
 from gamay.controller.ingest_file import batch_config, ingest_file, ingest_uri
 from gamay.controller.segments import PushOptions
 from gamay.model.parse import load_json
@@ -24,9 +23,9 @@ AllowRefresh = Annotated[bool, Query(alias="allowRefresh")]
 Protection = Annotated[bool, Query(alias="enableParallelPushProtection")]
 
 
-def upload_router(services: Services) -> APIRouter:
+def upload_router(services: Services) -> GuardedRouter:
     """Return the routes."""
-    router = APIRouter(tags=["Segment"])
+    router = GuardedRouter(tags=["Segment"])
     docs = file_docs("A segment archive, or with UPLOAD_TYPE METADATA an archive of its metadata")
 
     async def upload(
@@ -62,9 +61,9 @@ def upload_router(services: Services) -> APIRouter:
     return router
 
 
-def ingest_router(services: Services) -> APIRouter:
+def ingest_router(services: Services) -> GuardedRouter:
     """Return the routes."""
-    router = APIRouter(tags=["Ingest"])
+    router = GuardedRouter(tags=["Ingest"])
 
     @router.post("/ingestFromFile", summary="Build a segment from a file and add it", openapi_extra=file_docs("The file"))
     async def from_file(
@@ -100,7 +99,9 @@ class _Target:
 
     def __init__(self, services: Services, request: Request, name: str, table_type: str) -> None:
         self._tables, self._type = services.tables, table_type
-        self._sender: Principal = request.scope.get(PRINCIPAL, ANYONE)
+        self._sender = principal_of(request)
+        if name:
+            self._sender.check_table(name)
         self.table = self._tables.resolve_one(name, table_type) if name else ""
 
     def __call__(self, info: SegmentMetadata) -> str:

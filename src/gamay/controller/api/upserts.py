@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 
 from gamay.base.errors import InvalidConfigError, nearest
+from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.not_offered import NotOfferedError
 from gamay.controller.api.services import Services, body_docs, json_body
 from gamay.controller.primary_keys import valid_doc_counts
@@ -29,9 +30,9 @@ Batch = Annotated[
 ]
 
 
-def upsert_router(services: Services) -> APIRouter:
+def upsert_router(services: Services) -> GuardedRouter:
     """Return the routes."""
-    router = APIRouter(tags=["Upsert"])
+    router = GuardedRouter(tags=["Upsert"])
 
     @router.post(
         "/upsert/estimateHeapUsage",

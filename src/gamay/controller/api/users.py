@@ -2,10 +2,11 @@
 
 from typing import Annotated, Any, TypeAlias
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query
 
 from gamay.cluster.users import User, Users, changed_user
-from gamay.controller.api.services import Services, body_docs, json_body, principal_of, status
+from gamay.controller.api.guarded_router import GuardedRouter
+from gamay.controller.api.services import Services, body_docs, json_body, status
 
 _EXAMPLE = {
     "username": "bob",
@@ -19,13 +20,9 @@ _Body: TypeAlias = Annotated[dict[str, Any], Depends(json_body)]
 _Component: TypeAlias = Annotated[str, Query(description="CONTROLLER, BROKER, SERVER, MINION or PROXY")]
 
 
-def user_router(services: Services) -> APIRouter:
+def user_router(services: Services) -> GuardedRouter:
     """Return the routes; they are for administrators."""
-
-    def administrators(request: Request) -> None:
-        principal_of(request).check_admin("manage users")
-
-    router = APIRouter(tags=["User"], dependencies=[Depends(administrators)])
+    router = GuardedRouter(tags=["User"])
     users = Users(services.context.registry.store)
 
     @router.get("/users", summary="List the users")

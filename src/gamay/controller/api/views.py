@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from gamay.base.errors import NotFoundError
 from gamay.cluster.broker_resource import BrokerResource
 from gamay.cluster.records import Assignment, Role
 from gamay.cluster.views import segment_status
+from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.not_offered import NotOfferedError
 from gamay.controller.api.services import Services
 from gamay.controller.hybrid_boundary import fix_boundary, release_boundary
@@ -25,9 +26,9 @@ SegmentNames = Annotated[str, Query(alias="segmentNames", description="By commas
 Columns = Annotated[list[str], Query(alias="columns", default_factory=list, description="Names, or * for all")]
 
 
-def view_router(services: Services) -> APIRouter:
+def view_router(services: Services) -> GuardedRouter:
     """Return the routes."""
-    router = APIRouter(tags=["Table"])
+    router = GuardedRouter(tags=["Table"])
     tables, registry = services.tables, services.context.registry
 
     @router.get("/tables/{table}/idealstate", summary="Show where segments should be")
@@ -89,7 +90,7 @@ def view_router(services: Services) -> APIRouter:
     return router
 
 
-def _debug_routes(router: APIRouter, services: Services) -> None:
+def _debug_routes(router: GuardedRouter, services: Services) -> None:
     tables, registry = services.tables, services.context.registry
 
     @router.get("/debug/segments/{table}/{segment}", tags=["Debug"], summary="Show the state of a segment, with errors")
@@ -105,7 +106,7 @@ def _debug_routes(router: APIRouter, services: Services) -> None:
         return [_debug(services, typed) for typed in tables.resolve(table, table_type)]
 
 
-def _content_routes(router: APIRouter, services: Services) -> None:
+def _content_routes(router: GuardedRouter, services: Services) -> None:
     tables = services.tables
 
     @router.get("/tables/{table}/indexes", summary="Count the indexes of a table's columns")

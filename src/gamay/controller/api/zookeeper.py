@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeAlias
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.cluster import buckets, paths
@@ -12,6 +12,7 @@ from gamay.cluster.registry import Registry
 from gamay.cluster.store import Node, check_path
 from gamay.cluster.znrecord import ZNRecord, decode, encode
 from gamay.cluster.zookeeper_session import Names
+from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.services import Services, principal_of, status
 from gamay.model.parse import load_json
 
@@ -25,9 +26,9 @@ _Version: TypeAlias = Annotated[int, Query(alias="expectedVersion", description=
 _Access: TypeAlias = Annotated[int, Query(alias="accessOption", description="1, persistent, is the only one")]
 
 
-def zookeeper_router(services: Services) -> APIRouter:
+def zookeeper_router(services: Services) -> GuardedRouter:
     """Return the routes."""
-    router = APIRouter(tags=["Zookeeper"])
+    router = GuardedRouter(tags=["Zookeeper"])
     browser = _Browser(services.context.registry)
 
     @router.get("/zk/get", summary="Show a node of the metadata store")
@@ -35,16 +36,16 @@ def zookeeper_router(services: Services) -> APIRouter:
         return browser.record(browser.readable(request, path))
 
     @router.get("/zk/ls", summary="List the children of a node")
-    def ls(path: _PathParam) -> list[str]:
-        return browser.children(path)
+    def ls(request: Request, path: _PathParam) -> list[str]:
+        return browser.children(browser.readable(request, path))
 
     @router.get("/zk/lsl", summary="List the children of a node with their statistics")
-    def lsl(path: _PathParam) -> dict[str, Any]:
-        return {name: _stat(node) for name, node in browser.nodes(path).items()}
+    def lsl(request: Request, path: _PathParam) -> dict[str, Any]:
+        return {name: _stat(node) for name, node in browser.nodes(browser.readable(request, path)).items()}
 
     @router.get("/zk/stat", summary="Show the statistics of a node")
-    def stat(path: _PathParam) -> dict[str, int]:
-        return _stat(browser.must_get(path))
+    def stat(request: Request, path: _PathParam) -> dict[str, int]:
+        return _stat(browser.must_get(browser.readable(request, path)))
 
     @router.get("/zk/getChildren", summary="Show the children of a node")
     def get_children(request: Request, path: _PathParam) -> list[dict[str, Any]]:
@@ -55,7 +56,7 @@ def zookeeper_router(services: Services) -> APIRouter:
     return router
 
 
-def _change_routes(router: APIRouter, browser: "_Browser") -> None:
+def _change_routes(router: GuardedRouter, browser: "_Browser") -> None:
     @router.put("/zk/put", summary="Replace the record of a node")
     async def put(
         request: Request,
@@ -64,7 +65,7 @@ def _change_routes(router: APIRouter, browser: "_Browser") -> None:
         version: _Version = _ANY_VERSION,
         option: _Access = _PERSISTENT,
     ) -> dict[str, Any]:
-        browser.writable(request, path, option)
+        browser.check_writable(path, option)
         browser.put(path, await _given(request, data), version)
         return status(f"Successfully updated path: {path}")
 
@@ -76,7 +77,7 @@ def _change_routes(router: APIRouter, browser: "_Browser") -> None:
         version: _Version = _ANY_VERSION,
         option: _Access = _PERSISTENT,
     ) -> dict[str, Any]:
-        browser.writable(request, path, option)
+        browser.check_writable(path, option)
         given = await _given(request, data)
         if not isinstance(given, list):
             raise InvalidConfigError("the data must be a JSON list of records")
@@ -88,15 +89,15 @@ def _change_routes(router: APIRouter, browser: "_Browser") -> None:
     async def create(
         request: Request, path: _PathParam, data: _Data = None, ttl: int = -1, option: _Access = _PERSISTENT
     ) -> dict[str, Any]:
-        browser.writable(request, path, option)
+        browser.check_writable(path, option)
         if ttl != -1:
             raise InvalidConfigError("ttl: nodes that end by themselves are not created, leave it out")
         browser.create(path, await _given(request, data))
         return status(f"Successfully created node at path: {path}")
 
     @router.delete("/zk/delete", summary="Delete a node, and all below it")
-    def delete(request: Request, path: _PathParam) -> dict[str, Any]:
-        browser.writable(request, path, _PERSISTENT)
+    def delete(path: _PathParam) -> dict[str, Any]:
+        browser.check_writable(path, _PERSISTENT)
         browser.delete(path)
         return status(f"Successfully deleted path: {path}")
 
@@ -159,9 +160,8 @@ class _Browser:
             )
         return path
 
-    def writable(self, request: Request, path: str, option: int) -> None:
-        """Raise ForbiddenError unless an administrator asks, InvalidConfigError for what is never changed like this."""
-        principal_of(request).check_admin("change the metadata store by hand")
+    def check_writable(self, path: str, option: int) -> None:
+        """Raise InvalidConfigError for what is never changed like this."""
         if option != _PERSISTENT:
             raise InvalidConfigError(f"accessOption: {option} is not possible, only {_PERSISTENT} is: a persistent node")
         if path.count("/") < 2:
