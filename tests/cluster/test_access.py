@@ -10,8 +10,8 @@ from gamay.cluster.access import (
     UnauthorizedError,
     access_control,
     access_keys,
-    basic_token,
 )
+from gamay.cluster.passwords import basic_token
 from gamay.cluster.records import Role
 
 P = "controller.admin.access.control"

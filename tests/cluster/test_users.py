@@ -14,12 +14,12 @@ from gamay.cluster.access import (
     StoredUsers,
     UnauthorizedError,
     access_control,
-    basic_token,
 )
+from gamay.cluster.passwords import basic_token, hashed_password
 from gamay.cluster.records import Role
 from gamay.cluster.registry import Registry
 from gamay.cluster.store import MetadataStore
-from gamay.cluster.users import StoredAccess, User, Users, changed_user, hashed_password
+from gamay.cluster.users import StoredAccess, User, Users, changed_user
 from gamay.cluster.znrecord import decode
 
 BOB = {"username": "bob", "password": "secret", "component": "broker", "tables": ["trips_OFFLINE"], "permissions": ["read"]}

@@ -10,7 +10,7 @@ import pytest
 from tests.dimension_tables import dimension_config
 
 import gamay
-from gamay.cluster.access import basic_token
+from gamay.cluster.passwords import basic_token
 from gamay.embedded import EmbeddedCluster
 from gamay.embedded.settings import read_access
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from gamay.base.logs import JsonFormatter
-from gamay.cluster.access import basic_token
+from gamay.cluster.passwords import basic_token
 from gamay.cluster.records import Role
 from gamay.embedded import EmbeddedCluster
 from gamay.embedded.settings import load_settings, read_access

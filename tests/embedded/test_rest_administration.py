@@ -10,7 +10,8 @@ import pytest
 from tests.waiting import eventually
 
 import gamay
-from gamay.cluster.access import StoredUsers, basic_token
+from gamay.cluster.access import StoredUsers
+from gamay.cluster.passwords import basic_token
 from gamay.cluster.records import Role
 from gamay.embedded import EmbeddedCluster
 

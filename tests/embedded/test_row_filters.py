@@ -12,7 +12,8 @@ from tests.embedded.test_small_queries import Far, connect, fill, shown
 import gamay
 from gamay.base.errors import InvalidConfigError
 from gamay.broker.runner import QueryRunner
-from gamay.cluster.access import ANYONE, Principal, basic_token
+from gamay.cluster.access import ANYONE, Principal
+from gamay.cluster.passwords import basic_token
 from gamay.embedded import Database, EmbeddedCluster
 from gamay.embedded.settings import read_access
 from gamay.query.response import BrokerResponse

@@ -36,6 +36,7 @@ from gamay.broker.route import TableRoute
 from gamay.broker.routing import describe
 from gamay.broker.runner import QueryRunner
 from gamay.cluster.access import EVERYBODY, AccessControl
+from gamay.cluster.audit import Audited
 from gamay.cluster.guarded import AsgiApp, Guarded, guarded_routes, sender_of
 from gamay.cluster.help_page import help_routes
 from gamay.cluster.request_forms import UsualForm
@@ -91,7 +92,7 @@ class BrokerApp:
         app = QueryEndpoint(self._answers, self._others())
         return UsualForm(app if self._access.is_open else Guarded(app, self._access, BROKER_RIGHTS))
 
-    def _others(self) -> Starlette:
+    def _others(self) -> AsgiApp:
         routes = [
             Route("/query/sql", self.query, methods=["GET", "POST"]),
             Route("/query", self.query, methods=["GET", "POST"]),
@@ -121,7 +122,7 @@ class BrokerApp:
         routes += help_routes("broker", routes, _PARAMETERS)
         cors = Middleware(CORSMiddleware, allow_origins=["*"], allow_methods=["*"], allow_headers=["*"])
         routes = guarded_routes(routes, BROKER_RIGHTS)
-        return Starlette(routes=routes, middleware=[cors], exception_handlers={404: _not_found, 405: _not_allowed})
+        return Audited(Starlette(routes=routes, middleware=[cors], exception_handlers={404: _not_found, 405: _not_allowed}))
 
     async def query(self, request: Request) -> Response:
         """Answer `sql` from the URL (GET) or from a JSON body (POST); at /query also `pql`, and `bql` in the URL."""

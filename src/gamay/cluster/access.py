@@ -12,7 +12,6 @@ keep rows away: `….principals.guest.trips.rls=city = 'Oslo'` (`gamay.broker.ro
 `ZkBasicAuthAccessControlFactory` the users are those in the metadata store: `gamay.cluster.users`.
 """
 
-import base64
 import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from enum import Enum
 from typing import Protocol
 
 from gamay.base.errors import GamayError, InvalidConfigError, nearest
+from gamay.cluster.passwords import NO_HASH, credentials, digest, is_hash, matches
 from gamay.cluster.records import Role
 from gamay.model.table_name import raw_table_name
 
@@ -30,6 +30,7 @@ _OPEN = ("AllowAllAccessFactory", "AllowAllAccessControlFactory")
 _KEYS = ("password", "tables", "excludeTables", "permissions", "role")
 _ROW_SWITCH = "pinot.broker.enable.row.column.level.auth"
 _ROWS = ".rls"
+_VERIFIED_MAX = 10_000
 _PREFIXES = {
     Role.CONTROLLER: ("controller.admin.access.control", "factory.class"),
     Role.BROKER: ("pinot.broker.access.control", "class"),
@@ -74,12 +75,12 @@ class Principal:
     """tables, permissions: None is all. excluded: tables that are not to be seen, whatever `tables` says.
 
     row_filters: of tables, by raw name, the conditions of WHERE for the rows that are to be seen.
-    token: the `Authorization` header, empty for who is known otherwise. role: None where it follows from the others.
+    password: plain or hashed, empty for who is known otherwise. role: None where it follows from the others.
     An empty name is nobody: a request without a log-in.
     """
 
     name: str
-    token: str = field(repr=False)
+    password: str = field(repr=False)
     tables: frozenset[str] | None = None
     excluded: frozenset[str] = frozenset()
     permissions: frozenset[Permission] | None = None
@@ -141,7 +142,7 @@ class AccessControl(Protocol):
         ...
 
     def is_known(self, authorization: str | None) -> bool:
-        """Whether `principal` answers at once; otherwise it may take a while, and belongs on a thread."""
+        """Whether the header was verified already: `principal` answers at once; otherwise it belongs on a thread."""
         ...
 
     def principal(self, authorization: str | None) -> Principal:
@@ -162,6 +163,7 @@ class ListedAccess:
     """The principals of a role that its properties file lists; None lets everybody in."""
 
     principals: tuple[Principal, ...] | None = None
+    _verified: dict[bytes, Principal] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def is_open(self) -> bool:
@@ -169,19 +171,35 @@ class ListedAccess:
         return self.principals is None
 
     def is_known(self, authorization: str | None) -> bool:
-        """Whether `principal` answers at once: always."""
-        return True
+        """Whether the header was verified already."""
+        return self.is_open or (authorization is not None and digest(authorization) in self._verified)
 
     def principal(self, authorization: str | None) -> Principal:
         """Return who sent a request with this `Authorization` header. Raises UnauthorizedError."""
         if self.principals is None:
             return ANYONE
-        given = (authorization or "").strip().encode()
-        # all are compared, so that the time taken tells nothing
-        matching = [p for p in self.principals if hmac.compare_digest(p.token.encode(), given)]
-        if not matching:
+        if authorization is None:
             raise unauthorized(authorization)
-        return matching[0]
+        key = digest(authorization)
+        found = self._verified.get(key)
+        if found is None:
+            found = self._verify(authorization, self.principals)
+            if len(self._verified) >= _VERIFIED_MAX:
+                self._verified.clear()
+            self._verified[key] = found
+        return found
+
+    def _verify(self, authorization: str, principals: tuple[Principal, ...]) -> Principal:
+        name, password = credentials(authorization)
+        named = {principal.name: principal for principal in principals}.get(name)
+        wanted = NO_HASH if named is None else named.password
+        if is_hash(wanted):
+            is_right = matches(password, wanted)
+        else:
+            is_right = hmac.compare_digest(digest(password), digest(wanted))
+        if named is None or not is_right:
+            raise unauthorized(authorization)
+        return named
 
 
 EVERYBODY = ListedAccess()
@@ -193,6 +211,7 @@ class _WithToken:
 
     access: AccessControl
     extra: Principal
+    token: str = field(repr=False)
 
     @property
     def is_open(self) -> bool:
@@ -205,23 +224,18 @@ class _WithToken:
         return self.extra if self._is_extra(authorization) else self.access.principal(authorization)
 
     def _is_extra(self, authorization: str | None) -> bool:
-        return hmac.compare_digest(self.extra.token.encode(), (authorization or "").strip().encode())
+        return hmac.compare_digest(self.token.encode(), (authorization or "").strip().encode())
 
 
 def with_token(access: AccessControl, token: str, name: str) -> AccessControl:
     """Return who may use a role, and somebody who may do everything with this `Authorization` header."""
-    return access if access.is_open else _WithToken(access, Principal(name, token))
+    return access if access.is_open else _WithToken(access, Principal(name, ""), token)
 
 
 def unauthorized(authorization: str | None) -> UnauthorizedError:
     """Return the error of a request by nobody that is known."""
     what = "a name and a password" if authorization is None else "another name or password"
     return UnauthorizedError(f"HTTP 401 Unauthorized: this needs {what}")
-
-
-def basic_token(name: str, password: str) -> str:
-    """Return the `Authorization` header of a name and a password."""
-    return "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode()
 
 
 def access_keys(role: Role, properties: Mapping[str, str]) -> dict[str, str]:
@@ -288,7 +302,7 @@ def _principal(prefix: str, name: str, own: Mapping[str, str], *, keeps_rows: bo
     excluded = _listed(value("excludeTables"))
     return Principal(
         name,
-        basic_token(name, value("password")),
+        value("password"),
         None if not tables or tables == ["*"] else frozenset(map(raw_table_name, tables)),
         frozenset() if excluded == ["*"] else frozenset(map(raw_table_name, excluded)),
         frozenset(Permission[text.upper()] for text in permissions) or None,

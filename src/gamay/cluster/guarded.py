@@ -15,6 +15,9 @@ from starlette.routing import Route
 
 from gamay.base.errors import GamayError, InvalidConfigError
 from gamay.cluster.access import ANYONE, NOBODY, AccessControl, Principal, UnauthorizedError
+from gamay.cluster.audit import address_of, log_failed_login, note
+from gamay.cluster.failed_logins import FailedLogins
+from gamay.cluster.passwords import credentials
 from gamay.cluster.rights import Right, Rights, must_get_right, open_paths
 
 Message: TypeAlias = MutableMapping[str, Any]
@@ -37,6 +40,7 @@ class Guarded:
         self._access = access
         opened = open_paths(rights)
         self._open_paths = frozenset({"/", *opened})
+        self._logins = FailedLogins()
         self._open_folders = tuple(path for path in opened if path.endswith("/"))
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -52,12 +56,22 @@ class Guarded:
                     return
         await self._app(scope, receive, send)
 
-    async def _sender(self, scope: Mapping[str, Any]) -> Principal:
+    async def _sender(self, scope: MutableMapping[str, Any]) -> Principal:
         raw = dict(scope["headers"]).get(b"authorization")
         given = None if raw is None else raw.decode("latin-1")
-        if self._access.is_known(given):
+        if given is None or self._access.is_known(given):
             return self._access.principal(given)
-        return await asyncio.to_thread(self._access.principal, given)
+        name, address = credentials(given)[0], address_of(scope)
+        now_s = asyncio.get_running_loop().time
+        if wait_s := self._logins.wait_s(address, name, now_s()):
+            await asyncio.sleep(wait_s)
+        try:
+            found = await asyncio.to_thread(self._access.principal, given)
+        except UnauthorizedError:
+            log_failed_login(name, address, scope["path"], self._logins.failed(address, name, now_s()))
+            raise
+        self._logins.succeeded(address, name)
+        return found
 
     def _is_open(self, path: str) -> bool:
         return path in self._open_paths or path.startswith(self._open_folders)
@@ -99,6 +113,7 @@ def _guarded(route: Route, rights: Rights, repeatable: Collection[str]) -> Route
 
 def check_request(request: Request, right: Right, repeatable: Collection[str] = ()) -> None:
     """Raise InvalidConfigError for a repeated parameter, ForbiddenError for what its sender may not do."""
+    note(request.scope, right, sender_of(request.scope), right.tables(request.path_params))
     check_repeated(request.scope["query_string"], repeatable)
     right.check(sender_of(request.scope), request.method, request.path_params)
 

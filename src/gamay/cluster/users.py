@@ -1,15 +1,10 @@
 """Users in the metadata store: `/users` of a controller manages them, and every role looks its own ones up.
 
 A user is known by name and component (`bob_BROKER`), so that one name may have other rights at brokers than at controllers.
-Passwords are stored as scrypt hashes (RFC 7914). What was verified once is remembered until the user changes, because the
-hash is made to be slow.
+Passwords are stored as hashes (`gamay.cluster.passwords`). What was verified once is remembered until the user changes.
 """
 
-import base64
-import hashlib
-import hmac
 import logging
-import os
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +13,7 @@ from typing import Any
 from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError, nearest
 from gamay.cluster import paths
 from gamay.cluster.access import AccessControl, Permission, Principal, PrincipalRole, StoredUsers, unauthorized
+from gamay.cluster.passwords import NO_HASH, credentials, digest, hashed_password, matches
 from gamay.cluster.records import Role
 from gamay.cluster.registry import Registry
 from gamay.cluster.store import MetadataStore, update
@@ -38,9 +34,6 @@ _ROLES = {
 }
 HIDDEN = "*****"
 _KEYS = ("username", "password", "component", "role", "tables", "excludeTables", "permissions")
-# 8 MiB and about 20 ms each
-_COST, _BLOCK, _PARALLEL = 1 << 13, 8, 1
-_SCHEME = "scrypt"
 _REMEMBERED_MAX = 10_000
 
 
@@ -186,21 +179,21 @@ class StoredAccess:
                 _log.info("%s: another process made the administrator", component)
 
     def is_known(self, authorization: str | None) -> bool:
-        """Whether `principal` answers at once; else it asks the store or computes a slow hash."""
-        return self._known is not None and (authorization is None or self._key(authorization) in self._remembered)
+        """Whether the header was verified already; else `principal` asks the store, and computes a slow hash."""
+        return authorization is not None and digest(authorization) in self._remembered
 
     def principal(self, authorization: str | None) -> Principal:
         """Return who sent a request with this `Authorization` header. Raises UnauthorizedError."""
         if authorization is None:
             raise unauthorized(authorization)
-        key = self._key(authorization)
+        key = digest(authorization)
         found = self._remembered.get(key)
         if found is None:
             users = self._read()
-            name, password = _credentials(authorization)
+            name, password = credentials(authorization)
             found = users.get(name)
             # who is not there takes as long as who is
-            if not _matches(password, _NOBODY if found is None else found.password) or found is None:
+            if not matches(password, NO_HASH if found is None else found.password) or found is None:
                 raise unauthorized(authorization)
             with self._lock:
                 if len(self._remembered) >= _REMEMBERED_MAX:
@@ -222,10 +215,6 @@ class StoredAccess:
             self._known = None
             self._remembered.clear()
 
-    @staticmethod
-    def _key(authorization: str) -> bytes:
-        return hashlib.sha256(authorization.strip().encode("utf-8", "surrogateescape")).digest()
-
 
 def resolve_access(access: AccessControl | StoredUsers, role: Role, registry: Registry) -> AccessControl:
     """Return who may use a role, now that the metadata store can be asked."""
@@ -244,41 +233,6 @@ def changed_user(before: User, document: Mapping[str, Any], *, password_changed:
     if after.key != before.key:
         raise InvalidConfigError(f"user: the body is about {after.key}, the path about {before.key}")
     return after
-
-
-def hashed_password(password: str, salt: bytes | None = None) -> str:
-    """Return what is stored of a password: `scrypt$n$r$p$salt$hash`, the last two in base64."""
-    chosen = os.urandom(16) if salt is None else salt
-    made = hashlib.scrypt(password.encode(), salt=chosen, n=_COST, r=_BLOCK, p=_PARALLEL)
-    return f"{_SCHEME}${_COST}${_BLOCK}${_PARALLEL}${_base64(chosen)}${_base64(made)}"
-
-
-def _matches(password: str, hashed: str) -> bool:
-    scheme, *numbers = hashed.split("$")
-    if scheme != _SCHEME or len(numbers) != 5:
-        return False  # another program's hash: the password has to be set anew
-    salt, wanted = base64.b64decode(numbers[3]), base64.b64decode(numbers[4])
-    cost, block, parallel = map(int, numbers[:3])
-    made = hashlib.scrypt(password.encode("utf-8", "surrogateescape"), salt=salt, n=cost, r=block, p=parallel)
-    return hmac.compare_digest(made, wanted)
-
-
-def _credentials(authorization: str) -> tuple[str, str]:
-    """Return name and password, empty where the header is none of basic authentication."""
-    scheme, _, token = authorization.strip().partition(" ")
-    try:
-        text = base64.b64decode(token, validate=True).decode() if scheme.lower() == "basic" else ""
-    except ValueError:
-        text = ""
-    name, _, password = text.partition(":")
-    return name, password
-
-
-def _base64(value: bytes) -> str:
-    return base64.b64encode(value).decode()
-
-
-_NOBODY = f"{_SCHEME}${_COST}${_BLOCK}${_PARALLEL}${_base64(bytes(16))}${_base64(bytes(64))}"
 
 
 def _texts(document: Mapping[str, Any], key: str) -> list[str] | None:

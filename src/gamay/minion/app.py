@@ -9,6 +9,7 @@ from starlette.routing import Route
 
 from gamay.base.metrics import CONTENT_TYPE, exposition
 from gamay.cluster.access import EVERYBODY, AccessControl
+from gamay.cluster.audit import Audited
 from gamay.cluster.guarded import AsgiApp, Guarded, guarded_routes
 from gamay.cluster.help_page import help_routes
 from gamay.cluster.request_forms import UsualForm
@@ -82,5 +83,5 @@ def minion_app(
         *more,
     ]
     routes += help_routes("minion", routes, _PARAMETERS)
-    app = Starlette(routes=guarded_routes(routes, MINION_RIGHTS))
+    app = Audited(Starlette(routes=guarded_routes(routes, MINION_RIGHTS)))
     return UsualForm(app if access.is_open else Guarded(app, access, MINION_RIGHTS))

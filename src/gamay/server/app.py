@@ -16,6 +16,7 @@ from starlette.routing import Route
 from gamay.base.errors import GamayError, InvalidConfigError, NotFoundError
 from gamay.base.metrics import CONTENT_TYPE, exposition
 from gamay.cluster.access import EVERYBODY, AccessControl
+from gamay.cluster.audit import Audited
 from gamay.cluster.guarded import AsgiApp, Guarded, guarded_routes, sender_of
 from gamay.cluster.help_page import help_routes
 from gamay.cluster.request_forms import UsualForm
@@ -112,7 +113,9 @@ class ServerApp:
             *self._more,
         ]
         routes += help_routes("server", routes, _PARAMETERS)
-        app = Starlette(routes=guarded_routes(routes, SERVER_RIGHTS, _REPEATABLE), exception_handlers={404: _not_found})
+        app = Audited(
+            Starlette(routes=guarded_routes(routes, SERVER_RIGHTS, _REPEATABLE), exception_handlers={404: _not_found})
+        )
         return UsualForm(app if self._access.is_open else Guarded(app, self._access, SERVER_RIGHTS))
 
     async def liveness(self, _: Request) -> Response:

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gamay.base.errors import GamayError
 from gamay.base.process_info import VERSION
 from gamay.cluster.access import EVERYBODY, AccessControl
+from gamay.cluster.audit import Audited
 from gamay.cluster.guarded import Guarded
 from gamay.cluster.help_page import HELP_RIGHTS
 from gamay.cluster.request_forms import UsualForm
@@ -98,6 +99,7 @@ def create_app(services: Services, access: AccessControl = EVERYBODY) -> FastAPI
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(OSError, _system_error)
     app.add_exception_handler(Exception, _defect)
+    app.add_middleware(Audited)
     if not access.is_open:
         app.add_middleware(Guarded, access=access, rights={**CONTROLLER_RIGHTS, **read_rights(HELP_RIGHTS)})
     app.add_middleware(DatabaseHeader)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 from fastapi import APIRouter, Request
 
+from gamay.cluster.audit import note
 from gamay.cluster.guarded import check_repeated, sender_of
 from gamay.cluster.rights import Right, must_get_right
 from gamay.controller.api.rights import CONTROLLER_RIGHTS
@@ -37,8 +38,9 @@ def guarded(endpoint: Callable[..., Any], right: Right, method: str) -> Callable
 
     def check(arguments: dict[str, Any]) -> dict[str, Any]:
         request: Request = arguments[request_name or _REQUEST]
-        check_repeated(request.scope["query_string"], repeatable)
         given = arguments if request_name else {key: value for key, value in arguments.items() if key != _REQUEST}
+        note(request.scope, right, sender_of(request.scope), right.tables(given))
+        check_repeated(request.scope["query_string"], repeatable)
         right.check(sender_of(request.scope), method, given)
         return given
 
