@@ -1,4 +1,4 @@
-"""Writes docs/reference from the code itself: functions, error codes, config keys, REST routes, commands.
+"""Writes docs/reference from the code itself: functions, error codes, config keys, REST routes, rights, commands.
 
 Run it after changing any of these: `python tools/gen_reference.py`. `tests/test_docs.py` fails while a file is out of date.
 """
@@ -32,6 +32,7 @@ def generate() -> dict[str, str]:
         "errors.md": _errors,
         "config.md": _config,
         "rest.md": _rest,
+        "rights.md": _rights,
         "cli.md": _commands,
     }
     return {name: "\n".join([NOTICE, *make(), ""]) for name, make in makers.items()}
@@ -344,6 +345,27 @@ class _Anything:
 
 
 # -- command line
+
+
+def _rights() -> Iterator[str]:
+    yield "# Who may ask what"
+    yield ""
+    yield "What each route needs: the action, its level, and the tables that the sender must be allowed to use."
+    yield "`-` is the cluster, whose changes take all tables; `listed` leaves out what may not be used; `found` are the"
+    yield "tables that the request leads to. Others are arguments of the handler that name tables. Which roles have which"
+    yield "levels: [security](../operate/security.md#rights)."
+    for role, module in (("Controller", "controller.api"), ("Broker", "broker"), ("Server", "server"), ("Minion", "minion")):
+        rights = getattr(importlib.import_module(f"gamay.{module}.rights"), f"{role.upper()}_RIGHTS")
+        shown = sorted(rights.items(), key=lambda entry: (entry[0][1], entry[0][0]))
+        yield ""
+        yield f"## {role}"
+        yield ""
+        rows = ((m, f"`{path}`", r.action, r.level.value, _tables_of(r)) for (m, path), r in shown)
+        yield from _table(("Method", "Path", "Action", "Level", "Tables"), rows)
+
+
+def _tables_of(right: Any) -> str:
+    return ", ".join(f"`{'.'.join(path)}`" for path in right.arguments) or f"`{right.scope.value}`"
 
 
 def _commands() -> Iterator[str]:

@@ -394,3 +394,15 @@ def warmup() -> None:
     from gamay.cli.run import run_warmup
 
     run_warmup()
+
+
+@app.command("hash-password")
+def hash_password(
+    password: Annotated[
+        str, typer.Option(prompt=True, hide_input=True, confirmation_prompt=True, help="Asked for unless given.")
+    ],
+) -> None:
+    """Print the hash of a password, to be written into a properties file in its place."""
+    from gamay.cluster.passwords import hashed_password
+
+    typer.echo(hashed_password(password))
