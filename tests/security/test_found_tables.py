@@ -117,3 +117,22 @@ def test_the_scheme_of_a_log_in_is_of_any_case(cluster: EmbeddedCluster) -> None
         for url in (cluster.controller_url, cluster.broker_url, cluster.server_url):
             path = "/queries" if url == cluster.broker_url else "/tables"
             assert status(f"{url}{path}", {"Authorization": f"{scheme} {token}"}) == 200
+
+
+def test_asking_who_one_is_is_no_way_to_guess_passwords(cluster: EmbeddedCluster) -> None:
+    wrong, right = ({"Authorization": basic_token("clerk", password)} for password in ("wrong", "c"))
+    url = f"{cluster.controller_url}/auth/verify"
+    assert [httpx.get(url, headers=who).json() for who in (right, {})] == [True, False]
+    begun = [httpx.get(url, headers=wrong) for _ in range(6)]
+    assert [answer.json() for answer in begun] == [False] * 6
+    assert begun[5].elapsed.total_seconds() > 0.2
+    assert httpx.get(url, headers=right).json() is True
+    assert httpx.get(url, headers=right).elapsed.total_seconds() < 0.2
+
+
+def test_only_the_guarded_router_has_routes() -> None:
+    folder = Path(gamay.__file__).parent / "controller" / "api"
+    for path in folder.glob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert path.name == "guarded_router.py" or "APIRouter" not in text, path
+        assert not any(f"app.{word}(" in text for word in ("get", "post", "put", "delete", "add_route", "mount")), path

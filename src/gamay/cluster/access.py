@@ -196,7 +196,7 @@ class ListedAccess:
         if is_hash(wanted):
             is_right = matches(password, wanted)
         else:
-            is_right = hmac.compare_digest(digest(password), digest(wanted))
+            is_right = hmac.compare_digest(password.encode(), wanted.encode())
         if named is None or not is_right:
             raise unauthorized(authorization)
         return named

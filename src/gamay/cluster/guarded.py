@@ -27,6 +27,8 @@ AsgiApp: TypeAlias = Callable[[MutableMapping[str, Any], Receive, Send], Awaitab
 
 # where a request's scope tells who sent it
 PRINCIPAL = "gamay.principal"
+# the action of open routes that tell their sender whether it is known
+ASKS_WHO = "GetAuth"
 
 
 class Guarded:
@@ -41,19 +43,21 @@ class Guarded:
         opened = open_paths(rights)
         self._open_paths = frozenset({"/", *opened})
         self._logins = FailedLogins()
+        self._asking_who = frozenset(path for (_, path), right in rights.items() if right.action == ASKS_WHO)
         self._open_folders = tuple(path for path in opened if path.endswith("/"))
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Handle one request."""
         if scope["type"] == "http":
-            if self._is_open(scope["path"]) or scope["method"] == "OPTIONS":
-                scope[PRINCIPAL] = NOBODY
-            else:
+            is_open = scope["method"] == "OPTIONS" or self._is_open(scope["path"])
+            scope[PRINCIPAL] = NOBODY
+            if not is_open or scope["path"] in self._asking_who:
                 try:
                     scope[PRINCIPAL] = await self._sender(scope)
                 except GamayError as error:
-                    await refusal(error)(scope, receive, send)
-                    return
+                    if not is_open or not isinstance(error, UnauthorizedError):
+                        await refusal(error)(scope, receive, send)
+                        return
         await self._app(scope, receive, send)
 
     async def _sender(self, scope: MutableMapping[str, Any]) -> Principal:

@@ -162,4 +162,4 @@ def _names(found: Any, path: Iterable[str]) -> Iterator[str]:
 
 
 def _needed_role(level: Level) -> str:
-    return next(role.value for role in PrincipalRole if level in LEVELS[role])
+    return min((role for role in PrincipalRole if level in LEVELS[role]), key=lambda role: len(LEVELS[role])).value

@@ -2,11 +2,12 @@
 
 from typing import Annotated
 
-from fastapi import Header, Query
+from fastapi import Query, Request
 
-from gamay.base.errors import GamayError, InvalidConfigError
+from gamay.base.errors import InvalidConfigError
 from gamay.cluster.access import AccessControl, Permission
 from gamay.controller.api.guarded_router import GuardedRouter
+from gamay.controller.api.services import principal_of
 
 
 def auth_router(access: AccessControl) -> GuardedRouter:
@@ -20,16 +21,13 @@ def auth_router(access: AccessControl) -> GuardedRouter:
     @router.get("/auth/verify", summary="Tell whether a user may do something")
     @router.get("/auth/verify/v2", summary="Tell whether a user may do something")
     def verify(
+        request: Request,
         table: Annotated[str | None, Query(alias="tableName")] = None,
         kind: Annotated[str, Query(alias="accessType")] = Permission.READ.value,
-        authorization: Annotated[str | None, Header()] = None,
     ) -> bool:
         if kind.upper() not in Permission.__members__:
             raise InvalidConfigError(f"accessType: '{kind}' must be one of {', '.join(Permission.__members__)}")
-        try:
-            sender = access.principal(authorization)
-        except GamayError:
-            return False
-        return sender.may(Permission[kind.upper()]) and (table is None or sender.may_use(table))
+        sender = principal_of(request)
+        return bool(sender.name) and sender.may(Permission[kind.upper()]) and (table is None or sender.may_use(table))
 
     return router
