@@ -1,4 +1,7 @@
-"""SIGKILL at random moments: what was acknowledged answers, what was not is wholly there or not at all."""
+"""SIGKILL at random moments: what was acknowledged answers, what was not is wholly there or not at all.
+
+`GAMAY_KILLS` says how many times each test kills.
+"""
 
 import random
 import signal
@@ -11,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.seeds import count_of
 
 import gamay
 
@@ -31,7 +35,7 @@ def run_and_kill(arguments: list[str], rng: random.Random) -> list[str]:
     return [line for line in rest.splitlines(keepends=True) if line.endswith("\n")]
 
 
-@pytest.fixture(params=[2, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.fixture(params=[2, pytest.param(count_of("GAMAY_KILLS", 15), marks=pytest.mark.slow)])
 def rounds(request: pytest.FixtureRequest) -> int:
     count: int = request.param
     return count
