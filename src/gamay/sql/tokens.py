@@ -15,6 +15,8 @@ keywords of this dialect, and forms with keywords inside parentheses become plai
 | `ROLLUP (a > 1, b)`                  | `ROLLUP ((a > 1), b)`          |
 | `DATE '2020-01-01'`, `TIMESTAMP '…'` | the string                 |
 | `X'01ff'`                            | the string                 |
+| `SUM(ALL x)`                         | `sum(x)`                   |
+| `x IS UNKNOWN`                       | `x IS NULL`                |
 
 A literal's token, or that of a list of literals, holds its number as text; strings that are no literals of the text begin
 with a quote.
@@ -25,6 +27,7 @@ from collections.abc import Sequence
 from sqlglot.tokenizer_core import Token, TokenType
 
 from gamay.base.errors import QueryError
+from gamay.functions.registry import is_aggregate
 from gamay.functions.scalar.casting import plain_type_name
 from gamay.sql.errors import syntax_error
 from gamay.sql.lexer import Kind, Lexeme
@@ -178,6 +181,13 @@ class _Converter:
         last = self.tokens[-1]
         return last.token_type in _ENDS_OPERAND and not last.text.startswith(FUNCTION_MARK)
 
+    def _is_after_is(self) -> bool:
+        """Whether IS or IS NOT stands before the lexeme at hand."""
+        words = [
+            lexeme.text for lexeme in self.lexemes[max(0, self.position - 3) : self.position - 1] if lexeme.kind is Kind.WORD
+        ]
+        return words[-1:] == ["IS"] or words == ["IS", "NOT"]
+
     def _name(self, lexeme: Lexeme, following: Lexeme) -> None:
         after_dot = bool(self.tokens) and self.tokens[-1].token_type is TokenType.DOT
         if lexeme.kind is Kind.WORD and not after_dot:
@@ -190,6 +200,9 @@ class _Converter:
             if lexeme.is_word("SYMMETRIC", "ASYMMETRIC") and self.tokens and self.tokens[-1].token_type is TokenType.BETWEEN:
                 self._emit(TokenType.VAR, lexeme.text, lexeme)
                 self.expects_operand = True
+                return
+            if lexeme.is_word("UNKNOWN") and self._is_after_is():
+                self._emit(TokenType.NULL, "NULL", lexeme)
                 return
             form = self.open[-1][1] if self.open else ""
             if form in _FORMS and self._inside_form(form, lexeme):
@@ -252,12 +265,12 @@ class _Converter:
             message = f"IN takes a list of values in parentheses, as in x IN (1, 2), found {following.shown}"
         elif lexeme.text in ("ASC", "DESC") and following.is_word("ASC", "DESC"):
             message = f"a key of ORDER BY is either ASC or DESC, found {following.shown} after {lexeme.shown}"
-        elif lexeme.text == "IS" and not following.is_word("NOT", "NULL", "TRUE", "FALSE", "DISTINCT"):
+        elif lexeme.text == "IS" and not following.is_word("NOT", "NULL", "UNKNOWN", "TRUE", "FALSE", "DISTINCT"):
             message = f"IS is followed by [NOT] NULL, TRUE, FALSE or DISTINCT FROM, found {following.shown}"
         elif (
             lexeme.text == "NOT"
             and self.lexemes[self.position - 2].is_word("IS")
-            and not following.is_word("NULL", "TRUE", "FALSE", "DISTINCT")
+            and not following.is_word("NULL", "UNKNOWN", "TRUE", "FALSE", "DISTINCT")
         ):
             message = f"IS NOT is followed by NULL, TRUE, FALSE or DISTINCT FROM, found {following.shown}"
         else:
@@ -277,6 +290,8 @@ class _Converter:
         self._open(parenthesis, form)
         self.expects_operand = True
         first = self.lexemes[self.position]
+        if first.is_word("ALL") and is_aggregate(name) and _is_value(self.lexemes[self.position + 1]):
+            self.position += 1  # `SUM(ALL x)` is what SUM(x) means anyway
         if form == TRIM_FROM:
             side = first.text if first.is_word("BOTH", "LEADING", "TRAILING") else "BOTH"
             self.position += first.is_word("BOTH", "LEADING", "TRAILING")
@@ -429,6 +444,11 @@ class _Converter:
         elif following.is_op("%"):
             message += "; a parameter stands here that was not filled in"
         return syntax_error(self.text, following.start, message)
+
+
+def _is_value(lexeme: Lexeme) -> bool:
+    """Whether a lexeme is a value, or begins one, where an operator would make a column of the word before it."""
+    return lexeme.literal >= 0 or lexeme.is_word("CASE") or (lexeme.is_name and not is_keyword(lexeme))
 
 
 def _is_text_prefix(word: Lexeme, text: Lexeme) -> bool:
