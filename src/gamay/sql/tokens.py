@@ -138,6 +138,7 @@ class _Converter:
         self.tokens: list[Token] = []
         self.open: list[tuple[Lexeme, str]] = []  # the parenthesis, and the form it belongs to
         self.between = [0]  # for each such level, the BETWEEN whose AND is still to come
+        self.compared = [False]  # for each such level, whether a comparison stands since the last AND, OR or comma
         self.when = [False]  # for each such level, whether this is the condition of a WHEN, whose THEN is still to come
         self.chains = [0]  # for each open level, the operators since the last comma or connector: the tree's depth
         self.position = 0
@@ -249,6 +250,7 @@ class _Converter:
         elif lexeme.text in _SEPARATORS:
             self.between[-1] = 0
             self.chains[-1] = 0
+            self.compared[-1] = False
             if lexeme.text not in ("AND", "OR"):
                 self.when[-1] = lexeme.text == "WHEN"
             if lexeme.text in ("GROUP", "HAVING", "ORDER"):
@@ -266,13 +268,15 @@ class _Converter:
         elif lexeme.text in ("ASC", "DESC") and following.is_word("ASC", "DESC"):
             message = f"a key of ORDER BY is either ASC or DESC, found {following.shown} after {lexeme.shown}"
         elif lexeme.text == "IS" and not following.is_word("NOT", "NULL", "UNKNOWN", "TRUE", "FALSE", "DISTINCT"):
-            message = f"IS is followed by [NOT] NULL, TRUE, FALSE or DISTINCT FROM, found {following.shown}"
+            message = f"IS is followed by [NOT] NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM, found {following.shown}"
+        elif lexeme.text == "IS" and self.compared[-1]:  # the parser takes it for the last operand, SQL for the condition
+            message = "a comparison that IS asks about stands in parentheses, as in (a > 1) IS NOT NULL"
         elif (
             lexeme.text == "NOT"
             and self.lexemes[self.position - 2].is_word("IS")
             and not following.is_word("NULL", "UNKNOWN", "TRUE", "FALSE", "DISTINCT")
         ):
-            message = f"IS NOT is followed by NULL, TRUE, FALSE or DISTINCT FROM, found {following.shown}"
+            message = f"IS NOT is followed by NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM, found {following.shown}"
         else:
             return
         raise syntax_error(self.text, following.start, message)
@@ -310,11 +314,13 @@ class _Converter:
     def _enter(self) -> None:
         self.chains.append(0)
         self.between.append(0)
+        self.compared.append(False)
         self.when.append(False)
 
     def _leave(self) -> None:
         self.chains.pop()
         self.between.pop()
+        self.compared.pop()
         self.when.pop()
 
     def _open(self, lexeme: Lexeme, form: str) -> None:
@@ -387,8 +393,10 @@ class _Converter:
         elif lexeme.text == ",":
             self._end_element(lexeme)
             self.chains[-1] = 0
+            self.compared[-1] = False
         else:
             self._deepen(lexeme)
+            self.compared[-1] |= lexeme.text in _CONDITIONS
         kind = _OPERATORS.get(lexeme.text)
         if kind is None:
             raise syntax_error(self.text, lexeme.start, f"unexpected {lexeme.shown}")
