@@ -1,6 +1,6 @@
 """Telling servers to load segments again, and telling users how far they are."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,9 @@ from gamay.base.errors import NotFoundError
 from gamay.cluster import paths
 from gamay.cluster.records import ONLINE
 from gamay.cluster.znrecord import ZNRecord, decode, encode
+from gamay.controller.consistency import refuse_restricted
 from gamay.controller.context import ControllerContext
+from gamay.model.stored import stored_table_config
 
 _JOBS = f"/{paths.CLUSTER_NAME}/PROPERTYSTORE/CONTROLLER_JOBS/RELOAD_SEGMENT"
 
@@ -69,6 +71,16 @@ class ReloadManager:
         for server, names in servers.items():
             self._send(server, job, names if segments or only is not None else [], force_download)
         return job
+
+    def check(self, tables: Iterable[str]) -> None:
+        """Raise ConflictError when the segments of one of the typed tables may not be loaded again at will.
+
+        Segments that could not be loaded may always be: that is a reset.
+        """
+        for table in tables:
+            document = self.context.registry.get_table_config(table)
+            if document is not None:
+                refuse_restricted(self.context.registry, stored_table_config(document), "a reload")
 
     def jobs(self, table: str) -> dict[str, dict[str, str]]:
         """Return the fields of all jobs of a typed table, by id."""

@@ -30,9 +30,8 @@ class TableDocument:
 
     def warnings(self) -> list[str]:
         """Return what the table configs say without effect."""
-        return [
-            f"{slot}: {w}" for slot, t in _SLOTS.items() if t in self.configs for w in passed_over(self.configs[t].value)
-        ]
+        schema, slots = self.schema.value, {slot: t for slot, t in _SLOTS.items() if t in self.configs}
+        return [f"{slot}: {told}" for slot, t in slots.items() for told in passed_over(self.configs[t].value, schema)]
 
     def to_json(self) -> dict[str, Any]:
         """Return the document with every part in its full form."""

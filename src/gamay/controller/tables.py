@@ -29,10 +29,12 @@ from gamay.model.cluster_settings import DELETED_SEGMENTS_RETENTION, MD5_DISABLE
 from gamay.model.hybrid_rules import hybrid_problems
 from gamay.model.parse import Parsed, raise_problems
 from gamay.model.schema import Schema
+from gamay.model.stored import stored_schema
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType, raw_table_name, table_type_of, typed_table_name
 from gamay.model.units import parse_period
 from gamay.model.upsert_changes import deprecated_keys, followed_late, forbidden_changes, migrated
+from gamay.model.upsert_rules import unusual_columns
 from gamay.model.validation import validate_table_config
 from gamay.model.without_effect import without_effect
 from gamay.sql.columns import columns_of, volatile_functions
@@ -109,6 +111,11 @@ class TableManager:
         """Return the schema of a raw or typed table. Raises NotFoundError."""
         return self.schemas.get(raw_table_name(name))
 
+    def known_schema(self, config: TableConfig) -> Schema | None:
+        """Return the schema of a table, None where there is none."""
+        document = self.context.registry.get_schema(config.raw_name)
+        return None if document is None else stored_schema(document)
+
     def parse(self, document: Mapping[str, Any], schema: Schema | None = None, skip: str = "") -> Parsed[TableConfig]:
         """Read and validate a config, against the schema of the same name unless one is given.
 
@@ -173,7 +180,7 @@ class TableManager:
                 created = str(self.context.clock.now_ms())
                 registry.update_ideal_state(table, lambda i: replace(i, simple={**i.simple, "CREATED_MS": created}))
             BrokerResource(registry).rebuild([table])
-        _log_warnings(config)
+        _log_warnings(config, self.known_schema(config))
         return parsed
 
     def replace(
@@ -197,7 +204,7 @@ class TableManager:
             BrokerResource(self.context.registry).rebuild([table])
             replicas = str(parsed.value.replication)
             self.context.registry.update_ideal_state(table, lambda i: replace(i, simple={**i.simple, "REPLICAS": replicas}))
-        _log_warnings(parsed.value)
+        _log_warnings(parsed.value, self.known_schema(parsed.value))
         return parsed, followed_late(before, parsed.value)
 
     def delete(self, table: str, retention: str | None = None) -> None:
@@ -337,14 +344,19 @@ def refuse_changes(table: str, changed: Sequence[str]) -> None:
         )
 
 
-def notices(config: TableConfig, document: Mapping[str, Any]) -> list[str]:
+def notices(config: TableConfig, document: Mapping[str, Any], schema: Schema | None) -> list[str]:
     """Return what whoever stores a config is told: what has no effect, and the deprecated keys of the document given."""
-    return [*passed_over(config), *deprecated_keys(TableConfig.from_json(document).value)]
+    return [*passed_over(config, schema), *deprecated_keys(TableConfig.from_json(document).value)]
 
 
-def passed_over(config: TableConfig) -> list[str]:
-    """Return a sentence for each part of a config that has no effect, and for each value in whose place another is taken."""
+def passed_over(config: TableConfig, schema: Schema | None) -> list[str]:
+    """Return a sentence for each part of a config that has no effect, and for each value in whose place another is taken.
+
+    schema: of the table, None where it is not known.
+    """
     found = without_effect(config)
+    if schema is not None:
+        found += unusual_columns(config, schema)
     with suppress(InvalidConfigError):  # stored without validation
         found += [sentence for topic in stream_configs(config) for sentence in topic.warnings]
     return found
@@ -368,6 +380,6 @@ def _check_classes(config: TableConfig, schema: Schema) -> None:
         check_classes(config, schema)
 
 
-def _log_warnings(config: TableConfig) -> None:
-    for sentence in passed_over(config):
+def _log_warnings(config: TableConfig, schema: Schema | None) -> None:
+    for sentence in passed_over(config, schema):
         _log.warning("table %s: %s", config.typed_name, sentence)

@@ -295,7 +295,7 @@ CONSUMING_SEGMENT_CONSISTENCY = ClusterSetting(
     "pinot.server.consuming.segment.consistency.mode",
     "RESTRICTED, PROTECTED or UNSAFE",
     "RESTRICTED",
-    "RESTRICTED: no force commit and no pause of tables whose rows depend on rows before them (partial upsert and the like)",
+    "RESTRICTED: no force commit, pause or reload of tables whose rows depend on rows before them; unset, if replicated",
     lambda text: text.strip().upper() in ("RESTRICTED", "PROTECTED", "UNSAFE"),
 )
 

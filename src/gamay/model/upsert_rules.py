@@ -6,7 +6,8 @@ from gamay.base.errors import GamayError, InvalidConfigError
 from gamay.model.datetime_format import DateTimeKind
 from gamay.model.ingestion import UpsertConfig
 from gamay.model.rules import TableRule, TableSubject, duplicates, known_columns, missing_column
-from gamay.model.schema import FieldSpec
+from gamay.model.schema import FieldSpec, Schema
+from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType
 from gamay.model.table_sections import TierConfig
 from gamay.model.types import DataType, FieldRole
@@ -119,6 +120,17 @@ def is_time_text(spec: FieldSpec) -> bool:
 
 def _type_of(subject: TableSubject, name: str) -> DataType | None:
     return subject.schema.field(name).data_type if name in subject.schema else None
+
+
+def unusual_columns(config: TableConfig, schema: Schema) -> list[str]:
+    """Return a sentence for a column that Pinot would not take, and that does here what a BOOLEAN would."""
+    upsert = config.active_upsert
+    name = None if upsert is None else upsert.delete_record_column
+    if name is None or name not in schema or schema.field(name).data_type is DataType.BOOLEAN:
+        return []
+    kind = schema.field(name).data_type.name
+    rule = "'true'" if schema.field(name).data_type is DataType.STRING else "not 0"
+    return [f"upsertConfig.deleteRecordColumn '{name}' is of type {kind}, not BOOLEAN: rows delete where it is {rule}"]
 
 
 def _columns(subject: TableSubject) -> Iterator[str]:

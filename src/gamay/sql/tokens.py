@@ -99,7 +99,7 @@ _ENDS_OPERAND = frozenset(
 _BEGINS_OPERAND = frozenset(
     {
         *(TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.STRING, TokenType.L_PAREN),
-        *(TokenType.NULL, TokenType.TRUE, TokenType.FALSE, TokenType.CASE, TokenType.NOT),
+        *(TokenType.NULL, TokenType.TRUE, TokenType.FALSE, TokenType.CASE),
     }
 )
 _SETS = {"GROUPING": TokenType.GROUPING_SETS, "ROLLUP": TokenType.ROLLUP, "CUBE": TokenType.CUBE}

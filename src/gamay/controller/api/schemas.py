@@ -71,9 +71,12 @@ def schema_router(services: Services) -> GuardedRouter:
     def put_schema(
         name: str, body: Annotated[dict[str, Any], Depends(schema_body)], reload: bool = False, force: bool = False
     ) -> dict[str, Any]:
+        users = _users(services, name) if reload else []
+        services.reloads.check(users)  # before anything is stored
         parsed = schemas.replace(name, body, force=force)
-        if reload:
-            _reload_users(services, name)
+        for table in users:
+            if services.segments.names(table):
+                services.reloads.submit(table)
         return written(parsed, f"{name} successfully added")
 
     @router.delete("/schemas/{name}", summary="Delete a schema that no table uses")
@@ -103,14 +106,12 @@ async def _schema_body(request: Request, services: Services) -> dict[str, Any]:
     return named_in_database(document, request.headers.get("database", ""))
 
 
-def _reload_users(services: Services, name: str) -> None:
+def _users(services: Services, name: str) -> list[str]:
+    """Return the typed tables of a schema."""
     try:
-        tables = services.tables.resolve(name)
+        return services.tables.resolve(name)
     except NotFoundError:
-        return
-    for table in tables:
-        if services.segments.names(table):
-            services.reloads.submit(table)
+        return []
 
 
 def _field_spec() -> dict[str, Any]:

@@ -100,6 +100,7 @@ def _reload_routes(router: GuardedRouter, services: Services) -> None:
         holding = [t for t in tables.resolve(table) if services.context.registry.get_segment(t, segment) is not None]
         if not holding:
             raise NotFoundError(f"Segment {segment} not found in table {table}")
+        services.reloads.check(holding[:1])
         job = services.reloads.submit(holding[0], [segment], force_download=force, target=target)
         return status(
             f"Submitted reload job id: {job.id}, sent {job.num_messages} reload messages. "
@@ -118,7 +119,9 @@ def _reload_routes(router: GuardedRouter, services: Services) -> None:
         by_instance: ByInstance = "",
     ) -> dict[str, Any]:
         jobs, only = {}, _by_instance(by_instance)
-        for typed in tables.resolve(table, table_type):
+        halves = tables.resolve(table, table_type)
+        services.reloads.check(halves)
+        for typed in halves:
             chosen = select_segments(services, typed, start, end, exclude_overlapping, False) if start or end else []
             if (start or end) and not chosen:
                 continue

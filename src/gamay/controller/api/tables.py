@@ -10,6 +10,7 @@ from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.services import Services, body_docs, json_body, listed_for, status, with_warnings, written
 from gamay.controller.table_documents import TableDocument
 from gamay.controller.tables import notices
+from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType, raw_table_name, table_type_of
 
 _EXAMPLE = {
@@ -39,6 +40,9 @@ def table_router(services: Services) -> GuardedRouter:
     router = GuardedRouter(tags=["Table"])
     tables = services.tables
 
+    def told(config: TableConfig, document: dict[str, Any]) -> list[str]:
+        return notices(config, document, tables.known_schema(config))
+
     @router.get("/tables", summary="List tables: raw names, or typed ones when a type is asked for")
     def list_tables(
         request: Request,
@@ -52,7 +56,11 @@ def table_router(services: Services) -> GuardedRouter:
     @router.post("/tables", summary="Create a table", openapi_extra=body_docs("A table config", _EXAMPLE))
     def add_table(body: Body, skip: Skip = "") -> dict[str, Any]:
         parsed = tables.add(body, skip)
-        return written(parsed, f"Table {parsed.value.typed_name} successfully added", notices(parsed.value, body))
+        return written(
+            parsed,
+            f"Table {parsed.value.typed_name} successfully added",
+            notices(parsed.value, body, tables.known_schema(parsed.value)),
+        )
 
     @router.post("/tables/validate", summary="Check a table config", openapi_extra=body_docs("A table config", _EXAMPLE))
     def validate_table(body: Body, skip: Skip = "") -> dict[str, Any]:
@@ -60,7 +68,7 @@ def table_router(services: Services) -> GuardedRouter:
         return {
             parsed.value.table_type.value: parsed.value.to_json(),
             "unrecognizedProperties": dict(parsed.unrecognized),
-            **with_warnings(notices(parsed.value, body)),
+            **with_warnings(told(parsed.value, body)),
         }
 
     @router.get("/tables/{table}", summary="Show the configs of a table")
@@ -71,7 +79,11 @@ def table_router(services: Services) -> GuardedRouter:
     @router.put("/tables/{table}", summary="Change a table config", openapi_extra=body_docs("A table config", _EXAMPLE))
     def put_table(table: str, body: Body, skip: Skip = "", force: bool = False) -> dict[str, Any]:
         parsed, late = tables.replace(table, body, skip, force=force)
-        return written(parsed, f"Table config updated for {table}", [*notices(parsed.value, body), *late])
+        return written(
+            parsed,
+            f"Table config updated for {table}",
+            [*told(parsed.value, body), *late],
+        )
 
     @router.delete("/tables/{table}", summary="Delete a table: both types of a raw name")
     def delete_table(
@@ -145,6 +157,8 @@ def table_documents_router(services: Services) -> GuardedRouter:
         reload: bool = False,
         force_schema: Annotated[bool, Query(alias="forceTableSchemaUpdate")] = False,
     ) -> dict[str, Any]:
+        if reload:
+            services.reloads.check(services.tables.resolve(name))  # before anything is stored
         changed = documents.replace(name, body, skip, force_schema=force_schema)
         if reload:
             for typed in services.tables.resolve(name):

@@ -8,13 +8,14 @@ from typing import Any
 
 import orjson
 
-from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError
+from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.base.ids import Ids
 from gamay.cluster import paths
 from gamay.cluster.completion import FORCE_COMMIT_MESSAGE
 from gamay.cluster.llc_name import LlcName
 from gamay.cluster.records import IN_PROGRESS
 from gamay.cluster.znrecord import ZNRecord, decode, encode
+from gamay.controller.consistency import refuse_restricted
 from gamay.controller.realtime.context import RealtimeContext
 from gamay.controller.realtime.ideal_steps import (
     ADMINISTRATIVE,
@@ -30,7 +31,6 @@ from gamay.controller.realtime.validation import PartitionValidator
 from gamay.controller.storage_quota import excess
 from gamay.ingest.stream.config import stream_configs
 from gamay.ingest.stream.offsets import LARGEST, SMALLEST
-from gamay.model.cluster_settings import CONSUMING_SEGMENT_CONSISTENCY
 from gamay.model.table_config import TableConfig
 
 _log = logging.getLogger(__name__)
@@ -224,16 +224,7 @@ class ConsumptionManager:
         return config
 
     def _check(self, table: str) -> None:
-        upsert = self._check_enabled(table).active_upsert
-        depends = upsert is not None and (
-            upsert.mode == "PARTIAL" or upsert.drop_out_of_order_record or upsert.out_of_order_record_column is not None
-        )
-        settings = self.context.registry.cluster_config()
-        if depends and CONSUMING_SEGMENT_CONSISTENCY.text(settings).upper() == "RESTRICTED":
-            raise ConflictError(
-                f"Table {table} merges rows with those before them, which a commit at will may undo on replicas that are "
-                f"ahead; to allow it nevertheless, set {CONSUMING_SEGMENT_CONSISTENCY.name} to PROTECTED or UNSAFE"
-            )
+        refuse_restricted(self.context.registry, self._check_enabled(table), "a commit at will")
 
     def _change_pause(self, table: str, change: Callable[[PauseState], PauseState]) -> None:
         self.context.registry.update_ideal_state(table, lambda ideal: with_pause_state(ideal, change(pause_state(ideal))))
