@@ -7,9 +7,9 @@
 import gzip
 import zlib
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
-import msgspec
 import orjson
 
 from gamay.base.errors import GamayError
@@ -36,18 +36,6 @@ class ZNRecord:
         return {"id": self.id, "simpleFields": self.simple, "mapFields": self.maps, "listFields": self.lists}
 
 
-class _Document(msgspec.Struct):
-    """The same as JSON, whose types are checked while it is read."""
-
-    id: str
-    simple: dict[str, str] | None = msgspec.field(name="simpleFields", default=None)
-    maps: dict[str, dict[str, str]] | None = msgspec.field(name="mapFields", default=None)
-    lists: dict[str, list[str]] | None = msgspec.field(name="listFields", default=None)
-
-
-_decode = msgspec.json.Decoder(_Document).decode
-
-
 def encode(record: ZNRecord) -> bytes:
     """Return the bytes of a node; equal records give equal bytes."""
     text = orjson.dumps(record.to_json(), option=orjson.OPT_SORT_KEYS)
@@ -57,7 +45,13 @@ def encode(record: ZNRecord) -> bytes:
 def decode(value: bytes) -> ZNRecord:
     """Return the record that a node holds. Raises CorruptRecordError."""
     try:
-        found = _decode(gzip.decompress(value) if value.startswith(_GZIP_MAGIC) else value)
-    except (OSError, EOFError, zlib.error, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        document = orjson.loads(gzip.decompress(value) if value.startswith(_GZIP_MAGIC) else value)
+        simple, maps, lists = (document.get(key) or {} for key in ("simpleFields", "mapFields", "listFields"))
+        texts = [document["id"], *simple.values()]
+        texts += chain.from_iterable(found.values() for found in maps.values())
+        texts += chain.from_iterable(lists.values())
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptRecordError(f"not a ZNRecord: {value[:60]!r}… ({error})") from error
-    return ZNRecord(found.id, found.simple or {}, found.maps or {}, found.lists or {})
+    if set(map(type, texts)) != {str} or not all(type(found) is list for found in lists.values()):
+        raise CorruptRecordError(f"not a ZNRecord: {value[:60]!r}… (its fields are no texts)")
+    return ZNRecord(document["id"], simple, maps, lists)
