@@ -57,6 +57,11 @@ class _Segment(Struct, rename="camel"):
     columns: list[_Column]
 
 
+# The library looks at the fields of a type when it is used first, and ends the process when two threads do so at once, as
+# when segments are loaded side by side. Making a decoder looks at them now.
+msgspec.json.Decoder(_Segment)
+
+
 def check_shape(document: Any) -> None:
     """Raise ValueError, with the path of the field, for a document of another shape."""
     try:
