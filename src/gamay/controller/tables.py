@@ -111,6 +111,10 @@ class TableManager:
         """Return the schema of a raw or typed table. Raises NotFoundError."""
         return self.schemas.get(raw_table_name(name))
 
+    def notices(self, config: TableConfig, document: Mapping[str, Any]) -> list[str]:
+        """Return what whoever stores a config is told: what has no effect, and the deprecated keys of the document given."""
+        return [*passed_over(config, self.known_schema(config)), *deprecated_keys(TableConfig.from_json(document).value)]
+
     def known_schema(self, config: TableConfig) -> Schema | None:
         """Return the schema of a table, None where there is none."""
         document = self.context.registry.get_schema(config.raw_name)
@@ -342,11 +346,6 @@ def refuse_changes(table: str, changed: Sequence[str]) -> None:
             f"Failed to update table '{table}': Cannot modify [{', '.join(changed)}] as it may lead to data "
             "inconsistencies. Please create a new table instead."
         )
-
-
-def notices(config: TableConfig, document: Mapping[str, Any], schema: Schema | None) -> list[str]:
-    """Return what whoever stores a config is told: what has no effect, and the deprecated keys of the document given."""
-    return [*passed_over(config, schema), *deprecated_keys(TableConfig.from_json(document).value)]
 
 
 def passed_over(config: TableConfig, schema: Schema | None) -> list[str]:

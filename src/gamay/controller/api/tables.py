@@ -9,8 +9,6 @@ from gamay.base.errors import GamayError, InvalidConfigError
 from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.services import Services, body_docs, json_body, listed_for, status, with_warnings, written
 from gamay.controller.table_documents import TableDocument
-from gamay.controller.tables import notices
-from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType, raw_table_name, table_type_of
 
 _EXAMPLE = {
@@ -40,9 +38,6 @@ def table_router(services: Services) -> GuardedRouter:
     router = GuardedRouter(tags=["Table"])
     tables = services.tables
 
-    def told(config: TableConfig, document: dict[str, Any]) -> list[str]:
-        return notices(config, document, tables.known_schema(config))
-
     @router.get("/tables", summary="List tables: raw names, or typed ones when a type is asked for")
     def list_tables(
         request: Request,
@@ -59,7 +54,7 @@ def table_router(services: Services) -> GuardedRouter:
         return written(
             parsed,
             f"Table {parsed.value.typed_name} successfully added",
-            notices(parsed.value, body, tables.known_schema(parsed.value)),
+            tables.notices(parsed.value, body),
         )
 
     @router.post("/tables/validate", summary="Check a table config", openapi_extra=body_docs("A table config", _EXAMPLE))
@@ -68,7 +63,7 @@ def table_router(services: Services) -> GuardedRouter:
         return {
             parsed.value.table_type.value: parsed.value.to_json(),
             "unrecognizedProperties": dict(parsed.unrecognized),
-            **with_warnings(told(parsed.value, body)),
+            **with_warnings(tables.notices(parsed.value, body)),
         }
 
     @router.get("/tables/{table}", summary="Show the configs of a table")
@@ -82,7 +77,7 @@ def table_router(services: Services) -> GuardedRouter:
         return written(
             parsed,
             f"Table config updated for {table}",
-            [*told(parsed.value, body), *late],
+            [*tables.notices(parsed.value, body), *late],
         )
 
     @router.delete("/tables/{table}", summary="Delete a table: both types of a raw name")
