@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 import httpx
@@ -40,13 +40,13 @@ def listed(password: str) -> ListedAccess:
     return found
 
 
-def application(access: ListedAccess) -> Any:
+def application(access: ListedAccess, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> Any:
     def answer(request: Request) -> Response:
         """Answer."""
         return PlainTextResponse(request.path_params["table"])
 
     routes = [Route("/tables/{table}", answer), Route("/tables/{table}", answer, methods=["DELETE"])]
-    return Guarded(Audited(Starlette(routes=guarded_routes(routes, RIGHTS))), access, RIGHTS)
+    return Guarded(Audited(Starlette(routes=guarded_routes(routes, RIGHTS))), access, RIGHTS, sleep)
 
 
 def asked(app: Any, *requests: tuple[str, str, str | None]) -> list[int]:
@@ -123,18 +123,15 @@ def test_attempts_at_once_wait_for_each_other() -> None:
     assert [logins.wait_s("a", "bob", 0.0) for _ in range(4)] == [0.5, 1.0, 1.5, 2.0]
 
 
-def test_failed_logins_are_logged_and_slow_nobody_who_is_in(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_logins_are_logged_and_slow_nobody_who_is_in(caplog: pytest.LogCaptureFixture) -> None:
     slept: list[float] = []
 
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    monkeypatch.setattr("gamay.cluster.guarded.asyncio.sleep", sleep)
     right, wrong = basic_token("bob", "pw"), basic_token("bob", "guess")
     get = ("GET", "/tables/trips")
-    statuses = asked(application(listed("pw")), (*get, right), *[(*get, wrong)] * 7, (*get, right), (*get, None))
+    statuses = asked(application(listed("pw"), sleep), (*get, right), *[(*get, wrong)] * 7, (*get, right), (*get, None))
     assert statuses == [200, *[401] * 7, 200, 401]
     assert len(slept) == 2
     told = [r.getMessage() for r in caplog.records if r.name == "gamay.audit"]

@@ -37,8 +37,12 @@ class Guarded:
     Paths that `rights` opens need no sender. What a sender may do the routes behind check, by the same rights.
     """
 
-    def __init__(self, app: AsgiApp, access: AccessControl, rights: Rights) -> None:
+    def __init__(
+        self, app: AsgiApp, access: AccessControl, rights: Rights, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> None:
+        """sleep: waits for so many seconds, for those whose log-ins failed."""
         self._app = app
+        self._sleep = sleep
         self._access = access
         opened = open_paths(rights)
         self._open_paths = frozenset({"/", *opened})
@@ -68,7 +72,7 @@ class Guarded:
         name, address = credentials(given)[0], address_of(scope)
         now_s = asyncio.get_running_loop().time
         if wait_s := self._logins.wait_s(address, name, now_s()):
-            await asyncio.sleep(wait_s)
+            await self._sleep(wait_s)
         try:
             found = await asyncio.to_thread(self._access.principal, given)
         except UnauthorizedError:
