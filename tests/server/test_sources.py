@@ -179,9 +179,9 @@ def test_a_fetcher_of_a_users_own_is_told_its_keys_and_tried_again(flaky: Any, t
 
 def test_only_named_protocols_are_fetched_for_users(flaky: Any, tmp_path: Path) -> None:
     fetchers = Fetchers(flaky("pinot.server.segment.fetcher.protocols=http,box"))
-    fetchers.fetch_foreign("box://a/b", tmp_path / "x")
+    fetchers.fetch_recorded("box://a/b", tmp_path / "x")
     with pytest.raises(InvalidConfigError, match=r"only box, http are in segment.fetcher.protocols"):
-        fetchers.fetch_foreign("file:///etc/passwd", tmp_path / "y")
+        fetchers.fetch_recorded("file:///etc/passwd", tmp_path / "y")
 
 
 def _file(folder: Path, data: bytes) -> Path:
