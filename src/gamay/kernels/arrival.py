@@ -51,11 +51,13 @@ def _word(data: Array, at: Any) -> Any:
 def _hash_text(data: Array, start: Any, stop: Any) -> Any:
     """A hash of 32 bits, as uint64."""
     h = np.uint64(stop - start) * _SECOND
-    while stop - start >= 8:
-        h = (h ^ _word(data, start)) * _ODD
-        h ^= h >> np.uint64(29)
-        start += 8
-    if start < stop:
+    if stop - start >= 8:
+        while stop - start > 8:
+            h = (h ^ _word(data, start)) * _ODD
+            h ^= h >> np.uint64(29)
+            start += 8
+        h = (h ^ _word(data, stop - 8)) * _ODD  # the last word may begin within the one before
+    else:
         tail = np.uint64(0)
         for i in range(start, stop):
             tail = (tail << np.uint64(8)) | np.uint64(data[np.uint64(i)])
@@ -66,15 +68,45 @@ def _hash_text(data: Array, start: Any, stop: Any) -> Any:
 @kernel
 def _same_text(one: Array, one_start: Any, other: Array, other_start: Any, size: Any) -> Any:
     k = np.int64(0)
-    while size - k >= 8:
-        if _word(one, one_start + k) != _word(other, other_start + k):
-            return False
-        k += 8
+    if size >= 8:
+        while size - k > 8:
+            if _word(one, one_start + k) != _word(other, other_start + k):
+                return False
+            k += 8
+        return _word(one, one_start + size - 8) == _word(other, other_start + size - 8)
     while k < size:
         if one[np.uint64(one_start + k)] != other[np.uint64(other_start + k)]:
             return False
         k += 1
     return True
+
+
+@kernel
+def _put_word(data: Array, at: Any, word: Any) -> None:
+    """Write what `_word` reads, by one store."""
+    p = np.uint64(at)
+    data[p] = np.uint8(word)
+    data[p + np.uint64(1)] = np.uint8(word >> np.uint64(8))
+    data[p + np.uint64(2)] = np.uint8(word >> np.uint64(16))
+    data[p + np.uint64(3)] = np.uint8(word >> np.uint64(24))
+    data[p + np.uint64(4)] = np.uint8(word >> np.uint64(32))
+    data[p + np.uint64(5)] = np.uint8(word >> np.uint64(40))
+    data[p + np.uint64(6)] = np.uint8(word >> np.uint64(48))
+    data[p + np.uint64(7)] = np.uint8(word >> np.uint64(56))
+
+
+@kernel
+def _copy_text(data: Array, start: Any, size: Any, out: Array, at: Any) -> None:
+    k = np.int64(0)
+    if size >= 8:
+        while size - k > 8:
+            _put_word(out, at + k, _word(data, start + k))
+            k += 8
+        _put_word(out, at + size - 8, _word(data, start + size - 8))
+        return
+    while k < size:
+        out[np.uint64(at + k)] = data[np.uint64(start + k)]
+        k += 1
 
 
 # Numbers
@@ -181,8 +213,7 @@ def encode_texts(
                 end, size = np.int64(entry_offsets[count]), np.int64(offsets[i + 1]) - np.int64(offsets[i])
                 if count == limit or end + size > len(entry_data):
                     return i, count
-                for k in range(size):
-                    entry_data[end + k] = data[np.int64(offsets[i]) + k]
+                _copy_text(data, np.int64(offsets[i]), size, entry_data, end)
                 entry_offsets[count + 1] = end + size
                 table[-1 - f] = h << _32 | np.uint64(count + 1)
                 f = count
