@@ -122,22 +122,22 @@ def execute_group_by(work: Work, segments: Sequence[QuerySegment]) -> GroupTable
     found = FoundGroups(work, limits)
     gathered, rest = gather(work, segments)
     for start in range(0, len(rest), _SEGMENTS_AT_ONCE):
-        part = rest[start : start + _SEGMENTS_AT_ONCE]
-        found.add(work.over_segments(part, lambda item: _group(work, *item, limits, found)))
-        if len(rest) > _SEGMENTS_AT_ONCE and sum(table.num_groups for table in found.tables) > limits.threshold:
+        part = list(enumerate(rest[start : start + _SEGMENTS_AT_ONCE], start))
+        work.over_segments(part, lambda item: _group(work, item[0], *item[1], limits, found))
+        if len(rest) > _SEGMENTS_AT_ONCE and found.num_groups > limits.threshold:
             found.merge()
     if gathered is not None:
         options = GroupOptions(limits.num_groups, work.deadline.check)
         matches, reader = gathered.matches(), gathered.reader()
         table = group_segment(bound.rows, bound.aggregates, matches, reader, work.pool, options)
         limits.note(table, work.stats)
-        found.add([table])
+        found.add((len(rest),), table)
     return found.result(bound)
 
 
 def _group(
-    work: Work, segment: QuerySegment, filtered: FilterResult | None, limits: GroupLimits, found: FoundGroups
-) -> GroupTable | None:
+    work: Work, number: int, segment: QuerySegment, filtered: FilterResult | None, limits: GroupLimits, found: FoundGroups
+) -> None:
     result = filtered or work.filter(segment)
     matches = result.matches()
     clauses = FilterClauses(work.bound, segment)
@@ -146,8 +146,8 @@ def _group(
         result.walked(matches)
         clauses.restart()
 
-    options = GroupOptions(limits.num_groups, work.deadline.check, restart, overflow=found.overflow)
+    options = GroupOptions(limits.num_groups, work.deadline.check, restart, overflow=found.overflow(number))
     table = group_segment(work.bound.rows, work.bound.aggregates, matches, clauses.reader(), work.pool, options)
     clauses.count(work, result, result.walked(matches))
     limits.note(table, work.stats)
-    return found.kept(limits.of_segment(work.bound, table, work.stats))
+    found.add((number,), limits.of_segment(work.bound, table, work.stats))

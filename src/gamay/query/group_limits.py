@@ -49,6 +49,11 @@ class GroupLimits:
     is_safe: bool
     safe_size: int
 
+    @property
+    def are_none(self) -> bool:
+        """Whether all groups of all segments are needed, and nothing has to be told of a segment's number of groups."""
+        return self.num_groups >= CODES_MAX and not (self.warning or self.segment_size or self.server_size or self.is_safe)
+
     def note(self, table: GroupTable, stats: QueryStats) -> None:
         """Set the flags that the groups of a segment call for; raises QueryError 245 where a limit is an error."""
         if table.limit_reached:

@@ -3,7 +3,7 @@
 A dictionary-encoded column has its codes already. Everything else is numbered as it comes, by a dictionary that grows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 from typing import Any, Protocol, TypeAlias
 
@@ -28,17 +28,21 @@ DISTINCT = "distinct values"
 _RESERVED_KEYS = 1 << 16
 # tables of fewer keys are made four times as large, which costs least time, others twice, which costs least memory
 _GROWN_FOURFOLD = 1 << 18
+_SLOTS_LEAST = 1 << 12
 
 
 class HashNumbers:
-    """Numbers int64 keys 0, 1, … in order of first appearance, up to a limit."""
+    """Numbers int64 keys 0, 1, … in order of first appearance, up to a limit.
 
-    def __init__(self, limit: int = CODES_MAX) -> None:
+    expected: how many there will be, about.
+    """
+
+    def __init__(self, limit: int = CODES_MAX, expected: int = 0) -> None:
         self.count = 0
         self.dropped = False
         self._limit = limit
-        self._table = np.full(1 << 12, -1, np.int32)
-        self._keys = np.empty(1 << 11, np.int64)
+        self._table = np.full(max(_SLOTS_LEAST, 2 << expected.bit_length()), -1, np.int32)
+        self._keys = np.empty(len(self._table) // 2, np.int64)
 
     @property
     def keys(self) -> Array:
@@ -125,9 +129,9 @@ class DictionaryCoder:
 class NumberCoder:
     """Values of a fixed width, by their bits; all NaN are one, and so are 0.0 and -0.0."""
 
-    def __init__(self, data_type: DataType) -> None:
+    def __init__(self, data_type: DataType, expected: int = 0) -> None:
         self._type = data_type
-        self._numbers = HashNumbers()
+        self._numbers = HashNumbers(expected=expected)
         self._dictionaries = _DictionaryCodes()
 
     @property
@@ -151,9 +155,9 @@ class NumberCoder:
 class TextCoder:
     """Strings and byte strings; decimals by their text, so that 1.0 and 1.00 differ."""
 
-    def __init__(self, data_type: DataType) -> None:
+    def __init__(self, data_type: DataType, expected: int = 0) -> None:
         self._type = data_type
-        self._numbers = TextNumbers(DISTINCT, pa.binary() if data_type.is_binary else pa.string())
+        self._numbers = TextNumbers(DISTINCT, pa.binary() if data_type.is_binary else pa.string(), expected)
         self._dictionaries = _DictionaryCodes()
 
     @property
@@ -270,9 +274,9 @@ def decimals(texts: pa.Array) -> Array:
     return values
 
 
-def coder_of(data_type: DataType) -> Coder:
-    """Return a coder for values of a type that come without a common dictionary."""
-    return NumberCoder(data_type) if data_type.is_fixed_width else TextCoder(data_type)
+def coder_of(data_type: DataType, expected: int = 0) -> Coder:
+    """Return a coder for values of a type that come without a common dictionary. expected: how many codes, about."""
+    return NumberCoder(data_type, expected) if data_type.is_fixed_width else TextCoder(data_type, expected)
 
 
 def common_codes(keys: Sequence[Key]) -> tuple[Coder, list[Array]]:
@@ -286,7 +290,7 @@ def common_codes(keys: Sequence[Key]) -> tuple[Coder, list[Array]]:
 
 def _common_codes(keys: Sequence[Key]) -> tuple[Coder, list[Array]]:
     first = keys[0]
-    if isinstance(first, EncodedVector) and all(_same_dictionary(first, key) for key in keys):
+    if isinstance(first, EncodedVector) and all(_same_dictionary(first, key) for key in _of_each_dictionary(keys)):
         return DictionaryCoder(first.dictionary), [key.ids for key in keys if isinstance(key, EncodedVector)]
     # Everything is coded in one pass.
     coder = coder_of(first.type)
@@ -307,6 +311,11 @@ def _source(key: Key) -> Vector:
     if not isinstance(key, EncodedVector):
         return key
     return key.dictionary if len(key.dictionary) < len(key) else key.decode()
+
+
+def _of_each_dictionary(keys: Sequence[Key]) -> Collection[Key]:
+    """Return one key for each dictionary, and those that have none: pieces of one segment share its dictionary."""
+    return {id(key.dictionary.values if isinstance(key, EncodedVector) else key): key for key in keys}.values()
 
 
 def _same_dictionary(first: EncodedVector, other: Key) -> bool:

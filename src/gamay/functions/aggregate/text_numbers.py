@@ -14,6 +14,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 # what is larger grows only where there is memory for it
 _RESERVED_BYTES = 1 << 20
+_SLOTS_LEAST = 1 << 12
 # offsets are int32, as Arrow's are
 _BYTES_MAX = (1 << 31) - 1
 
@@ -22,14 +23,15 @@ class TextNumbers:
     """Numbers texts 0, 1, …; each block of them takes as long as it has texts, however many are known.
 
     what: tells users what the memory is for. kind: the Arrow type of the texts, `string` or `binary`.
+    expected: how many there will be, about.
     """
 
-    def __init__(self, what: str, kind: pa.DataType) -> None:
+    def __init__(self, what: str, kind: pa.DataType, expected: int = 0) -> None:
         self.count = 0
         self._what = what
         self._kind = kind
-        self._table = np.zeros(1 << 12, np.uint64)
-        self._offsets = np.zeros((1 << 11) + 1, np.int32)
+        self._table = np.zeros(max(_SLOTS_LEAST, 2 << expected.bit_length()), np.uint64)
+        self._offsets = np.zeros(len(self._table) // 2 + 1, np.int32)
         self._data = np.empty(1 << 14, np.uint8)
 
     @property

@@ -6,9 +6,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from gamay.functions.expression import Expression
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, concat, take, take_rows
 from gamay.kernels.grouping import combine_lists, rows_of_lists
+from gamay.model.types import DataType
 from gamay.query.constants import repeated
+from gamay.query.groupby.states import Evaluate
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -16,6 +19,27 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 def is_list(key: Operand) -> bool:
     """Whether an operand holds a list for each row."""
     return not isinstance(key, Scalar) and key.offsets is not None
+
+
+def single_keys(keys: Sequence[Expression], operand: Evaluate, num_rows: int) -> tuple[list[Operand], Evaluate, int]:
+    """Return the single values of keys at the rows of a block, what evaluates arguments there, and how many rows these are.
+
+    Rows stand once for each combination of their keys' values.
+    """
+    values = [_without_null_constant(operand(key), num_rows) for key in keys]
+    if not any(map(is_list, values)):
+        return values, operand, num_rows
+    exploded = Exploded(values, num_rows)
+    return exploded.keys, lambda argument: take_rows(operand(argument), exploded.rows), exploded.num_rows
+
+
+def stored_type(key: Scalar) -> DataType:
+    """The type of a constant's values; those of NULL, of which there are none, may be text."""
+    return DataType.STRING if key.type is DataType.UNKNOWN else key.type
+
+
+def _without_null_constant(key: Operand, num_rows: int) -> Operand:
+    return repeated(None, stored_type(key), num_rows) if isinstance(key, Scalar) and key.value is None else key
 
 
 class Exploded:

@@ -9,11 +9,9 @@ import numpy as np
 from gamay.base import guard
 from gamay.functions.aggregate.coding import Coder, DictionaryCoder, NullableCoder, coder_of
 from gamay.functions.expression import Column, Expression
-from gamay.functions.vector import EncodedVector, Operand, Scalar, take_rows
+from gamay.functions.vector import EncodedVector, Operand, Scalar
 from gamay.kernels.tuning import LOOKUP_CELLS_MAX
-from gamay.model.types import DataType
-from gamay.query.constants import repeated
-from gamay.query.groupby.explode import Exploded, is_list
+from gamay.query.groupby.explode import single_keys, stored_type
 from gamay.query.groupby.numbering import HashedNumbering, LookupNumbering, Numbering, SingleNumbering
 from gamay.query.groupby.states import WIDE, Evaluate, StatePlan, States
 from gamay.query.groupby.table import GroupTable
@@ -27,12 +25,19 @@ _COUNTED_GROUPS = 1 << 14
 # nor where there is so much memory for each of them
 _BYTES_PER_UNCOUNTED = 1 << 9
 _UNCOUNTED_LEAST = 1 << 8
+# Where fewer rows than that come to a group, most of those that follow have new groups, too.
+_SCATTERED_ROWS = 3
+_SINGLE_ROWS = 2
 # what reading the codes and values of a group's key takes at least
 _BYTES_TAKEN = 16
 
 
 class GrowingGroups:
-    """The groups of one thread. samples: an operand of each key, for its type and its dictionary if the column has one."""
+    """The groups of one thread.
+
+    samples: an operand of each key, for its type and its dictionary if the column has one. expected: how many groups there
+    will be, about.
+    """
 
     def __init__(
         self,
@@ -41,12 +46,17 @@ class GrowingGroups:
         plan: StatePlan,
         num_groups_limit: int,
         what: str = "groups",
+        expected: int = 0,
     ) -> None:
         self._keys = keys
-        self._coders = [_coder(key, sample) for key, sample in zip(keys, samples, strict=True)]
-        self._numbering = numbering_of([coder.cardinality for coder in self._coders], num_groups_limit)
-        self._states = States(plan, min(_FIRST_GROUPS, num_groups_limit + 1))
+        # of several keys each may have far fewer values than there are groups
+        self._coders = [
+            _coder(key, sample, expected if len(keys) == 1 else 0) for key, sample in zip(keys, samples, strict=True)
+        ]
+        self._numbering = numbering_of([coder.cardinality for coder in self._coders], num_groups_limit, expected)
+        self._states = States(plan, min(max(_FIRST_GROUPS, expected), num_groups_limit + 1))
         self._is_narrow = plan.is_narrow
+        self._num_rows = 0
         self._keys_held = guard.holder(what)
         self._states_held = guard.holder(what if plan.is_narrow else WIDE)
         limit = guard.memory_limit()
@@ -58,12 +68,13 @@ class GrowingGroups:
 
     def add(self, operand: Evaluate, num_rows: int) -> None:
         """Add the rows of a block, once for each combination of their keys' values."""
-        keys = [_without_null_constant(operand(key), num_rows) for key in self._keys]
-        if any(map(is_list, keys)):
-            exploded = Exploded(keys, num_rows)
-            self._add(exploded.keys, lambda argument: take_rows(operand(argument), exploded.rows), exploded.num_rows)
-        else:
-            self._add(keys, operand, num_rows)
+        keys, operand, num_rows = single_keys(self._keys, operand, num_rows)
+        codes = [coder.codes(key, num_rows) for coder, key in zip(self._coders, keys, strict=True)]
+        groups = self._numbering.number(codes)
+        self._num_rows += num_rows
+        # Rows beyond the limit carry the number behind the last group.
+        self._states.make_room(self._numbering.num_groups + int(self._numbering.dropped))
+        self._states.update(groups, operand, num_rows)
 
     def count_memory(self) -> int:
         """Tell the guard what the groups hold so far, and return it; raises QueryError 245 when that is too much.
@@ -81,6 +92,25 @@ class GrowingGroups:
         return self._held_bytes
 
     @property
+    def num_groups(self) -> int:
+        """How many groups there are so far."""
+        return self._numbering.num_groups
+
+    @property
+    def are_scattered(self) -> bool:
+        """Whether groups are found by hashing and seldom repeat.
+
+        Tables that have a place for every code are as large for a part of the rows as for all of them.
+        """
+        is_hashed = any(coder.cardinality is None for coder in self._coders) or isinstance(self._numbering, HashedNumbering)
+        return is_hashed and self._num_rows < _SCATTERED_ROWS * self._numbering.num_groups
+
+    @property
+    def hardly_repeat(self) -> bool:
+        """Whether most groups have but one row."""
+        return self._num_rows < _SINGLE_ROWS * self._numbering.num_groups
+
+    @property
     def holders(self) -> tuple[guard.Holder, guard.Holder]:
         """What the memory of these groups is told to; whoever has made a table of them releases it."""
         return self._keys_held, self._states_held
@@ -95,39 +125,23 @@ class GrowingGroups:
         keys = tuple(coder.decode(part) for coder, part in zip(self._coders, codes, strict=True))
         return GroupTable(keys, self._states.seal(groups), len(groups), self._numbering.dropped)
 
-    def _add(self, keys: Sequence[Operand], operand: Evaluate, num_rows: int) -> None:
-        codes = [coder.codes(key, num_rows) for coder, key in zip(self._coders, keys, strict=True)]
-        groups = self._numbering.number(codes)
-        # Rows beyond the limit carry the number behind the last group.
-        self._states.make_room(self._numbering.num_groups + int(self._numbering.dropped))
-        self._states.update(groups, operand, num_rows)
 
-
-def _without_null_constant(key: Operand, num_rows: int) -> Operand:
-    return repeated(None, _stored_type(key), num_rows) if isinstance(key, Scalar) and key.value is None else key
-
-
-def _stored_type(key: Scalar) -> DataType:
-    """The type of a constant's values; those of NULL, of which there are none, may be text."""
-    return DataType.STRING if key.type is DataType.UNKNOWN else key.type
-
-
-def numbering_of(cardinalities: Sequence[int | None], limit: int) -> Numbering:
-    """Return the cheapest way to number combinations of codes."""
+def numbering_of(cardinalities: Sequence[int | None], limit: int, expected: int = 0) -> Numbering:
+    """Return the cheapest way to number combinations of codes. expected: how many there will be, about."""
     known = [cardinality for cardinality in cardinalities if cardinality is not None]
     if len(known) == len(cardinalities) and prod(known) <= LOOKUP_CELLS_MAX:
         return LookupNumbering(known, limit)
-    return SingleNumbering(limit) if len(cardinalities) == 1 else HashedNumbering(cardinalities, limit)
+    return SingleNumbering(limit) if len(cardinalities) == 1 else HashedNumbering(cardinalities, limit, expected)
 
 
-def _coder(key: Expression, sample: Operand) -> Coder:
+def _coder(key: Expression, sample: Operand, expected: int) -> Coder:
     coder: Coder
     if isinstance(sample, Scalar):
-        coder = coder_of(_stored_type(sample))
+        coder = coder_of(stored_type(sample))
         return NullableCoder(coder) if sample.value is None else coder
     # Only a single-value column is sure to bring the same dictionary with every block.
     if isinstance(key, Column) and isinstance(sample, EncodedVector) and sample.offsets is None:
         coder = DictionaryCoder(sample.dictionary)
     else:
-        coder = coder_of(sample.type)
+        coder = coder_of(sample.type, expected)
     return coder if sample.nulls is None else NullableCoder(coder)

@@ -144,10 +144,10 @@ class HashedNumbering:
     """Combinations of codes are numbered as they appear, by hash tables.
 
     As many keys as fit 63 bits are packed together; the number of that combination is the first code of the next step.
-    cardinalities: None where it is not known beforehand.
+    cardinalities: None where it is not known beforehand. expected: how many groups there will be, about.
     """
 
-    def __init__(self, cardinalities: Sequence[int | None], limit: int) -> None:
+    def __init__(self, cardinalities: Sequence[int | None], limit: int, expected: int = 0) -> None:
         self._steps: list[tuple[int, list[int], HashNumbers]] = []  # number of keys taken, cardinalities, numbers
         widths: list[int] = []
         taken = 0
@@ -158,7 +158,7 @@ class HashedNumbering:
                 widths, taken = [CODES_MAX], 0
             widths.append(width)
             taken += 1
-        self._last = HashNumbers(limit)
+        self._last = HashNumbers(limit, expected)
         self._steps.append((taken, widths, self._last))
 
     @property

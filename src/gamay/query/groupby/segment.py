@@ -11,7 +11,8 @@ and for keys also with the empty block `AllDocs(0, 0)`, to learn their types. Ta
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from functools import partial
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -21,11 +22,12 @@ from gamay.functions.aggregate.spi import Partial
 from gamay.functions.expression import Column, Expression, column_names
 from gamay.functions.vector import Operand, Vector
 from gamay.kernels.tuning import AGGREGATED_BLOCK_VALUES
-from gamay.query.groupby.direct import DirectGroups, plan_direct
+from gamay.query.groupby.direct import DirectGroups, DirectPlan, plan_direct
 from gamay.query.groupby.explode import is_list
 from gamay.query.groupby.growing import GrowingGroups
 from gamay.query.groupby.merge import merge_group_tables
 from gamay.query.groupby.nullable import nullable_partials, plain_calls
+from gamay.query.groupby.rows import RowGroups
 from gamay.query.groupby.states import WIDE, Reader, States, plan_states
 from gamay.query.groupby.table import AggregateCall, GroupTable, select_groups
 from gamay.query.matches import BLOCK_ROWS, AllDocs, Block, DocMask, DocScan, Matches, most_rows
@@ -41,20 +43,36 @@ _ROWS_PER_THREAD = 1 << 17
 _LISTED_BLOCK_ROWS = 1 << 16
 # Rows after which what is held is counted first; after so many more at a time when it grows by more than a byte for each.
 _FIRST_ROWS = 1 << 16
+# After so many tables that were put aside one is made by looking for the group of each row.
+_ROWS_BETWEEN = 8
 # So many times the limit of groups is kept of each piece, so that it seldom has to be walked again.
 _ROOM_FACTOR = 16
 
 
+Place: TypeAlias = tuple[int, ...]
+"""Where groups come in the order of the rows that they were first seen in, compared number by number."""
+
+
 @dataclass(frozen=True, slots=True)
 class Overflow:
-    """What becomes of more groups than one thread should hold. put: takes what it has then, from any thread."""
+    """What becomes of more groups than one thread should hold at once.
+
+    held_bytes_max: groups that take more are put aside. scattered_bytes_max: so are those that take more than this and of
+    which most rows have a new one: a hash table that outgrows the processor's cache costs more than merging small ones.
+    put: takes the groups and their place within the segment, from any thread.
+    """
 
     held_bytes_max: int
-    put: Callable[[GroupTable], None]
+    scattered_bytes_max: int
+    put: Callable[[Place, GroupTable], None]
+
+    def takes(self, held_bytes: int, *, scattered: bool) -> bool:
+        """Whether groups that take so many bytes should be put aside."""
+        return held_bytes > (min(self.scattered_bytes_max, self.held_bytes_max) if scattered else self.held_bytes_max)
 
     def after(self, change: Callable[[GroupTable], GroupTable]) -> "Overflow":
         """Return the overflow of tables that have to be changed first."""
-        return Overflow(self.held_bytes_max, lambda table: self.put(change(table)))
+        return replace(self, put=lambda place, table: self.put(place, change(table)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,29 +169,46 @@ def _grouped(
     pool: WorkPool,
     options: GroupOptions,
 ) -> GroupTable:
-    probe = reader(AllDocs(0, 0))
-    direct = plan_direct(keys, probe, aggregates, matches)
+    direct = plan_direct(keys, reader(AllDocs(0, 0)), aggregates, matches)
+    if direct is not None and (options.overflow is None or direct.num_bytes <= options.overflow.held_bytes_max):
+        return _grouped_directly(direct, matches, reader, pool, options)
+    return _grouped_as_they_appear(keys, aggregates, matches, reader, pool, options)
+
+
+def _grouped_directly(
+    direct: DirectPlan, matches: Matches, reader: Reader, pool: WorkPool, options: GroupOptions
+) -> GroupTable:
     overflow = options.overflow
-    if direct is not None and (overflow is None or direct.num_bytes <= overflow.held_bytes_max):
-        rows = _block_rows(matches, direct.columns, reader)
+    rows = _block_rows(matches, direct.columns, reader)
 
-        def add_direct(piece: Matches) -> DirectGroups:
-            groups = DirectGroups(direct)
-            for block in piece.blocks(rows, most_rows()):
-                options.check()
-                groups.add(block, reader)
-                held = groups.count_memory()
-                if overflow is not None and held > overflow.held_bytes_max and not direct.states.is_narrow:
-                    overflow.put(groups.table(CODES_MAX))
-                    groups.release()
-                    groups = DirectGroups(direct)
-            return groups
+    def add(number: int, piece: Matches) -> DirectGroups:
+        groups, num_put = DirectGroups(direct), 0
+        for block in piece.blocks(rows, most_rows()):
+            options.check()
+            groups.add(block, reader)
+            held = groups.count_memory()
+            if overflow is not None and not direct.states.is_narrow and overflow.takes(held, scattered=False):
+                overflow.put((number, num_put), groups.table(CODES_MAX))
+                groups.release()
+                groups, num_put = DirectGroups(direct), num_put + 1
+        return groups
 
-        parts = _in_threads(add_direct, matches, pool)
-        combined = _combined(parts).table(options.num_groups_limit)
-        for part in parts:
-            part.release()
-        return combined
+    parts = pool.run([partial(add, number, piece) for number, piece in enumerate(_pieces(matches, pool))])
+    combined = _combined(parts).table(options.num_groups_limit)
+    for part in parts:
+        part.release()
+    return combined
+
+
+def _grouped_as_they_appear(
+    keys: Sequence[Expression],
+    aggregates: Sequence[AggregateCall],
+    matches: Matches,
+    reader: Reader,
+    pool: WorkPool,
+    options: GroupOptions,
+) -> GroupTable:
+    probe, overflow = reader(AllDocs(0, 0)), options.overflow
     samples = [probe(key) for key in keys]
     plan = plan_states(aggregates, count_rows=False)
     rows = _block_rows(matches, (*keys, *plan.arguments), reader)
@@ -182,34 +217,48 @@ def _grouped(
 
     holders: list[guard.Holder] = []
 
-    def add_growing(piece: Matches, limit: int) -> GroupTable:
-        groups = GrowingGroups(keys, samples, plan, limit, options.what)
+    def add(number: int, piece: Matches, limit: int) -> GroupTable:
+        def grown(expected: int = 0) -> GrowingGroups:
+            return GrowingGroups(keys, samples, plan, limit, options.what, expected)
+
+        groups: GrowingGroups | RowGroups = grown()
+        num_put = 0
+
+        def put(overflow: Overflow) -> None:
+            nonlocal groups, num_put
+            overflow.put((number, num_put), groups.table())
+            _release(list(groups.holders))
+            num_put += 1
+            # now and then groups are looked for again: rows that come later may be of other groups
+            as_rows = groups.hardly_repeat and num_put % _ROWS_BETWEEN != 0
+            groups = RowGroups(keys, plan, options.what) if as_rows else grown(groups.num_groups)
 
         def count_memory() -> int:
-            nonlocal groups
             held = groups.count_memory()
-            if overflow is None or held <= overflow.held_bytes_max:
+            if overflow is None or not overflow.takes(held, scattered=groups.are_scattered):
                 return held
-            overflow.put(groups.table())
-            _release(list(groups.holders))
-            groups = GrowingGroups(keys, samples, plan, limit, options.what)
+            put(overflow)
             return 0
 
         for block in _paced(piece, rows, count_memory):
             options.check()
             groups.add(reader(block), len(block))
+        if overflow is not None and num_put:  # all groups of a piece have places of one kind
+            if groups.num_groups:
+                put(overflow)
+            groups = grown()
         holders.extend(groups.holders)
         return groups.table()
 
     limit = options.num_groups_limit
     pieces = _pieces(matches, pool)
     roomy = limit if len(pieces) == 1 else min(_ROOM_FACTOR * limit, CODES_MAX)
-    tables = pool.run([_task(lambda piece: add_growing(piece, roomy), piece) for piece in pieces])
+    tables = pool.run([partial(add, number, piece, roomy) for number, piece in enumerate(pieces)])
     if len(tables) > 1 and any(table.limit_reached for table in tables):
         # which groups come first depends on the pieces only then: the rows are walked in one
         options.restart()
         _release(holders)
-        tables = [add_growing(matches, limit)]
+        tables = [add(0, matches, limit)]
     table = _first(merge_group_tables(tables, aggregates), aggregates, limit)
     _release(holders)
     return table

@@ -63,6 +63,20 @@ def select_groups(table: GroupTable, aggregates: Sequence[AggregateCall], groups
     return GroupTable(tuple(take_key(key, groups) for key in table.keys), partials, len(groups), table.limit_reached)
 
 
+def slice_groups(table: GroupTable, aggregates: Sequence[AggregateCall], start: int, stop: int) -> GroupTable:
+    """Return the table that holds the groups in [start, stop); keys are not copied."""
+    groups = np.arange(start, stop)
+    partials = tuple(call.aggregate.select(p, groups) for call, p in zip(aggregates, table.partials, strict=True))
+    return GroupTable(tuple(_key_slice(key, start, stop) for key in table.keys), partials, stop - start, table.limit_reached)
+
+
+def _key_slice(key: Key, start: int, stop: int) -> Key:
+    nulls = None if key.nulls is None else key.nulls[start:stop]
+    if isinstance(key, EncodedVector):
+        return EncodedVector(key.ids[start:stop], key.dictionary, None, nulls)
+    return Vector(key.type, key.values[start:stop], None, nulls)
+
+
 def key_values(table: GroupTable) -> tuple[Vector, ...]:
     """Return the keys decoded."""
     return tuple(key.decode() if isinstance(key, EncodedVector) else key for key in table.keys)

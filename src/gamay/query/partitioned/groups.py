@@ -2,16 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from gamay.base import guard
-from gamay.query.groupby.merge import merge_group_tables
-from gamay.query.groupby.table import AggregateCall, GroupTable, select_groups
+from gamay.query.groupby.merge import merge_group_tables, regroup
+from gamay.query.groupby.table import AggregateCall, GroupTable, select_groups, slice_groups
 from gamay.query.held import held_bytes
+from gamay.query.partitioned.dictionaries import CommonDictionaries
 from gamay.query.partitioned.files import SpillFile
 from gamay.query.partitioned.hashing import LEVELS, NUM_PARTITIONS, partitions_of
+from gamay.query.pool import WorkPool
 from gamay.query.wire.tables import TableShape, groups_of, put_groups
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -21,7 +25,10 @@ _PARTITION_SHARE = 8
 
 
 class Piece(Protocol):
-    """Some groups of one partition, each once. num_bytes: what they take in memory, about."""
+    """Some groups of one partition. num_bytes: what they take in memory, about. are_distinct: whether none occurs twice."""
+
+    @property
+    def are_distinct(self) -> bool: ...
 
     @property
     def num_bytes(self) -> int: ...
@@ -36,18 +43,35 @@ class Piece(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """Groups of a table in memory. rows: which ones."""
+    """Groups of a table in memory, from `start` on."""
 
     table: GroupTable
-    rows: Array
+    start: int
+    num_groups: int
     num_bytes: int
+    are_distinct = False
+
+    def load(self, aggregates: Sequence[AggregateCall]) -> GroupTable:
+        return slice_groups(self.table, aggregates, self.start, self.start + self.num_groups)
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """All groups of a table in memory."""
+
+    table: GroupTable
+    are_distinct: bool
+
+    @property
+    def num_bytes(self) -> int:
+        return held_bytes(self.table)
 
     @property
     def num_groups(self) -> int:
-        return len(self.rows)
+        return self.table.num_groups
 
     def load(self, aggregates: Sequence[AggregateCall]) -> GroupTable:
-        return select_groups(self.table, aggregates, self.rows)
+        return self.table
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +82,7 @@ class _Stored:
     start: int
     sizes: tuple[int, ...]
     shape: TableShape
+    are_distinct = False
 
     @property
     def num_bytes(self) -> int:
@@ -77,6 +102,7 @@ class _Sent:
 
     shape: TableShape
     buffers: Sequence[memoryview]
+    are_distinct = True
 
     @property
     def num_bytes(self) -> int:
@@ -137,17 +163,37 @@ class PartitionedGroups:
         return sum(piece.num_groups for pieces in self._pieces for piece in pieces)
 
     def hold(self, table: GroupTable) -> None:
-        """Add the groups of a table, which stays in memory."""
-        size = held_bytes(table)
-        for partition, rows in self._divided(table):
-            self._pieces[partition].append(_Held(table, rows, size * len(rows) // table.num_groups))
+        """Add the groups of a table, which stay in memory, in the order of their partitions."""
+        if not table.num_groups:
+            return
+        order, partitions = self._divided(table)
+        divided = select_groups(table, self._aggregates, order)
+        size = held_bytes(divided)
+        for partition, start, end in partitions:
+            piece = _Held(divided, start, end - start, size * (end - start) // table.num_groups)
+            self._pieces[partition].append(piece)
 
     def store(self, table: GroupTable) -> None:
         """Add the groups of a table by writing them to the file; may be called by several threads. Raises QueryError 245."""
         assert self._file is not None
-        for partition, rows in self._divided(table):
+        order, partitions = self._divided(table)
+        for partition, start, end in partitions:
             guard.check()
-            self._pieces[partition].append(self._stored(self._file, select_groups(table, self._aggregates, rows), ()))
+            part = select_groups(table, self._aggregates, order[start:end])
+            self._pieces[partition].append(self._stored(self._file, part, ()))
+
+    def settled(self, pool: WorkPool) -> "PartitionedGroups":
+        """Return the same groups, each in one table, merged by the threads of a pool; as they are where some are stored."""
+        if self._file is not None:
+            return self
+        merged = PartitionedGroups(self._aggregates, None, self._level)
+        merged.limit_reached = self.limit_reached
+        held = {id(piece.table): piece.table for pieces in self._pieces for piece in pieces if isinstance(piece, _Held)}
+        dictionaries = CommonDictionaries(list(held.values()))
+        found = pool.run([partial(self._taken, partition, dictionaries) for partition in range(NUM_PARTITIONS)])
+        for pieces, tables in zip(merged._pieces, found, strict=True):
+            pieces += [_Whole(table, True) for table in tables]
+        return merged
 
     def encoded(self) -> tuple[list[TableShape], list[memoryview]]:
         """Return the tables of all partitions, to be sent; where groups were stored, the buffers lie in the file."""
@@ -170,16 +216,19 @@ class PartitionedGroups:
             for table in self._merged(self._pieces[partition]):
                 yield partition, table
 
-    def _divided(self, table: GroupTable) -> Iterator[tuple[int, Array]]:
+    def _taken(self, partition: int, dictionaries: CommonDictionaries) -> list[GroupTable]:
+        """Merge a partition of tables in memory, which are let go."""
+        pieces, self._pieces[partition] = self._pieces[partition], []
+        tables = [(dictionaries.recoded(piece.load(self._aggregates)), piece.are_distinct) for piece in pieces]
+        return list(self._merged([_Whole(table, are_distinct) for table, are_distinct in tables]))
+
+    def _divided(self, table: GroupTable) -> tuple[Array, list[tuple[int, int, int]]]:
+        """Return the groups in the order of their partitions, and (partition, start, end) of those that have some."""
         self.limit_reached |= table.limit_reached
         numbers = partitions_of(table.keys, table.num_groups, self._level)
         order = np.argsort(numbers, kind="stable")  # of 8 bits: a radix sort
-        ends = np.cumsum(np.bincount(numbers, minlength=NUM_PARTITIONS))
-        start = 0
-        for partition, end in enumerate(ends.tolist()):
-            if start < end:
-                yield partition, order[start:end]
-            start = end
+        ends = np.cumsum(np.bincount(numbers, minlength=NUM_PARTITIONS)).tolist()
+        return order, [(i, start, end) for i, (start, end) in enumerate(pairwise([0, *ends])) if start < end]
 
     def _merged(self, pieces: Sequence[Piece]) -> Iterator[GroupTable]:
         if not pieces:
@@ -202,7 +251,11 @@ class PartitionedGroups:
             for _, table in finer.partitions():
                 yield table
             return
-        yield merge_group_tables([piece.load(self._aggregates) for piece in pieces], self._aggregates)
+        tables = [piece.load(self._aggregates) for piece in pieces]
+        if len(pieces) == 1 and not pieces[0].are_distinct:
+            yield regroup(tables[0], range(len(tables[0].keys)), self._aggregates)
+        else:
+            yield merge_group_tables(tables, self._aggregates)
 
     def _stored(self, file: SpillFile, table: GroupTable, positions: tuple[int, ...]) -> _Stored:
         buffers: list[bytes | memoryview] = []

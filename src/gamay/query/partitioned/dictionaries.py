@@ -1,0 +1,47 @@
+"""One dictionary for each key, instead of one for each segment: looked up once, not again in each partition."""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gamay.functions.aggregate.coding import Key, common_codes
+from gamay.functions.vector import EncodedVector, Vector, take
+from gamay.query.groupby.table import GroupTable
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+class CommonDictionaries:
+    """The dictionaries of the keys of some tables, those of each key as one. Keys without, or with larger ones, stay."""
+
+    def __init__(self, tables: Sequence[GroupTable]) -> None:
+        num_groups = sum(table.num_groups for table in tables)
+        self._of_keys = [_common(keys, num_groups) for keys in zip(*(table.keys for table in tables), strict=True)]
+
+    def recoded(self, table: GroupTable) -> GroupTable:
+        """Return one of the tables, or some of its groups, by the common dictionaries."""
+        keys = tuple(map(_recoded, table.keys, self._of_keys))
+        return GroupTable(keys, table.partials, table.num_groups, table.limit_reached)
+
+
+_Codes: TypeAlias = dict[int, tuple[Array, Vector]]
+"""By the identity of a dictionary's values: the place of each of them in the common dictionary, and that dictionary."""
+
+
+def _common(keys: Sequence[Key], num_groups: int) -> _Codes:
+    encoded = [key for key in keys if isinstance(key, EncodedVector)]
+    dictionaries = list({id(key.dictionary.values): key.dictionary for key in encoded}.values())
+    if len(encoded) < len(keys) or not 1 < len(dictionaries) <= sum(map(len, dictionaries)) <= num_groups:
+        return {}
+    coder, codes = common_codes(dictionaries)
+    common = coder.decode(np.arange(coder.num_codes))
+    assert isinstance(common, Vector)
+    return {id(one.values): (places, common) for one, places in zip(dictionaries, codes, strict=True)}
+
+
+def _recoded(key: Key, codes: _Codes) -> Key:
+    if not codes or not isinstance(key, EncodedVector):
+        return key
+    places, common = codes[id(key.dictionary.values)]
+    return EncodedVector(take(places, key.ids), common, None, key.nulls)
