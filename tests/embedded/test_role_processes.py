@@ -352,6 +352,32 @@ def test_brokers_answer_for_the_tables_of_their_tenants(cluster: Cluster, make_s
     assert controller.http.get("/v2/brokers/tables").json()["trips"][0]["instanceName"] == name
 
 
+def test_servers_answer_who_knows_the_cluster_s_secret(cluster: Cluster, make_segment: Callable[..., Path]) -> None:
+    config = cluster.folder / "stranger.conf"
+    config.write_text("gamay.cluster.secret=a secret of another cluster\n")
+    ours, stranger = cluster.add("broker"), cluster.add("broker", "--config-file", str(config))
+    controller, server = cluster.controller(), cluster.server()
+    for process in cluster.processes:
+        process.wait_ready()
+    assert controller.http.post("/schemas", json=SCHEMA).status_code == 200
+    table = {**TABLE, "segmentsConfig": {**TABLE["segmentsConfig"], "replication": "1"}}
+    assert controller.http.post("/tables", json=table).status_code == 200
+    _push(controller, make_segment("trips_0", [1, 2, 3]))
+    eventually(lambda: _ask(ours)[0] == 3, lambda: _ask(ours))
+    count, answer = _ask(stranger)
+    assert count is None
+    assert "do not have the same cluster secret: gamay.cluster.secret must be" in str(answer["exceptions"]), answer
+    assert "do not have the same cluster secret" in server.log
+    path = "/Test/PROPERTYSTORE/CLUSTER_SECRET"
+    assert controller.http.get("/zk/get", params={"path": path}).status_code == 403
+    below = controller.http.get("/zk/getChildren", params={"path": "/Test/PROPERTYSTORE"})
+    assert (below.status_code, below.json()) == (200, [])  # the other nodes have no records of their own
+    record = {"id": "CLUSTER_SECRET", "simpleFields": {"secret": "x" * 64}, "mapFields": {}, "listFields": {}}
+    assert controller.http.put("/zk/put", params={"path": path}, json=record).status_code == 403
+    every = controller.http.put("/zk/putChildren", params={"path": "/Test/PROPERTYSTORE"}, json=[record])
+    assert every.status_code == 403
+
+
 def test_a_minion_joins_and_leaves(cluster: Cluster) -> None:
     controller, minion = cluster.controller(), cluster.add("minion", "--tags", "a, b")
     controller.wait_ready()

@@ -2,6 +2,7 @@
 
 import os
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from gamay.cluster import paths
 from gamay.cluster.embedded_store import EmbeddedStore
 from gamay.cluster.records import Instance, Role
 from gamay.cluster.registry import Registry
+from gamay.cluster.secret import shared_secret
 from gamay.cluster.znrecord import ZNRecord, encode
 from gamay.embedded.membership import AUTO_JOIN, join, set_shutting_down, take_place
 from gamay.embedded.settings import RoleSettings, known_keys, load_settings, log_format_in
@@ -64,6 +66,34 @@ def test_processes_that_pay_for_processor_time_may_sleep(tmp_path: Path) -> None
     file.write_text("gamay.query.awake.us.max=-1\n")
     with pytest.raises(InvalidConfigError, match=r"gamay\.query\.awake\.us\.max"):
         load_settings(Role.BROKER, file, ZK)
+
+
+def test_the_secret_of_a_cluster_is_configured_or_read_from_a_file(tmp_path: Path) -> None:
+    file, held = tmp_path / "role.conf", tmp_path / "secret"
+    assert load_settings(Role.BROKER, None, ZK).secret == b""
+    file.write_text("gamay.cluster.secret=correct horse battery\n")
+    found = load_settings(Role.BROKER, file, ZK)
+    assert found.secret == b"correct horse battery"
+    assert "horse" not in repr(found)
+    held.write_text("from a mounted file\n")
+    file.write_text(f"gamay.cluster.secret.file={held}\n")
+    assert load_settings(Role.BROKER, file, ZK).secret == b"from a mounted file"
+    held.write_text("short\n")
+    with pytest.raises(InvalidConfigError, match=r"gamay\.cluster\.secret has 5 characters; 16 are the least"):
+        load_settings(Role.BROKER, file, ZK)
+    held.unlink()
+    with pytest.raises(InvalidConfigError, match=r"gamay\.cluster\.secret\.file: cannot read"):
+        load_settings(Role.BROKER, file, ZK)
+
+
+def test_the_first_process_makes_the_secret_that_the_others_read(store: EmbeddedStore) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        found = set(pool.map(lambda _: shared_secret(store), range(32)))
+    assert len(found) == 1
+    assert len(found.pop()) == 64
+    store.set(paths.CLUSTER_SECRET, encode(ZNRecord("CLUSTER_SECRET")), None)
+    with pytest.raises(InvalidConfigError, match="has no 'secret': delete the node"):
+        shared_secret(store)
 
 
 def test_a_minion_may_have_spark_build_segments(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ import uvloop
 
 from gamay.rpc.client import Channel
 from gamay.rpc.errors import CallFailedError, CallTimeoutError, ConnectionLostError, NotSentError, ProtocolError
-from gamay.rpc.frames import VERSION, Header, Hello, pack, pack_hello
+from gamay.rpc.frames import VERSION, Frame, FrameReader, Header, Hello, Kind, pack, pack_hello, unpack_hello
+from gamay.rpc.handshake import NO_SECRET, NONCE_BYTES, Side
 from gamay.rpc.peer import Limits
 from gamay.rpc.server import Call, Server
 
@@ -162,13 +163,17 @@ def test_a_server_that_stands_still_counts_as_gone() -> None:
         listening = free_socket()
         listening.listen()
         loop = asyncio.get_running_loop()
-        greeting = bytearray()
 
         async def greet_and_stop() -> None:
             listening.setblocking(False)
             accepted, _ = await loop.sock_accept(listening)
-            greeting.extend(b"".join(pack_hello(Hello(VERSION, VERSION, "stopped", 1 << 20, 10))))
-            await loop.sock_sendall(accepted, bytes(greeting))
+            own, frames = bytes(NONCE_BYTES), FrameReader(1 << 10)
+            await loop.sock_sendall(accepted, b"".join(pack_hello(Hello(VERSION, VERSION, "stopped", 1 << 20, 10, own))))
+            heard: list[Frame] = []
+            while len(heard) < 2:  # a hello and a proof
+                heard += list(frames.filled(await loop.sock_recv_into(accepted, frames.space())))
+            proof = NO_SECRET.proof(Side.ANSWERER, own, unpack_hello(heard[0]).nonce)
+            await loop.sock_sendall(accepted, b"".join(pack(Header(Kind.PROOF, 0, (len(proof),)), [proof])))
             await asyncio.sleep(60)
 
         standing = asyncio.ensure_future(greet_and_stop())

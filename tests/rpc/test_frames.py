@@ -31,7 +31,7 @@ def feed(reader: FrameReader, data: bytes, cuts: Any = None) -> list[Frame]:
         assert count > 0
         space[:count] = data[position : position + count]
         position += count
-        frames += reader.filled(count)
+        frames += list(reader.filled(count))
     return frames
 
 

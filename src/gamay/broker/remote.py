@@ -28,6 +28,7 @@ from gamay.query.wire.result import Received, done_of, receive
 from gamay.query.wire.shape import KnownShape
 from gamay.rpc.client import Channel
 from gamay.rpc.errors import BusyError, CallFailedError, CallTimeoutError, NotSentError, ProtocolError, RpcError
+from gamay.rpc.handshake import NO_SECRET, ClusterSecret
 from gamay.rpc.peer import AWAKE_US, Limits
 
 T = TypeVar("T")
@@ -176,7 +177,7 @@ class RemoteServers:
     """The servers of a cluster by instance id; implements `gamay.broker.connection.Connections`.
 
     name: of this broker. address_of: where an instance's query port is (host, port); None when nobody knows.
-    awake_us: see `gamay.rpc.peer.Limits`; None is the usual.
+    awake_us: see `gamay.rpc.peer.Limits`; None is the usual. secret: that the servers have to know, too.
     """
 
     def __init__(
@@ -187,8 +188,10 @@ class RemoteServers:
         tls: ssl.SSLContext | None = None,
         limits: Limits | None = None,
         awake_us: int | None = None,
+        secret: ClusterSecret = NO_SECRET,
     ) -> None:
         self.loop = ServerLoop()
+        self._secret = secret
         self._name = name
         self._address_of = address_of
         self._clock = clock
@@ -233,7 +236,7 @@ class RemoteServers:
             return None
         with self._lock:
             if server not in self._servers:
-                channel = Channel(*address, self._name, self._limits, self._tls)
+                channel = Channel(*address, self._name, self._limits, self._tls, self._secret)
                 self._servers[server] = RemoteServer(server, channel, self.loop, self._clock)
             return self._servers[server]
 

@@ -33,6 +33,7 @@ from gamay.cluster.election import LeadElection, leader_of
 from gamay.cluster.process_routes import process_routes
 from gamay.cluster.records import Instance, Role
 from gamay.cluster.registry import Registry, announce
+from gamay.cluster.secret import shared_secret
 from gamay.cluster.users import resolve_access
 from gamay.cluster.zookeeper_store import ZooKeeperStore
 from gamay.controller.api.app import create_app
@@ -58,6 +59,7 @@ from gamay.minion.on_spark import SparkBuilder
 from gamay.minion.role import task_worker
 from gamay.query.budget import ProcessBudget
 from gamay.query.queue import QueryQueue
+from gamay.rpc.handshake import ClusterSecret
 from gamay.server.app import ServerApp
 from gamay.server.consuming.completion_client import HttpCompletionClient
 from gamay.server.listener import QueryListener
@@ -196,6 +198,10 @@ class RoleProcess(ABC):
         """Return who may use the HTTP interface."""
         return resolve_access(self.settings.access, self.settings.role, self.registry)
 
+    def _secret(self) -> ClusterSecret:
+        """Return what brokers and servers prove to each other that they know."""
+        return ClusterSecret(self.settings.secret or shared_secret(self.store))
+
     @abstractmethod
     def _end(self) -> None:
         """End the threads of the role."""
@@ -274,7 +280,12 @@ class BrokerProcess(RoleProcess):
     def _build(self) -> tuple[Any, ...]:
         self._routing = RoutingTables(self.registry, broker_id=self.id)
         self._connections = QueryConnections(
-            self.id, self._address_of, self.clock, self._query_tls, awake_us=self.settings.awake_us
+            self.id,
+            self._address_of,
+            self.clock,
+            self._query_tls,
+            awake_us=self.settings.awake_us,
+            secret=self._secret(),
         )
         self._runner = QueryRunner(
             self.id,
@@ -367,6 +378,7 @@ class ServerProcess(RoleProcess):
             memory=self._budget,
             tls=self._tls_server if self.settings.query_tls else None,
             awake_us=self.settings.awake_us,
+            secret=self._secret(),
         )
         more = process_routes(self.registry, self.id, self.clock)
         return (ServerApp(self._role.instance, lambda: self.ready, self._access(), more, self._listener).asgi(),)

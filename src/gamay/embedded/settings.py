@@ -23,6 +23,7 @@ from gamay.embedded.listeners import read_listeners, with_options
 from gamay.embedded.request_limits import RequestLimits
 from gamay.minion.spark_settings import MASTER, STAGING_URI, SparkSettings
 from gamay.model.upsert_defaults import DEFAULT_KEYS, DEFAULTS, ServerDefaults
+from gamay.rpc.peer import SECRET_KEY
 from gamay.storage.files import local_path
 from gamay.storage.settings import StorageSettings, storage_settings
 
@@ -52,7 +53,7 @@ class RoleSettings:
     header of what a server asks controllers, a controller servers and minions, and a minion both. key_defaults: what a
     server decides about tables with primary keys. awake_us: of brokers and servers, how long they stay awake at most for
     what follows when a query went between them; None is the usual. spark: where a minion has segments built; None: in
-    its own process.
+    its own process. secret: what brokers and servers prove to each other that they know; empty: what the metadata store has.
     """
 
     role: Role
@@ -84,6 +85,7 @@ class RoleSettings:
     key_defaults: ServerDefaults = DEFAULTS
     awake_us: int | None = None
     spark: SparkSettings | None = None
+    secret: bytes = field(default=b"", repr=False)
     log_format: LogFormat = LogFormat.TEXT
 
     @property
@@ -105,6 +107,7 @@ _LEAD_SESSION_S = 4.0
 
 Read = Callable[[str], Any]
 
+_SECRET_LENGTH_MIN = 16
 _LIMIT = "limit:"  # before the names of what makes `RoleSettings.limits`
 
 
@@ -135,6 +138,19 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _secret(text: str) -> bytes:
+    if len(text) < _SECRET_LENGTH_MIN:
+        raise InvalidConfigError(f"{SECRET_KEY} has {len(text)} characters; {_SECRET_LENGTH_MIN} are the least")
+    return text.encode()
+
+
+def _secret_in(path: str) -> bytes:
+    try:
+        return _secret(_folder(path).read_text(encoding="utf-8").strip())
+    except OSError as error:
+        raise InvalidConfigError(f"{SECRET_KEY}.file: cannot read '{path}': {error.strerror}") from error
+
+
 def _natural(text: str) -> int:
     if int(text) < 0:
         raise ValueError
@@ -151,7 +167,11 @@ _LIMITS: Mapping[str, tuple[str, Read]] = {
     "gamay.http.requests.per.second": (f"{_LIMIT}per_s", _positive),
 }
 
-_AWAKE: Mapping[str, tuple[str, Read]] = {"gamay.query.awake.us.max": ("awake_us", _natural)}
+_OF_QUERIES: Mapping[str, tuple[str, Read]] = {
+    "gamay.query.awake.us.max": ("awake_us", _natural),
+    SECRET_KEY: ("secret", _secret),
+    f"{SECRET_KEY}.file": ("secret", _secret_in),
+}
 _KEYS = "keys."
 _COMMON: Mapping[str, tuple[str, Read]] = {
     "pinot.zk.server": ("zk", str),
@@ -179,7 +199,7 @@ _OF_ROLE: Mapping[Role, Mapping[str, tuple[str, Read]]] = {
         "pinot.broker.hostname": ("host", str),
         "pinot.broker.client.queryPort": ("port", _port),
         "pinot.broker.instance.id": ("instance_id", str),
-        **_AWAKE,
+        **_OF_QUERIES,
     },
     Role.SERVER: {
         "pinot.server.netty.host": ("host", str),
@@ -193,7 +213,7 @@ _OF_ROLE: Mapping[Role, Mapping[str, tuple[str, Read]]] = {
         "pinot.server.instance.auth.token": ("auth_token", _token),
         "controller.data.dir": ("deep_store", str),
         "pinot.server.instance.segment.store.uri": ("deep_store", str),
-        **_AWAKE,
+        **_OF_QUERIES,
         **{key: (f"{_KEYS}{name}", read) for key, (name, read) in DEFAULT_KEYS.items()},
     },
     Role.MINION: {

@@ -15,6 +15,7 @@ from gamay.rpc.errors import (
     RpcError,
 )
 from gamay.rpc.frames import Buffer, Frame, Header, Kind
+from gamay.rpc.handshake import NO_SECRET, ClusterSecret, Side
 from gamay.rpc.peer import Limits, Peer
 
 # looks without a sign of life before a server that was asked for one counts as gone
@@ -24,15 +25,21 @@ _MISSED_MAX = 3
 class Channel:
     """The way to one server. name: of this process. All of it belongs to one event loop.
 
-    tls: a context that checks the server's certificate; None is no encryption.
+    tls: a context that checks the server's certificate; None is no encryption. secret: that the server has to know, too.
     """
 
     def __init__(
-        self, host: str, port: int, name: str, limits: Limits | None = None, tls: ssl.SSLContext | None = None
+        self,
+        host: str,
+        port: int,
+        name: str,
+        limits: Limits | None = None,
+        tls: ssl.SSLContext | None = None,
+        secret: ClusterSecret = NO_SECRET,
     ) -> None:
         self.address = f"{host}:{port}"
         self.host, self.port = host, port
-        self._name, self._tls = name, tls
+        self._name, self._tls, self._secret = name, tls, secret
         self._limits = limits or Limits()
         self.awake = Awake(self._limits.awake_us)
         self._peer: Peer | None = None
@@ -140,7 +147,7 @@ class Channel:
         try:
             async with asyncio.timeout(self._limits.connect_s):
                 _, peer = await loop.create_connection(
-                    lambda: Peer(self._name, self._limits, self._on_frame, self._on_lost),
+                    lambda: Peer(self._name, self._limits, Side.CALLER, self._on_frame, self._on_lost, self._secret),
                     self.host, self.port, ssl=self._tls,
                 )  # fmt: skip
                 try:

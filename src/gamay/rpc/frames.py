@@ -7,25 +7,29 @@
 Buffers begin at multiples of 16 in memory, too, so that arrays can lie over what was received without a copy.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from struct import Struct
 from typing import TypeAlias
 
 import msgspec
+import numpy as np
 
 from gamay.rpc.errors import ProtocolError
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview"
 
-VERSION = 3
+VERSION = 4
 """Of the frames and of what the calls carry; raised when either gains something that older peers would not understand."""
 
-VERSION_MIN = 2
-"""The oldest version that this process speaks, too; 3 is 2 with calls that name a query by the digest of its template."""
+VERSION_MIN = 4
+"""The oldest version that this process speaks, too; 4 is the first that proves to know the cluster's secret."""
 
 ALIGNMENT = 16
 HEADER_BYTES_MAX = 1 << 20
+GREETING_BYTES_MAX = 1 << 10
+"""The content of a frame of those that have not proven yet to belong to the cluster."""
+
 _PREFIX = Struct("<II")
 _SCRATCH_BYTES = 1 << 16
 _PADDING = bytes(ALIGNMENT)
@@ -34,7 +38,7 @@ _PADDING = bytes(ALIGNMENT)
 class Kind(IntEnum):
     """What a frame is."""
 
-    HELLO = 1  # first frame of either side. versions it speaks, what it takes
+    HELLO = 1  # first frame of either side. versions it speaks, what it takes, a random number
     CALL = 2  # number: milliseconds until nobody waits for the answer any more; text: what it belongs to at the caller
     REPLY = 3
     FAIL = 4  # number: code; text: message
@@ -42,6 +46,7 @@ class Kind(IntEnum):
     PING = 6
     PONG = 7
     LEAVE = 8  # this side takes no more calls, and finishes those under way
+    PROOF = 9  # second frame of either side, the caller's first: see `gamay.rpc.handshake`
 
 
 class Header(msgspec.Struct, array_like=True, frozen=True):
@@ -55,13 +60,18 @@ class Header(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Hello(msgspec.Struct, array_like=True, frozen=True):
-    """name: of the process. frame_bytes, calls: what this side takes at most: content of a frame, calls under way."""
+    """What a side says of itself.
+
+    name: of the process. frame_bytes, calls: what it takes at most: content of a frame, calls under way. nonce: the random
+    number that the other side has to prove with.
+    """
 
     version_min: int
     version_max: int
     name: str
     frame_bytes: int
     calls: int
+    nonce: bytes = b""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -97,7 +107,7 @@ def unpack_hello(frame: "Frame") -> Hello:
         raise ProtocolError("the other side does not begin with a hello; is it a query port of Gamay?")
     try:
         return _decode_hello(frame.buffers[0])
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ProtocolError(f"the other side's hello cannot be read: {error}") from error
 
 
@@ -115,12 +125,15 @@ class Frame(msgspec.Struct, frozen=True):
 class FrameReader:
     """Cuts a stream of bytes into frames, wherever it was cut before.
 
-    The caller fills what `space` returns, and tells by `filled` how far. frame_bytes: the largest content that is taken.
+    The caller fills what `space` returns, and tells by `filled` how far. frame_bytes: the largest content that is taken,
+    which may be changed between frames.
+
+    Memory is used as it is filled, whatever size a frame claims to have: the system hands out pages when they are written.
     """
 
     def __init__(self, frame_bytes: int) -> None:
         self.frame_bytes = frame_bytes
-        self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
+        self._scratch = _unwritten(_SCRATCH_BYTES)
         self._held = 0
         self._content: memoryview | None = None
         self._content_held = 0
@@ -130,16 +143,18 @@ class FrameReader:
         """Return where the next bytes go; never empty."""
         return self._scratch[self._held :] if self._content is None else self._content[self._content_held :]
 
-    def filled(self, count: int) -> list[Frame]:
-        """Take note of bytes in the space, and return the frames that they complete. Raises ProtocolError."""
+    def filled(self, count: int) -> Iterator[Frame]:
+        """Take note of bytes in the space, and yield the frames that they complete, all of them to be taken.
+
+        Raises ProtocolError.
+        """
         if self._content is not None:
             self._content_held += count
-            if self._content_held < len(self._content):
-                return []
-            content, self._content = self._content, None
-            return [_frame(content, self._header_length)]
+            if self._content_held == len(self._content):
+                content, self._content = self._content, None
+                yield _frame(content, self._header_length)
+            return
         self._held += count
-        frames: list[Frame] = []
         start = 0
         while self._held - start >= _PREFIX.size:
             length, self._header_length = _PREFIX.unpack_from(self._scratch, start)
@@ -147,17 +162,16 @@ class FrameReader:
             begin = start + _PREFIX.size
             start = begin + length
             if start <= self._held:
-                frames.append(_frame(memoryview(bytearray(self._scratch[begin:start])), self._header_length))
+                yield _frame(memoryview(bytearray(self._scratch[begin:start])), self._header_length)
                 continue
             have, start = self._held - begin, self._held
-            self._content, self._content_held = memoryview(bytearray(length)), have
+            self._content, self._content_held = _unwritten(length), have
             self._content[:have] = self._scratch[begin:start]
             break
         rest = self._held - start
         if start and rest:
             self._scratch[:rest] = bytes(self._scratch[start : self._held])
         self._held = rest
-        return frames
 
     def _check(self, length: int) -> None:
         if not 0 < self._header_length <= min(length, HEADER_BYTES_MAX):
@@ -166,10 +180,14 @@ class FrameReader:
             raise ProtocolError(f"the other side sent a frame of {length} bytes, more than the {self.frame_bytes} allowed")
 
 
+def _unwritten(size: int) -> memoryview:
+    return np.empty(size, np.uint8).data
+
+
 def _frame(content: memoryview, header_length: int) -> Frame:
     try:
         header = _decode_header(content[:header_length])
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ProtocolError(f"the other side sent a header that cannot be read: {error}") from error
     buffers: list[memoryview] = []
     start = header_length + (-header_length % ALIGNMENT)

@@ -1,4 +1,4 @@
-"""One end of a connection: the greeting, frames in and out, and telling when the other side cannot keep up."""
+"""One end of a connection: the greeting and proofs, frames in and out, and telling when the other side cannot keep up."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -7,6 +7,7 @@ from typing import TypeAlias, cast
 
 from gamay.rpc.errors import ConnectionLostError, ProtocolError, RpcError
 from gamay.rpc.frames import (
+    GREETING_BYTES_MAX,
     VERSION,
     VERSION_MIN,
     Buffer,
@@ -19,8 +20,14 @@ from gamay.rpc.frames import (
     pack_hello,
     unpack_hello,
 )
+from gamay.rpc.handshake import NO_SECRET, ClusterSecret, Side
 
 _WRITE_BYTES_HIGH = 4 << 20
+
+SECRET_KEY = "gamay.cluster.secret"
+"""The setting of processes that says what they have to know."""
+
+_NAME_MAX = 200
 
 AWAKE_US = 600
 """See `Limits`."""
@@ -30,7 +37,8 @@ AWAKE_US = 600
 class Limits:
     """What one end of a connection takes and waits for.
 
-    frame_bytes: the largest frame. calls: under way at once on a connection. connect_s: until both sides have said hello.
+    frame_bytes: the largest frame. calls: under way at once on a connection. connect_s: until both sides have said hello
+    and proven that they belong to the cluster.
     silence_s: how long a side that has calls to answer may say nothing before it counts as gone; it is asked in between.
     awake_us: how long an event loop stays awake for the answer to a call, or for the call after an answer; 0 is never.
     """
@@ -49,13 +57,20 @@ OnLost: TypeAlias = Callable[["Peer", RpcError], None]
 class Peer(asyncio.BufferedProtocol):
     """name: of this process. on_frame: takes what comes after the greeting. on_lost: called once, when the connection ends.
 
-    All methods are to be called on the event loop of the connection. `greeted` is done when the other side has said hello;
-    `other` is what it said, `version` the newest that both speak. `num_received` counts the bytes that came.
+    side: which end this is. secret: that both have to know.
+
+    All methods are to be called on the event loop of the connection. `greeted` is done when the other side has said hello
+    and proven that it belongs to the cluster; `other` is what it said, `version` the newest that both speak. Until then it
+    may send small frames only. `num_received` counts the bytes that came.
     """
 
-    def __init__(self, name: str, limits: Limits, on_frame: OnFrame, on_lost: OnLost) -> None:
-        self._hello = Hello(VERSION_MIN, VERSION, name, limits.frame_bytes, limits.calls)
-        self._reader = FrameReader(limits.frame_bytes)
+    def __init__(
+        self, name: str, limits: Limits, side: Side, on_frame: OnFrame, on_lost: OnLost, secret: ClusterSecret = NO_SECRET
+    ) -> None:
+        self._hello = Hello(VERSION_MIN, VERSION, name, limits.frame_bytes, limits.calls, secret.random())
+        self._side, self._secret = side, secret
+        self._frame_bytes = limits.frame_bytes
+        self._reader = FrameReader(GREETING_BYTES_MAX)
         self._on_frame = on_frame
         self._on_lost = on_lost
         self._transport: asyncio.Transport | None = None
@@ -73,6 +88,12 @@ class Peer(asyncio.BufferedProtocol):
     def is_open(self) -> bool:
         """Whether frames can be sent."""
         return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def address(self) -> str:
+        """Where the other side is."""
+        name = None if self._transport is None else self._transport.get_extra_info("peername")
+        return f"{name[0]}:{name[1]}" if name else "somewhere"
 
     def send(self, header: Header, buffers: Sequence[Buffer] = ()) -> None:
         """Send a frame. Raises ConnectionLostError when there is no connection, ProtocolError when it is too large."""
@@ -130,20 +151,32 @@ class Peer(asyncio.BufferedProtocol):
         self.num_received += nbytes
         try:
             for frame in self._reader.filled(nbytes):
-                self._take(frame)
+                if self._reason is None:
+                    self._take(frame)
         except RpcError as error:
             self.close(error)
 
     def _take(self, frame: Frame) -> None:
-        if self.other is None:
-            self._greet(unpack_hello(frame))
+        if not self.greeted.done():
+            self._greet(frame)
         elif frame.header.kind == Kind.PING:
             if self.is_open:
                 self.send(Header(Kind.PONG))
         else:
             self._on_frame(self, frame)
 
-    def _greet(self, hello: Hello) -> None:
+    def _greet(self, frame: Frame) -> None:
+        """Take a frame of the greeting: a hello, then a proof, or the reason why there is none."""
+        if self.other is None:
+            self._hear(unpack_hello(frame))
+        elif frame.header.kind == Kind.PROOF and len(frame.buffers) == 1:
+            self._check(self.other, bytes(frame.buffers[0]))
+        elif frame.header.kind == Kind.FAIL and self._side is Side.CALLER:
+            raise ProtocolError(frame.header.text)
+        else:
+            raise ProtocolError("the other side does not prove that it belongs to the cluster")
+
+    def _hear(self, hello: Hello) -> None:
         if hello.version_max < VERSION_MIN or hello.version_min > VERSION:
             raise ProtocolError(
                 f"'{hello.name}' speaks versions {hello.version_min} to {hello.version_max} of the query protocol, "
@@ -151,8 +184,30 @@ class Peer(asyncio.BufferedProtocol):
             )
         self.other = hello
         self.version = min(VERSION, hello.version_max)
-        if not self.greeted.done():
-            self.greeted.set_result(hello)
+        if self._side is Side.CALLER:
+            self._prove(hello)
+
+    def _prove(self, hello: Hello) -> None:
+        proof = self._secret.proof(self._side, self._hello.nonce, hello.nonce)
+        self.send(Header(Kind.PROOF, 0, (len(proof),)), (proof,))
+
+    def _check(self, hello: Hello, proof: bytes) -> None:
+        """Take note that the other side belongs to the cluster. Raises ProtocolError where it has not proven that."""
+        if not self._secret.is_proof(proof, self._side.other, hello.nonce, self._hello.nonce):
+            refused = (
+                f"'{hello.name[:_NAME_MAX]}' and '{self._hello.name}' do not have the same cluster secret: "
+                f"{SECRET_KEY} must be the same for all processes of a cluster, or be set for none"
+            )
+            if self._side is Side.CALLER:
+                raise ProtocolError(refused)
+            self.send(Header(Kind.FAIL, text=refused))
+            self._reason = ProtocolError(refused)
+            self.close()  # once the reason has been sent
+            return
+        if self._side is Side.ANSWERER:
+            self._prove(hello)
+        self._reader.frame_bytes = self._frame_bytes
+        self.greeted.set_result(hello)
 
     def pause_writing(self) -> None:
         self._writable.clear()

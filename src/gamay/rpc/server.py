@@ -1,6 +1,7 @@
 """Answering calls."""
 
 import asyncio
+import logging
 import socket
 import ssl
 from collections.abc import Callable, Sequence
@@ -9,7 +10,10 @@ from typing import TypeAlias
 from gamay.rpc.awake import Awake
 from gamay.rpc.errors import ConnectionLostError, ProtocolError, RpcError
 from gamay.rpc.frames import Buffer, Frame, Header, Kind
+from gamay.rpc.handshake import NO_SECRET, ClusterSecret, Side
 from gamay.rpc.peer import Limits, Peer
+
+_log = logging.getLogger(__name__)
 
 OUT_OF_CAPACITY = 211
 INTERNAL = 450
@@ -64,15 +68,20 @@ Handler: TypeAlias = Callable[[Call], None]
 
 
 class Server:
-    """Takes connections, between `start` and `stop`, on the event loop that both are awaited on."""
+    """Takes connections, between `start` and `stop`, on the event loop that both are awaited on.
 
-    def __init__(self, name: str, handler: Handler, limits: Limits | None = None) -> None:
+    secret: that callers have to know. A connection that does not prove it in time is closed.
+    """
+
+    def __init__(self, name: str, handler: Handler, limits: Limits | None = None, secret: ClusterSecret = NO_SECRET) -> None:
         self._name = name
+        self._secret = secret
         self._handler = handler
         self._limits = limits or Limits()
         self._server: asyncio.Server | None = None
         self._peers: dict[Peer, dict[int, Call]] = {}
         self._is_leaving = False
+        self._told_s = float("-inf")
         self.awake = Awake(self._limits.awake_us)
 
     @property
@@ -105,7 +114,7 @@ class Server:
                 peer.close(ConnectionLostError("this process ends"))
 
     def _peer(self) -> Peer:
-        peer = Peer(self._name, self._limits, self._on_frame, self._on_lost)
+        peer = Peer(self._name, self._limits, Side.ANSWERER, self._on_frame, self._on_lost, self._secret)
         # Whoever does not read answers asks no more questions.
         peer.on_room = lambda has_room: peer.pause(not has_room)
         peer.greeted.add_done_callback(lambda _: self._greeted(peer))
@@ -115,7 +124,7 @@ class Server:
 
     def _expect_greeting(self, peer: Peer) -> None:
         def check() -> None:
-            if peer.other is None:
+            if not peer.greeted.done():
                 peer.close(ProtocolError("no greeting came"))
 
         asyncio.get_running_loop().call_later(self._limits.connect_s, check)
@@ -141,6 +150,15 @@ class Server:
             raise ProtocolError(f"a caller sent a frame of the kind {header.kind}, call {header.id}, out of turn")
 
     def _on_lost(self, peer: Peer, reason: RpcError) -> None:
+        if isinstance(reason, ProtocolError):
+            self._tell(peer, reason)
         for call in list(self._peers.pop(peer, {}).values()):
             if call.on_cancel is not None:
                 call.on_cancel()
+
+    def _tell(self, peer: Peer, reason: ProtocolError) -> None:
+        """Log why a connection was refused or ended; not more often than once a second, for anybody can cause it."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._told_s >= 1:
+            self._told_s = now_s
+            _log.warning("a connection of %s to the query port was closed: %s", peer.address, reason)

@@ -22,6 +22,7 @@ from gamay.query.queue import QueryQueue
 from gamay.query.reduce import Answer, reduce
 from gamay.query.wire.request import KnownPlan, ReceivedPlans, RequestHeader, decode_request_header
 from gamay.query.wire.result import encode_answer, encode_done, encode_result
+from gamay.rpc.handshake import NO_SECRET, ClusterSecret
 from gamay.rpc.peer import AWAKE_US, Limits
 from gamay.rpc.server import Call, Server
 from gamay.server.executor import QueryExecutor
@@ -38,7 +39,7 @@ class QueryListener:
 
     Small queries are executed by the loop itself, for changing threads costs more; others wait in a queue for one of
     `threads`. name: the instance id. port: 0 takes a free one; the attribute tells which. memory: what queries may hold
-    together, and one of them. awake_us: see `gamay.rpc.peer.Limits`; None is the usual.
+    together, and one of them. awake_us: see `gamay.rpc.peer.Limits`; None is the usual. secret: that brokers have to know.
 
     Raises InUseError when the port is taken.
     """
@@ -55,6 +56,7 @@ class QueryListener:
         memory: ProcessBudget | None = None,
         tls: ssl.SSLContext | None = None,
         awake_us: int | None = None,
+        secret: ClusterSecret = NO_SECRET,
     ) -> None:
         self._executor = executor
         self._clock = clock
@@ -63,7 +65,7 @@ class QueryListener:
         self._plans = ReceivedPlans()
         self._queue = QueryQueue(threads, thread_name="server-query")
         limits = Limits(frame_bytes=REQUEST_BYTES_MAX, awake_us=AWAKE_US if awake_us is None else awake_us)
-        self._server = Server(name, self._on_call, limits)
+        self._server = Server(name, self._on_call, limits, secret)
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: set[tuple[str, CancellableDeadline]] = set()
         self._loop = uvloop.new_event_loop()

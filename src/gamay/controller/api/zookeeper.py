@@ -65,7 +65,7 @@ def _change_routes(router: GuardedRouter, browser: "_Browser") -> None:
         version: _Version = _ANY_VERSION,
         option: _Access = _PERSISTENT,
     ) -> dict[str, Any]:
-        browser.check_writable(path, option)
+        browser.check_settable(path, option)
         browser.put(path, await _given(request, data), version)
         return status(f"Successfully updated path: {path}")
 
@@ -81,7 +81,10 @@ def _change_routes(router: GuardedRouter, browser: "_Browser") -> None:
         given = await _given(request, data)
         if not isinstance(given, list):
             raise InvalidConfigError("the data must be a JSON list of records")
-        for document in [_record(document).to_json() for document in given]:  # all are checked before the first is written
+        documents = [_record(document).to_json() for document in given]
+        for document in documents:
+            browser.check_settable(f"{path}/{document['id']}", option)
+        for document in documents:  # all are checked before the first is written
             browser.put(f"{path}/{document['id']}", document, version)
         return status(f"Successfully updated path: {path}")
 
@@ -89,7 +92,7 @@ def _change_routes(router: GuardedRouter, browser: "_Browser") -> None:
     async def create(
         request: Request, path: _PathParam, data: _Data = None, ttl: int = -1, option: _Access = _PERSISTENT
     ) -> dict[str, Any]:
-        browser.check_writable(path, option)
+        browser.check_settable(path, option)
         if ttl != -1:
             raise InvalidConfigError("ttl: nodes that end by themselves are not created, leave it out")
         browser.create(path, await _given(request, data))
@@ -129,8 +132,9 @@ class _Browser:
 
     def nodes(self, path: str) -> dict[str, Node]:
         below = self.children(path)
-        found = self._store.get_many([self._here(f"{path.rstrip('/')}/{name}") for name in below])
-        return {name: node for name, node in zip(below, found, strict=True) if node is not None}
+        here = [self._here(f"{path.rstrip('/')}/{name}") for name in below]
+        found = zip(below, here, self._store.get_many(here), strict=True)
+        return {name: node for name, place, node in found if node is not None and place != paths.CLUSTER_SECRET}
 
     def put(self, path: str, document: Any, version: int) -> None:
         here, record = self._here(path), _record(document)
@@ -151,6 +155,8 @@ class _Browser:
     def readable(self, request: Request, path: str) -> str:
         """Return the path; raises ForbiddenError when its record tells what the one who asks may not know."""
         principal, here = principal_of(request), self._here(path) + "/"
+        if here == f"{paths.CLUSTER_SECRET}/":
+            raise ForbiddenError("Permission denied.Reason: the secret of the cluster is shown to nobody")
         if here.startswith(f"{paths.USERS}/"):
             principal.check_admin("read the records of users")
         is_of_instances = any(here.startswith(f"{folder}/") for folder in _OF_INSTANCES)
@@ -167,6 +173,14 @@ class _Browser:
         if path.count("/") < 2:
             raise InvalidConfigError(
                 f"path: '{path}' is not one node of the cluster, like /{self._registry.cluster}/CONFIGS/…"
+            )
+
+    def check_settable(self, path: str, option: int) -> None:
+        """Do what `check_writable` does; the secret of the cluster may be deleted, but is not given."""
+        self.check_writable(path, option)
+        if self._here(path) == paths.CLUSTER_SECRET:
+            raise ForbiddenError(
+                "Permission denied.Reason: the secret of the cluster is made by its processes; delete it and start them anew"
             )
 
     def _here(self, path: str) -> str:

@@ -1,4 +1,4 @@
-"""Groups that do not fit the memory of a query, or hardly repeat: partitioned by the hash of their keys, and spilled to disk.
+"""Groups that do not fit a query's memory, or hardly repeat: partitioned by the hash of their keys, and spilled to disk.
 
 What goes in are tables of groups (`gamay.query.groupby.table.GroupTable`) of one query, in which a group may occur any
 number of times: of threads, segments or servers. What comes out are tables again, in which each group occurs once, a
@@ -8,5 +8,5 @@ partition at a time, so that only one partition has to fit the memory, or the pr
     files         unnamed files, which are gone with the query or the process, whatever ends it, and what they may take
     dictionaries  one dictionary for each key instead of one for each segment
     groups        `PartitionedGroups`: tables in, merged partitions out
-    spilling      `FoundGroups`: what is kept in memory while segments are grouped, when it is divided, and when it is spilled
+    spilling      `FoundGroups`: what is kept of segments that are done, when it is divided, and when it is spilled
 """

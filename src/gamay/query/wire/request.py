@@ -106,7 +106,7 @@ def decode_request_header(data: memoryview) -> RequestHeader:
     """Read the first buffer of a request. Raises QueryError 450 for what is none."""
     try:
         return _decode_header(data)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise QueryError(ErrorCode.INTERNAL, f"The broker sent what is no request: {error}") from error
 
 

@@ -193,7 +193,7 @@ def receive(buffers: Sequence[memoryview]) -> Received:
     """Read the header of a result. Raises QueryError 450 for what is none."""
     try:
         return Received(_decode(buffers[0]), buffers[1:])
-    except (msgspec.MsgspecError, IndexError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, IndexError) as error:
         raise QueryError(ErrorCode.INTERNAL, f"A server sent what is no result: {error!r}") from error
 
 
