@@ -37,6 +37,7 @@ from gamay.broker.routing import describe
 from gamay.broker.runner import QueryRunner
 from gamay.cluster.access import EVERYBODY, AccessControl
 from gamay.cluster.audit import Audited
+from gamay.cluster.error_answers import ERROR_ANSWERS
 from gamay.cluster.guarded import AsgiApp, Guarded, guarded_routes, sender_of
 from gamay.cluster.help_page import help_routes
 from gamay.cluster.request_forms import UsualForm
@@ -122,7 +123,8 @@ class BrokerApp:
         routes += help_routes("broker", routes, _PARAMETERS)
         cors = Middleware(CORSMiddleware, allow_origins=["*"], allow_methods=["*"], allow_headers=["*"])
         routes = guarded_routes(routes, BROKER_RIGHTS)
-        return Audited(Starlette(routes=routes, middleware=[cors], exception_handlers={404: _not_found, 405: _not_allowed}))
+        handlers = {404: _not_found, 405: _not_allowed, **ERROR_ANSWERS}
+        return Audited(Starlette(routes=routes, middleware=[cors], exception_handlers=handlers))
 
     async def query(self, request: Request) -> Response:
         """Answer `sql` from the URL (GET) or from a JSON body (POST); at /query also `pql`, and `bql` in the URL."""

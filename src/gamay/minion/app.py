@@ -10,6 +10,7 @@ from starlette.routing import Route
 from gamay.base.metrics import CONTENT_TYPE, exposition
 from gamay.cluster.access import EVERYBODY, AccessControl
 from gamay.cluster.audit import Audited
+from gamay.cluster.error_answers import ERROR_ANSWERS, refusal
 from gamay.cluster.guarded import AsgiApp, Guarded, guarded_routes
 from gamay.cluster.help_page import help_routes
 from gamay.cluster.request_forms import UsualForm
@@ -69,7 +70,7 @@ def minion_app(
         name = request.query_params.get("subtaskName", "")
         found = worker.progress(name)
         if found is None:
-            return JSONResponse({"code": 404, "error": f"subtask '{name}' is not known here"}, status_code=404)
+            return refusal(404, f"subtask '{name}' is not known here")
         return JSONResponse({"taskId": name, "beginTs": found.begun_ms, "progressLogs": found.to_json()})
 
     routes = [
@@ -83,5 +84,5 @@ def minion_app(
         *more,
     ]
     routes += help_routes("minion", routes, _PARAMETERS)
-    app = Audited(Starlette(routes=guarded_routes(routes, MINION_RIGHTS)))
+    app = Audited(Starlette(routes=guarded_routes(routes, MINION_RIGHTS), exception_handlers=ERROR_ANSWERS))
     return UsualForm(app if access.is_open else Guarded(app, access, MINION_RIGHTS))

@@ -125,7 +125,7 @@ def _object(text: str) -> str:
     """Return the text of a JSON object in the one form that maps are stored in."""
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
         raise ValueError(f"'{text}' is not a JSON object")

@@ -44,8 +44,15 @@ class Parsed(Generic[T]):
 # --- text to JSON -----------------------------------------------------------------------------------------------
 
 
+# documents that Gamay reads have a dozen
+_LEVELS_MAX = 100
+
+
 def load_json(text: str | bytes, what: str = "document") -> Any:
-    """Return the JSON value of `text`; raise InvalidConfigError on bad syntax, NaN, or a key written twice."""
+    """Return the JSON value of `text`.
+
+    Raises InvalidConfigError for bad syntax, NaN, a key written twice, and more levels or digits than any document needs.
+    """
 
     def no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         result: dict[str, Any] = {}
@@ -59,13 +66,31 @@ def load_json(text: str | bytes, what: str = "document") -> Any:
         raise InvalidConfigError(f'the {what} contains {constant}, which is not JSON; write it as the string "{constant}"')
 
     try:
-        return json.loads(text, object_pairs_hook=no_duplicates, parse_constant=no_constants)
+        value = json.loads(text, object_pairs_hook=no_duplicates, parse_constant=no_constants)
     except json.JSONDecodeError as error:
         raise InvalidConfigError(
             f"the {what} is not valid JSON at line {error.lineno}, column {error.colno}: {error.msg}"
         ) from error
     except UnicodeDecodeError as error:
         raise InvalidConfigError(f"the {what} is not UTF-8 text: {error.reason} at byte {error.start}") from error
+    except ValueError as error:  # Python refuses to read them, for that takes the square of their number in time
+        raise InvalidConfigError(f"the {what} has a number of thousands of digits; write it as a string") from error
+    except RecursionError:
+        raise _too_deep(what) from None
+    if _is_deeper(value, _LEVELS_MAX):
+        raise _too_deep(what)
+    return value
+
+
+def _too_deep(what: str) -> InvalidConfigError:
+    return InvalidConfigError(f"the {what} has lists or objects in each other to more than {_LEVELS_MAX} levels")
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    if not isinstance(value, dict | list) or not value:
+        return False
+    within = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(one, levels - 1) for one in within)
 
 
 # --- where we are while reading -------------------------------------------------------------------------------------

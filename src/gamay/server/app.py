@@ -13,10 +13,11 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from gamay.base.errors import GamayError, InvalidConfigError, NotFoundError
+from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.base.metrics import CONTENT_TYPE, exposition
 from gamay.cluster.access import EVERYBODY, AccessControl
 from gamay.cluster.audit import Audited
+from gamay.cluster.error_answers import ERROR_ANSWERS, refusal
 from gamay.cluster.guarded import AsgiApp, Guarded, guarded_routes, sender_of
 from gamay.cluster.help_page import help_routes
 from gamay.cluster.request_forms import UsualForm
@@ -113,9 +114,8 @@ class ServerApp:
             *self._more,
         ]
         routes += help_routes("server", routes, _PARAMETERS)
-        app = Audited(
-            Starlette(routes=guarded_routes(routes, SERVER_RIGHTS, _REPEATABLE), exception_handlers={404: _not_found})
-        )
+        handlers = {404: _not_found, **ERROR_ANSWERS}
+        app = Audited(Starlette(routes=guarded_routes(routes, SERVER_RIGHTS, _REPEATABLE), exception_handlers=handlers))
         return UsualForm(app if self._access.is_open else Guarded(app, self._access, SERVER_RIGHTS))
 
     async def liveness(self, _: Request) -> Response:
@@ -174,7 +174,7 @@ class ServerApp:
         except BaseException as error:
             shutil.rmtree(folder, ignore_errors=True)
             if isinstance(error, NotFoundError):
-                return JSONResponse({"code": 404, "error": str(error)}, status_code=404)
+                return refusal(404, str(error))
             raise
         return FileResponse(archive, filename=f"{segment}.tar.gz", background=cleanup)
 
@@ -199,7 +199,7 @@ class ServerApp:
         if consumers is None or self._instance.table(table) is None:
             return _no_table(request)
         if not limit.isascii() or not limit.isdecimal():
-            return JSONResponse({"code": 400, "error": f"limit must be a number, not '{limit}'"}, status_code=400)
+            return refusal(400, f"limit must be a number, not '{limit}'")
         return JSONResponse(await run_in_threadpool(consumers.dead_letters(table).entries, int(limit)))
 
     async def stale(self, request: Request) -> Response:
@@ -214,8 +214,11 @@ class ServerApp:
 
     async def reload_progress(self, request: Request) -> Response:
         """Tell how many of the `segments` in the body were loaded since `sinceMs`, and why others could not be."""
-        body = await request.json()
-        table, names, since_ms = request.path_params["table"], body["segments"], body["sinceMs"]
+        document = load_json(await request.body(), "body")
+        since_ms = document.get("sinceMs") if isinstance(document, dict) else None
+        if isinstance(since_ms, bool) or not isinstance(since_ms, int):
+            raise InvalidConfigError('the body must be {"segments": [names of segments], "sinceMs": milliseconds}')
+        table, names = request.path_params["table"], _segments_in(document)
         loaded, failures = self._instance.reload_progress(table, names, since_ms)
         return JSONResponse({"loaded": loaded, "failures": dict(failures)})
 
@@ -227,7 +230,7 @@ class ServerApp:
             return _no_table(request)
         if not since.isascii() or not since.isdecimal():
             text = f"reloadJobTimestamp must be the time of the reload in milliseconds, not '{since}'"
-            return JSONResponse({"code": 400, "error": text}, status_code=400)
+            return refusal(400, text)
         named = [name for text in request.query_params.getlist("segmentName") for name in text.split(",") if name]
         names = named or sorted(data.snapshot())
         loaded, failures = self._instance.reload_progress(table, names, int(since))
@@ -250,11 +253,8 @@ class ServerApp:
         table, segment = request.path_params["table"], request.path_params["segment"]
         try:
             return answer(await run_in_threadpool(store_copy, self._instance, table, segment))
-        except GamayError as error:
-            return JSONResponse({"code": error.http_status, "error": str(error)}, status_code=error.http_status)
         except OSError as error:
-            text = f"the deep store does not take segment '{segment}': {error}"
-            return JSONResponse({"code": 500, "error": text}, status_code=500)
+            return refusal(500, f"the deep store does not take segment '{segment}': {error}")
 
     async def running(self, _: Request) -> Response:
         """List the ids of the queries that brokers in other processes wait for."""
@@ -271,13 +271,13 @@ class ServerApp:
         """Tell which rows of a segment count, where rows replace each other."""
         table, segment = request.path_params["table"], request.path_params["segment"]
         kind = request.query_params.get("validDocIdsType", "SNAPSHOT")
-        return await _answered(lambda: valid_doc_bitmap(self._instance, table, segment, kind))
+        return JSONResponse(await run_in_threadpool(valid_doc_bitmap, self._instance, table, segment, kind))
 
     async def valid_doc_counts(self, request: Request) -> Response:
         """Tell how many rows of the `segments` in the body, or of all, count."""
         table, kind = request.path_params["table"], request.query_params.get("validDocIdsType", "SNAPSHOT")
-        body = await request.body()
-        return await _answered(lambda: valid_doc_counts(self._instance, table, _named_in(body), kind))
+        names = _named_in(await request.body())
+        return JSONResponse(await run_in_threadpool(valid_doc_counts, self._instance, table, names, kind))
 
     async def size(self, request: Request) -> Response:
         """Tell how many bytes a table's loaded segments have on disk."""
@@ -299,24 +299,20 @@ class ServerApp:
 
 def _named_in(body: bytes) -> list[str]:
     """Return the `segments` that a request names, none without a body. Raises InvalidConfigError."""
-    document = load_json(body, "body") if body.strip() else {}
+    return _segments_in(load_json(body, "body") if body.strip() else {})
+
+
+def _segments_in(document: Any) -> list[str]:
     names = document.get("segments") or [] if isinstance(document, dict) else None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise InvalidConfigError('the body must be {"segments": [names of segments]}')
     return names
 
 
-async def _answered(ask: Callable[[], Any]) -> Response:
-    try:
-        return JSONResponse(await run_in_threadpool(ask))
-    except GamayError as error:
-        return JSONResponse({"code": error.http_status, "error": str(error)}, status_code=error.http_status)
-
-
 def _no_table(request: Request) -> Response:
     what = "/".join(request.path_params.values())
-    return JSONResponse({"code": 404, "error": f"'{what}' is not loaded on this server"}, status_code=404)
+    return refusal(404, f"'{what}' is not loaded on this server")
 
 
 async def _not_found(request: Request, _: Exception) -> Response:
-    return JSONResponse({"code": 404, "error": f"HTTP 404 Not Found: {request.url.path}"}, status_code=404)
+    return refusal(404, f"HTTP 404 Not Found: {request.url.path}")

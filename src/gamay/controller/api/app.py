@@ -6,13 +6,13 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gamay.base.errors import GamayError
 from gamay.base.process_info import VERSION
 from gamay.cluster.access import EVERYBODY, AccessControl
 from gamay.cluster.audit import Audited
+from gamay.cluster.error_answers import ERROR_ANSWERS, refusal
 from gamay.cluster.guarded import Guarded
 from gamay.cluster.help_page import HELP_RIGHTS
 from gamay.cluster.request_forms import UsualForm
@@ -94,11 +94,10 @@ def create_app(services: Services, access: AccessControl = EVERYBODY) -> FastAPI
         auth_router(access),
     ):
         app.include_router(router)
-    app.add_exception_handler(GamayError, _gamay_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(OSError, _system_error)
-    app.add_exception_handler(Exception, _defect)
+    for kind, answer in ERROR_ANSWERS.items():
+        app.add_exception_handler(kind, answer)
     app.add_middleware(Audited)
     if not access.is_open:
         app.add_middleware(Guarded, access=access, rights={**CONTROLLER_RIGHTS, **read_rights(HELP_RIGHTS)})
@@ -133,31 +132,12 @@ class _Headers:
         await self._app(scope, receive, send_with_headers)
 
 
-def _failure(status: int, text: str) -> JSONResponse:
-    return JSONResponse({"code": status, "error": text}, status_code=status)
-
-
-async def _gamay_error(_: Request, error: Exception) -> Response:
-    assert isinstance(error, GamayError)
-    return _failure(error.http_status, str(error))
-
-
 async def _validation_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     problems = [f"{' '.join(str(part) for part in e['loc'])}: {e['msg']}" for e in error.errors()]
-    return _failure(400, "; ".join(problems))
+    return refusal(400, "; ".join(problems))
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return _failure(error.status_code, f"HTTP {error.status_code} {error.detail}: {request.method} {request.url.path}")
-
-
-async def _system_error(request: Request, error: Exception) -> Response:
-    _log.error("%s %s failed: %s", request.method, request.url.path, error)
-    return _failure(500, f"{request.method} {request.url.path} failed: {error}")
-
-
-async def _defect(request: Request, error: Exception) -> Response:
-    _log.exception("%s %s failed", request.method, request.url.path, exc_info=error)
-    return _failure(500, f"{request.method} {request.url.path} failed for a reason that is a defect of Gamay: {error!r}")
+    return refusal(error.status_code, f"HTTP {error.status_code} {error.detail}: {request.method} {request.url.path}")

@@ -1,0 +1,40 @@
+"""Errors of handlers as answers over HTTP, of every role: the sentence that says what is wrong, and never a stack trace."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from gamay.base.errors import GamayError
+
+_log = logging.getLogger(__name__)
+
+
+def refusal(status: int, text: str) -> JSONResponse:
+    """Return the answer to a request that was not done."""
+    return JSONResponse({"code": status, "error": text}, status_code=status)
+
+
+async def _gamay_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, GamayError)
+    return refusal(error.http_status, str(error))
+
+
+async def _system_error(request: Request, error: Exception) -> Response:
+    _log.error("%s %s failed: %s", request.method, request.url.path, error)
+    return refusal(500, f"{request.method} {request.url.path} failed: {error}")
+
+
+async def _defect(request: Request, error: Exception) -> Response:
+    _log.exception("%s %s failed", request.method, request.url.path, exc_info=error)
+    return refusal(500, f"{request.method} {request.url.path} failed for a reason that is a defect of Gamay: {error!r}")
+
+
+ERROR_ANSWERS: Mapping[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
+    GamayError: _gamay_error,
+    OSError: _system_error,
+    Exception: _defect,
+}
+"""What answers a request whose handler raised this."""
