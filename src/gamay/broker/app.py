@@ -37,6 +37,7 @@ from gamay.broker.routing import describe
 from gamay.broker.runner import QueryRunner
 from gamay.cluster.access import EVERYBODY, AccessControl
 from gamay.cluster.audit import Audited
+from gamay.cluster.bounded_heads import BoundedHeads
 from gamay.cluster.error_answers import ERROR_ANSWERS
 from gamay.cluster.guarded import AsgiApp, Guarded, guarded_routes, sender_of
 from gamay.cluster.help_page import help_routes
@@ -84,9 +85,9 @@ class BrokerApp:
         self._is_ready = is_ready
         self._access = access
 
-    def protocol(self) -> Callable[..., QueryProtocol] | str:
+    def protocol(self) -> Callable[..., BoundedHeads]:
         """Return what serves a connection: the shortest way for queries, in front of `asgi`, where anybody may ask."""
-        return partial(QueryProtocol, self._answers) if self._access.is_open else "auto"
+        return partial(QueryProtocol, self._answers) if self._access.is_open else BoundedHeads
 
     def asgi(self) -> AsgiApp:
         """Return the application: the short way for queries, in front of everything else."""

@@ -10,10 +10,9 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
 from gamay.broker.pending import PendingQuery
 from gamay.broker.query_endpoint import ERROR_CODE_HEADER, QueryAnswers, query_of
+from gamay.cluster.bounded_heads import BoundedHeads
 
 # Names and values have the characters that RFC 9110 allows, so that nothing is taken for a header here that is none there.
 _HEAD = re.compile(rb"POST /query/sql HTTP/1\.1\r\n((?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~\x80-\xff]*\r\n)+)\r\n")
@@ -40,7 +39,7 @@ def _content_length(head: bytes) -> int | None:
     return int(lengths[0]) if len(lengths) == 1 else None
 
 
-class QueryProtocol(HttpToolsProtocol):
+class QueryProtocol(BoundedHeads):
     """One connection."""
 
     def __init__(self, answers: QueryAnswers, *args: Any, **kwargs: Any) -> None:

@@ -26,6 +26,7 @@ from gamay.broker.row_filters import without_values
 from gamay.broker.running import RunningQueries
 from gamay.broker.selection import FIRST_TURN
 from gamay.broker.server_stats import ServerStats
+from gamay.broker.text_limit import TextLimit
 from gamay.cluster.access import ANYONE, Principal
 from gamay.query.bind import bind
 from gamay.query.budget import ProcessBudget
@@ -76,7 +77,8 @@ class QueryRunner:
         self._query_log = QueryLog(slow_ms)
         self.server_stats = ServerStats()
         self.answers = AnswerStore(clock, lambda: routing.address_of(broker_id))
-        for follower in (self.memory, self.quotas, self._query_log, self.server_stats, self.answers):
+        self._text_limit = TextLimit()
+        for follower in (self.memory, self.quotas, self._query_log, self.server_stats, self.answers, self._text_limit):
             routing.follow_settings(follower.apply)
         self._gatherer = Gatherer(connections, clock, self.server_stats)
         self._clock = clock
@@ -178,6 +180,7 @@ class QueryRunner:
             pending.span = spans.begin("gamay.query")
         begun_s = self._clock.monotonic_s()
         try:
+            self._text_limit.check(pending.sql)
             defaults = self.routing.default_options
             query = parse(pending.sql, {**defaults, **options} if defaults else options, self.routing.row_limits)
             if query.options:

@@ -14,6 +14,7 @@ from gamay.base.ids import RANDOM_IDS, Ids
 from gamay.base.tls import TlsSettings
 from gamay.broker.app import BrokerApp
 from gamay.cluster.access import EVERYBODY, ListedAccess, StoredUsers, with_token
+from gamay.cluster.bounded_heads import BoundedHeads
 from gamay.cluster.process_routes import process_routes
 from gamay.cluster.records import Role
 from gamay.cluster.users import resolve_access
@@ -148,7 +149,7 @@ class EmbeddedCluster:
         minion_routes = process_routes(core.registry, core.minion.id, core.clock)
         apps: tuple[tuple[Any, ...], ...] = (
             (create_app(services, access[Role.CONTROLLER]),),
-            (broker.asgi(), broker.protocol() if self._limits.per_s is None else "auto"),
+            (broker.asgi(), broker.protocol() if self._limits.per_s is None else BoundedHeads),
             (ServerApp(core.server, lambda: self.ready, access[Role.SERVER], server_routes).asgi(),),
             (minion_app(core.minion, lambda: self.ready, access[Role.MINION], minion_routes),),
         )

@@ -8,6 +8,7 @@ from typing import Any
 import uvicorn
 
 from gamay.base.errors import InUseError, InvalidConfigError
+from gamay.cluster.bounded_heads import BoundedHeads
 
 _STOP_S = 10
 _LAST_PORT = 65_535
@@ -36,7 +37,7 @@ class HttpServer:
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
 
-    def start(self, app: Any, protocol: Any = "auto") -> None:
+    def start(self, app: Any, protocol: Any = BoundedHeads) -> None:
         """Begin to answer, in place of the application before, if there was one.
 
         protocol: makes what serves a connection.

@@ -28,6 +28,7 @@ from gamay.broker.routing import RoutingTables
 from gamay.broker.runner import QueryRunner
 from gamay.cluster import buckets
 from gamay.cluster.access import AccessControl
+from gamay.cluster.bounded_heads import BoundedHeads
 from gamay.cluster.broker_resource import BrokerResource
 from gamay.cluster.election import LeadElection, leader_of
 from gamay.cluster.process_routes import process_routes
@@ -301,7 +302,7 @@ class BrokerProcess(RoleProcess):
         app = BrokerApp(self._runner, self._queries, lambda: self.ready, self._access(), more)
         # requests are counted in front of the application, where the shortest way for queries does not pass
         is_counted = self.settings.limits.per_s is not None
-        return app.asgi(), "auto" if is_counted else app.protocol()
+        return app.asgi(), BoundedHeads if is_counted else app.protocol()
 
     @property
     def _query_tls(self) -> ssl.SSLContext | None:

@@ -1,0 +1,64 @@
+"""Connections over HTTP whose requests have short heads: an endless URL or header is refused while it still comes."""
+
+from typing import Any
+
+import orjson
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+URL_BYTES_MAX = 1 << 16
+HEAD_BYTES_MAX = 1 << 17
+"""What the line of the request and all headers may have together."""
+
+
+class BoundedHeads(HttpToolsProtocol):
+    """One connection. A request with a longer URL is answered with 414, one with longer headers with 431."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._is_in_head = False
+        self._head_bytes = 0  # so many have come of a head that is not whole yet
+        self._refusal: tuple[int, str] | None = None
+
+    def data_received(self, data: bytes) -> None:
+        """Read what came."""
+        was_in_head = self._is_in_head
+        super().data_received(data)
+        if was_in_head and self._is_in_head and not self.transport.is_closing():
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_BYTES_MAX:
+                self._refusal = _TOO_LONG_HEAD if self.headers else _TOO_LONG_URL
+                self.send_400_response("")
+
+    def on_message_begin(self) -> None:
+        """Note that a head is being read."""
+        super().on_message_begin()
+        self._is_in_head, self._head_bytes = True, 0
+
+    def on_headers_complete(self) -> None:
+        """Hand the request on; raises ValueError, which ends the connection, where its head is too long."""
+        self._is_in_head = False
+        if len(self.url) > URL_BYTES_MAX:
+            self._refusal = _TOO_LONG_URL
+        elif sum([len(name) + len(value) for name, value in self.headers]) > HEAD_BYTES_MAX:
+            self._refusal = _TOO_LONG_HEAD
+        if self._refusal is not None:
+            raise ValueError(self._refusal[1])
+        super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Say why the connection ends: what was read is no request, or its head is too long."""
+        if self._refusal is None:
+            super().send_400_response(msg)
+            return
+        status, text = self._refusal
+        content = orjson.dumps({"code": status, "error": text})
+        self.transport.write(
+            b"HTTP/1.1 %d %b\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b"
+            % (status, _REASONS[status], len(content), content)
+        )
+        self.transport.close()
+
+
+_TOO_LONG_URL = (414, f"the URL has more than {URL_BYTES_MAX:,} bytes; send a query by POST /query/sql")
+_TOO_LONG_HEAD = (431, f"the headers have more than {HEAD_BYTES_MAX:,} bytes")
+_REASONS = {414: b"URI Too Long", 431: b"Request Header Fields Too Large"}
