@@ -100,3 +100,21 @@ def test_a_server_tells_what_was_reloaded(make_realtime: Callable[..., Any], eve
     assert httpx.get(url).status_code == 400
     assert httpx.get(url.replace("t_REALTIME", "u_REALTIME"), params={"reloadJobTimestamp": since}).status_code == 404
     assert httpx.get(f"{table.cluster.server_url}/queries/id").json() == []
+
+
+def test_a_segment_is_completed_when_its_rows_take_their_memory(
+    make_realtime: Callable[..., Any], eventually: Callable[..., None]
+) -> None:
+    """Rows and time would let it go on; no row is lost or there twice."""
+    table = make_realtime(segment_rows=1_000_000, **{"realtime.segment.flush.threshold.memory": "20K"})
+    for _ in range(6):
+        table.produce(400)
+        eventually(table.all_there)
+    eventually(lambda: list(table.segments().values()).count("ONLINE") >= 2)
+    assert table.all_there()
+    found = [
+        table.rest("GET", f"/segments/t/{name}/metadata")["segment.total.docs"]
+        for name, state in table.segments().items()
+        if state == "ONLINE"
+    ]
+    assert all(0 < int(rows) < 2_400 for rows in found)

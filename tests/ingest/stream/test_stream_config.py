@@ -78,6 +78,13 @@ def test_which_threshold_decides() -> None:
     assert flush(threshold__size="100", desired__size="50M") == FlushThresholds(rows=100)
 
 
+def test_memory_is_a_threshold_beside_the_others() -> None:
+    assert flush(threshold__rows="7").memory_bytes is None
+    found = flush(threshold__rows="7", threshold__memory="1.5M")
+    assert (found.rows, found.memory_bytes) == (7, 3 << 19)
+    assert flush(threshold__memory="").memory_bytes is None
+
+
 def test_llc_keys_override_for_partition_level_consumption_only() -> None:
     keys = {FLUSH + "threshold.size": "100", FLUSH + "threshold.size.llc": "40", FLUSH + "threshold.time.llc": "30m"}
     config = parse(**keys)
@@ -97,6 +104,8 @@ def test_times_may_be_plain_milliseconds() -> None:
         ({FLUSH + "threshold.rows": "5", FLUSH + "threshold.segment.rows": "6"}, "at most one"),
         ({FLUSH + "threshold.rows": "5", FLUSH + "threshold.segment.size": "6M"}, "at most one"),
         ({FLUSH + "threshold.rows": "many"}, "threshold.rows: 'many' is not a whole number"),
+        ({FLUSH + "threshold.memory": "0"}, "threshold.memory: '0' is no memory for rows; write a size like 512M"),
+        ({FLUSH + "threshold.memory": "much"}, "threshold.memory: "),
         ({FLUSH + "threshold.time": "0"}, "must be greater than 0"),
         ({FLUSH + "threshold.time": "6 hours"}, "is not a period"),
         ({FLUSH + "threshold.rowz": "5"}, "Did you mean 'realtime.segment.flush.threshold.rows'?"),

@@ -25,6 +25,7 @@ _HIGH_LEVEL = ("highlevel",)
 _FLUSH = "realtime.segment.flush."
 _ROWS, _SIZE, _TIME = _FLUSH + "threshold.rows", _FLUSH + "threshold.size", _FLUSH + "threshold.time"
 _SEGMENT_ROWS, _SEGMENT_SIZE = _FLUSH + "threshold.segment.rows", _FLUSH + "threshold.segment.size"
+_MEMORY = _FLUSH + "threshold.memory"
 _DESIRED_SIZE = _FLUSH + "desired.size"
 _VARIANCE, _INITIAL_ROWS = _FLUSH + "threshold.variance.fraction", _FLUSH + "autotune.initialRows"
 _RESET = "realtime.segment.offsetAutoReset."
@@ -32,7 +33,7 @@ _RESET = "realtime.segment.offsetAutoReset."
 _DOWNLOAD_TIMEOUT = "realtime.segment.pauseless.download.timeoutSeconds"
 _GENERAL_KEYS = (
     "streamType", "topic.consumption.rate.limit", "partition.consumption.rate.limit", _ROWS, _SIZE, _SIZE + ".llc",
-    _SEGMENT_ROWS, _SEGMENT_SIZE, _DESIRED_SIZE, _TIME, _TIME + ".llc", _VARIANCE, _INITIAL_ROWS,
+    _SEGMENT_ROWS, _SEGMENT_SIZE, _DESIRED_SIZE, _MEMORY, _TIME, _TIME + ".llc", _VARIANCE, _INITIAL_ROWS,
     "realtime.segment.commit.timeoutSeconds", "realtime.segment.serverUploadToDeepStore",
     _DOWNLOAD_TIMEOUT, _RESET + "enable", _RESET + "offsetThreshold",
     _RESET + "timeThresholdSeconds", "realtime.segment.isBackfillTopic",
@@ -55,7 +56,8 @@ class FlushThresholds:
     segment_rows: for one segment; None unless they decide. segment_bytes: wanted size of a segment, by which the row limit
     is tuned from segment to segment, beginning with `initial_rows`; None unless it decides. One of the three is set.
     variance_fraction: in [0, 0.5), how far a segment's row limit may stray from the computed one, so that not all
-    partitions commit at once.
+    partitions commit at once. memory_bytes: what the rows of a consuming segment may take on a server, beside the other
+    thresholds; None is as much as they need.
     """
 
     rows: int | None = DEFAULT_FLUSH_ROWS
@@ -64,6 +66,7 @@ class FlushThresholds:
     time_ms: int = DEFAULT_FLUSH_MILLIS
     variance_fraction: float = 0.0
     initial_rows: int = DEFAULT_AUTOTUNE_ROWS
+    memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +296,7 @@ def _thresholds(reader: _Reader, rows_key: str, time_key: str) -> FlushThreshold
         time_ms=reader.read(time_key, _duration, DEFAULT_FLUSH_MILLIS),
         variance_fraction=variance,
         initial_rows=initial if initial > 0 else DEFAULT_AUTOTUNE_ROWS,
+        memory_bytes=reader.read(_MEMORY, _memory, None),
     )
 
 
@@ -322,6 +326,12 @@ def _integer(text: str) -> int:
     if not re.fullmatch(r"[+-]?\d{1,18}", text, re.ASCII):
         raise InvalidConfigError(f"'{text}' is not a whole number")
     return int(text)
+
+
+def _memory(text: str) -> int | None:
+    if (size := parse_data_size(text)) <= 0:
+        raise InvalidConfigError(f"'{text}' is no memory for rows; write a size like 512M, or leave the key out")
+    return size
 
 
 def _positive(text: str) -> int:

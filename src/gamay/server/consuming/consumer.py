@@ -424,11 +424,18 @@ class SegmentConsumer:
             self._busy_ms = now_ms
             self._reading.close_reader()
         ended = batch.is_end_of_partition and not len(batch)
-        full = self._rows.is_nearly_full
+        full = self._rows.is_nearly_full or self._takes_its_memory()
         self._machine.consumed(batch.next_offset, rows, now_ms, partition_ended=ended, full=full)
         self.began.set()
         if self._machine.num_rows >= self._row_limit * _SPARE_AT:
             self._make_spare()
+
+    def _takes_its_memory(self) -> bool:
+        """Whether the rows take what the table's config gives a consuming segment; one batch always fits."""
+        quota = self._config.flush.memory_bytes
+        if quota is None or not self._rows.num_docs:
+            return False
+        return sum(use.used for parts in self._rows.memory().values() for use in parts.values()) >= quota
 
     def _make_spare(self) -> None:
         """Have the successor's buffers made, which takes as long as the file system wants, on a thread of its own."""
