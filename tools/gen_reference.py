@@ -201,6 +201,33 @@ def _config() -> Iterator[str]:
         ("setting", "value", "default", "meaning"),
         ((f"`{s.name}`", s.accepted, f"`{s.default}`", s.meaning) for s in CLUSTER_SETTINGS),
     )
+    yield from _without_effect()
+
+
+def _without_effect() -> Iterator[str]:
+    """Yield the section of keys that are accepted and change nothing, of all documents."""
+    from gamay.ingest import job_spec
+    from gamay.model import without_effect
+    from gamay.model.indexing import FieldConfig, IndexingConfig
+    from gamay.model.unused_index_settings import settings_of_column, settings_of_table
+    from gamay.sql import option_values
+
+    yield from (
+        "## Without effect",
+        "",
+        "Accepted, because configs and queries are shared with clusters that act on them. Whoever sets one is told: in the",
+        "`warnings` of the answer that stores a config, in the log of a job, or in the `warnings` of a query's answer. Keys that",
+        "have an effect only beside others are told of in the same way.",
+        "",
+    )
+    of_table = {
+        **without_effect.NO_EFFECT,
+        **{f"tableIndexConfig.{name}": why for name, (_, why) in settings_of_table(IndexingConfig()).items()},
+        **{f"fieldConfigList: {name}": why for name, (_, why) in settings_of_column(FieldConfig("a")).items()},
+    }
+    yield from _table(("key of a table config", "why"), ((f"`{name}`", why) for name, why in sorted(of_table.items())))
+    yield from _table(("key of a job spec", "why"), ((f"`{name}`", why) for name, why in sorted(job_spec.NO_EFFECT.items())))
+    yield from ("Options of queries:", "", ", ".join(f"`{name}`" for name in sorted(option_values.NO_EFFECT)) + ".", "")
 
 
 def _document(cls: type) -> Iterator[str]:

@@ -87,6 +87,13 @@ QUERY_LIMIT_OVERRIDE = ClusterSetting(
     "a LIMIT that is too large is lowered to the largest, not refused",
     _is_flag,
 )
+QUERY_LENGTH = ClusterSetting(
+    "gamay.broker.query.maxLength",
+    "a whole number greater than 0",
+    "4000000",
+    "characters that a query may have; reading a million takes about a second",
+    _is_positive,
+)
 NULL_HANDLING = ClusterSetting(
     "pinot.broker.query.enable.null.handling",
     "true or false",
@@ -441,6 +448,7 @@ CLUSTER_SETTINGS = (
     DEFAULT_QUERY_LIMIT,
     QUERY_RESPONSE_LIMIT,
     QUERY_LIMIT_OVERRIDE,
+    QUERY_LENGTH,
     NULL_HANDLING,
     NUM_GROUPS_LIMIT,
     NUM_GROUPS_WARNING,

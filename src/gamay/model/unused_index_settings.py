@@ -21,7 +21,9 @@ from gamay.model.tier_overwrites import overwritten_tiers, unknown_keys, unknown
 
 def unused_index_settings(config: TableConfig) -> Iterator[str]:
     """Yield a sentence for each setting of indexes and segments that has no effect, with the key that it stands under."""
-    yield from (f"tableIndexConfig.{key} has no effect: {why}" for key, why in _unused_of_table(config.indexing).items())
+    for key, (is_set, why) in settings_of_table(config.indexing).items():
+        if is_set:
+            yield f"tableIndexConfig.{key} has no effect: {why}"
     yield from _unused_overwrites(config)
     for declared in config.field_configs:
         yield from _unused_of_column(config, declared)
@@ -41,8 +43,8 @@ _ONE_RANGE_INDEX = "there is one kind of range index, which is exact for single-
 _BUILT = "segments are built column by column, with all their indexes"
 
 
-def _unused_of_table(indexing: IndexingConfig) -> dict[str, str]:
-    """Return why each key of `tableIndexConfig` that is set has no effect."""
+def settings_of_table(indexing: IndexingConfig) -> dict[str, tuple[object, str]]:
+    """Return the keys of `tableIndexConfig` without effect: whether each is set, and why it has none."""
     older_format = indexing.segment_format_version not in (None, "v3")
     unused: dict[str, tuple[object, str]] = {
         "segmentFormatVersion": (older_format, "segments have one format, whose indexes are in one file, as those of v3"),
@@ -68,8 +70,7 @@ def _unused_of_table(indexing: IndexingConfig) -> dict[str, str]:
         "enableDynamicStarTreeCreation": (indexing.enable_dynamic_star_tree_creation, "this version builds no star-tree"),
     }
     loaded = [column for column, bloom in indexing.bloom_filter_configs.items() if bloom.load_on_heap]
-    unused["bloomFilterConfigs.loadOnHeap"] = (loaded, _MAPPED)
-    return {key: why for key, (is_set, why) in unused.items() if is_set}
+    return unused | {"bloomFilterConfigs.loadOnHeap": (loaded, _MAPPED)}
 
 
 def _unused_overwrites(config: TableConfig) -> Iterator[str]:
@@ -89,7 +90,9 @@ def _unused_of_column(config: TableConfig, declared: FieldConfig) -> Iterator[st
             f"{where}: forwardIndexDisabled needs an inverted index, which then holds the rows; without one the forward "
             "index is kept"
         )
-    yield from (f"{where}: {key} has no effect: {why}" for key, why in _unused_keys_of_column(declared).items())
+    for key, (is_set, why) in settings_of_column(declared).items():
+        if is_set:
+            yield f"{where}: {key} has no effect: {why}"
     codec = declared_codec(config.indexing, declared, declared.name) or ""
     if codec.upper() in DICTIONARY_CODECS:
         yield f"{where}: ids of rows are stored as they are, so the compressionCodec {codec} changes nothing"
@@ -97,8 +100,8 @@ def _unused_of_column(config: TableConfig, declared: FieldConfig) -> Iterator[st
         yield f"{where}: an index needs its dictionary, so rows are ids and the compressionCodec {codec} changes nothing"
 
 
-def _unused_keys_of_column(declared: FieldConfig) -> dict[str, str]:
-    """Return why each key of a field config that is set has no effect."""
+def settings_of_column(declared: FieldConfig) -> dict[str, tuple[object, str]]:
+    """Return the keys of a field config without effect: whether each is set, and why it has none."""
     indexes = declared.indexes
     dictionary, forward = indexes.dictionary or DictionaryConfig(), indexes.forward or ForwardConfig()
     unused: dict[str, tuple[object, str]] = {
@@ -126,4 +129,4 @@ def _unused_keys_of_column(declared: FieldConfig) -> dict[str, str]:
         unused |= {
             f"the property {name}": (True, "it is not known, or there is nothing that it could change") for name in unknown
         }
-    return {key: why for key, (is_set, why) in unused.items() if is_set}
+    return unused
