@@ -216,8 +216,8 @@ def _without_effect() -> Iterator[str]:
         "## Without effect",
         "",
         "Accepted, because configs and queries are shared with clusters that act on them. Whoever sets one is told: in the",
-        "`warnings` of the answer that stores a config, in the log of a job, or in the `warnings` of a query's answer. Keys that",
-        "have an effect only beside others are told of in the same way.",
+        "`warnings` of the answer that stores a config, in the log of a job, or in the `warnings` of a query's answer. Keys",
+        "that have an effect only beside others are told of in the same way.",
         "",
     )
     of_table = {
