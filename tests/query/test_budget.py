@@ -10,13 +10,14 @@ import pytest
 from gamay.base import guard
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.machine import usable_memory
 from gamay.functions.vector import EncodedVector, Vector
 from gamay.model.indexing import IndexingConfig
 from gamay.model.schema import FieldSpec, Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.types import DataType
 from gamay.query.bind import bind
-from gamay.query.budget import Budget, ProcessBudget, ScanLimits, machine_memory
+from gamay.query.budget import Budget, ProcessBudget, ScanLimits
 from gamay.query.deadline import Deadline
 from gamay.query.execute import execute
 from gamay.query.held import held_bytes
@@ -198,9 +199,9 @@ def test_settings_of_the_cluster_give_the_budgets() -> None:
     assert applied({"gamay.query.memory.max.bytes": "50", "gamay.query.spill.max.bytes": "0"}) == (1000, 50, 0)
     assert applied({"gamay.query.memory.max.bytes": "lots", "gamay.query.spill.max.bytes": "9"}) == (1000, 400, 9)
     assert applied({}) == (1000, 400, None)
-    assert 1 << 26 < machine_memory() < 1 << 50
+    assert 1 << 26 < usable_memory() < 1 << 50
     machine = ProcessBudget.of_machine()
-    assert machine.query_bytes < machine.total_bytes < machine_memory()
+    assert machine.query_bytes < machine.total_bytes < usable_memory()
 
 
 def test_bytes_of_arrays_are_exact_and_those_of_objects_close() -> None:

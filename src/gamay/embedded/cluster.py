@@ -1,6 +1,5 @@
 """A whole cluster with its HTTP interfaces in one process and one data folder."""
 
-import os
 import secrets
 import threading
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from typing import Any
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.errors import InvalidConfigError
 from gamay.base.ids import RANDOM_IDS, Ids
+from gamay.base.machine import usable_processors
 from gamay.base.tls import TlsSettings
 from gamay.broker.app import BrokerApp
 from gamay.cluster.access import EVERYBODY, ListedAccess, StoredUsers, with_token
@@ -31,7 +31,7 @@ from gamay.server.app import ServerApp
 from gamay.storage.settings import StorageSettings
 
 # Queries that run at once: more would neither be done sooner nor leave the processors to those who only ask for a little.
-_QUERY_THREADS = max(4, 2 * (os.cpu_count() or 1))
+_QUERY_THREADS = max(4, 2 * usable_processors())
 
 
 class EmbeddedCluster:

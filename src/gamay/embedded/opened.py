@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 from weakref import WeakSet
 
 from gamay.base.errors import ClosedError, ConflictError, InUseError, InvalidConfigError
+from gamay.base.machine import usable_memory
 from gamay.controller.periodic import PeriodicTask, PeriodicTasks
 from gamay.embedded.core import LocalCluster
 from gamay.embedded.lock import FolderLock
@@ -195,7 +196,7 @@ def _place_in_memory() -> Path:
     disk = Path(tempfile.gettempdir())
     try:
         found = os.statvfs(_TMPFS)
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        memory = usable_memory()
     except (OSError, ValueError):
         return disk
     is_large = found.f_frsize * found.f_bavail >= memory // 4

@@ -5,7 +5,6 @@ say that it leaves, let others take over, finish what is under way, end the sess
 """
 
 import logging
-import os
 import shutil
 import ssl
 import tempfile
@@ -20,6 +19,7 @@ from typing import Any
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.errors import InvalidConfigError
 from gamay.base.ids import RANDOM_IDS, Ids
+from gamay.base.machine import usable_processors
 from gamay.base.rng import new_rng
 from gamay.base.tls import TlsSettings
 from gamay.broker.app import BrokerApp
@@ -73,7 +73,7 @@ from gamay.storage.remote_store import open_deep_store
 
 _log = logging.getLogger(__name__)
 
-_QUERY_THREADS = max(4, 2 * (os.cpu_count() or 1))
+_QUERY_THREADS = max(4, 2 * usable_processors())
 _REPAIR_S = 3600
 _SETTLED_MS = 600_000  # what is older and belongs to nothing was left behind by somebody who died
 _SWEEP_MS = 3_600_000

@@ -1,6 +1,5 @@
 """A server: what it has loaded, and the executor of queries on that."""
 
-import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gamay.base.clock import Clock
 from gamay.base.ids import Ids
+from gamay.base.machine import usable_processors
 from gamay.cluster.registry import Registry
 from gamay.embedded.layout import Layout
 from gamay.ingest.stream.spi import StreamContext
@@ -73,7 +73,7 @@ class ServerRole:
         loader = SegmentLoader(folder, sources, self._layout_of, clock, ids, verify_on_use)
         made = None if consuming is None else partial(self._resources, consuming)
         self.instance = ServerInstance(instance_id, registry, loader, clock, consuming=made, key_defaults=key_defaults)
-        self.executor = QueryExecutor(self.instance, threads or os.cpu_count() or 1)
+        self.executor = QueryExecutor(self.instance, threads or usable_processors())
 
     def _resources(self, consuming: "Callable[[], Resources]") -> "Resources":
         resources = consuming()

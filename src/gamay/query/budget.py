@@ -6,13 +6,13 @@ holds most is.
 """
 
 import logging
-import os
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.machine import usable_memory
 from gamay.query.partitioned.files import SPILL_SETTING, SpillFile, SpillSpace
 from gamay.query.stats import QueryStats
 
@@ -24,7 +24,6 @@ TOTAL_SETTING = "gamay.query.memory.total.bytes"
 # Shares of the machine's memory: of all queries together, and of one of them.
 _TOTAL_SHARE = 0.5
 _QUERY_SHARE = 0.25
-_CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _UNLIMITED = 1 << 62
 
 _ADVICE = {
@@ -35,19 +34,6 @@ _ADVICE = {
     "rows": "filter more, select fewer columns, or set a smaller LIMIT",
     "text of the answer": "select fewer columns, set a smaller LIMIT, or read the table from Spark or Arrow",
 }
-
-
-def machine_memory() -> int:
-    """Return the bytes of memory that this process may use: those of the machine, or of its container."""
-    limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for path in _CGROUP_LIMITS:
-        try:
-            text = Path(path).read_text(encoding="ascii").strip()
-        except OSError:
-            continue
-        if text.isdigit():
-            limit = min(limit, int(text))
-    return limit
 
 
 class ProcessBudget:
@@ -68,7 +54,7 @@ class ProcessBudget:
     @classmethod
     def of_machine(cls, folder: Path | None = None) -> "ProcessBudget":
         """Return half of the machine's memory for all queries, and a quarter for one. folder: see `SpillSpace`."""
-        memory = machine_memory()
+        memory = usable_memory()
         return cls(int(memory * _TOTAL_SHARE), int(memory * _QUERY_SHARE), SpillSpace(folder))
 
     def apply(self, settings: Mapping[str, str]) -> None:

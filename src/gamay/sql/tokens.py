@@ -14,7 +14,7 @@ keywords of this dialect, and forms with keywords inside parentheses become plai
 | `OVERLAY(x PLACING y FROM 2 FOR 3)`  | `overlay(x, y, 2, 3)`          |
 | `ROLLUP (a > 1, b)`                  | `ROLLUP ((a > 1), b)`          |
 | `DATE '2020-01-01'`, `TIMESTAMP '…'` | the string                 |
-| `X'01ff'`                            | the string                 |
+| `X'01ff'`, `N'é'`                    | the string                 |
 | `SUM(ALL x)`                         | `sum(x)`                   |
 | `x IS UNKNOWN`                       | `x IS NULL`                |
 
@@ -460,7 +460,7 @@ def _is_value(lexeme: Lexeme) -> bool:
 
 
 def _is_text_prefix(word: Lexeme, text: Lexeme) -> bool:
-    return word.text in _TEXT_PREFIXES or (word.text == "X" and text.start == word.start + 1)
+    return word.text in _TEXT_PREFIXES or (word.text in ("X", "N") and text.start == word.start + 1)
 
 
 def _may_begin_operand(lexeme: Lexeme, following: Lexeme, after: Lexeme) -> bool:
