@@ -180,7 +180,7 @@ class _Binder:
         self._scope = Scope(schema, query.table)
         self.null_handling = flag(query.options, NULL_HANDLING)
         self._keeps_types = flag(query.options, "autoRewriteAggregationType")
-        self._keys: list[Expression] = []
+        self._keys: dict[Expression, int] = {}  # and their places
         self._key_types: list[ValueType] = []
         self._sets: tuple[tuple[int, ...], ...] = ()
         self._groupings: dict[tuple[int, ...], int] = {}
@@ -311,7 +311,7 @@ class _Binder:
             if _has_aggregate(expression):
                 raise _invalid(f"An aggregate cannot stand in GROUP BY: {to_text(expression)}")
         self._set_keys(group_by)
-        places = [self._keys.index(key) for key in group_by]
+        places = [self._keys[key] for key in group_by]
         self._sets = tuple(tuple(sorted({places[i] for i in part})) for part in self._query.grouping_sets)
         outputs = tuple(self._after_grouping(item.expression) for item in items)
         keys = _sort_keys([(self._after_grouping(e), key.descending, key.nulls_last) for e, key in order_by])
@@ -366,13 +366,14 @@ class _Binder:
 
     def _set_keys(self, keys: Sequence[Expression]) -> None:
         """Take the keys in the order written, each once; a multi-value key is grouped by each of its values."""
-        self._keys = list(dict.fromkeys(keys))
+        self._keys = {key: place for place, key in enumerate(dict.fromkeys(keys))}
         self._key_types = [(self._type(key)[0], False) for key in self._keys]
 
     def _after_grouping(self, expression: Expression) -> Expression:
         """Return the expression over the grouped table."""
-        if expression in self._keys:
-            return key_column(self._keys.index(expression))
+        place = self._keys.get(expression)
+        if place is not None:
+            return key_column(place)
         if isinstance(expression, Call):
             if is_aggregate(expression.name):
                 return aggregate_column(self._aggregates.number(expression))
@@ -398,9 +399,9 @@ class _Binder:
                 "Function 'lookUp': values are looked up for rows, not for groups; put the call into GROUP BY, too, as "
                 "it stands here, which makes no other groups where its key is grouped by"
             )
-        self._keys.append(call)
+        self._keys[call] = len(self._key_types)
         self._key_types.append((data_type, False))
-        return key_column(len(self._keys) - 1)
+        return key_column(self._keys[call])
 
     def _is_of_group(self, expression: Expression) -> bool:
         """Whether an expression has one value in all rows of a group."""
@@ -417,7 +418,7 @@ class _Binder:
         for argument in call.args:
             if argument not in self._keys:
                 raise _invalid(f"{to_text(call)}: {to_text(argument)} is not in GROUP BY")
-        keys = tuple(self._keys.index(argument) for argument in call.args)
+        keys = tuple(self._keys[argument] for argument in call.args)
         return grouping_column(self._groupings.setdefault(keys, len(self._groupings)))
 
     def _grouped_type(self, expression: Expression) -> ValueType:

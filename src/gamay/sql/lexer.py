@@ -34,7 +34,7 @@ COMMENT = r"--[^\n]*|/\*(?:[^*]|\*(?!/))*+\*/"
 
 _LEXEME = re.compile(
     rf"(?P<space>\s+|{COMMENT})|(?P<string>{STRING})|(?P<quoted>{QUOTED})|(?P<number>{NUMBER})"
-    rf"|(?P<word>{WORD_CHAR}+)|(?P<op><>|!=|<=|>=|\|\||/(?!\*)|[-+*%=<>(),.;\[\]])"
+    rf"|(?P<word>{WORD_CHAR}+)|(?P<op><>|!=|<=|>=|\|\||/(?!\*)|(?<=[uU])&(?=')|[-+*%=<>(),.;\[\]])"
 )
 # a long list of constants after IN, from the word on: one lexeme and one literal, for 100,000 are a query like any other
 _LISTED = rf"(?:-\s*)?(?:{STRING}|{NUMBER})"

@@ -1,4 +1,4 @@
-"""Lexemes to the tokens of sqlglot's parser, which supplies precedence and clause structure.
+r"""Lexemes to the tokens of sqlglot's parser, which supplies precedence and clause structure.
 
 sqlglot knows hundreds of functions and rewrites their names and arguments to its own; here every function must reach the
 registry as written. So function names carry a mark that no known function has, all other words are names unless they are
@@ -15,6 +15,7 @@ keywords of this dialect, and forms with keywords inside parentheses become plai
 | `ROLLUP (a > 1, b)`                  | `ROLLUP ((a > 1), b)`          |
 | `DATE '2020-01-01'`, `TIMESTAMP '…'` | the string                 |
 | `X'01ff'`, `N'é'`                    | the string                 |
+| `U&'\0041' UESCAPE '\'`               | `unistr('\0041', '\')`         |
 | `SUM(ALL x)`                         | `sum(x)`                   |
 | `x IS UNKNOWN`                       | `x IS NULL`                |
 
@@ -194,6 +195,9 @@ class _Converter:
         if lexeme.kind is Kind.WORD and not after_dot:
             if following.kind is Kind.STRING and _is_text_prefix(lexeme, following):
                 return
+            if lexeme.text == "U" and following.is_op("&"):
+                self._unicode(lexeme)
+                return
             if following.kind is Kind.STRING and lexeme.text == "ESCAPE":
                 self._emit(TokenType.ESCAPE, "ESCAPE", lexeme)
                 self.expects_operand = True
@@ -223,6 +227,24 @@ class _Converter:
             self._emit(_SETS[lexeme.text], GROUPING_SETS, lexeme)
         else:
             self._emit(TokenType.IDENTIFIER, lexeme.name, lexeme)
+
+    def _unicode(self, lexeme: Lexeme) -> None:
+        """Make a call of a text with codes of characters, which follows the `&` at hand."""
+        last = len(self.lexemes) - 1
+        text, word, escape = (self.lexemes[min(self.position + ahead, last)] for ahead in (1, 2, 3))
+        self._emit(TokenType.IDENTIFIER, f"{FUNCTION_MARK}unistr", lexeme)
+        self._emit(TokenType.L_PAREN, "(", lexeme)
+        self._emit(TokenType.STRING, str(text.literal), text)
+        self.position += 2
+        if word.is_word("UESCAPE"):
+            if escape.kind is not Kind.STRING:
+                raise syntax_error(
+                    self.text, escape.start, f"expected a character in quotes after UESCAPE, found {escape.shown}"
+                )
+            self._emit(TokenType.COMMA, ",", word)
+            self._emit(TokenType.STRING, str(escape.literal), escape)
+            self.position += 2
+        self._emit(TokenType.R_PAREN, ")", text)
 
     def _keyword(self, lexeme: Lexeme, following: Lexeme) -> None:
         if lexeme.text in ("GROUP", "ORDER"):

@@ -1,5 +1,7 @@
 """Single characters of a text: their codes, replacing them, and Unicode's normal forms."""
 
+import re
+import string
 import unicodedata
 from typing import Any, Literal
 
@@ -34,6 +36,32 @@ def chr_of(code: int) -> str:
     if not 0 <= code <= 0x10FFFF or 0xD800 <= code <= 0xDFFF:
         raise ValueError("it is not the code of a character")
     return chr(code)
+
+
+@by_value("unistr", params=(STRING, STRING), returns=STRING, optional=1)
+def unistr(text: str, escape: str = "\\") -> str:
+    """Put characters in the place of their codes, `\\0041` or `\\+01F600`; another character may stand for the backslash.
+
+    What `U&'…' UESCAPE '…'` means (ISO 9075-2, 5.3).
+    """
+    if len(escape) != 1 or escape in "+'\"" or escape in string.hexdigits or escape.isspace():
+        raise ValueError(f"'{escape}' cannot stand before codes; one character that is no digit of them, + or quote can")
+    sign = re.escape(escape)
+    found = re.sub(rf"{sign}(?:({sign})|\+([0-9a-fA-F]{{6}})|([0-9a-fA-F]{{4}})|)", _character, text)
+    try:
+        return found.encode("utf-16-le", "surrogatepass").decode("utf-16-le")  # codes of halves, as in JSON, come in pairs
+    except UnicodeDecodeError:
+        raise ValueError("it has the code of half a character without the other half") from None
+
+
+def _character(found: re.Match[str]) -> str:
+    escape, six, four = found.groups()
+    if escape is None and six is None and four is None:
+        raise ValueError(f"{found[0]} is followed by 4 hexadecimal digits, by + and 6 of them, or by itself")
+    code = int(six or four or "0", 16)
+    if code > 0x10FFFF:
+        raise ValueError(f"there is no character of the code {six}")
+    return str(escape or chr(code))
 
 
 @by_value("space", params=(INT,), returns=STRING)
