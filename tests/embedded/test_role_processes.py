@@ -367,7 +367,7 @@ def test_servers_answer_who_knows_the_cluster_s_secret(cluster: Cluster, make_se
     count, answer = _ask(stranger)
     assert count is None
     assert "do not have the same cluster secret: gamay.cluster.secret must be" in str(answer["exceptions"]), answer
-    assert "do not have the same cluster secret" in server.log
+    eventually(lambda: "do not have the same cluster secret" in server.log, lambda: server.log)
     path = "/Test/PROPERTYSTORE/CLUSTER_SECRET"
     assert controller.http.get("/zk/get", params={"path": path}).status_code == 403
     below = controller.http.get("/zk/getChildren", params={"path": "/Test/PROPERTYSTORE"})
