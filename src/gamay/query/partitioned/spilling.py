@@ -20,6 +20,8 @@ _GROWING_SHARE = 4
 _KEPT_SHARE = 4
 # Merging takes the tables, the codes of their keys and the merged table, all at once.
 _MERGED_FACTOR = 3
+# Merging all partitions at once takes the tables and what they are merged to; as much is left for what comes after.
+_SETTLED_FACTOR = 4
 # Groups that seldom repeat are put aside where they take more, which is some times the second-level cache: of what a group
 # takes a look-up reads a few bytes (`benchmarks.top_groups`: with 2 MB and 32 MB up to a quarter slower).
 _SCATTERED_BYTES = 1 << 23
@@ -88,9 +90,18 @@ class FoundGroups:
             parts: list[tuple[Place, GroupTable | PartitionedGroups]] = [*self._tables, *self._aside]
             parts.sort(key=lambda found: found[0])
             whole = PartitionedGroups.joined([part for _, part in parts], bound.aggregates)
-            # without an order the first partitions may be enough
-            return whole.settled(self._work.pool) if bound.order_by or bound.having is not None else whole
+            return self._settled(whole) if bound.order_by or bound.having is not None else whole
         return self._limits.of_server(bound, merge_group_tables(tables, bound.aggregates), self._work.stats)
+
+    def _settled(self, groups: PartitionedGroups) -> PartitionedGroups:
+        """Have all threads merge the partitions, where there is room for all of them beside what is merged.
+
+        Not of a query without an order, for which the first partitions may be enough.
+        """
+        if _SETTLED_FACTOR * self._kept_bytes > self._memory:
+            return groups
+        self._aside_holder.hold(self._aside_bytes + self._kept_bytes)
+        return groups.settled(self._work.pool)
 
     def _in_order(self) -> Sequence[GroupTable]:
         return [table for _, table in sorted(self._tables, key=lambda found: found[0])]
