@@ -26,7 +26,6 @@ from gamay.cluster.access import Principal
 from gamay.embedded import Database
 from gamay.query.response import BrokerResponse, encode_short
 from gamay.query.wire.known import KnownQuery
-from gamay.rpc import peer
 from gamay.server.executor import QueryExecutor
 from gamay.server.listener import QueryListener
 from gamay.sql.option_values import NULLS_ON
@@ -438,16 +437,6 @@ def test_a_server_that_does_not_know_a_shape_any_more_is_told(filled: Database) 
         far.listener._plans._shapes.clear()  # so many others came meanwhile
         far.listener._plans._asked.clear()
         assert not far.check(sql.format(9), shown(ordinary(filled._cluster.runner, sql.format(9))))
-    finally:
-        far.close()
-
-
-def test_a_server_of_an_older_version_is_sent_whole_queries(filled: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer, "VERSION", 2)
-    far = Far(filled)
-    try:
-        expected = shown(ordinary(filled._cluster.runner, FAR[1].format(7)))
-        assert [far.check(FAR[1].format(7), expected) for _ in range(3)] == [False] * 3
     finally:
         far.close()
 

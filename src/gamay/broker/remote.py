@@ -36,8 +36,6 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 _CONNECT_S = 2.0
-# the first version of the protocol that has them
-_KNOWN_QUERIES = 3
 # Of the time that a query has left, servers get all but twice this share, and are waited for all but once: what the others
 # found can still be merged when one of them does not answer.
 _RESERVED_SHARE = 0.02
@@ -82,7 +80,7 @@ class RemoteServer:
 
         None to leave it to `ask`, which also says what is wrong. Raises QueryError 503 when it was cancelled.
         """
-        if self.channel.version < _KNOWN_QUERIES:
+        if not self.channel.is_connected:
             return None
         route = routed.route
         memory = route.limits.memory_bytes

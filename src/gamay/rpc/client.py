@@ -58,10 +58,9 @@ class Channel:
         return len(self._calls)
 
     @property
-    def version(self) -> int:
-        """The version of the protocol that both sides speak; 0 while there is no connection."""
-        peer = self._peer
-        return peer.version if peer is not None and peer.is_open else 0
+    def is_connected(self) -> bool:
+        """Whether there is a connection, by which a call is sent at once."""
+        return self._peer is not None and self._peer.is_open
 
     async def connect(self) -> Peer:
         """Return the connection, made now if need be. Raises NotSentError."""

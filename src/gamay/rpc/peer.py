@@ -60,8 +60,8 @@ class Peer(asyncio.BufferedProtocol):
     side: which end this is. secret: that both have to know.
 
     All methods are to be called on the event loop of the connection. `greeted` is done when the other side has said hello
-    and proven that it belongs to the cluster; `other` is what it said, `version` the newest that both speak. Until then it
-    may send small frames only. `num_received` counts the bytes that came.
+    and proven that it belongs to the cluster; `other` is what it said. Until then it may send small frames only.
+    `num_received` counts the bytes that came.
     """
 
     def __init__(
@@ -78,7 +78,6 @@ class Peer(asyncio.BufferedProtocol):
         self._writable.set()
         self._reason: RpcError | None = None
         self.other: Hello | None = None
-        self.version = 0
         self.num_received = 0
         self.greeted: asyncio.Future[Hello] = asyncio.get_running_loop().create_future()
         self.ended = asyncio.Event()
@@ -183,7 +182,6 @@ class Peer(asyncio.BufferedProtocol):
                 f"this process {VERSION_MIN} to {VERSION}"
             )
         self.other = hello
-        self.version = min(VERSION, hello.version_max)
         if self._side is Side.CALLER:
             self._prove(hello)
 
