@@ -15,6 +15,7 @@ from gamay.cluster.bounded_heads import HEAD_BYTES_MAX, URL_BYTES_MAX
 from gamay.embedded import EmbeddedCluster
 
 ENDLESS = 4 * HEAD_BYTES_MAX
+CHUNKED = b"POST /health HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +52,13 @@ def test_what_never_ends_is_refused_while_it_comes(url: str) -> None:
         (b"GET /" + b"x" * ENDLESS, b"414"),
         (b"GET /health HTTP/1.1\r\nhost: x\r\na: " + b"x" * ENDLESS, b"431"),
         (b"GET /health HTTP/1.1\r\nhost: x\r\n" + b"a: b\r\n" * (ENDLESS // 6), b"431"),
+        (CHUNKED + b"1\r\n \r\n0\r\n" + b"a: b\r\n" * (ENDLESS // 6), b"431"),
+        (CHUNKED + b"1\r\n \r\n0\r\na: " + b"x" * ENDLESS, b"431"),
+        (CHUNKED + b"1;" + b"x" * ENDLESS, b"431"),
     ):
         answer = said(url, data)
-        assert not answer or answer.startswith(b"HTTP/1.1 " + status), answer[:200]
+        # a handler that does not read its body may have answered before
+        assert not answer or b"HTTP/1.1 " + status in answer, answer[:200]
 
 
 def test_a_head_that_is_too_long_is_refused_with_a_sentence(url: str) -> None:
@@ -73,6 +78,8 @@ def test_others_are_answered_on_one_connection(url: str) -> None:
             assert client.get("/health", headers={"a": "x" * 60_000}).status_code == 200
             assert client.request("GET", "/health", content=b"x" * ENDLESS).status_code == 200
             assert client.get("/health", params={"a": "x" * 60_000}).status_code == 200
+            chunked = client.request("GET", "/health", content=iter([b"x" * 50_000] * 10))
+            assert chunked.status_code == 200
 
 
 def test_a_query_may_be_as_long_as_the_setting_says(cluster: EmbeddedCluster) -> None:

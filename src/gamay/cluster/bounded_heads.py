@@ -1,4 +1,4 @@
-"""Connections over HTTP whose requests have short heads: an endless URL or header is refused while it still comes."""
+"""Connections over HTTP whose requests have short heads: endless URLs, headers and trailers are refused while they come."""
 
 from typing import Any
 
@@ -15,28 +15,41 @@ class BoundedHeads(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._is_in_head = False
-        self._head_bytes = 0  # so many have come of a head that is not whole yet
+        self._is_in_message = self._is_in_head = False
+        self._has_moved = False  # whether what came last ended a head or was a part of a body
+        self._waiting_bytes = 0  # so many have come since, of a head, of trailers, or of what describes a chunk
         self._refusal: tuple[int, str] | None = None
 
     def data_received(self, data: bytes) -> None:
         """Read what came."""
-        was_in_head = self._is_in_head
+        was_in_message, self._has_moved = self._is_in_message, False
         super().data_received(data)
-        if was_in_head and self._is_in_head and not self.transport.is_closing():
-            self._head_bytes += len(data)
-            if self._head_bytes > HEAD_BYTES_MAX:
-                self._refusal = _TOO_LONG_HEAD if self.headers else _TOO_LONG_URL
+        if was_in_message and self._is_in_message and not self._has_moved and not self.transport.is_closing():
+            self._waiting_bytes += len(data)
+            if self._waiting_bytes > HEAD_BYTES_MAX:
+                self._refusal = _TOO_LONG_URL if self._is_in_head and not self.headers else _TOO_LONG_HEAD
                 self.send_400_response("")
 
     def on_message_begin(self) -> None:
         """Note that a head is being read."""
         super().on_message_begin()
-        self._is_in_head, self._head_bytes = True, 0
+        self._is_in_message = self._is_in_head = True
+        self._waiting_bytes = 0
+
+    def on_body(self, body: bytes) -> None:
+        """Hand a part of a body on."""
+        self._has_moved, self._waiting_bytes = True, 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Note that a request has been read to its end."""
+        super().on_message_complete()
+        self._is_in_message = False
 
     def on_headers_complete(self) -> None:
         """Hand the request on; raises ValueError, which ends the connection, where its head is too long."""
         self._is_in_head = False
+        self._has_moved, self._waiting_bytes = True, 0
         if len(self.url) > URL_BYTES_MAX:
             self._refusal = _TOO_LONG_URL
         elif sum([len(name) + len(value) for name, value in self.headers]) > HEAD_BYTES_MAX:
