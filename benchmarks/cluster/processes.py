@@ -62,6 +62,12 @@ class RoleProcess:
         except httpx.TransportError:
             return False
 
+    @property
+    def pid(self) -> int:
+        """The process that runs now."""
+        assert self._process is not None
+        return self._process.pid
+
     def send(self, number: int) -> None:
         """Send a signal: SIGSTOP and SIGCONT; what ends a process is `kill`."""
         assert self._process is not None

@@ -3,18 +3,16 @@
 `GAMAY_RECORD_MUTANTS=all` tries every single-field mutation of every record.
 """
 
-import copy
 import os
 import random
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pytest
+from benchmarks.attack.records import mutants, nodes, overwrite
 from tests.seeds import FIRST
 
 import gamay
@@ -23,8 +21,6 @@ from gamay.cluster.embedded_store import EmbeddedStore
 from gamay.controller.cluster_status import cluster_status
 
 _WANTED = os.environ.get("GAMAY_RECORD_MUTANTS", "60")
-_GONE = object()
-_VALUES = (_GONE, "", "NaN", "-1", "9" * 25, "{", "null", None, [], {}, 7)
 _ROWS = pa.table({"id": [1, 2, 3], "city": ["a", "b", "c"], "ts": [1700000000000, 1700000000001, 1700000000002]})
 
 
@@ -38,38 +34,10 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _nodes(store: EmbeddedStore, path: str) -> Iterator[tuple[str, bytes]]:
-    for name in store.children(path):
-        below = f"{path}/{name}"
-        node = store.get(below)
-        if node is not None and node.value:
-            yield below, node.value
-        yield from _nodes(store, below)
-
-
-def _places(document: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    for key in document if isinstance(document, dict) else range(len(document)) if isinstance(document, list) else ():
-        yield (*place, key)
-        yield from _places(document[key], (*place, key))
-
-
 def _mutants(folder: Path) -> list[tuple[str, str, bytes]]:
     """Return (path, what was done, bytes) of every mutation of every record."""
     store = EmbeddedStore.open(folder / "metadata.db", SYSTEM_CLOCK)
-    found = []
-    for path, value in _nodes(store, "/PinotCluster"):
-        found += [(path, repr(whole), whole) for whole in (b"{}", b"garbage", b"null", b"[]", b"\x1f\x8b\x00")]
-        for place in _places(orjson.loads(value)):
-            for new in _VALUES:
-                document = copy.deepcopy(orjson.loads(value))
-                parent = document
-                for key in place[:-1]:
-                    parent = parent[key]
-                if new is _GONE:
-                    del parent[place[-1]]
-                else:
-                    parent[place[-1]] = new
-                found.append((path, f"{place} = {'gone' if new is _GONE else repr(new)}", orjson.dumps(document)))
+    found = [(path, what, new) for path, value in nodes(store) for what, new in mutants(value)]
     store.close()
     return found
 
@@ -88,11 +56,7 @@ def test_a_database_opens_whatever_a_record_holds(stored: Path, tmp_path: Path) 
     for number, (path, what, value) in enumerate(mutants if _WANTED == "all" else mutants[: int(_WANTED)]):
         folder = tmp_path / str(number)
         shutil.copytree(stored, folder)
-        store = EmbeddedStore.open(folder / "metadata.db", SYSTEM_CLOCK)
-        node = store.get(path)
-        assert node is not None
-        store.set(path, value, node.version)
-        store.close()
+        overwrite(folder / "metadata.db", path, value)
         with gamay.connect(folder) as db:
             for table in ("first", "second"):
                 result, told = _asked(db, f"SELECT count(*), sum(id) FROM {table} WHERE ts > 5")
@@ -117,11 +81,7 @@ def test_a_database_opens_whatever_a_record_holds(stored: Path, tmp_path: Path) 
 )
 def test_damage_is_told(stored: Path, tmp_path: Path, path: str, found: str) -> None:
     shutil.copytree(stored, tmp_path / "db")
-    store = EmbeddedStore.open(tmp_path / "db" / "metadata.db", SYSTEM_CLOCK)
-    node = store.get(f"/PinotCluster/{path}")
-    assert node is not None
-    store.set(f"/PinotCluster/{path}", b"{}", node.version)
-    store.close()
+    overwrite(tmp_path / "db" / "metadata.db", f"/PinotCluster/{path}", b"{}")
     with gamay.connect(tmp_path / "db") as db:
         with pytest.raises(gamay.GamayError, match=f"Table 'first' cannot be queried: .*{found}"):
             db.sql("SELECT count(*) FROM first")

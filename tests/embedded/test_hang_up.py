@@ -1,9 +1,11 @@
 """A client that is gone ends its query, whichever way it came, and PQL that waits is listed."""
 
 import json
+import logging
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -85,3 +87,24 @@ def test_a_client_that_waits_is_answered_and_not_counted(url: str) -> None:
         assert httpx.post(f"{url}/query/sql", json={"sql": sql}, headers={"database": "default"}).json()["exceptions"] == []
         assert httpx.post(f"{url}/query/sql", json={"sql": sql}).json()["exceptions"] == []
     assert hung_up(url) == before
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"POST /query/sql HTTP/1.1\r\nhost: x\r\ncontent-length: 90\r\n\r\n{",
+        b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nhost: x\r\n\r\nnonsense\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n" * 3,
+    ],
+)
+def test_a_connection_that_ends_early_is_no_defect(url: str, data: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(50):
+        with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=20) as connection:
+            connection.sendall(data)
+            connection.shutdown(socket.SHUT_WR)
+            with suppress(ConnectionResetError):
+                while connection.recv(1 << 16):
+                    pass
+    assert httpx.get(f"{url}/health").status_code == 200
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []

@@ -6,7 +6,7 @@ So that generated queries do not only find out that arguments do not fit.
 from collections.abc import Sequence
 from random import Random
 
-from fuzz_world import LISTS, TYPES
+from tests.fuzz.fuzz_world import LISTS, TYPES
 
 from gamay.base.errors import QueryError
 from gamay.functions.evaluate import result_type

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from urllib.parse import quote_from_bytes
 
-from fuzz_functions import COLUMN_KINDS, VALUE_KINDS
-from fuzz_world import COLUMNS, LISTS, TABLES, TYPES, WORDS
+from tests.fuzz.fuzz_functions import COLUMN_KINDS, VALUE_KINDS
+from tests.fuzz.fuzz_world import COLUMNS, LISTS, TABLES, TYPES, WORDS
 
 Request = tuple[str, str, bytes, bytes]
 """Method, path, query string, body."""

@@ -1,6 +1,6 @@
 """Asks queries until the number is reached, and prints what is wrong with an answer: one JSON object a line.
 
-    python tests/fuzz/fuzz_worker.py --inputs 100000 --seed 7 [--first 0] [--state FILE] [--cases FILE]
+    python -m tests.fuzz.fuzz_worker --inputs 100000 --seed 7 [--first 0] [--state FILE] [--cases FILE]
         [--messages FILE] [--show]
 
 Wrong is an answer that blames a defect of Gamay, that is no JSON or is inconsistent in itself, or that took longer than
@@ -17,7 +17,6 @@ import logging
 import os
 import resource
 import struct
-import sys
 import tempfile
 import time
 import traceback
@@ -28,9 +27,9 @@ from random import Random
 from typing import Any
 
 import orjson
-from fuzz_functions import working_calls
-from fuzz_text import _TOKEN, Request, TextMaker
-from fuzz_world import World
+from tests.fuzz.fuzz_functions import working_calls
+from tests.fuzz.fuzz_text import _TOKEN, Request, TextMaker
+from tests.fuzz.fuzz_world import World
 
 from gamay.base.errors import ErrorCode
 from gamay.functions.registry import function_names
@@ -283,5 +282,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parent))
     main()

@@ -93,7 +93,8 @@ def schema(name: str) -> dict[str, Any]:
     }
 
 
-def _config(name: str) -> dict[str, Any]:
+def config(name: str) -> dict[str, Any]:
+    """Return the config document of a table."""
     single = [n for n in TYPES if n not in ("j", "mp")]
     indexing: dict[str, Any] = {"nullHandlingEnabled": True}
     if name == "t_idx":
@@ -158,11 +159,12 @@ _ARROW = {
 }
 
 
-def _rows(rng: Random, count: int, null_share: float) -> pa.Table:
-    rows = [_row(rng, number, null_share) for number in range(count)]
+def rows(rng: Random, count: int, null_share: float) -> pa.Table:
+    """Return rows of any of the tables."""
+    made = [_row(rng, number, null_share) for number in range(count)]
     columns = {}
     for name in COLUMNS:
-        values = [row[name] for row in rows]
+        values = [row[name] for row in made]
         if name == "dec":
             values = [None if value is None else format(value, "f") for value in values]
         kind = _ARROW[TYPES[name]] if name in TYPES else pa.list_(_ARROW[LISTS[name]])
@@ -177,12 +179,12 @@ class World:
         self._database = gamay.connect(folder, threads=2)
         rng = Random(42)
         for name in TABLES:
-            self._database.create_table(name, schema=schema(name), config=_config(name))
+            self._database.create_table(name, schema=schema(name), config=config(name))
             if name == "nulls":
-                self._database.append(name, _rows(rng, 2, 1.0))
+                self._database.append(name, rows(rng, 2, 1.0))
             elif name != "empty":
                 for count in (1, 30, 60):
-                    self._database.append(name, _rows(rng, count, 0.1))
+                    self._database.append(name, rows(rng, count, 0.1))
         self._queue = QueryQueue(2)
         self._app = BrokerApp(self._database._cluster.runner, self._queue, lambda: True).asgi()
         self._loop = asyncio.new_event_loop()

@@ -12,14 +12,15 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
 INPUTS = int(os.environ.get("GAMAY_FUZZ_INPUTS", "4000"))
 SEED = int(os.environ.get("GAMAY_FUZZ_SEED", "1"))
 
 
 def test_what_is_said_to_mistakes() -> None:
     """`GAMAY_UPDATE=1` writes the messages anew; review the difference."""
-    command = [sys.executable, str(HERE / "fuzz_worker.py"), "--inputs=0", f"--messages={HERE / 'messages.jsonl'}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-m", "tests.fuzz.fuzz_worker", "--inputs=0", f"--messages={HERE / 'messages.jsonl'}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert not [f"{line['request']}\n{line['detail']}" for line in found if "request" in line]
     assert found[-1]["summary"]["failures"] == {}
@@ -27,9 +28,9 @@ def test_what_is_said_to_mistakes() -> None:
 
 def test_no_text_breaks_the_broker(tmp_path: Path) -> None:
     state = tmp_path / "state"
-    command = [sys.executable, str(HERE / "fuzz_worker.py"), f"--inputs={INPUTS}", f"--seed={SEED}"]
+    command = [sys.executable, "-m", "tests.fuzz.fuzz_worker", f"--inputs={INPUTS}", f"--seed={SEED}"]
     options = [f"--state={state}", f"--cases={HERE / 'cases.jsonl'}"]
-    done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, *options], cwd=ROOT, capture_output=True, text=True, check=False)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     failures = [f"input {line['number']}: {line['request']}\n{line['detail']}" for line in lines if "request" in line]
     at = struct.unpack("<q", state.read_bytes())[0] if state.exists() else None

@@ -12,7 +12,7 @@ from gamay.base.errors import QueryError
 from gamay.query.bind import bind
 from gamay.query.execute import ServerResult
 from gamay.query.stats import QueryStats
-from gamay.query.wire.request import decode_request_header
+from gamay.query.wire.request import ReceivedPlans, decode_request_header, encode_query
 from gamay.query.wire.result import encode_result, receive
 from gamay.sql.parser import parse_query
 
@@ -20,9 +20,18 @@ BOUND = bind(parse_query("SELECT k, COUNT(*) FROM many GROUP BY k"), SCHEMA)
 HEADER = bytes(encode_result(BOUND, ServerResult(QueryStats()), ("a missing segment",))[0])
 
 
+QUERY = bind(
+    parse_query(
+        "SELECT k, CASE WHEN d > 1.5 THEN 'x' END, SUM(d) FROM many WHERE k IN (1, 2) OR d < 1e30 "
+        "GROUP BY 1, 2 HAVING COUNT(*) > 1 ORDER BY 3 DESC LIMIT 5"
+    ),
+    SCHEMA,
+)
+
+
 @st.composite
-def damaged(draw: st.DrawFn) -> bytes:
-    sent = bytearray(HEADER)
+def damaged(draw: st.DrawFn, whole: bytes = HEADER) -> bytes:
+    sent = bytearray(whole)
     for _ in range(draw(st.integers(1, 4))):
         sent[draw(st.integers(0, len(sent) - 1))] = draw(st.integers(0, 255))
     return bytes(sent[: draw(st.integers(0, len(sent)))]) if draw(st.booleans()) else bytes(sent)
@@ -35,3 +44,12 @@ def test_damaged_headers_are_refused_or_read(data: Any) -> None:
         receive([memoryview(data)]).result(BOUND, SYSTEM_CLOCK)
     with contextlib.suppress(QueryError):
         decode_request_header(memoryview(data))
+
+
+@given(damaged(encode_query(QUERY)[0]), damaged(encode_query(QUERY)[1]))
+@settings(max_examples=400, deadline=None)
+def test_damaged_queries_are_refused_or_bound(template: bytes, values: bytes) -> None:
+    sound = encode_query(QUERY)
+    for sent in ((template, sound[1]), (sound[0], values)):
+        with contextlib.suppress(QueryError):
+            ReceivedPlans().plan(*sent)

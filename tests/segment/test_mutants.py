@@ -4,27 +4,22 @@
 """
 
 import json
-import math
 import os
 import random
 import shutil
-import zlib
 
 import numpy as np
 import pytest
+from benchmarks.attack.segments import content_of, read_all, write_mutant, write_sealed
 from tests.segment.conftest import make_config, make_field, make_schema
 
 from gamay.base.errors import CorruptSegmentError
 from gamay.kernels.roaring import is_roaring
 from gamay.model.types import DataType
-from gamay.segment.format import canonical_json
 from gamay.segment.index.bitmaps import serialise
-from gamay.segment.reader import open_segment
 
 COUNT = int(os.environ.get("GAMAY_SEGMENT_MUTANTS", "400"))
 ROWS = 700
-WRONG_FIELDS = [math.nan, -1, 0, 1, 7, 2**31, 2**40, 1.5, "", "x", None, True, [], {}, [1], {"a": 1}]
-EXTREMES = {1: [0, 1, 127, 255], 2: [0, 1, 2**15, 2**16 - 1], 4: [0, 1, 2**31 - 1, 2**32 - 1], 8: [0, 1, 2**62, 2**64 - 1]}
 
 
 @pytest.fixture(scope="module")
@@ -68,75 +63,12 @@ def healthy(kit):
     return kit.build(schema, config, columns)
 
 
-def leaves(node, path=()):
-    if path:
-        yield path
-    for key, child in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
-        yield from leaves(child, (*path, key))
-
-
-def seal(folder, document, data):
-    """Write a segment with the checksums that belong to its content."""
-    for column in document["columns"] if isinstance(document["columns"], list) else ():
-        for buffer in column["buffers"] if isinstance(column, dict) and isinstance(column.get("buffers"), list) else ():
-            if isinstance(buffer, list) and len(buffer) == 4 and all(type(n) is int and n >= 0 for n in buffer[1:3]):
-                buffer[3] = zlib.crc32(data[buffer[1] : buffer[1] + buffer[2]])
-    document["crc"] = zlib.crc32(canonical_json([document["numDocs"], document["columns"]]))
-    (folder / "columns.bin").write_bytes(data)
-    sealed = {**document, "checksum": zlib.crc32(canonical_json(document))}
-    (folder / "metadata.json").write_text(json.dumps(sealed))
-
-
-def mutate(rng, document, data):
-    """Change one field of the metadata, or one number of a buffer."""
-    if rng.random() < 0.4:
-        *above, last = rng.choice([path for path in leaves(document) if path[0] not in ("crc", "formatVersion")])
-        node = document
-        for key in above:
-            node = node[key]
-        node[last] = rng.choice([*WRONG_FIELDS, *([node[last] + 1, node[last] * 2] if type(node[last]) is int else [])])
-        return f"{[*above, last]} = {node[last]!r}"
-    buffers = [(column["name"], *buffer[:3]) for column in document["columns"] for buffer in column["buffers"] if buffer[2]]
-    name, kind, offset, size = rng.choice(buffers)
-    width = rng.choice([w for w in EXTREMES if w <= size])
-    place = offset + rng.randrange(size // width) * width
-    value = rng.choice(
-        [*EXTREMES[width], int.from_bytes(data[place : place + width], "little") ^ 1 << rng.randrange(8 * width)]
-    )
-    data[place : place + width] = value.to_bytes(width, "little")
-    return f"{name} {kind} at {place - offset} of {size}: {value} in {width} bytes"
-
-
-def read_all(folder):
-    segment = open_segment(folder)
-    docs = np.arange(0, segment.num_docs, 7, dtype=np.int32)
-    for name in segment.column_names:
-        column = segment.column(name)
-        for vector in (column.values(0, segment.num_docs), column.values_at(docs)):
-            (vector.values.tolist if isinstance(vector.values, np.ndarray) else vector.values.to_pylist)()
-        if column.dictionary is not None:
-            entries = column.dictionary.values.values
-            for value in entries[: len(entries)].tolist()[:20]:
-                assert column.dictionary.id_of(value) >= 0
-        if column.inverted_index is not None:
-            for dict_id in range(len(column.dictionary)):
-                assert all(doc < segment.num_docs for doc in column.inverted_index.docs(dict_id))
-        if column.range_index is not None:
-            assert column.range_index.docs_between(column.stats.minimum, column.stats.maximum, True, True) is not None
-        if column.null_docs is not None:
-            assert max(column.null_docs, default=0) < segment.num_docs
-    segment.close()
-
-
 def test_mutants_are_refused_or_can_be_read(healthy, tmp_path):
-    text, data = (healthy / "metadata.json").read_text(), (healthy / "columns.bin").read_bytes()
+    content = content_of(healthy)
     folder = shutil.copytree(healthy, tmp_path / "mutant")
     refused = 0
     for seed in range(COUNT):
-        rng, document, changed = random.Random(seed), json.loads(text), bytearray(data)
-        document.pop("checksum")
-        what = mutate(rng, document, changed)
-        seal(folder, document, bytes(changed))
+        what = write_mutant(folder, content, random.Random(seed))
         try:
             read_all(folder)
         except (CorruptSegmentError, UnicodeDecodeError):  # compressed texts are looked at when they are shown
@@ -144,7 +76,8 @@ def test_mutants_are_refused_or_can_be_read(healthy, tmp_path):
         except Exception as error:
             raise AssertionError(f"seed {seed}: {what}") from error
     assert refused > COUNT // 3
-    seal(folder, {key: value for key, value in json.loads(text).items() if key != "checksum"}, data)
+    document = {key: value for key, value in json.loads(content[0]).items() if key != "checksum"}
+    write_sealed(folder, document, content[1])
     read_all(folder)
 
 

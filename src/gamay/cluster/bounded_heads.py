@@ -3,7 +3,7 @@
 from typing import Any
 
 import orjson
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 URL_BYTES_MAX = 1 << 16
 HEAD_BYTES_MAX = 1 << 17
@@ -19,6 +19,7 @@ class BoundedHeads(HttpToolsProtocol):
         self._has_moved = False  # whether what came last ended a head or was a part of a body
         self._waiting_bytes = 0  # so many have come since, of a head, of trailers, or of what describes a chunk
         self._refusal: tuple[int, str] | None = None
+        self._unanswered: list[RequestResponseCycle] = []  # requests before the last one, whose answers are not sent yet
 
     def data_received(self, data: bytes) -> None:
         """Read what came."""
@@ -56,10 +57,14 @@ class BoundedHeads(HttpToolsProtocol):
             self._refusal = _TOO_LONG_HEAD
         if self._refusal is not None:
             raise ValueError(self._refusal[1])
+        before = self.cycle
         super().on_headers_complete()
+        if before is not None and not before.response_complete:
+            self._unanswered = [*(cycle for cycle in self._unanswered if not cycle.response_complete), before]
 
     def send_400_response(self, msg: str) -> None:
         """Say why the connection ends: what was read is no request, or its head is too long."""
+        self._give_up_answers()
         if self._refusal is None:
             super().send_400_response(msg)
             return
@@ -70,6 +75,22 @@ class BoundedHeads(HttpToolsProtocol):
             % (status, _REASONS[status], len(content), content)
         )
         self.transport.close()
+
+    def eof_received(self) -> None:
+        """End the connection, as its other side has."""
+        self._give_up_answers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Note that there is nobody any more."""
+        self._give_up_answers()
+        super().connection_lost(exc)
+
+    def _give_up_answers(self) -> None:
+        """Drop what handlers still write: a transport that closes raises RuntimeError then."""
+        for cycle in (*self._unanswered, self.cycle):
+            if cycle is not None and not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
 
 
 _TOO_LONG_URL = (414, f"the URL has more than {URL_BYTES_MAX:,} bytes; send a query by POST /query/sql")

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from gamay.base.errors import GamayError
@@ -27,6 +27,10 @@ async def _system_error(request: Request, error: Exception) -> Response:
     return refusal(500, f"{request.method} {request.url.path} failed: {error}")
 
 
+async def _hung_up(request: Request, error: Exception) -> Response:
+    return refusal(400, f"{request.method} {request.url.path} ended before its body did")  # nobody is there to read it
+
+
 async def _defect(request: Request, error: Exception) -> Response:
     _log.exception("%s %s failed", request.method, request.url.path, exc_info=error)
     return refusal(500, f"{request.method} {request.url.path} failed for a reason that is a defect of Gamay: {error!r}")
@@ -34,6 +38,7 @@ async def _defect(request: Request, error: Exception) -> Response:
 
 ERROR_ANSWERS: Mapping[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
     GamayError: _gamay_error,
+    ClientDisconnect: _hung_up,
     OSError: _system_error,
     Exception: _defect,
 }

@@ -13,8 +13,10 @@ empty by default are written when they are not.
 
 import dataclasses
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
@@ -182,21 +184,28 @@ def _read_flag(value: Any, at: At) -> bool:
     raise at.bad(value, "true or false")
 
 
+_LONGS = range(-(1 << 63), 1 << 63)
+
+
 def _read_integer(value: Any, at: At) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d+\s*", value, re.ASCII):
-        return int(value)
-    raise at.bad(value, "a whole number")
+    number: int | None = None
+    if (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and value.is_integer()) or (isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d+\s*", value, re.ASCII)):
+        number = int(value)
+    if number is None:
+        raise at.bad(value, "a whole number")
+    if number not in _LONGS:
+        raise at.bad(value, "a whole number of 64 bits")
+    return number
 
 
 def _read_number(value: Any, at: At) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", value, re.ASCII):
-        return float(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number or (
+        isinstance(value, str) and re.fullmatch(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", value, re.ASCII)
+    ):
+        with suppress(OverflowError):
+            if math.isfinite(number := float(value)):
+                return number
     raise at.bad(value, "a number")
 
 

@@ -28,6 +28,7 @@ from gamay.segment.storage_form import (
     binary_array,
     binary_buffers,
     concat_stored,
+    decimals_of,
     empty_stored,
     fixed_dtype,
     from_python,
@@ -68,7 +69,7 @@ def sort_distinct(parts: list[Stored], data_type: DataType) -> "tuple[Stored, li
 def _sort_decimals(texts: pa.BinaryArray) -> "tuple[pa.BinaryArray, Ids]":
     encoded = texts.dictionary_encode()
     forms = encoded.dictionary.to_pylist()
-    numbers = [Decimal(form.decode()) for form in forms]
+    numbers = decimals_of(forms)
     order = sorted(range(len(forms)), key=lambda i: (numbers[i], len(forms[i]), forms[i]))
     rank = np.empty(len(forms), np.int32)
     distinct: list[bytes] = []
@@ -169,7 +170,7 @@ class _BinaryKeys(Sequence[Any]):
     def __getitem__(self, index: Any) -> Any:
         offsets = self._offsets
         raw = self._data[offsets[index] : offsets[index + 1]].tobytes()
-        return Decimal(raw.decode()) if self._is_decimal else raw
+        return decimals_of([raw])[0] if self._is_decimal else raw
 
     def find(self, key: Any) -> int:
         """Return the position of a key, or -1; what `bisect_left` does, without a call for each step."""
@@ -179,7 +180,7 @@ class _BinaryKeys(Sequence[Any]):
             middle = (low + high) >> 1
             found: Any = data[offsets[middle] : offsets[middle + 1]].tobytes()
             if is_decimal:
-                found = Decimal(found.decode())
+                (found,) = decimals_of([found])
             if found < key:
                 low = middle + 1
             elif found == key:

@@ -10,14 +10,15 @@
 The *stored form* is an ndarray for the fixed-width types and a pyarrow BinaryArray without nulls for the others.
 """
 
-from decimal import Decimal
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gamay.base.errors import InvalidConfigError
+from gamay.base.errors import CorruptSegmentError, InvalidConfigError
 from gamay.functions.arrow import binary_buffers as binary_buffers
 from gamay.functions.expression import LiteralValue
 from gamay.model.types import DataType
@@ -58,8 +59,16 @@ def to_values(stored: Stored, data_type: DataType) -> Any:
     if data_type.is_text:
         return stored.view(pa.string())
     if data_type is DataType.BIG_DECIMAL:
-        return np.array([Decimal(text.decode()) for text in stored.to_pylist()] + [None], dtype=object)[:-1]
+        return np.array([*decimals_of(stored.to_pylist()), None], dtype=object)[:-1]
     return stored
+
+
+def decimals_of(texts: Sequence[bytes]) -> list[Decimal]:
+    """Return the numbers of stored forms. Raises CorruptSegmentError."""
+    try:
+        return [Decimal(text.decode()) for text in texts]
+    except (InvalidOperation, UnicodeDecodeError) as error:
+        raise CorruptSegmentError("a column of type BIG_DECIMAL holds texts that are no numbers") from error
 
 
 def to_python(stored: Stored, index: int, data_type: DataType) -> LiteralValue:
@@ -69,7 +78,7 @@ def to_python(stored: Stored, index: int, data_type: DataType) -> LiteralValue:
         return bool(item) if data_type is DataType.BOOLEAN else item.item()
     raw: bytes = item.as_py()
     if data_type is DataType.BIG_DECIMAL:
-        return Decimal(raw.decode())
+        return decimals_of([raw])[0]
     return raw.decode() if data_type.is_text else raw
 
 

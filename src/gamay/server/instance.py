@@ -307,6 +307,8 @@ class ServerInstance:
     def _guarded(self, what: str, action: Callable[[], None]) -> None:
         try:
             action()
+        except GamayError as error:
+            _log.error("%s: %s failed: %s", self.id, what, error)
         except Exception:  # noqa: BLE001 - one table's broken record must not keep the others from being served
             _log.exception("%s: %s failed", self.id, what)
 

@@ -42,14 +42,46 @@ from gamay.sql.query import OrderBy, Query, SelectItem
 
 Json: TypeAlias = Any  # what MessagePack can hold
 
+class _SentTemplate(msgspec.Struct, array_like=True, frozen=True):
+    """A template, as read: where and having hold at most one expression."""
+
+    table: str | None
+    schema: str
+    columns: list[list[Json]]
+    select: list[tuple[Json, str]]
+    distinct: bool
+    where: list[Json]
+    group_by: list[Json]
+    having: list[Json]
+    order_by: list[tuple[Json, bool, bool | None]]
+    options: dict[str, str]
+    explain: bool
+    grouping_sets: list[tuple[int, ...]]
+
+
+class _SentValues(msgspec.Struct, array_like=True, frozen=True):
+    """The values of a query, as read. types: a byte for each literal."""
+
+    limit: int
+    offset: int
+    types: bytes
+    literals: list[Json]
+
+
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder().decode
+_decode_template = msgspec.msgpack.Decoder(_SentTemplate).decode
+_decode_values = msgspec.msgpack.Decoder(_SentValues).decode
 _TYPES = tuple(DataType)
 _TYPE_NUMBERS = {data_type: number for number, data_type in enumerate(_TYPES)}
 _TEMPLATE = "template"  # where `BoundQuery.shared` keeps it
 _TEMPLATE_BYTES_MAX = 100_000  # larger ones are not kept
 _ASKED_BYTES_MAX = 4000
 _CREDIT = 8
+_LITERALS: dict[DataType, tuple[type, ...]] = {  # in their plain form; numbers that are too large are texts
+    DataType.INT: (int, str), DataType.LONG: (int, str), DataType.FLOAT: (int, float), DataType.DOUBLE: (int, float),
+    DataType.BIG_DECIMAL: (str,), DataType.BOOLEAN: (bool,), DataType.STRING: (str,), DataType.BYTES: (bytes,),
+}  # fmt: skip
+_PLAIN = (int, float, str, bytes, type(None))
 _NO_CHILDREN: Mapping[str, Any] = MappingProxyType({})
 _WHOLE = range(-(1 << 63), 1 << 63)
 
@@ -209,6 +241,8 @@ def _sendable(value: LiteralValue) -> LiteralValue:
 
 
 def _literal(data_type: DataType, value: Any) -> Literal:
+    if not isinstance(value, _LITERALS.get(data_type, _PLAIN)):
+        raise TypeError(f"{value!r} is no {data_type.value}")
     if isinstance(value, str) and not data_type.is_text:
         if data_type is DataType.BIG_DECIMAL:
             return Literal(Decimal(value), data_type)
@@ -225,17 +259,25 @@ def _filler(node: Json) -> _Fill:
     if node is None:
         return next
     if isinstance(node, list):
-        name, parts = node[0], [_filler(part) for part in node[1:]]
+        name, parts = _name(node), [_filler(part) for part in node[1:]]
         return lambda literals: Call(name, tuple([part(literals) for part in parts]))
     expression = _expression(node)
     return lambda _: expression
+
+
+def _name(node: list[Json]) -> str:
+    """Return the name of the function that is called. Raises TypeError, IndexError."""
+    name = node[0]
+    if not isinstance(name, str):
+        raise TypeError(f"{name!r} is no name of a function")
+    return name
 
 
 def _expression(node: Json) -> Expression:
     if isinstance(node, str):
         return Column(node)
     if isinstance(node, list):
-        return Call(node[0], tuple(map(_expression, node[1:])))
+        return Call(_name(node), tuple(map(_expression, node[1:])))
     if isinstance(node, dict):
         ((name, value),) = node.items()
         return _literal(DataType(name), value)
@@ -246,29 +288,29 @@ class _Template:
     """A template that was read: what queries of it have in common, and their plans."""
 
     def __init__(self, data: bytes) -> None:
-        (table, name, columns, select, distinct, where, group_by, having, order_by, options, explain, sets) = _decode(data)
+        sent = _decode_template(data)
         self.digest = digest_of(data)
-        self.plans = BoundPlans(Schema(name, tuple(_field(*column) for column in columns)))
-        self._where = _filler(where[0]) if where else None
+        self.plans = BoundPlans(Schema(sent.schema, tuple(_field(*column) for column in sent.columns)))
+        self._where = _filler(sent.where[0]) if sent.where else None
         self._fixed: dict[str, Any] = {
-            "table": table,
-            "select": tuple(SelectItem(_expression(node), name) for node, name in select),
-            "distinct": distinct,
-            "group_by": tuple(map(_expression, group_by)),
-            "having": _expression(having[0]) if having else None,
-            "order_by": tuple(OrderBy(_expression(node), down, last) for node, down, last in order_by),
-            "options": options,
-            "explain": explain,
-            "grouping_sets": tuple(map(tuple, sets)),
+            "table": sent.table,
+            "select": tuple(SelectItem(_expression(node), name) for node, name in sent.select),
+            "distinct": sent.distinct,
+            "group_by": tuple(map(_expression, sent.group_by)),
+            "having": _expression(sent.having[0]) if sent.having else None,
+            "order_by": tuple(OrderBy(_expression(node), down, last) for node, down, last in sent.order_by),
+            "options": sent.options,
+            "explain": sent.explain,
+            "grouping_sets": tuple(sent.grouping_sets),
             "shape": self,
             "varies_only_in_where": True,
         }
 
     def query(self, data: bytes) -> Query:
-        limit, offset, types, values = _decode(data)
-        literals = iter([_literal(_TYPES[number], value) for number, value in zip(types, values, strict=True)])
+        sent = _decode_values(data)
+        literals = iter([_literal(_TYPES[number], value) for number, value in zip(sent.types, sent.literals, strict=True)])
         where = None if self._where is None else self._where(literals)
-        return Query(where=where, limit=limit, offset=offset, **self._fixed)
+        return Query(where=where, limit=sent.limit, offset=sent.offset, **self._fixed)
 
 
 class Known:

@@ -1,0 +1,1 @@
+"""Damaged and hostile input for all that a cluster takes: requests, queries, frames, segments, archives, records."""

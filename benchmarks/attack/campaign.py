@@ -1,0 +1,110 @@
+"""All attacks on one cluster, and what they showed."""
+
+import multiprocessing
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass, field
+from os import nice
+from pathlib import Path
+
+from benchmarks.attack import bystander, offline, online
+from benchmarks.attack.findings import Findings
+from benchmarks.attack.target import Target
+from benchmarks.cluster.processes import WaitedInVainError
+from benchmarks.cluster.zookeeper import ZooKeeperProcess
+
+SHARES = {
+    "requests": 0.12, "HTTP bytes": 0.35, "queries": 0.10, "frames": 0.30, "uploads": 0.005,
+    "segments": 0.10, "archives": 0.02, "records": 0.005,
+}  # fmt: skip
+"""Of all inputs; fewer of what takes long."""
+
+_WAVES = 10
+_REST_S = 10.0
+_GROWTH_MAX = 1.5
+_SPAWN = multiprocessing.get_context("spawn")
+
+
+@dataclass
+class Outcome:
+    """What a run showed."""
+
+    findings: dict[str, Findings]
+    seen: bystander.Seen = field(default_factory=bystander.Seen)
+    resident: list[dict[str, int]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def all_problems(self) -> list[str]:
+        """Everything that was not as it must be."""
+        wrong = [text for findings in self.findings.values() for text in findings.wrong]
+        return [*self.problems, *wrong, *self.seen.wrong]
+
+
+def attack(folder: Path, zookeeper: ZooKeeperProcess, inputs: int, seed: int, kinds: Sequence[str]) -> Outcome:
+    """Run everything in a folder; return what was found."""
+    counts = {kind: max(_WAVES, int(inputs * SHARES[kind])) for kind in kinds}
+    outcome = Outcome({kind: Findings(kind) for kind in kinds})
+    if sent := {kind: count for kind, count in counts.items() if kind in online.ONLINE}:
+        target = Target(folder, f"{zookeeper.hosts}/attack")
+        try:
+            target.start()
+            _send(target, sent, seed, outcome)
+            time.sleep(_REST_S)
+            outcome.resident.append(target.resident_bytes())
+            outcome.problems += _grown(outcome.resident)
+        except WaitedInVainError as error:
+            outcome.problems.append(str(error))
+        finally:
+            target.stop()
+        outcome.problems += list(target.logged())[:_WAVES]
+    for kind in counts.keys() & offline.OFFLINE.keys():
+        _try(kind, seed, counts[kind], folder / f"{kind}.at", outcome)
+    return outcome
+
+
+def _send(target: Target, counts: dict[str, int], seed: int, outcome: Outcome) -> None:
+    """Send what there is, in waves, each after the one before; note how much memory the processes have after each."""
+    stop = threading.Event()
+    seen: Future[bystander.Seen] = Future()
+    thread = threading.Thread(target=lambda: seen.set_result(bystander.ask(target.doors, seed, stop)))
+    thread.start()
+    try:
+        with ProcessPoolExecutor(len(counts), _SPAWN, initializer=nice, initargs=(19,)) as pool:
+            for wave in range(_WAVES):
+                numbers = {kind: range(wave * n // _WAVES, (wave + 1) * n // _WAVES) for kind, n in counts.items()}
+                sent = [pool.submit(online.run, target.doors, kind, seed, some) for kind, some in numbers.items()]
+                for future in sent:
+                    part = future.result()
+                    outcome.findings[part.kind].merge(part)
+                target.restore()
+                outcome.resident.append(target.resident_bytes())
+                print(f"wave {wave + 1} of {_WAVES}: {outcome.resident[-1]}", file=sys.stderr, flush=True)
+    finally:
+        stop.set()
+        thread.join()
+        outcome.seen = seen.result()
+
+
+def _try(kind: str, seed: int, count: int, at: Path, outcome: Outcome) -> None:
+    """Try inputs in a process of their own, and tell at which it ended, if it did."""
+    with ProcessPoolExecutor(1, _SPAWN) as pool:
+        future = pool.submit(offline.run, kind, seed, range(count), at)
+        error = future.exception()
+    if error is None:
+        outcome.findings[kind].merge(future.result())
+    else:
+        number = at.read_text().split("\n")[0] if at.exists() else "none"
+        outcome.problems.append(f"{kind}: the process ended at input {number} of seed {seed}: {error!r}")
+
+
+def _grown(resident: Sequence[dict[str, int]]) -> list[str]:
+    first, last = resident[0], resident[-1]
+    return [
+        f"{role} has {last[role] >> 20} MB in the end, and had {first[role] >> 20} after the first wave"
+        for role in first
+        if last[role] > _GROWTH_MAX * first[role]
+    ]
