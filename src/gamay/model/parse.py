@@ -185,28 +185,33 @@ def _read_flag(value: Any, at: At) -> bool:
 
 
 _LONGS = range(-(1 << 63), 1 << 63)
+_INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 
 
 def _read_integer(value: Any, at: At) -> int:
-    number: int | None = None
-    if (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and value.is_integer()) or (isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d+\s*", value, re.ASCII)):
-        number = int(value)
-    if number is None:
+    is_whole = (
+        _INTEGER.fullmatch(value)
+        if isinstance(value, str)
+        else _is_number(value) and (isinstance(value, int) or value.is_integer())
+    )
+    if not is_whole:
         raise at.bad(value, "a whole number")
-    if number not in _LONGS:
+    if int(value) not in _LONGS:
         raise at.bad(value, "a whole number of 64 bits")
-    return number
+    return int(value)
 
 
 def _read_number(value: Any, at: At) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number or (
-        isinstance(value, str) and re.fullmatch(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", value, re.ASCII)
-    ):
+    if _NUMBER.fullmatch(value) if isinstance(value, str) else _is_number(value):
         with suppress(OverflowError):
             if math.isfinite(number := float(value)):
                 return number
     raise at.bad(value, "a number")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _write_number(value: float) -> int | float:
