@@ -9,7 +9,7 @@ archives and stored records are also damaged in files, and opened in processes o
 
 * no process ends, no answer is 500 or speaks of a defect, none takes longer than twice the deadline;
 * the bystander's answers are right;
-* memory comes back to at most 1.5 times what it was after the first tenth of the inputs.
+* memory comes back to at most 1.25 times what it was during the first half of the inputs.
 
 Attackers run at the lowest priority, as they stand for other machines. Prints a table and what the bystander saw, and exits
 with status 1 when something of that was not so; the folder with all logs then stays.

@@ -104,6 +104,8 @@ def link(kind, target):
         ([link(tarfile.CHRTYPE, "")], "a link or device"),
         ([link(tarfile.FIFOTYPE, "")], "a link or device"),
         ([("s/a", b"x"), ("s/a", b"y")], "twice"),
+        ([("s/a", b"x"), ("s/a/b", b"y")], "has the member 's/a/b'"),
+        ([("x" * 300, b"x")], "File name too long"),
         ([("s/a", b"x" * 1001)], "too large"),
         ([(f"s/{i}", b"") for i in range(11)], "too large"),
         ([], "holds no files"),

@@ -35,6 +35,25 @@ def cluster_status(controller: Controller = LOCAL) -> None:
         raise typer.Exit(1)
 
 
+@app.command("repair")
+def repair(
+    path: Annotated[str | None, typer.Argument(help="The record to mend; without it, damaged ones are listed.")] = None,
+    file: Annotated[Path | None, typer.Option(help="The schema or table config that the record held, as JSON.")] = None,
+    controller: Controller = LOCAL,
+) -> None:
+    """List the records of the metadata store that cannot be read, or mend one; status 1 when some are left."""
+    client = _client(controller)
+    if path is not None:
+        typer.echo(client.mend_record(path, None if file is None else read_json(file)))
+    damaged = client.damaged_records()
+    for one in damaged:
+        typer.echo(f"{one['path']}: {one['problem']}")
+        typer.echo(f"    mended: it is {one['remedy']}")
+    if damaged:
+        raise typer.Exit(1)
+    typer.echo("All records can be read.")
+
+
 def _client(url: str) -> Any:
     from gamay.client.controller import ControllerClient
 

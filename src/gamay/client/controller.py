@@ -32,6 +32,14 @@ class ControllerClient(HttpService):
         answer = self.json("GET", "/cluster/status")
         return str(answer["status"]), list(answer["problems"])
 
+    def damaged_records(self) -> list[dict[str, str]]:
+        """Return the records of the metadata store that cannot be read: `{"path", "problem", "remedy"}` each."""
+        return list(self.json("GET", "/cluster/damage")["damaged"])
+
+    def mend_record(self, path: str, document: Mapping[str, Any] | None = None) -> str:
+        """Make a damaged record anew; document: the schema or table config that it held. Return what was done."""
+        return self.status_text("POST", "/cluster/damage", params={"path": path}, json=document)
+
     def live_brokers(self) -> tuple[dict[str, list[dict[str, Any]]], dict[str, list[dict[str, Any]]]]:
         """Return the live brokers by tenant and by typed table: `{"instanceName", "host", "port", "grpcPort"}`."""
         answer = self.json("GET", "/v2/brokers", params={"state": "ONLINE"})

@@ -74,6 +74,14 @@ def create(store: MetadataStore, path: str, record: ZNRecord) -> None:
         raise ConflictError(f"'{path}' exists already")
 
 
+def replace(store: MetadataStore, path: str, record: ZNRecord) -> None:
+    """Write a record in place of one that cannot be read. Raises VersionConflictError when somebody else does, too."""
+    node = store.get(path)
+    damaged = None if node is None else _Loaded(node, ZNRecord(record.id))
+    if not _write(store, path, damaged, record, ephemeral=False):
+        raise VersionConflictError(f"'{path}' was changed by another")
+
+
 def delete(store: MetadataStore, path: str) -> None:
     """Delete a record; nothing happens when there is none."""
     node = store.get(path)

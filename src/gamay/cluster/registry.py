@@ -122,6 +122,11 @@ class Registry:
         with counting(self.failed.ideal_states, resource):
             buckets.update(self.store, paths.ideal_state(resource), apply)
 
+    def replace_ideal_state(self, ideal: Assignment) -> None:
+        """Write an ideal state in place of one that cannot be read. Raises VersionConflictError."""
+        record = invariants.check(ideal, invariants.ASSIGNMENT).to_record()
+        buckets.replace(self.store, paths.ideal_state(ideal.resource), record)
+
     def delete_ideal_state(self, resource: str) -> None:
         """Delete an ideal state; nothing happens when there is none."""
         buckets.delete(self.store, paths.ideal_state(resource))
@@ -136,8 +141,7 @@ class Registry:
         try:
             buckets.update(self.store, path, lambda _: record)
         except CorruptRecordError:  # nothing of a view is worth keeping
-            buckets.delete(self.store, path)
-            buckets.update(self.store, path, lambda _: record)
+            buckets.replace(self.store, path, record)
 
     def delete_external_view(self, resource: str) -> None:
         """Delete an external view; nothing happens when there is none."""
@@ -224,6 +228,11 @@ class Registry:
 
         with counting(self.failed.writes, table):
             update(self.store, paths.segment(table, name), apply)
+
+    def replace_segment(self, table: str, record: SegmentRecord) -> None:
+        """Write a segment's record in place of one that cannot be read."""
+        value = _encode_segment(record)
+        update(self.store, paths.segment(table, record.name), lambda _: value)
 
     def delete_segment(self, table: str, name: str) -> None:
         """Delete a segment's record; nothing happens when there is none."""

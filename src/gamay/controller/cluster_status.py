@@ -98,7 +98,7 @@ def _findings(context: ControllerContext) -> list[Finding]:
 
 
 def _damaged(subject: str, error: GamayError) -> Finding:
-    advice = "correct the record (GET /zk/get, PUT /zk/put), restore it from a copy of the metadata, or delete what it is of"
+    advice = "gamay admin repair tells how it is mended"
     return Finding(Severity.BAD, subject, str(error), advice)
 
 

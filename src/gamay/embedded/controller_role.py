@@ -182,6 +182,7 @@ class ControllerRole:
     ) -> "Services":
         """Return what the REST interface calls; imported here, for `gamay.connect` has none."""
         from gamay.controller.api.services import Services
+        from gamay.controller.damage import RecordRepair
         from gamay.controller.reload import ReloadManager
         from gamay.controller.table_documents import TableDocuments
         from gamay.controller.tenant_rebalance import TenantRebalanceManager
@@ -194,6 +195,7 @@ class ControllerRole:
             documents=TableDocuments(self.context, self.schemas, self.tables),
             segments=self.segments,
             uploads=self.uploads,
+            damage=RecordRepair(self.context, self.tables, self.uploads),
             realtime=self.realtime,
             replacements=self.replacements,
             reloads=ReloadManager(self.context),

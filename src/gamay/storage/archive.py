@@ -5,11 +5,13 @@ first bytes, not by its name, and may come from anywhere: nothing is written out
 are refused, sizes are limited.
 """
 
+import errno
 import gzip
 import io
 import shutil
 import tarfile
 import tempfile
+import textwrap
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -135,21 +137,36 @@ def _extract(stream: IO[bytes], archive: Path, folder: Path, bytes_max: int, mem
                 )
             metered.left = member.size + _HEADERS_BYTES_MAX
             target = _target(member, archive, folder)
-            if member.isdir():
-                target.mkdir(parents=True, exist_ok=True)
-                continue
-            target.parent.mkdir(parents=True, exist_ok=True)
-            content = tar.extractfile(member)
-            if content is None or target.exists():
-                raise CorruptSegmentError(f"{archive.name} has the member '{member.name}' twice")
-            with target.open("xb") as out:
-                shutil.copyfileobj(content, out, _COPY_BYTES)
+            try:
+                _write_member(tar, member, target)
+            except OSError as error:
+                if error.errno not in _IMPOSSIBLE:
+                    raise
+                shown = textwrap.shorten(member.name, _NAME_SHOWN)
+                problem = " twice" if error.errno == errno.EEXIST else f": {error.strerror}"
+                raise CorruptSegmentError(f"{archive.name} has the member '{shown}'{problem}") from error
     if count == 0:
         raise CorruptSegmentError(f"{archive.name} holds no files")
     # Reading to the end is what compares the checksum behind the compressed data.
     metered.left = _HEADERS_BYTES_MAX
     while metered.read(_COPY_BYTES):
         pass
+
+
+def _write_member(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
+    if member.isdir():
+        target.mkdir(parents=True, exist_ok=True)
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    content = tar.extractfile(member)
+    assert content is not None  # that of a plain file
+    with target.open("xb") as out:
+        shutil.copyfileobj(content, out, _COPY_BYTES)
+
+
+_NAME_SHOWN = 80
+# names that no file can have, or that another member has already
+_IMPOSSIBLE = frozenset({errno.ENAMETOOLONG, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.EILSEQ})
 
 
 class _Metered:

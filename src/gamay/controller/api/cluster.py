@@ -14,7 +14,15 @@ from gamay.cluster.election import leader_of
 from gamay.cluster.records import Instance, Role
 from gamay.cluster.registry import Registry
 from gamay.controller.api.guarded_router import GuardedRouter
-from gamay.controller.api.services import Services, json_body, listed_for, principal_of, status
+from gamay.controller.api.services import (
+    Services,
+    body_docs,
+    json_body,
+    listed_for,
+    optional_json_body,
+    principal_of,
+    status,
+)
 from gamay.controller.api.tenants import tenants_of
 from gamay.controller.cluster_status import cluster_status
 from gamay.controller.instances import KEPT_PORTS
@@ -93,7 +101,20 @@ def cluster_router(services: Services) -> GuardedRouter:
         raw = raw_table_name(services.tables.resolve(table)[0])
         return _leaders(registry, services.context.instance_id, [_lead_partition(raw)], [raw])
 
+    _damage_routes(router, services)
     return router
+
+
+def _damage_routes(router: GuardedRouter, services: Services) -> None:
+    @router.get("/cluster/damage", summary="List the records that cannot be read, and how each is mended")
+    def damage() -> dict[str, Any]:
+        return {"damaged": [found.to_json() for found in services.damage.damaged()]}
+
+    @router.post(
+        "/cluster/damage", summary="Mend a record that cannot be read", openapi_extra=body_docs("A schema or table config")
+    )
+    def mend(path: str, body: Annotated[dict[str, Any], Depends(optional_json_body)]) -> dict[str, str]:
+        return status(services.damage.mend(path, body or None))
 
 
 def instance_router(services: Services) -> GuardedRouter:

@@ -219,6 +219,8 @@ _CLUSTER = """
 GET    /version                                            GetVersion               read        -
 GET    /cluster/info                                       GetClusterConfig         read        -
 GET    /cluster/status                                     GetClusterConfig         read        all
+GET    /cluster/damage                                     GetZnode                 administer  -
+POST   /cluster/damage                                     UpdateZnode              administer  -
 GET    /cluster/configs                                    GetClusterConfig         read        -
 POST   /cluster/configs                                    UpdateClusterConfig      administer  -
 DELETE /cluster/configs/{name}                             DeleteClusterConfig      administer  -

@@ -10,6 +10,7 @@ from gamay.base.errors import InvalidConfigError
 from gamay.cluster.access import Principal
 from gamay.cluster.guarded import sender_of
 from gamay.controller.context import ControllerContext
+from gamay.controller.damage import RecordRepair
 from gamay.controller.instances import InstanceManager
 from gamay.controller.lineage import ReplaceManager
 from gamay.controller.periodic import PeriodicTasks
@@ -43,6 +44,7 @@ class Services:
     documents: TableDocuments
     segments: SegmentManager
     uploads: UploadManager
+    damage: RecordRepair
     realtime: RealtimeManager
     replacements: ReplaceManager
     reloads: ReloadManager

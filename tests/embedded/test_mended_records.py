@@ -1,0 +1,111 @@
+"""Records that cannot be read are listed, and mended from what is left, through the REST interface and the command line."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+from benchmarks.attack.records import overwrite
+from tests.waiting import eventually
+from typer.testing import CliRunner
+
+import gamay
+from gamay.base.errors import GamayError
+from gamay.cli.app import app
+from gamay.client.controller import ControllerClient
+from gamay.embedded import EmbeddedCluster
+
+ROWS = pa.table({"id": [1, 2, 3], "city": ["a", "b", "c"]})
+ROOT = "/PinotCluster/"
+CONFIG, SCHEMA = f"{ROOT}PROPERTYSTORE/CONFIGS/TABLE/first_OFFLINE", f"{ROOT}PROPERTYSTORE/SCHEMAS/first"
+IDEAL, SEGMENTS = f"{ROOT}IDEALSTATES/first_OFFLINE", f"{ROOT}PROPERTYSTORE/SEGMENTS/first_OFFLINE"
+GARBAGE = (b"garbage", b"{}", b"null", b'{"id": "x", "simpleFields": {}, "mapFields": {}, "listFields": {}}')
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A database with two segments, and the documents of its table."""
+    folder = tmp_path_factory.mktemp("mended") / "db"
+    with gamay.connect(folder) as db:
+        db.create_table("first", ROWS)
+        db.append("first", ROWS)
+    with EmbeddedCluster(folder, 0, 0, 0, threads=1, warm_up=False) as cluster, httpx.Client() as client:
+        url = cluster.controller_url
+        return folder, {
+            CONFIG: client.get(f"{url}/tables/first").json()["OFFLINE"],
+            SCHEMA: client.get(f"{url}/schemas/first").json(),
+            "segments": sorted(client.get(f"{url}/segments/first").json()[0]["OFFLINE"]),
+        }
+
+
+@pytest.fixture
+def damaged(stored: tuple[Path, Any], tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[EmbeddedCluster]:
+    """A cluster in which records were overwritten before it started: (path, value) each."""
+    folder = shutil.copytree(stored[0], tmp_path / "db")
+    for path, value in request.param:
+        overwrite(folder / "metadata.db", path.replace("<segment>", stored[1]["segments"][0]), value)
+    with EmbeddedCluster(folder, 0, 0, 0, threads=1, warm_up=False) as cluster:
+        yield cluster
+
+
+def found(cluster: EmbeddedCluster) -> Any:
+    body = {"sql": "SELECT COUNT(*), SUM(id) FROM first"}
+    answer = httpx.post(f"{cluster.broker_url}/query/sql", json=body).json()
+    return answer["exceptions"] or answer["resultTable"]["rows"]
+
+
+PATHS = [CONFIG, SCHEMA, IDEAL, f"{SEGMENTS}/<segment>"]
+
+
+@pytest.mark.parametrize("damaged", [[(path, value)] for path in PATHS for value in GARBAGE], indirect=True)
+def test_a_damaged_record_is_listed_and_mended(damaged: EmbeddedCluster, stored: Any, tmp_path: Path) -> None:
+    url = ["--controller", damaged.controller_url]
+    assert found(damaged) != [[6, 12.0]]
+    listed = CliRunner().invoke(app, ["admin", "repair", *url])
+    (one,) = ControllerClient(damaged.controller_url).damaged_records()
+    assert listed.exit_code == 1
+    assert one["path"] in listed.stdout
+    assert one["remedy"] in listed.stdout
+    if one["path"] in stored[1]:
+        refused = CliRunner().invoke(app, ["admin", "repair", one["path"], *url])
+        assert "needs the document that it held, as JSON" in str(refused.exception) + refused.output
+        (tmp_path / "document.json").write_text(json.dumps(stored[1][one["path"]]))
+        url += ["--file", str(tmp_path / "document.json")]
+    mended = CliRunner().invoke(app, ["admin", "repair", one["path"], *url])
+    assert mended.exit_code == 0, mended.output
+    assert mended.stdout.endswith("All records can be read.\n")
+    assert "/PinotCluster/PROPERTYSTORE/SET_ASIDE/PinotCluster|" in mended.stdout
+    eventually(lambda: found(damaged) == [[6, 12.0]])
+
+
+BOTH = [(IDEAL, b"{}"), (f"{SEGMENTS}/<segment>", b"{}")]
+
+
+@pytest.mark.parametrize("damaged", [BOTH], indirect=True)
+def test_segments_are_mended_before_what_names_them(damaged: EmbeddedCluster) -> None:
+    client = ControllerClient(damaged.controller_url)
+    paths = {one["path"] for one in client.damaged_records()}
+    with pytest.raises(GamayError, match="Mend the records of the segments of first_OFFLINE first"):
+        client.mend_record(IDEAL)
+    client.mend_record((paths - {IDEAL}).pop())
+    client.mend_record(IDEAL)
+    assert client.damaged_records() == []
+    eventually(lambda: found(damaged) == [[6, 12.0]])
+
+
+@pytest.mark.parametrize("damaged", [[(SCHEMA, b"null")]], indirect=True)
+def test_what_is_wrong_is_refused_and_changes_nothing(damaged: EmbeddedCluster, stored: Any) -> None:
+    client, schema = ControllerClient(damaged.controller_url), stored[1][SCHEMA]
+    for path, document, told in (
+        (f"{ROOT}PROPERTYSTORE/SCHEMAS/none", None, "There is no record"),
+        (CONFIG, None, "can be read, there is nothing to mend"),
+        (SCHEMA, {**schema, "schemaName": "second"}, "The document is of schema 'second', not of 'first'"),
+        (SCHEMA, {"schemaName": "first", "dimensionFieldSpecs": 7}, "dimensionFieldSpecs"),
+    ):
+        with pytest.raises(GamayError, match=told):
+            client.mend_record(path, document)
+    assert [one["path"] for one in client.damaged_records()] == [SCHEMA]
