@@ -1,6 +1,7 @@
 """Requests, queries and uploads, each sent by a principal over a connection that stays."""
 
 import io
+import json
 import random
 import tarfile
 import tempfile
@@ -94,8 +95,16 @@ class Queries(_OverHttp):
     def send(self, number: int, rng: random.Random, findings: Findings) -> None:
         """Ask a query."""
         method, path, query, body = self._maker.request(number)
+        if rng.random() < _LONG_SHARE:
+            sql = f"SELECT COUNT(*) FROM t WHERE i = 1 {rng.choice(_LONG)}"
+            method, path, query, body = "POST", "/query/sql", b"", json.dumps({"sql": sql}).encode()
         url = f"{self._url}{path}?{quote_from_bytes(query, safe='%=&+')}"
-        self._judge(self._client.build_request(method, url, content=body), number, findings)
+        try:
+            request = self._client.build_request(method, url, content=body)
+        except httpx.InvalidURL:
+            findings.refused()  # by the client
+            return
+        self._judge(request, number, findings)
 
 
 class Uploads(_OverHttp):
@@ -139,6 +148,14 @@ class Uploads(_OverHttp):
             self._client.delete(f"{controller}/segments/{TABLE}", params={"type": "OFFLINE", "retention": "0d"})
 
 
+_LONG_SHARE = 0.002
+_LONG = (
+    f"AND l IN ({', '.join(map(str, range(400_000)))})",
+    " ".join(f"OR l = {n}" for n in range(200_000)),
+    "AND " + "(" * 1_000_000 + "l = 1" + ")" * 1_000_000,
+    f"AND s <> '{'x' * 5_000_000}'",
+    f"GROUP BY {', '.join(f'l + {n}' for n in range(3_000))}",
+)
 _MEMBERS = ("../x", "/etc/x", "a/../../x", "metadata.json", "x" * 300, "a\nb", ".", "é")
 
 

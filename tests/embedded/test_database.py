@@ -403,3 +403,19 @@ def test_a_file_of_another_shape_makes_no_rows(db: Database, tmp_path: Path) -> 
     with pytest.raises(RecordError, match=r"a.csv: none of its columns \(city;n;x\).*delimiter"):
         db.append("trips", tmp_path / "a.csv")
     assert db.sql("SELECT COUNT(*) FROM trips").rows() == [(3,)]
+
+
+def test_files_are_read_as_the_reader_says(tmp_path):
+    (tmp_path / "a.csv").write_text("k;n\nx;1;more\ny;2\n")
+    with gamay.connect(tmp_path / "db") as db:
+        with pytest.raises(gamay.GamayError, match="ignoreExtraValues"):
+            db.create_table("t", tmp_path / "a.csv", reader={"delimiter": ";"})
+        taken = {"delimiter": ";", "ignoreExtraValues": True}
+        db.create_table("t", tmp_path / "a.csv", reader=taken)
+        db.append("t", [tmp_path / "a.csv"], reader=taken)
+        db.create_table("t", tmp_path / "a.csv", if_exists="append", reader=taken)
+        assert db.sql("SELECT k, SUM(n) FROM t GROUP BY k ORDER BY k").rows() == [("x", 3.0), ("y", 6.0)]
+        with pytest.raises(gamay.GamayError, match=r"unknown key .delimeter.*delimiter"):
+            db.append("t", tmp_path / "a.csv", reader={"delimeter": ";"})
+        with pytest.raises(gamay.GamayError, match="is how files are read; the data is a dict"):
+            db.append("t", {"k": ["x"], "n": [1]}, reader=taken)

@@ -90,8 +90,9 @@ class Database:
         config: Mapping[str, Any] | TableConfig | None = None,
         *,
         if_exists: IfExists = "fail",
+        reader: Mapping[str, Any] | None = None,
     ) -> None:
-        """Create a table, and fill it when there is data: see `append` for what that can be.
+        """Create a table, and fill it when there is data: see `append` for what that and `reader` can be.
 
             db.create_table("trips", frame)
             db.create_table("trips", frame, config={"tableIndexConfig": {"invertedIndexColumns": ["city"]}})
@@ -117,9 +118,9 @@ class Database:
         if exists and if_exists == "append":
             self._check_same(table, schema, config)
             if data is not None:
-                self.append(raw, data)
+                self.append(raw, data, reader=reader)
             return
-        source = None if data is None else _open_source(data)
+        source = None if data is None else _open_source(data, reader)
         config_document = _config_document(raw, config)
         schema_document = _schema_document(raw, schema, source, config_document)
         if exists:
@@ -127,17 +128,18 @@ class Database:
         else:
             self._create(table, schema_document, config_document, source)
 
-    def append(self, name: str, data: Any) -> None:
+    def append(self, name: str, data: Any, *, reader: Mapping[str, Any] | None = None) -> None:
         """Add rows.
 
         data: an Arrow table, batch or reader, a pandas or Polars (also lazy) DataFrame, a dict of columns, a list of dicts,
         a NumPy array with named fields, anything else with `__arrow_c_stream__`, or files: a path, a folder, a pattern
         like `trips/*.csv`, or a list of those. Columns are found by their names; those that the table does not have
         are left out and told as a UserWarning.
+        reader: how files are read, such as {"delimiter": ";"}: the keys of a job's `recordReaderSpec.configs`.
         When this returns, the rows are durable and visible to queries; when it raises, none was added.
         Raises NotFoundError for an unknown table, RecordError for a row that does not fit the schema.
         """
-        self._append(self._table(name), _open_source(data))
+        self._append(self._table(name), _open_source(data, reader))
 
     def sql(self, text: str, params: Sequence[Any] | Mapping[str, Any] | None = None, **options: Any) -> Result:
         """Answer a query, in Pinot's SQL. Raises QueryError.
@@ -296,10 +298,10 @@ def _schema_document(
     return inferred.to_json()
 
 
-def _open_source(data: Any) -> "Source":
+def _open_source(data: Any, reader: Mapping[str, Any] | None) -> "Source":
     from gamay.embedded.sources import open_source
 
-    return open_source(data)
+    return open_source(data, reader)
 
 
 def _placeholder_hint(kind: ErrorCode, text: str, params: Any) -> str:

@@ -54,15 +54,18 @@ class Source:
             )
 
 
-def open_source(data: Any) -> Source:
+def open_source(data: Any, reader: Mapping[str, Any] | None = None) -> Source:
     """Return the rows of data in memory, or of files by paths or globs; see `Database.append`.
 
+    reader: how files are read, the keys of `recordReaderSpec.configs`.
     Raises NotFoundError when there is no such file, InvalidConfigError for what is no data.
     """
     if isinstance(data, str | os.PathLike):
-        return _files([os.fspath(data)])
+        return _files([os.fspath(data)], reader)
     if isinstance(data, list | tuple) and data and all(isinstance(path, str | os.PathLike) for path in data):
-        return _files([os.fspath(path) for path in data])
+        return _files([os.fspath(path) for path in data], reader)
+    if reader is not None:
+        raise InvalidConfigError(f"reader={dict(reader)} is how files are read; the data is a {type(data).__name__}")
     module = type(data).__module__.partition(".")[0]
     if module == "polars" and type(data).__name__ == "LazyFrame":
         data = data.collect()
@@ -229,16 +232,16 @@ def _is_cut(times: pa.Array) -> bool:
 # -- files
 
 
-def _files(patterns: Sequence[str]) -> Source:
+def _files(patterns: Sequence[str], config: Mapping[str, Any] | None) -> Source:
     paths = [path for pattern in patterns for path in ([pattern] if "://" in pattern else _expand(pattern))]
 
     def infer(name: str, time_column: str | None) -> Schema:
-        return infer_file_schema(name, paths[0], format_of(paths[0]), time_column=time_column)
+        return infer_file_schema(name, paths[0], format_of(paths[0]), config, time_column)
 
     def rows(pipeline: Pipeline) -> Iterator[pa.RecordBatch]:
         told: set[str] = set()
         for path in paths:
-            reader = _Telling(open_reader(path, format_of(path)), pipeline, told)
+            reader = _Telling(open_reader(path, format_of(path), config), pipeline, told)
             yield from conformed_batches(reader, pipeline)
         _tell_trimmed(pipeline)
 
