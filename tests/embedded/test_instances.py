@@ -77,6 +77,27 @@ def test_a_tenant_is_made_of_untagged_instances(trips: Any) -> None:
     assert rest.get("/instances/Server_far_8000").json()["tags"] == ["server_untagged"]
 
 
+def test_empty_texts_in_bodies_say_nothing_and_numbers_may_be_texts(trips: Any) -> None:
+    rest = trips.controller
+    empty = dict.fromkeys(("adminPort", "grpcPort", "queryServicePort", "queriesDisabled", "tags", "pools"), "")
+    assert rest.post("/instances", json={**SERVER, "port": "8000", **empty}).status_code == 200
+    assert rest.get("/instances/Server_far_8000").json()["tags"] == ["server_untagged"]
+    tenant = {"tenantRole": "SERVER", "tenantName": "fast", "numberOfInstances": "1", "offlineInstances": ""}
+    assert rest.post("/tenants", json=tenant).json() == {"status": "Successfully created tenant"}
+    for key, value in (("tenantName", ""), ("numberOfInstances", ""), ("offlineInstances", "-1"), ("offlineInstances", 1.5)):
+        answer = rest.post("/tenants", json={**tenant, key: value})
+        assert (answer.status_code, key in answer.text) == (400, True), answer.text
+    for key, value in (("queriesDisabled", "yes"), ("pools", []), ("adminPort", "x")):
+        answer = rest.post("/instances", json={**SERVER, "port": 8001, key: value})
+        assert (answer.status_code, key in answer.text) == (400, True), answer.text
+    disabled = {**SERVER, "port": 8002, "queriesDisabled": "true"}
+    rest.post("/instances", json=disabled)
+    assert "true" in str(rest.get("/instances/Server_far_8002").json()["queriesDisabled"]).lower()
+    for port in (8000, 8002):
+        rest.put(f"/instances/Server_far_{port}/updateTags", params={"tags": "server_untagged"})
+        assert rest.delete(f"/instances/Server_far_{port}").status_code == 200
+
+
 def test_an_instance_that_a_user_added_is_never_taken_for_this_folders_server(
     tmp_path: Path, open_api: Callable[[Path], Any]
 ) -> None:

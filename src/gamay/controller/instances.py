@@ -231,6 +231,7 @@ class InstanceManager:
 def _parse(document: Mapping[str, Any]) -> Instance:
     if unknown := [key for key in document if key not in _KEYS]:
         raise InvalidConfigError(f"instance: unknown key '{unknown[0]}'.{nearest(unknown[0], _KEYS)}")
+    document = _set(document)
     host, kind = document.get("host"), str(document.get("type", "")).upper()
     roles = {role.name: role for role in Role}
     if not isinstance(host, str) or not host:
@@ -249,15 +250,34 @@ def _parse(document: Mapping[str, Any]) -> Instance:
         tuple(tags or untagged),
         admin_port=_port(document, "adminPort"),
         grpc_port=_port(document, "grpcPort"),
-        queries_disabled=document.get("queriesDisabled") is True,
-        pools={str(tag): str(pool) for tag, pool in (document.get("pools") or {}).items()},
+        queries_disabled=_flag(document, "queriesDisabled"),
+        pools={str(tag): str(pool) for tag, pool in _object(document, "pools").items()},
         extra={key: str(port) for key, name in KEPT_PORTS.items() if (port := _port(document, name)) != -1},
     )
 
 
+def _set(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys that have a value: an empty text says that there is none, as in Pinot."""
+    return {key: value for key, value in document.items() if value is not None and value != ""}
+
+
+def _flag(document: Mapping[str, Any], key: str) -> bool:
+    text = str(document.get(key, False)).lower()
+    if text not in ("true", "false"):
+        raise InvalidConfigError(f"instance: '{key}' must be true or false, not {document[key]!r}")
+    return text == "true"
+
+
+def _object(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = document.get(key, {})
+    if not isinstance(found, Mapping):
+        raise InvalidConfigError(f"instance: '{key}' must be an object, not {found!r}")
+    return found
+
+
 def _port(document: Mapping[str, Any], key: str, *, required: bool = False) -> int:
     try:
-        port = int(document[key]) if required or document.get(key) is not None else -1
+        port = int(document[key]) if required or key in document else -1
     except (KeyError, TypeError, ValueError):
         port = 0
     if port != -1 and not 1 <= port <= 65_535:
@@ -273,14 +293,16 @@ def _tenant_role(kind: str) -> Role:
 
 def _tenant_request(document: Mapping[str, Any]) -> tuple[Role, str, dict[str, int]]:
     """Return role, name, and how many instances carry the tag of each suffix."""
+    document = _set(document)
     role, name = _tenant_role(str(document.get("tenantRole", ""))), document.get("tenantName")
     if not isinstance(name, str) or not name:
         raise InvalidConfigError("tenant: the key 'tenantName' is missing")
     counts = {}
     for key in ("numberOfInstances", "offlineInstances", "realtimeInstances"):
-        counts[key] = document.get(key, 0)
-        if not isinstance(counts[key], int) or counts[key] < 0:
-            raise InvalidConfigError(f"tenant: '{key}' must be a number of instances, not {counts[key]!r}")
+        count = str(document.get(key, 0))
+        if not (count.isascii() and count.isdigit()):
+            raise InvalidConfigError(f"tenant: '{key}' must be a number of instances, not {document[key]!r}")
+        counts[key] = int(count)
     total = counts["numberOfInstances"]
     if total == 0:
         raise InvalidConfigError("tenant: 'numberOfInstances' must be 1 at least")
