@@ -4,7 +4,10 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+
+import pytest
 
 from gamay.kernels import jit
 
@@ -73,3 +76,14 @@ def test_a_kernel_is_compiled_anew_when_one_that_it_calls_has_changed(tmp_path: 
     os.utime(called, ns=(at.st_atime_ns, at.st_mtime_ns))
     shutil.rmtree(kernels / "__pycache__", ignore_errors=True)
     assert _run(tmp_path, code).split() == ["12", "0"]
+
+
+def test_a_named_folder_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("GAMAY_CACHE_DIR", str(tmp_path / "file"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    with pytest.warns(UserWarning, match=r"GAMAY_CACHE_DIR: .*file/kernels .*; compiled kernels are kept in .*home/gamay"):
+        assert jit.cache_dir() == tmp_path / "home" / "gamay" / "kernels"
+    monkeypatch.setenv("GAMAY_CACHE_DIR", str(tmp_path / "own"))
+    with warnings.catch_warnings(action="error"):
+        assert jit.cache_dir() == tmp_path / "own" / "kernels"

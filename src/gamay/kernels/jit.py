@@ -8,6 +8,7 @@ so processes that compile the same kernel at once cost each other time, never co
 import os
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -26,7 +27,10 @@ def _candidates() -> Iterator[Path]:
 
 
 def cache_dir() -> Path:
-    """Return the folder of compiled kernels, made if need be; raises OSError when no candidate can be written."""
+    """Return the folder of compiled kernels, made if need be; raises OSError when no candidate can be written.
+
+    Warns (UserWarning) where $GAMAY_CACHE_DIR cannot be.
+    """
     tried = []
     for candidate in _candidates():
         folder = candidate / "kernels"
@@ -36,6 +40,8 @@ def cache_dir() -> Path:
             tried.append(f"{folder} ({reason.strerror})")
             continue
         if os.access(folder, os.W_OK | os.X_OK):
+            if tried and "GAMAY_CACHE_DIR" in os.environ:
+                warnings.warn(f"GAMAY_CACHE_DIR: {tried[0]}; compiled kernels are kept in {folder}", stacklevel=2)
             return folder
         tried.append(f"{folder} (not writable)")
     raise OSError(f"no folder for compiled kernels can be written: {', '.join(tried)}; set GAMAY_CACHE_DIR to one")
