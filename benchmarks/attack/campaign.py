@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from os import nice
 from pathlib import Path
@@ -73,10 +74,11 @@ def _send(target: Target, counts: dict[str, int], seed: int, outcome: Outcome) -
     thread = threading.Thread(target=lambda: seen.set_result(bystander.ask(target.doors, seed, stop)))
     thread.start()
     try:
-        with ProcessPoolExecutor(len(counts), _SPAWN, initializer=nice, initargs=(19,)) as pool:
+        with ExitStack() as stack:
+            pools = {kind: stack.enter_context(ProcessPoolExecutor(1, _SPAWN, nice, (19,))) for kind in counts}
             for wave in range(_WAVES):
                 numbers = {kind: range(wave * n // _WAVES, (wave + 1) * n // _WAVES) for kind, n in counts.items()}
-                sent = [pool.submit(online.run, target.doors, kind, seed, some) for kind, some in numbers.items()]
+                sent = [pools[kind].submit(online.run, target.doors, kind, seed, some) for kind, some in numbers.items()]
                 for future in sent:
                     part = future.result()
                     outcome.findings[part.kind].merge(part)
