@@ -118,3 +118,24 @@ def test_a_segment_is_completed_when_its_rows_take_their_memory(
         if state == "ONLINE"
     ]
     assert all(0 < int(rows) < 2_400 for rows in found)
+
+
+def test_the_ideal_state_of_a_table_that_consumes_is_mended(
+    make_realtime: Callable[..., Any], eventually: Callable[..., None]
+) -> None:
+    table = make_realtime(partitions=2, segment_rows=5)
+    table.produce(12, 0)
+    table.produce(3, 1)
+    eventually(lambda: table.all_there() and list(table.segments().values()).count("ONLINE") == 2)
+    before = table.segments()
+    path, store = "/PinotCluster/IDEALSTATES/t_REALTIME", table.cluster.core.registry.store
+    store.set(path, b"garbage", store.get(path).version)
+    assert [one["path"] for one in table.rest("GET", "/cluster/damage")["damaged"]] == [path]
+    table.rest("POST", "/cluster/damage", params={"path": path})
+    assert table.rest("GET", "/cluster/damage") == {"damaged": []}
+    assert table.segments() == before
+    table.produce(9, 0)
+    table.produce(4, 1)
+    eventually(table.all_there)
+    eventually(lambda: list(table.segments().values()).count("ONLINE") == 5)
+    assert table.all_there()
