@@ -42,6 +42,7 @@ from gamay.sql.query import OrderBy, Query, SelectItem
 
 Json: TypeAlias = Any  # what MessagePack can hold
 
+
 class _SentTemplate(msgspec.Struct, array_like=True, frozen=True):
     """A template, as read: where and having hold at most one expression."""
 
