@@ -144,3 +144,52 @@ def test_the_file_says_where_users_are() -> None:
     assert access_control(Role.CONTROLLER, {**given, **first}) == StoredUsers("root", "toor")
     with pytest.raises(InvalidConfigError, match="principals means nothing with ZkBasicAuth"):
         access_control(Role.CONTROLLER, {**given, f"{prefix}.principals": "a"})
+
+
+DAMAGED = [
+    b"garbage",
+    b"{}",
+    b'{"id": "bob_BROKER", "simpleFields": {"username": "bob"}, "mapFields": {}, "listFields": {}}',
+]
+
+
+@pytest.mark.parametrize("value", DAMAGED)
+def test_nobody_logs_in_by_a_damaged_record_and_the_others_do(registry: Registry, value: bytes) -> None:
+    users, (root, bob) = Users(registry.store), (basic_token("root", "toor"), basic_token("bob", "secret"))
+    access = StoredAccess(registry, "BROKER", StoredUsers("root", "toor"))
+    users.add(User.from_json(BOB))
+    eventually(lambda: access.principal(bob).name == "bob")
+    registry.store.set(paths.user("bob_BROKER"), value, None)
+
+    def is_refused() -> bool:
+        try:
+            access.principal(bob)
+        except UnauthorizedError:
+            return True
+        return False
+
+    eventually(is_refused)
+    assert access.principal(root).name == "root"
+    assert list(users.readable()[1]) == ["bob_BROKER"]
+    assert users.delete("bob", "BROKER") == "bob_BROKER"
+    users.add(User.from_json(BOB))
+    eventually(lambda: not is_refused())
+
+
+@pytest.mark.parametrize("value", DAMAGED)
+def test_no_first_administrator_is_made_where_all_records_are_damaged(registry: Registry, value: bytes) -> None:
+    registry.store.create(paths.user("root_CONTROLLER"), value)
+    access = StoredAccess(registry, "CONTROLLER", StoredUsers("admin", "admin"))
+    with pytest.raises(UnauthorizedError):
+        access.principal(basic_token("admin", "admin"))
+    assert registry.store.children(paths.USERS) == ["root_CONTROLLER"]
+
+
+def test_a_record_is_of_the_user_that_its_node_names(registry: Registry) -> None:
+    users = Users(registry.store)
+    users.add(User.from_json({**BOB, "username": "root", "role": "ADMIN", "tables": None}))
+    node = registry.store.get(paths.user("root_BROKER"))
+    assert node is not None
+    registry.store.create(paths.user("eve_BROKER"), node.value)
+    found, damaged = users.readable()
+    assert (list(found), list(damaged)) == (["root_BROKER"], ["eve_BROKER"])

@@ -91,9 +91,16 @@ def test_the_first_process_makes_the_secret_that_the_others_read(store: Embedded
         found = set(pool.map(lambda _: shared_secret(store), range(32)))
     assert len(found) == 1
     assert len(found.pop()) == 64
-    store.set(paths.CLUSTER_SECRET, encode(ZNRecord("CLUSTER_SECRET")), None)
-    with pytest.raises(InvalidConfigError, match="has no 'secret': delete the node"):
-        shared_secret(store)
+
+
+@pytest.mark.parametrize("value", [encode(ZNRecord("CLUSTER_SECRET")), b"garbage", b"null"])
+def test_a_damaged_secret_is_made_anew(store: EmbeddedStore, value: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    before = shared_secret(store)
+    store.set(paths.CLUSTER_SECRET, value, None)
+    with ThreadPoolExecutor(8) as pool:
+        (found,) = set(pool.map(lambda _: shared_secret(store), range(32)))
+    assert (len(found), found != before) == (64, True)
+    assert "CLUSTER_SECRET is damaged, the secret is made anew: start all other processes anew, too" in caplog.text
 
 
 def test_a_minion_may_have_spark_build_segments(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from gamay.base.errors import InvalidConfigError
 from gamay.cluster import paths
-from gamay.cluster.registry import Registry
+from gamay.cluster.registry import Registry, settings_at
 from gamay.cluster.store import MetadataStore, update
 from gamay.cluster.znrecord import ZNRecord, decode, encode
 
@@ -31,8 +31,7 @@ def quota_settings(registry: Registry) -> dict[str, str]:
 
 def database_quota(store: MetadataStore, name: str) -> str | None:
     """Return the queries a second that are stored for a database; None where nothing is."""
-    node = store.get(paths.database(name))
-    return None if node is None or not node.value else decode(node.value).simple.get(_RATE)
+    return settings_at(store, paths.database(name)).get(_RATE)
 
 
 def set_database_quota(store: MetadataStore, name: str, rate: str | None) -> None:
@@ -43,8 +42,7 @@ def set_database_quota(store: MetadataStore, name: str, rate: str | None) -> Non
 
 def application_quotas(store: MetadataStore) -> Mapping[str, str]:
     """Return the queries a second that are stored for applications, by name."""
-    node = store.get(paths.APPLICATION_QUOTAS)
-    return {} if node is None else decode(node.value).simple
+    return settings_at(store, paths.APPLICATION_QUOTAS)
 
 
 def set_application_quota(store: MetadataStore, name: str, rate: str | None) -> None:

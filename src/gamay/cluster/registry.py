@@ -1,5 +1,6 @@
 """Typed access to the records in the metadata store; every read and every write checks the invariants."""
 
+import logging
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from gamay.cluster.records import Assignment, Instance, Lineage, SegmentRecord
 from gamay.cluster.store import MAX_VALUE_BYTES, MetadataStore, update
 from gamay.cluster.znrecord import CorruptRecordError, ZNRecord, decode, encode
 
+_log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _PLAIN_CONFIG_KEYS = frozenset({"tableName", "tableType"})
@@ -319,9 +321,8 @@ class Registry:
     # cluster configuration: a flat map
 
     def cluster_config(self) -> dict[str, str]:
-        """Return the settings of the whole cluster."""
-        node = self.store.get(paths.CLUSTER_CONFIG)
-        return {} if node is None else decode(node.value).simple
+        """Return the settings of the whole cluster; none where their record cannot be read: defaults hold then."""
+        return settings_at(self.store, paths.CLUSTER_CONFIG)
 
     def update_cluster_config(self, changes: Mapping[str, str], removed: frozenset[str] = frozenset()) -> None:
         """Set some settings of the cluster and remove others."""
@@ -342,6 +343,18 @@ class Registry:
     def _get(self, path: str, parse: Callable[[ZNRecord], T]) -> T | None:
         node = self.store.get(path)
         return None if node is None else _read(path, node.value, parse)
+
+
+def settings_at(store: MetadataStore, path: str) -> dict[str, str]:
+    """Return the settings that a record holds; none, which is logged, where it cannot be read."""
+    node = store.get(path)
+    if node is None or not node.value:
+        return {}
+    try:
+        return decode(node.value).simple
+    except CorruptRecordError as error:
+        _log.error("the record %s is damaged, what it sets does not hold: %s", path, error)
+        return {}
 
 
 def _read(path: str, value: bytes, parse: Callable[[ZNRecord], T]) -> T:

@@ -4,29 +4,41 @@ It lies in the metadata store. With ZooKeeper only those who may read that node 
 (`zookeeper.auth.digest`, `zookeeper.sasl.…`), by which all nodes are made theirs alone.
 """
 
+import logging
 import secrets
 from contextlib import suppress
 
-from gamay.base.errors import ConflictError, InvalidConfigError
 from gamay.cluster import paths
-from gamay.cluster.store import MetadataStore
-from gamay.cluster.znrecord import ZNRecord, decode, encode
+from gamay.cluster.store import MetadataStore, update
+from gamay.cluster.znrecord import CorruptRecordError, ZNRecord, decode, encode
 
+_log = logging.getLogger(__name__)
 _BYTES = 32
 _FIELD = "secret"
 
 
 def shared_secret(store: MetadataStore) -> bytes:
-    """Return the secret of the cluster, made now if there is none. Raises InvalidConfigError for a record without one."""
+    """Return the cluster's secret, made now if there is none, or if its record is damaged, which is logged."""
     node = store.get(paths.CLUSTER_SECRET)
-    if node is None:
-        name = paths.CLUSTER_SECRET.rpartition("/")[2]
-        with suppress(ConflictError):  # another process was first
-            store.create(paths.CLUSTER_SECRET, encode(ZNRecord(name, {_FIELD: secrets.token_hex(_BYTES)})))
-        node = store.get(paths.CLUSTER_SECRET)
-    found = None if node is None else decode(node.value).simple.get(_FIELD)
-    if not found:
-        raise InvalidConfigError(
-            f"{paths.CLUSTER_SECRET} of the metadata store has no '{_FIELD}': delete the node, and start all processes anew"
-        )
-    return found.encode()
+    known = None if node is None else _secret_in(node.value)
+    if known is not None:
+        return known
+    if node is not None:
+        _log.error("%s is damaged, the secret is made anew: start all other processes anew, too", paths.CLUSTER_SECRET)
+    name, made = paths.CLUSTER_SECRET.rpartition("/")[2], secrets.token_hex(_BYTES)
+    used = b""
+
+    def change(value: bytes | None) -> bytes:
+        nonlocal used
+        found = None if value is None else _secret_in(value)  # another process was first
+        used = made.encode() if found is None else found
+        return encode(ZNRecord(name, {_FIELD: used.decode()}))
+
+    update(store, paths.CLUSTER_SECRET, change)
+    return used
+
+
+def _secret_in(value: bytes) -> bytes | None:
+    with suppress(CorruptRecordError):
+        return decode(value).simple.get(_FIELD, "").encode() or None
+    return None

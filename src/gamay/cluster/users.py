@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError, nearest
+from gamay.base.errors import ConflictError, GamayError, InvalidConfigError, NotFoundError, nearest
 from gamay.cluster import paths
 from gamay.cluster.access import AccessControl, Permission, Principal, PrincipalRole, StoredUsers, unauthorized
 from gamay.cluster.passwords import NO_HASH, credentials, digest, hashed_password, matches
 from gamay.cluster.records import Role
 from gamay.cluster.registry import Registry
 from gamay.cluster.store import MetadataStore, update
-from gamay.cluster.znrecord import ZNRecord, decode, encode
+from gamay.cluster.znrecord import CorruptRecordError, ZNRecord, decode, encode
 from gamay.model.table_name import raw_table_name
 
 _log = logging.getLogger(__name__)
@@ -114,11 +114,25 @@ class Users:
         self._store = store
 
     def all(self) -> dict[str, User]:
-        """Return all users, by key."""
-        names = self._store.children(paths.USERS)
-        nodes = self._store.get_many([paths.user(name) for name in names])
-        found = [User.from_record(decode(node.value)) for node in nodes if node is not None and node.value]
-        return {user.key: user for user in found}
+        """Return all users whose records can be read, by key."""
+        return self.readable()[0]
+
+    def readable(self) -> tuple[dict[str, User], dict[str, CorruptRecordError]]:
+        """Return the users, and what is wrong with the records that cannot be read, by key: nobody logs in by those."""
+        users: dict[str, User] = {}
+        damaged: dict[str, CorruptRecordError] = {}
+        keys = self._store.children(paths.USERS)
+        for key, node in zip(keys, self._store.get_many([paths.user(key) for key in keys]), strict=True):
+            try:
+                if node is not None:
+                    users[key] = _read(key, node.value)
+            except CorruptRecordError as error:
+                damaged[key] = error
+        return users, damaged
+
+    def has_any(self, component: str) -> bool:
+        """Whether a component has users, whatever their records hold."""
+        return any(key.endswith(f"_{component}") for key in self._store.children(paths.USERS))
 
     def get(self, name: str, component: str) -> User:
         """Return a user. Raises NotFoundError."""
@@ -142,17 +156,30 @@ class Users:
         value = encode(user.to_record())
         update(self._store, paths.user(user.key), lambda _: value)
 
-    def delete(self, name: str, component: str) -> User:
-        """Delete a user, and return it. Raises NotFoundError, ConflictError as `replace`."""
-        user = self.get(name, component)
-        self._keep_an_administrator(user)
-        self._store.delete(paths.user(user.key))
-        return user
+    def delete(self, name: str, component: str) -> str:
+        """Delete a user, and return its key. Raises NotFoundError, ConflictError as `replace`."""
+        key = f"{name}_{component_of(component)}"
+        if key not in self.readable()[1]:
+            self._keep_an_administrator(self.get(name, component))
+        self._store.delete(paths.user(key))
+        return key
 
     def _keep_an_administrator(self, user: User) -> None:
         others = [u for u in self.all().values() if u.component == "CONTROLLER" and u.role == ADMIN and u.key != user.key]
         if user.component == "CONTROLLER" and user.role == ADMIN and not others:
             raise ConflictError(f"User {user.key} is the last administrator of controllers: make another one first")
+
+
+def _read(key: str, value: bytes) -> User:
+    """Return the user that a node holds. Raises CorruptRecordError."""
+    try:
+        user = User.from_record(decode(value))
+        if user.key != key:
+            raise ValueError(f"it is of {user.key}")
+    except (GamayError, ValueError, KeyError, TypeError, AttributeError) as error:
+        told = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+        raise CorruptRecordError(f"the record {paths.user(key)} is damaged: {told}") from error
+    return user
 
 
 class StoredAccess:
@@ -170,7 +197,7 @@ class StoredAccess:
         self._remembered: dict[bytes, User] = {}
         self._lock = threading.Lock()
         registry.store.watch(paths.USERS, self._forget)
-        if not self._read():
+        if not self._read() and not self._users.has_any(component):
             _log.warning("%s: no users yet, made the administrator '%s': change the password", component, first.name)
             document = {"username": first.name, "password": first.password, "component": component, "role": ADMIN}
             try:
@@ -206,7 +233,10 @@ class StoredAccess:
         known = self._known
         if known is None:
             with self._lock:
-                known = {u.name: u for u in self._users.all().values() if u.component == self._component}
+                users, damaged = self._users.readable()
+                for error in damaged.values():
+                    _log.error("nobody can log in by it: %s", error)
+                known = {u.name: u for u in users.values() if u.component == self._component}
                 self._known = known
         return known
 

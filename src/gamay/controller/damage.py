@@ -13,7 +13,9 @@ from gamay.cluster import paths
 from gamay.cluster.records import CONSUMING, ONLINE, Assignment, Role, SegmentRecord
 from gamay.cluster.registry import Registry
 from gamay.cluster.store import MetadataStore
+from gamay.cluster.users import Users
 from gamay.cluster.views import fold
+from gamay.cluster.znrecord import decode
 from gamay.controller.context import ControllerContext
 from gamay.controller.placement import PlacementManager
 from gamay.controller.tables import TableManager
@@ -29,7 +31,9 @@ _FROM_COPY = "made anew from the copy in the deep store"
 _FROM_SERVERS = "made anew from the segments' records and what servers hold"
 _FROM_FILE = "replaced by the document that you give"
 _BY_ITSELF = "deleted; the instance registers anew when it starts"
+_DEFAULTS = "deleted; defaults hold until its settings are made again"
 _BY_HAND = "nothing else holds what it says: correct it with PUT /zk/put, or restore a copy of the metadata"
+_BY_USER = "nothing else holds what it says: DELETE /users/{name}?component=…, and add the user anew"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ class RecordRepair:
     uploads: UploadManager
 
     def damaged(self) -> list[Damage]:
-        """Return the records that cannot be read: of schemas, tables, segments and instances."""
+        """Return the records that cannot be read: of schemas, tables, segments, instances, users and settings."""
         return list(self._found())
 
     def mend(self, path: str, document: Mapping[str, Any] | None = None) -> str:
@@ -73,8 +77,8 @@ class RecordRepair:
                 wants = "needs the document that it held, as JSON" if document is None else "is mended without a document"
                 raise InvalidConfigError(f"The record {path} {wants}: it is {found.remedy}")
             parent, _, name = path.rpartition("/")
-            if found.remedy == _BY_HAND:
-                raise InvalidConfigError(f"The record {path} cannot be mended: {_BY_HAND}")
+            if found.remedy in (_BY_HAND, _BY_USER):
+                raise InvalidConfigError(f"The record {path} cannot be mended: {found.remedy}")
             registry = self.context.registry
             if parent == paths.SCHEMAS:
                 schema = _schema(name, document or {})
@@ -88,6 +92,9 @@ class RecordRepair:
                 ideal = self._assigned_anew(name)
                 _keep(registry.store, path)
                 registry.replace_ideal_state(ideal)
+            elif found.remedy == _DEFAULTS:
+                _keep(registry.store, path)
+                registry.store.delete(path)
             elif parent == paths.PARTICIPANT_CONFIGS:
                 _keep(registry.store, path)
                 registry.delete_instance(name)
@@ -116,6 +123,11 @@ class RecordRepair:
                 yield Damage(paths.segment(table, segment), str(error), _FROM_COPY if is_offline else _BY_HAND)
         for instance, error in registry.readable_instances()[1].items():
             yield Damage(paths.participant_config(instance), str(error), _BY_ITSELF)
+        quotas = [paths.database(name) for name in registry.store.children(paths.DATABASES)]
+        for path in (paths.CLUSTER_CONFIG, paths.APPLICATION_QUOTAS, *quotas):
+            yield from _tried(path, _DEFAULTS, partial(_read_settings, registry.store, path))
+        for user, error in Users(registry.store).readable()[1].items():
+            yield Damage(paths.user(user), str(error), _BY_USER)
 
     def _assigned_anew(self, table: str) -> Assignment:
         """Return an ideal state in which every segment with a record is where it is, or where a new one would be put."""
@@ -160,6 +172,11 @@ def _read_schema(registry: Registry, name: str) -> None:
 def _read_config(registry: Registry, table: str) -> None:
     if (document := registry.get_table_config(table)) is not None:
         stored_table_config(document)
+
+
+def _read_settings(store: MetadataStore, path: str) -> None:
+    if (node := store.get(path)) is not None and node.value:
+        decode(node.value)
 
 
 def _schema(name: str, document: Mapping[str, Any]) -> Schema:

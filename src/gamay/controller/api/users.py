@@ -53,6 +53,6 @@ def user_router(services: Services) -> GuardedRouter:
 
     @router.delete("/users/{name}", summary="Delete a user")
     def delete(name: str, component: _Component) -> dict[str, Any]:
-        return status(f"User: {users.delete(name, component).key} has been successfully deleted")
+        return status(f"User: {users.delete(name, component)} has been successfully deleted")
 
     return router

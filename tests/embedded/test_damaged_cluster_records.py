@@ -1,0 +1,83 @@
+"""Records of users, quotas, lineages and instances may hold anything: the cluster starts, and answers other tables."""
+
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pyarrow as pa
+import pytest
+from benchmarks.attack.records import mutants, nodes, overwrite
+from tests.seeds import FIRST
+
+import gamay
+from gamay.base.clock import SYSTEM_CLOCK
+from gamay.cluster.embedded_store import EmbeddedStore
+from gamay.cluster.passwords import basic_token
+from gamay.cluster.records import Role
+from gamay.cluster.users import StoredUsers
+from gamay.embedded import EmbeddedCluster
+
+ROUNDS = 8
+ROOT = {"Authorization": basic_token("root", "toor")}
+# the table that is asked, and who asks
+UNTOUCHED = ("pay", "pay_OFFLINE", "root_BROKER", "root_CONTROLLER", "root_SERVER")
+
+
+def started(folder: Path) -> EmbeddedCluster:
+    access = dict.fromkeys((Role.CONTROLLER, Role.BROKER, Role.SERVER), StoredUsers("root", "toor"))
+    return EmbeddedCluster(folder, 0, 0, 0, threads=1, warm_up=False, access=access)
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cluster") / "db"
+    rows = pa.table({"n": [1, 2, 3], "ts": [1_600_000_000_000, 1_600_000_000_001, 1_600_090_000_000]})
+    with gamay.connect(folder) as db:
+        for name in ("trips", "pay"):
+            db.create_table(name, rows, config={"segmentsConfig": {"timeColumnName": "ts", "replication": "1"}})
+    with started(folder) as cluster, httpx.Client(base_url=cluster.controller_url, headers=ROOT, timeout=60) as client:
+        user = {"username": "bob", "password": "pw", "component": "BROKER", "tables": ["trips"], "permissions": ["READ"]}
+        replaced = {"segmentsFrom": [], "segmentsTo": ["later"]}
+        for answer in (
+            client.post("/users", json=user),
+            client.post("/applicationQuotas/slow", params={"maxQueriesPerSecond": "5"}),
+            client.post("/databases/default/quotas", params={"maxQueriesPerSecond": "500"}),
+            client.post("/cluster/configs", json={"pinot.broker.timeoutMs": "20000"}),
+            client.post("/tables/trips/assignInstances", params={"dryRun": "false"}),
+            client.post("/segments/trips/startReplaceSegments", params={"type": "OFFLINE"}, json=replaced),
+        ):
+            assert answer.is_success, answer.text
+    return folder
+
+
+def records(folder: Path) -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
+    store = EmbeddedStore.open(folder / "metadata.db", SYSTEM_CLOCK)
+    for path, value in list(nodes(store)):
+        if not set(UNTOUCHED) & set(path.split("/")):
+            yield path, list(mutants(value))
+    store.close()
+
+
+def test_a_cluster_starts_whatever_its_records_hold(stored: Path, tmp_path: Path) -> None:
+    damaged = dict(records(stored))
+    kinds = {path.split("/")[3] for path in damaged if path.split("/")[2] == "PROPERTYSTORE"}
+    assert {"CONFIGS", "SEGMENT_LINEAGE"} <= kinds, sorted(damaged)
+    rng = random.Random(FIRST)
+    for number in range(ROUNDS):
+        folder = shutil.copytree(stored, tmp_path / str(number))
+        told = []
+        for path, possible in damaged.items():
+            what, value = rng.choice(possible)
+            overwrite(folder / "metadata.db", path, value)
+            told.append(f"{path}: {what}")
+        with started(folder) as cluster:
+            body = {"sql": "SELECT COUNT(*), SUM(n) FROM pay"}
+            answer = httpx.post(f"{cluster.broker_url}/query/sql", json=body, headers=ROOT).json()
+            assert not answer["exceptions"], (answer["exceptions"], told)
+            assert answer["resultTable"]["rows"] == [[3, 6.0]]
+            for path in ("/cluster/status", "/cluster/damage", "/users", "/tables", "/tasks/tasktypes", "/instances"):
+                found = httpx.get(cluster.controller_url + path, headers=ROOT, timeout=60)
+                assert "defect of Gamay" not in found.text, (path, found.text, told)
+        shutil.rmtree(folder)
