@@ -48,7 +48,7 @@ def repair(
     damaged = client.damaged_records()
     for one in damaged:
         typer.echo(f"{one['path']}: {one['problem']}")
-        typer.echo(f"    mended: it is {one['remedy']}")
+        typer.echo(f"    remedy: {one['remedy']}")
     if damaged:
         raise typer.Exit(1)
     typer.echo("All records can be read.")

@@ -73,12 +73,12 @@ class RecordRepair:
                 raise NotFoundError(f"There is no record {path}")
             if found is None:
                 raise ConflictError(f"The record {path} can be read, there is nothing to mend")
+            if found.remedy in (_BY_HAND, _BY_USER):
+                raise InvalidConfigError(f"The record {path} cannot be mended: {found.remedy}")
             if (document is not None) != (found.remedy == _FROM_FILE):
                 wants = "needs the document that it held, as JSON" if document is None else "is mended without a document"
                 raise InvalidConfigError(f"The record {path} {wants}: it is {found.remedy}")
             parent, _, name = path.rpartition("/")
-            if found.remedy in (_BY_HAND, _BY_USER):
-                raise InvalidConfigError(f"The record {path} cannot be mended: {found.remedy}")
             registry = self.context.registry
             if parent == paths.SCHEMAS:
                 schema = _schema(name, document or {})
