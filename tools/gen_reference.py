@@ -422,7 +422,7 @@ def _command(command: Any, path: str) -> Iterator[str]:
         "```",
         "",
     )
-    rows = [(f"`{p.name.upper()}`", p.help or "", "required") for p in arguments]
+    rows = [(f"`{p.name.upper()}`", p.help or "", "required" if p.required else "") for p in arguments]
     rows += [(f"`{p.opts[0]}`", p.help or "", _option_default(p)) for p in options]
     if rows:
         yield from _table(("argument or option", "meaning", "default"), rows)

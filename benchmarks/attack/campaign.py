@@ -5,7 +5,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from os import nice
@@ -70,25 +70,20 @@ def attack(folder: Path, zookeeper: ZooKeeperProcess, inputs: int, seed: int, ki
 def _send(target: Target, counts: dict[str, int], seed: int, outcome: Outcome) -> None:
     """Send what there is, in waves, each after the one before; note how much memory the processes have after each."""
     stop = threading.Event()
-    seen: Future[bystander.Seen] = Future()
-    thread = threading.Thread(target=lambda: seen.set_result(bystander.ask(target.doors, seed, stop)))
-    thread.start()
-    try:
-        with ExitStack() as stack:
-            pools = {kind: stack.enter_context(ProcessPoolExecutor(1, _SPAWN, nice, (19,))) for kind in counts}
-            for wave in range(_WAVES):
-                numbers = {kind: range(wave * n // _WAVES, (wave + 1) * n // _WAVES) for kind, n in counts.items()}
-                sent = [pools[kind].submit(online.run, target.doors, kind, seed, some) for kind, some in numbers.items()]
-                for future in sent:
-                    part = future.result()
-                    outcome.findings[part.kind].merge(part)
-                target.restore()
-                outcome.resident.append(target.resident_bytes())
-                print(f"wave {wave + 1} of {_WAVES}: {outcome.resident[-1]}", file=sys.stderr, flush=True)
-    finally:
-        stop.set()
-        thread.join()
-        outcome.seen = seen.result()
+    with ThreadPoolExecutor(1) as thread, ExitStack() as stack:
+        seen = thread.submit(bystander.ask, target.doors, seed, stop)
+        stack.callback(stop.set)
+        pools = {kind: stack.enter_context(ProcessPoolExecutor(1, _SPAWN, nice, (19,))) for kind in counts}
+        for wave in range(_WAVES):
+            numbers = {kind: range(wave * n // _WAVES, (wave + 1) * n // _WAVES) for kind, n in counts.items()}
+            sent = [pools[kind].submit(online.run, target.doors, kind, seed, some) for kind, some in numbers.items()]
+            for future in sent:
+                part = future.result()
+                outcome.findings[part.kind].merge(part)
+            target.restore()
+            outcome.resident.append(target.resident_bytes())
+            print(f"wave {wave + 1} of {_WAVES}: {outcome.resident[-1]}", file=sys.stderr, flush=True)
+    outcome.seen = seen.result()
 
 
 def _try(kind: str, seed: int, count: int, at: Path, outcome: Outcome) -> None:

@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 from typing import Self
 
-import pyarrow as pa
+import msgspec
+from tests.fuzz import fuzz_world
 
 import gamay
 from benchmarks.attack.findings import Findings
@@ -21,6 +22,7 @@ from gamay.broker.remote import RemoteServers
 from gamay.broker.routing import RoutingTables
 from gamay.broker.runner import QueryRunner
 from gamay.embedded.core import LocalCluster
+from gamay.query.wire.request import decode_request_header, encode_header
 from gamay.rpc.client import Channel
 from gamay.rpc.errors import CallFailedError, CallTimeoutError, RpcError
 from gamay.rpc.frames import VERSION, Header, Hello, Kind, pack, pack_hello
@@ -90,11 +92,13 @@ def _frame(kind: Kind, *buffers: bytes) -> bytes:
 
 
 async def _recorded_calls() -> list[list[bytes]]:
-    """Return the calls that a broker sends for some queries, as the buffers of each."""
+    """Return the calls that a broker sends for some queries of the target's table `t`, as the buffers of each."""
     calls: list[list[bytes]] = []
 
     def note(call: Call) -> None:
-        calls.append([bytes(buffer) for buffer in call.buffers])
+        header, *rest = call.buffers
+        asked = msgspec.structs.replace(decode_request_header(memoryview(header)), segments=("t_0",))
+        calls.append([encode_header(asked), *map(bytes, rest)])
         call.fail(0, "noted")
 
     server = Server("noting", note, _LIMITS, NO_SECRET)
@@ -103,7 +107,7 @@ async def _recorded_calls() -> list[list[bytes]]:
     await server.start(listening)
     with tempfile.TemporaryDirectory() as folder:
         with gamay.connect(folder) as db:
-            db.create_table("t", pa.table({"i": [1, 2, 3], "s": ["a", "b", "c"], "x": [0.5, 1.5, 2.5]}))
+            db.create_table("t", fuzz_world.rows(random.Random(1), 3, 0.0), schema=fuzz_world.schema("t"))
         cluster = LocalCluster(Path(folder), threads=1)
         cluster.prepare()
         cluster.start()

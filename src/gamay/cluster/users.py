@@ -125,7 +125,7 @@ class Users:
         for key, node in zip(keys, self._store.get_many([paths.user(key) for key in keys]), strict=True):
             try:
                 if node is not None:
-                    users[key] = _read(key, node.value)
+                    users[key] = _user_in(key, node.value)
             except CorruptRecordError as error:
                 damaged[key] = error
         return users, damaged
@@ -170,7 +170,7 @@ class Users:
             raise ConflictError(f"User {user.key} is the last administrator of controllers: make another one first")
 
 
-def _read(key: str, value: bytes) -> User:
+def _user_in(key: str, value: bytes) -> User:
     """Return the user that a node holds. Raises CorruptRecordError."""
     try:
         user = User.from_record(decode(value))

@@ -78,32 +78,27 @@ class RecordRepair:
             if (document is not None) != (found.remedy == _FROM_FILE):
                 wants = "needs the document that it held, as JSON" if document is None else "is mended without a document"
                 raise InvalidConfigError(f"The record {path} {wants}: it is {found.remedy}")
-            parent, _, name = path.rpartition("/")
-            registry = self.context.registry
-            if parent == paths.SCHEMAS:
-                schema = _schema(name, document or {})
-                _keep(registry.store, path)
-                registry.put_schema(name, schema.to_json())
-            elif parent == paths.TABLE_CONFIGS:
-                config = _config(name, document or {})
-                _keep(registry.store, path)
-                registry.put_table_config(name, config.to_json())
-            elif parent == paths.IDEAL_STATES:
-                ideal = self._assigned_anew(name)
-                _keep(registry.store, path)
-                registry.replace_ideal_state(ideal)
-            elif found.remedy == _DEFAULTS:
-                _keep(registry.store, path)
-                registry.store.delete(path)
-            elif parent == paths.PARTICIPANT_CONFIGS:
-                _keep(registry.store, path)
-                registry.delete_instance(name)
-            else:
-                table = parent.rpartition("/")[2]
-                record = self._recorded_anew(table, name)
-                _keep(registry.store, path)
-                registry.replace_segment(table, record)
+            write = self._replacement(found, document or {})
+            _keep(self.context.registry.store, path)
+            write()
             return f"The record {path} was {found.remedy}; what it held is kept as {_kept(path)}"
+
+    def _replacement(self, damage: Damage, document: Mapping[str, Any]) -> Callable[[], object]:
+        """Return what writes the new record, which is made here: whatever is wrong is told before anything is written."""
+        registry = self.context.registry
+        parent, _, name = damage.path.rpartition("/")
+        if parent == paths.SCHEMAS:
+            return partial(registry.put_schema, name, _schema(name, document).to_json())
+        if parent == paths.TABLE_CONFIGS:
+            return partial(registry.put_table_config, name, _config(name, document).to_json())
+        if parent == paths.IDEAL_STATES:
+            return partial(registry.replace_ideal_state, self._assigned_anew(name))
+        if parent == paths.PARTICIPANT_CONFIGS:
+            return partial(registry.delete_instance, name)
+        if damage.remedy == _DEFAULTS:
+            return partial(registry.store.delete, damage.path)
+        table = parent.rpartition("/")[2]
+        return partial(registry.replace_segment, table, self._recorded_anew(table, name))
 
     def _found(self) -> Iterator[Damage]:
         registry = self.context.registry
@@ -114,7 +109,7 @@ class RecordRepair:
             reads = (
                 (paths.table_config(table), _FROM_FILE, partial(_read_config, registry, table)),
                 (paths.ideal_state(table), _FROM_SERVERS, partial(registry.get_ideal_state, table)),
-                (f"{paths.LINEAGES}/{table}", _BY_HAND, partial(registry.get_lineage, table)),
+                (paths.lineage(table), _BY_HAND, partial(registry.get_lineage, table)),
             )
             for path, remedy, read in reads:
                 yield from _tried(path, remedy, read)
