@@ -73,6 +73,7 @@ _CONFIG = {
     },
 }
 _QUERIES = (
+    "SELECT cityHash32(some), cityHash64(some), cityHash128(some), murmurHash2(some) FROM warmup LIMIT 1",
     "SELECT COUNT(*), SUM(small), MIN(wide), MAX(raw_long), AVG(raw_double) FROM warmup",
     "SELECT COUNT(*), SUM(raw_int) FROM warmup WHERE few <> 'few_3' AND small > 10",
     "SELECT SUM(wide), SUM(raw_double), MIN(small), MAX(small) FROM warmup WHERE few IN ('few_1', 'few_4')",
