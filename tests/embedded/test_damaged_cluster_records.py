@@ -1,4 +1,4 @@
-"""Records of users, quotas, lineages and instances may hold anything: the cluster starts, and answers other tables."""
+"""Records of users, quotas, instances, tasks and others may hold anything: the cluster starts and answers other tables."""
 
 import random
 import shutil
@@ -13,13 +13,25 @@ from tests.seeds import FIRST
 
 import gamay
 from gamay.base.clock import SYSTEM_CLOCK
+from gamay.cluster import paths
 from gamay.cluster.embedded_store import EmbeddedStore
+from gamay.cluster.partition_record import InstancePartitions
 from gamay.cluster.passwords import basic_token
 from gamay.cluster.records import Role
+from gamay.cluster.tasks.queue import TaskQueues
+from gamay.cluster.tasks.records import Job, Limits, job_name
 from gamay.cluster.users import StoredUsers
+from gamay.cluster.znrecord import encode
+from gamay.controller.tasks.history import note_run
 from gamay.embedded import EmbeddedCluster
 
 ROUNDS = 8
+TASK = "UpsertCompactionTask"
+TASK_CALLS = (
+    "/tasks/tasktypes",
+    "/tasks/summary",
+    *(f"/tasks/{TASK}/{what}" for what in ("taskstates", "taskcounts", "debug")),
+)
 ROOT = {"Authorization": basic_token("root", "toor")}
 # the table that is asked, and who asks
 UNTOUCHED = ("pay", "pay_OFFLINE", "root_BROKER", "root_CONTROLLER", "root_SERVER")
@@ -49,6 +61,14 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
             client.post("/segments/trips/startReplaceSegments", params={"type": "OFFLINE"}, json=replaced),
         ):
             assert answer.is_success, answer.text
+    store = EmbeddedStore.open(folder / "metadata.db", SYSTEM_CLOCK)
+    # no minion has this tag: the job stays as it is
+    job = Job(job_name(TASK, "1"), TASK, ("trips_OFFLINE",), 2, SYSTEM_CLOCK.now_ms(), limits=Limits(tag="nobody"))
+    TaskQueues(store, SYSTEM_CLOCK).submit(job, [("trips_OFFLINE", {"a": "b"})] * 2)
+    partitions = InstancePartitions("trips_OFFLINE", ((("Server_gone",),),)).to_record()
+    store.create(paths.instance_partitions("trips_OFFLINE"), encode(partitions))
+    note_run(store, "trips_OFFLINE", TASK, SYSTEM_CLOCK.now_ms(), None)
+    store.close()
     return folder
 
 
@@ -63,7 +83,7 @@ def records(folder: Path) -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
 def test_a_cluster_starts_whatever_its_records_hold(stored: Path, tmp_path: Path) -> None:
     damaged = dict(records(stored))
     kinds = {path.split("/")[3] for path in damaged if path.split("/")[2] == "PROPERTYSTORE"}
-    assert {"CONFIGS", "SEGMENT_LINEAGE"} <= kinds, sorted(damaged)
+    assert {"CONFIGS", "SEGMENT_LINEAGE", "TASKS", "TASK_HISTORY", "INSTANCE_PARTITIONS"} <= kinds, sorted(damaged)
     rng = random.Random(FIRST)
     for number in range(ROUNDS):
         folder = shutil.copytree(stored, tmp_path / str(number))
@@ -77,7 +97,7 @@ def test_a_cluster_starts_whatever_its_records_hold(stored: Path, tmp_path: Path
             answer = httpx.post(f"{cluster.broker_url}/query/sql", json=body, headers=ROOT).json()
             assert not answer["exceptions"], (answer["exceptions"], told)
             assert answer["resultTable"]["rows"] == [[3, 6.0]]
-            for path in ("/cluster/status", "/cluster/damage", "/users", "/tables", "/tasks/tasktypes", "/instances"):
+            for path in ("/cluster/status", "/cluster/damage", "/users", "/tables", "/instances", *TASK_CALLS):
                 found = httpx.get(cluster.controller_url + path, headers=ROOT, timeout=60)
                 assert "defect of Gamay" not in found.text, (path, found.text, told)
         shutil.rmtree(folder)

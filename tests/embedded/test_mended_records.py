@@ -14,9 +14,13 @@ from tests.waiting import eventually
 from typer.testing import CliRunner
 
 import gamay
+from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import GamayError
 from gamay.cli.app import app
 from gamay.client.controller import ControllerClient
+from gamay.cluster.store import MetadataStore
+from gamay.cluster.tasks.queue import TaskQueues
+from gamay.cluster.tasks.records import Job, Limits, Target, job_name
 from gamay.embedded import EmbeddedCluster
 
 ROWS = pa.table({"id": [1, 2, 3], "city": ["a", "b", "c"]})
@@ -109,3 +113,45 @@ def test_what_is_wrong_is_refused_and_changes_nothing(damaged: EmbeddedCluster, 
         with pytest.raises(GamayError, match=told):
             client.mend_record(path, document)
     assert [one["path"] for one in client.damaged_records()] == [SCHEMA]
+
+
+JOB = job_name("UpsertCompactionTask", "1")
+QUEUE = f"{ROOT}PROPERTYSTORE/TASKS/UpsertCompactionTask"
+PARTITIONS = f"{ROOT}PROPERTYSTORE/INSTANCE_PARTITIONS/first_OFFLINE"
+STATE = f"{ROOT}INSTANCES/{{server}}/CURRENTSTATES/first_OFFLINE"
+
+
+def overwritten(store: MetadataStore, path: str, value: bytes) -> None:
+    node = store.get(path)
+    if node is None:
+        store.create(path, value)
+    else:
+        store.set(path, value, None)
+
+
+@pytest.mark.parametrize("value", GARBAGE)
+@pytest.mark.parametrize(
+    ("path", "left"), [(QUEUE, [JOB]), (f"{QUEUE}/{JOB}", []), (f"{QUEUE}/{JOB}/1", []), (PARTITIONS, [JOB]), (STATE, [JOB])]
+)
+@pytest.mark.parametrize("damaged", [[]], indirect=True)
+def test_records_of_a_running_cluster_are_mended(damaged: EmbeddedCluster, path: str, left: list[str], value: bytes) -> None:
+    """Of tasks, of placement, and of what servers report."""
+    store = damaged.core.registry.store
+    queues = TaskQueues(store, SYSTEM_CLOCK)
+    of_others = Job(job_name("Other", "2"), "Other", ("first_OFFLINE",), 1, SYSTEM_CLOCK.now_ms())
+    mine = Job(JOB, "UpsertCompactionTask", ("first_OFFLINE",), 2, SYSTEM_CLOCK.now_ms(), limits=Limits(tag="nobody"))
+    queues.submit(mine, [("first_OFFLINE", {})] * 2)
+    queues.submit(of_others, [("first_OFFLINE", {})])
+    (server,) = (one for one in store.children(f"{ROOT}INSTANCES") if one.startswith("Server_"))
+    overwritten(store, path := path.format(server=server), value)
+    taken = queues.lease("m", "l", lambda job: True)
+    assert taken is not None
+    assert taken.job.name in (JOB, of_others.name)
+    queues.tend()
+    client = ControllerClient(damaged.controller_url)
+    assert [one["path"] for one in client.damaged_records()] == [path]
+    assert client.mend_record(path)
+    assert client.damaged_records() == []
+    assert [job.name for job in queues.jobs("UpsertCompactionTask")] == left
+    assert queues.target("UpsertCompactionTask") is Target.START
+    assert found(damaged) == [[6, 12.0]]

@@ -18,6 +18,8 @@ from tests.waiting import eventually
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.client.directory import ZooKeeperDirectory
+from gamay.cluster import paths
+from gamay.cluster.zookeeper_store import ZooKeeperAddress, ZooKeeperStore
 from gamay.ingest.stream.log.producer import Producer
 from gamay.ingest.stream.log.topic import TopicConfig, create_topic
 
@@ -197,6 +199,41 @@ def test_machines_are_lost_and_answers_are_not(cluster: Cluster, make_segment: C
     assert answers
     assert all(answer == (500, []) for answer in answers), [a for a in answers if a != (500, [])]
     eventually(lambda: _ask(broker)[0] == 500)
+
+
+@pytest.mark.chaos
+def test_damaged_records_are_mended_through_any_controller(cluster: Cluster, make_segment: Callable[..., Path]) -> None:
+    """Through the one that leads and the one that does not: both say the same of the records, and servers follow."""
+    cluster.server()
+    broker, controllers = cluster.add("broker"), [cluster.controller(), cluster.controller()]
+    for process in cluster.processes:
+        process.wait_ready()
+    http = controllers[0].http
+    config = {**TABLE, "segmentsConfig": {**TABLE["segmentsConfig"], "replication": "1"}}
+    assert http.post("/schemas", json=SCHEMA).status_code == 200
+    assert http.post("/tables", json=config).status_code == 200
+    for i in range(2):
+        _push(controllers[i], make_segment(f"trips_{i}", list(range(100 * i, 100 * i + 100))))
+    eventually(lambda: _ask(broker)[0] == 200, lambda: _ask(broker))
+    documents = {paths.schema("trips"): SCHEMA, paths.table_config("trips_OFFLINE"): config}
+    remade = [paths.segment("trips_OFFLINE", "trips_0"), paths.ideal_state("trips_OFFLINE")]
+    store = ZooKeeperStore.open(ZooKeeperAddress(cluster.zk, "Test"))
+    try:
+        for round_ in range(2):
+            for path in (*documents, *remade):
+                store.set(path, b"garbage", None)
+            for number, path in enumerate((*documents, *remade)):
+                mending, other = controllers[(round_ + number) % 2].http, controllers[(round_ + number + 1) % 2].http
+                assert path in {one["path"] for one in other.get("/cluster/damage").json()["damaged"]}
+                answer = mending.post("/cluster/damage", params={"path": path}, json=documents.get(path))
+                assert answer.status_code == 200, answer.text
+                assert path not in {one["path"] for one in other.get("/cluster/damage").json()["damaged"]}
+            eventually(lambda: _ask(broker)[0] == 200 and not _ask(broker)[1]["exceptions"], lambda: _ask(broker))
+    finally:
+        store.close()
+    eventually(lambda: not _subjects(controllers[0]) | _subjects(controllers[1]))
+    _push(controllers[1], make_segment("trips_2", list(range(200, 300))))
+    eventually(lambda: _ask(broker)[0] == 300, lambda: _ask(broker))
 
 
 @pytest.mark.chaos

@@ -82,6 +82,7 @@ class Minion:
     store: SimStore = field(init=False)
     lease: str = ""
     current: tuple[Leased, Attempt, int] | None = None
+    report: Callable[[], None] | None = None
 
     def start(self) -> None:
         world, rng = self.world, self.world.scheduler.rng
@@ -92,7 +93,7 @@ class Minion:
         self.store = SimStore(world.tree, self.process, 0.0 if world.is_calm else 0.05)
         self.queues = TaskQueues(self.store, world.clock)
         self.lease = f"{self.name}-{self.lives}"
-        self.current = None
+        self.current = self.report = None
         SimStore(world.tree).create(paths.task_lease(self.lease), b"")
         self.poll()
 
@@ -117,7 +118,9 @@ class Minion:
 
     def step(self) -> None:
         try:
-            if self.current is None:
+            if self.report is not None:
+                self._tell(self.report)
+            elif self.current is None:
                 self._look()
             else:
                 self._work_on(*self.current)
@@ -135,21 +138,24 @@ class Minion:
 
     def _work_on(self, leased: Leased, attempt: Attempt, until_ms: int) -> None:
         now_ms, rng = self.world.scheduler.now_ms, self.world.scheduler.rng
-        report: Callable[[], None]
         if not self.queues.is_held(leased):
-            report = lambda: self.queues.give_back(leased)  # noqa: E731
+            self.report = lambda: self.queues.give_back(leased)
         elif now_ms - leased.subtask.started_ms > TIMEOUT_MS:
-            report = lambda: self.queues.time_out(leased)  # noqa: E731
+            self.report = lambda: self.queues.time_out(leased)
         elif now_ms < until_ms:
             return
         elif rng.random() < 0.2:
-            report = lambda: self.queues.fail(leased, "bad luck")  # noqa: E731
+            self.report = lambda: self.queues.fail(leased, "bad luck")
         else:
-            report = lambda: self.queues.complete(leased)  # noqa: E731
+            self.report = lambda: self.queues.complete(leased)
+        attempt.ended_ms = now_ms  # the work is over before anybody hears of it
+        self._tell(self.report)
+
+    def _tell(self, report: Callable[[], None]) -> None:
+        """Report until there is an answer."""
         with suppress(LeaseLostError):  # then it does not count
             report()
-        attempt.ended_ms = now_ms
-        self.current = None
+        self.current = self.report = None
 
 
 def tend(world: World) -> None:

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 import orjson
 
-from gamay.base.errors import ConflictError, GamayError, NotFoundError
+from gamay.base.errors import ConflictError, NotFoundError
 from gamay.cluster import buckets, invariants, paths
 from gamay.cluster.failed_access import FailedAccess, counting
 from gamay.cluster.records import Assignment, Instance, Lineage, SegmentRecord
 from gamay.cluster.store import MAX_VALUE_BYTES, MetadataStore, update
-from gamay.cluster.znrecord import CorruptRecordError, ZNRecord, decode, encode
+from gamay.cluster.znrecord import CorruptRecordError, ZNRecord, decode, encode, parse_record, read_record
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class Registry:
     def get_schema(self, name: str) -> dict[str, Any] | None:
         """Return a schema's JSON document."""
         node = self.store.get(paths.schema(name))
-        return None if node is None else _read(paths.schema(name), node.value, _schema_of)
+        return None if node is None else read_record(paths.schema(name), node.value, _schema_of)
 
     def put_schema(self, name: str, document: Mapping[str, Any]) -> None:
         """Create or replace a schema."""
@@ -62,7 +62,7 @@ class Registry:
             node = self.store.get(paths.table_config(table))
         if node is None:
             return None
-        return _read(paths.table_config(table), node.value, _table_config_of)
+        return read_record(paths.table_config(table), node.value, _table_config_of)
 
     def put_table_config(self, table: str, document: Mapping[str, Any]) -> None:
         """Create or replace a table config."""
@@ -151,13 +151,23 @@ class Registry:
 
     def get_current_state(self, instance: str, resource: str) -> Mapping[str, str]:
         """Return what an instance reports about a resource, segment -> state; empty when it reports nothing."""
-        found = self._get_assignment(paths.current_state(instance, resource), ())
-        return {} if found is None else {segment: states[instance] for segment, states in found.states.items()}
+        path = paths.current_state(instance, resource)
+        found = self._get_assignment(path, ())
+        if found is None:
+            return {}
+        if any(set(states) != {instance} for states in found.states.values()):
+            raise CorruptRecordError(f"the record {path} is damaged: it reports of other instances")
+        return {segment: states[instance] for segment, states in found.states.items()}
 
     def put_current_state(self, instance: str, resource: str, states: Mapping[str, str]) -> None:
         """Report what an instance has of a resource, for as long as the store's session lives."""
         record = Assignment(resource, {segment: {instance: state} for segment, state in states.items()}).to_record()
-        buckets.update(self.store, paths.current_state(instance, resource), lambda _: record, ephemeral=True)
+        path = paths.current_state(instance, resource)
+        try:
+            buckets.update(self.store, path, lambda _: record, ephemeral=True)
+        except CorruptRecordError:  # a report says all that there is to say
+            buckets.delete(self.store, path)
+            buckets.update(self.store, path, lambda _: record, ephemeral=True)
 
     def delete_current_state(self, instance: str, resource: str) -> None:
         """Report nothing about a resource."""
@@ -211,7 +221,7 @@ class Registry:
             if node is None:
                 continue
             try:
-                found[name] = _read(paths.segment(table, name), node.value, parse)
+                found[name] = read_record(paths.segment(table, name), node.value, parse)
             except CorruptRecordError as error:
                 damaged[name] = error
         return found, damaged
@@ -252,7 +262,7 @@ class Registry:
         record = buckets.get(self.store, path)
         if record is None:
             return Lineage(table)
-        return _parse(path, record, lambda found: invariants.check(Lineage.from_record(found), invariants.LINEAGE))
+        return parse_record(path, record, lambda found: invariants.check(Lineage.from_record(found), invariants.LINEAGE))
 
     def update_lineage(self, table: str, change: Callable[[Lineage], Lineage]) -> None:
         """Change a table's replacements atomically."""
@@ -290,7 +300,7 @@ class Registry:
             if node is None:
                 continue
             try:
-                found.append(_read(paths.participant_config(name), node.value, _checked_instance))
+                found.append(read_record(paths.participant_config(name), node.value, _checked_instance))
             except CorruptRecordError as error:
                 damaged[name] = error
         return found, damaged
@@ -338,11 +348,11 @@ class Registry:
         record = buckets.get(self.store, path)
         if record is None:
             return None
-        return _parse(path, record, lambda found: invariants.check(Assignment.from_record(found), predicates))
+        return parse_record(path, record, lambda found: invariants.check(Assignment.from_record(found), predicates))
 
     def _get(self, path: str, parse: Callable[[ZNRecord], T]) -> T | None:
         node = self.store.get(path)
-        return None if node is None else _read(path, node.value, parse)
+        return None if node is None else read_record(path, node.value, parse)
 
 
 def settings_at(store: MetadataStore, path: str) -> dict[str, str]:
@@ -355,25 +365,6 @@ def settings_at(store: MetadataStore, path: str) -> dict[str, str]:
     except CorruptRecordError as error:
         _log.error("the record %s is damaged, what it sets does not hold: %s", path, error)
         return {}
-
-
-def _read(path: str, value: bytes, parse: Callable[[ZNRecord], T]) -> T:
-    """Return what a node holds. Raises CorruptRecordError, which names the node."""
-    try:
-        record = decode(value)
-    except CorruptRecordError as error:
-        raise CorruptRecordError(f"the record {path} is damaged: {error}") from error
-    return _parse(path, record, parse)
-
-
-def _parse(path: str, record: ZNRecord, parse: Callable[[ZNRecord], T]) -> T:
-    try:
-        if record.id != path.rpartition("/")[2]:
-            raise ValueError(f"its id is '{record.id}'")
-        return parse(record)
-    except (GamayError, ValueError, KeyError, TypeError, AttributeError) as error:
-        told = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
-        raise CorruptRecordError(f"the record {path} is damaged: {told}") from error
 
 
 def _schema_of(record: ZNRecord) -> dict[str, Any]:

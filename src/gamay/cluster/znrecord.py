@@ -6,9 +6,10 @@
 
 import gzip
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -16,6 +17,8 @@ from gamay.base.errors import GamayError
 
 COMPRESS_ABOVE_BYTES = 16_384
 _GZIP_MAGIC = b"\x1f\x8b"
+
+T = TypeVar("T")
 
 
 class CorruptRecordError(GamayError):
@@ -55,3 +58,26 @@ def decode(value: bytes) -> ZNRecord:
     if set(map(type, texts)) != {str} or not all(type(found) is list for found in lists.values()):
         raise CorruptRecordError(f"not a ZNRecord: {value[:60]!r}… (its fields are no texts)")
     return ZNRecord(document["id"], simple, maps, lists)
+
+
+def read_record(path: str, value: bytes, parse: Callable[[ZNRecord], T], record_id: str | None = None) -> T:
+    """Return what the node at a path holds. record_id: that it must have, the last part of the path unless given.
+
+    Raises CorruptRecordError, which names the path.
+    """
+    try:
+        record = decode(value)
+    except CorruptRecordError as error:
+        raise CorruptRecordError(f"the record {path} is damaged: {error}") from error
+    return parse_record(path, record, parse, record_id)
+
+
+def parse_record(path: str, record: ZNRecord, parse: Callable[[ZNRecord], T], record_id: str | None = None) -> T:
+    """Return what a record says that was read from a path. Raises CorruptRecordError, as `read_record` does."""
+    try:
+        if record.id != (path.rpartition("/")[2] if record_id is None else record_id):
+            raise ValueError(f"its id is '{record.id}'")
+        return parse(record)
+    except (GamayError, ValueError, KeyError, TypeError, AttributeError) as error:
+        told = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+        raise CorruptRecordError(f"the record {path} is damaged: {told}") from error

@@ -9,13 +9,15 @@ from functools import partial
 from typing import Any
 
 from gamay.base.errors import ConflictError, CorruptSegmentError, GamayError, InvalidConfigError, NotFoundError
-from gamay.cluster import paths
-from gamay.cluster.records import CONSUMING, ONLINE, Assignment, Role, SegmentRecord
+from gamay.cluster import buckets, paths
+from gamay.cluster.records import CONSUMING, ONLINE, Assignment, SegmentRecord
 from gamay.cluster.registry import Registry
 from gamay.cluster.store import MetadataStore
+from gamay.cluster.tasks.queue import TaskQueues
+from gamay.cluster.tasks.records import Target
 from gamay.cluster.users import Users
 from gamay.cluster.views import fold
-from gamay.cluster.znrecord import decode
+from gamay.cluster.znrecord import CorruptRecordError, decode
 from gamay.controller.context import ControllerContext
 from gamay.controller.placement import PlacementManager
 from gamay.controller.tables import TableManager
@@ -31,9 +33,16 @@ _FROM_COPY = "made anew from the copy in the deep store"
 _FROM_SERVERS = "made anew from the segments' records and what servers hold"
 _FROM_FILE = "replaced by the document that you give"
 _BY_ITSELF = "deleted; the instance registers anew when it starts"
+_FROM_REPORTS = "made anew from what servers report"
+_BY_RESTART = "deleted; restart the instance, which then reports its segments anew"
+_BY_CONFIG = "deleted; instances follow from the table's config and their tags, as for a table without it"
+_GOES_ON = "replaced; the queue goes on"
+_WITH_JOB = "deleted with its job; schedules and requests make its tasks anew"
 _DEFAULTS = "deleted; defaults hold until its settings are made again"
 _BY_HAND = "nothing else holds what it says: correct it with PUT /zk/put, or restore a copy of the metadata"
 _BY_USER = "nothing else holds what it says: DELETE /users/{name}?component=…, and add the user anew"
+
+_JOB_DEPTH = paths.task_job("type", "job").count("/") + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +67,7 @@ class RecordRepair:
     uploads: UploadManager
 
     def damaged(self) -> list[Damage]:
-        """Return the records that cannot be read: of schemas, tables, segments, instances, users and settings."""
+        """Return the records that cannot be read: of schemas, tables, segments, instances, tasks, users and settings."""
         return list(self._found())
 
     def mend(self, path: str, document: Mapping[str, Any] | None = None) -> str:
@@ -95,7 +104,15 @@ class RecordRepair:
             return partial(registry.replace_ideal_state, self._assigned_anew(name))
         if parent == paths.PARTICIPANT_CONFIGS:
             return partial(registry.delete_instance, name)
-        if damage.remedy == _DEFAULTS:
+        if parent == paths.EXTERNAL_VIEWS:
+            return partial(registry.put_external_view, self._reported(name))
+        if damage.remedy == _GOES_ON:
+            return partial(TaskQueues(registry.store, self.context.clock).set_target, name, Target.START)
+        if damage.remedy == _WITH_JOB:
+            return partial(registry.store.delete, "/".join(damage.path.split("/")[:_JOB_DEPTH]), recursive=True)
+        if damage.remedy == _BY_RESTART:
+            return partial(buckets.delete, registry.store, damage.path)
+        if damage.remedy in (_DEFAULTS, _BY_CONFIG):
             return partial(registry.store.delete, damage.path)
         table = parent.rpartition("/")[2]
         return partial(registry.replace_segment, table, self._recorded_anew(table, name))
@@ -109,6 +126,7 @@ class RecordRepair:
             reads = (
                 (paths.table_config(table), _FROM_FILE, partial(_read_config, registry, table)),
                 (paths.ideal_state(table), _FROM_SERVERS, partial(registry.get_ideal_state, table)),
+                (paths.external_view(table), _FROM_REPORTS, partial(registry.get_external_view, table)),
                 (paths.lineage(table), _BY_HAND, partial(registry.get_lineage, table)),
             )
             for path, remedy, read in reads:
@@ -118,11 +136,28 @@ class RecordRepair:
                 yield Damage(paths.segment(table, segment), str(error), _FROM_COPY if is_offline else _BY_HAND)
         for instance, error in registry.readable_instances()[1].items():
             yield Damage(paths.participant_config(instance), str(error), _BY_ITSELF)
+        yield from self._found_of_placement()
+        for path, error in TaskQueues(registry.store, self.context.clock).damaged():
+            yield Damage(path, str(error), _GOES_ON if path.rpartition("/")[0] == paths.TASKS else _WITH_JOB)
         quotas = [paths.database(name) for name in registry.store.children(paths.DATABASES)]
         for path in (paths.CLUSTER_CONFIG, paths.APPLICATION_QUOTAS, *quotas):
             yield from _tried(path, _DEFAULTS, partial(_read_settings, registry.store, path))
         for user, error in Users(registry.store).readable()[1].items():
             yield Damage(paths.user(user), str(error), _BY_USER)
+
+    def _found_of_placement(self) -> Iterator[Damage]:
+        registry = self.context.registry
+        for name in registry.store.children(paths.INSTANCE_PARTITIONS):
+            read = partial(PlacementManager(self.context, self.tables).stored, name)
+            yield from _tried(paths.instance_partitions(name), _BY_CONFIG, read)
+        for instance in registry.live_instance_ids():
+            for table in registry.store.children(paths.current_states(instance)):
+                read_report = partial(registry.get_current_state, instance, table)
+                yield from _tried(paths.current_state(instance, table), _BY_RESTART, read_report)
+
+    def _reported(self, table: str) -> Assignment:
+        registry = self.context.registry
+        return fold(table, {one: registry.get_current_state(one, table) for one in registry.live_instance_ids()})
 
     def _assigned_anew(self, table: str) -> Assignment:
         """Return an ideal state in which every segment with a record is where it is, or where a new one would be put."""
@@ -130,9 +165,12 @@ class RecordRepair:
         records, damaged = registry.readable_segments(table, registry.segment_names(table))
         if damaged:
             raise ConflictError(f"Mend the records of the segments of {table} first, among them {min(damaged)}")
-        servers = [one.id for one in registry.instances() if one.role is Role.SERVER]
-        held = fold(table, {server: registry.get_current_state(server, table) for server in servers}).states
-        ideal = Assignment.new_table(table, self.tables.get(table).replication).with_segments(
+        try:
+            replication = self.tables.get(table).replication
+        except CorruptRecordError as error:
+            raise ConflictError(f"Mend the config of {table} first: {error}") from error
+        held = self._reported(table).states
+        ideal = Assignment.new_table(table, replication).with_segments(
             {name: dict.fromkeys(held[name], _state(one)) for name, one in records.items() if held.get(name)}
         )
         complete = [name for name, one in records.items() if one.complete]

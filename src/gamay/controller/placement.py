@@ -18,7 +18,7 @@ from gamay.cluster.placement import Strategy, place_new
 from gamay.cluster.records import ONLINE, Assignment
 from gamay.cluster.store import update
 from gamay.cluster.table_target import COMPLETED_KIND, CONSUMING_KIND, OFFLINE_KIND, TablePlan
-from gamay.cluster.znrecord import decode, encode
+from gamay.cluster.znrecord import encode, read_record
 from gamay.controller.context import ControllerContext, TableConfigs
 from gamay.controller.realtime.placement import present_servers
 from gamay.model.table_config import TableConfig
@@ -33,9 +33,10 @@ class PlacementManager:
     tables: TableConfigs
 
     def stored(self, name: str) -> InstancePartitions | None:
-        """Return the instance partitions that are stored under a name."""
-        node = self.context.registry.store.get(paths.instance_partitions(name))
-        return None if node is None else InstancePartitions.from_record(decode(node.value))
+        """Return the instance partitions that are stored under a name. Raises CorruptRecordError."""
+        path = paths.instance_partitions(name)
+        node = self.context.registry.store.get(path)
+        return None if node is None else read_record(path, node.value, InstancePartitions.from_record)
 
     def store(self, partitions: InstancePartitions) -> None:
         """Store instance partitions under their name."""

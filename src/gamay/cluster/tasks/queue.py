@@ -4,21 +4,25 @@ TASKS/<type>                     the queue: whether it goes on
 TASKS/<type>/<job>               a job; empty until all its subtasks are stored
 TASKS/<type>/<job>/<number>      a subtask
 TASK_LEASES/<lease>              ephemeral: the worker's process is alive
+
+A queue whose record cannot be read stands still; a job or subtask whose record cannot be read is passed over, so that a job
+without all its subtasks never ends, and others go on. `damaged` tells which these are.
 """
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from gamay.base.clock import Clock
 from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError
 from gamay.cluster import paths
 from gamay.cluster.invariants import name_problem
-from gamay.cluster.store import MetadataStore, VersionConflictError, update
+from gamay.cluster.store import MetadataStore, Node, VersionConflictError, update
 from gamay.cluster.tasks import machine
 from gamay.cluster.tasks.machine import LeaseLostError
 from gamay.cluster.tasks.records import Job, JobState, Subtask, SubtaskState, Target, queue_name, type_of
-from gamay.cluster.znrecord import ZNRecord, decode, encode
+from gamay.cluster.znrecord import CorruptRecordError, ZNRecord, encode, read_record
 
 _log = logging.getLogger(__name__)
 
@@ -27,6 +31,8 @@ FAILED_KEPT_MS = 72 * 3_600_000
 UNFINISHED_CREATION_MS = 600_000
 """A job whose maker died while it stored the subtasks is removed after so long."""
 _TARGET = "TargetState"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,29 +60,38 @@ class TaskQueues:
         """Return what is wanted of a queue. Raises NotFoundError."""
         node = self.store.get(paths.task_queue(task_type))
         if node is None:
-            raise NotFoundError(f"Task queue: {queue_name(task_type)} for task type: {task_type} does not exist")
-        return _target(node.value)
+            raise _no_queue(task_type)
+        return _target(task_type, node.value)
 
     def jobs(self, task_type: str) -> list[Job]:
         """Return the jobs of a queue whose subtasks are all stored, oldest first."""
-        folder = paths.task_queue(task_type)
-        nodes = self.store.get_many([f"{folder}/{name}" for name in self.store.children(folder)])
-        found = (Job.from_record(decode(node.value)) for node in nodes if node is not None and node.value)
+        found, _ = self._read(paths.task_queue(task_type), _job)
         return sorted(found, key=lambda job: (job.created_ms, job.name))
 
     def find(self, name: str) -> Job:
         """Return a job. Raises NotFoundError."""
-        task_type = type_of(name)
-        node = None if task_type is None else self.store.get(paths.task_job(task_type, name))
+        path = paths.task_job(type_of(name) or "", name)
+        node = None if type_of(name) is None else self.store.get(path)
         if node is None or not node.value:
             raise NotFoundError(f"Task: {name} does not exist")
-        return Job.from_record(decode(node.value))
+        return _job(path, node.value)
 
     def subtasks(self, job: Job) -> list[Subtask]:
         """Return the subtasks of a job that are stored, by number."""
-        folder = paths.task_job(job.task_type, job.name)
-        nodes = self.store.get_many([f"{folder}/{number}" for number in range(job.num_subtasks)])
-        return [Subtask.from_record(decode(node.value)) for node in nodes if node is not None]
+        found, _ = self._read(paths.task_job(job.task_type, job.name), _subtask)
+        return sorted(found, key=lambda subtask: subtask.number)
+
+    def damaged(self) -> Iterator[tuple[str, CorruptRecordError]]:
+        """Yield the path of each record of a queue, job or subtask that cannot be read, and what is wrong with it."""
+        for task_type in self.types():
+            try:
+                self._target_or_delete(task_type)
+            except CorruptRecordError as error:
+                yield paths.task_queue(task_type), error
+            jobs, damaged = self._read(paths.task_queue(task_type), _job)
+            yield from damaged.items()
+            for job in jobs:
+                yield from self._read(paths.task_job(task_type, job.name), _subtask)[1].items()
 
     def state(self, job: Job) -> JobState:
         """Return where a job is."""
@@ -123,7 +138,8 @@ class TaskQueues:
 
     def set_target(self, task_type: str, target: Target) -> None:
         """Have a queue stop, go on or be deleted. Raises NotFoundError."""
-        self.target(task_type)
+        if self.store.get(paths.task_queue(task_type)) is None:
+            raise _no_queue(task_type)
         self.store.set(paths.task_queue(task_type), _encode_target(task_type, target), None)
 
     def delete(self, task_type: str, *, force: bool) -> None:
@@ -176,7 +192,7 @@ class TaskQueues:
         running: the subtasks it works on; one that it was given without having heard of it is among those to be given.
         """
         for task_type in self.types() if types is None else types:
-            if self._target_or_delete(task_type) is not Target.START:
+            if not self._is_started(task_type):
                 continue
             for job in self.jobs(task_type):
                 if job.ended is not None or not may_take(job):
@@ -190,10 +206,11 @@ class TaskQueues:
 
     def is_held(self, leased: Leased) -> bool:
         """Whether a subtask is still its worker's, and its queue goes on."""
-        job, number = leased.job, leased.subtask.number
-        node = self.store.get(f"{paths.task_job(job.task_type, job.name)}/{number}")
-        held = node is not None and machine.holds(Subtask.from_record(decode(node.value)), leased.subtask.lease)
-        return held and self._target_or_delete(job.task_type) is Target.START
+        job = leased.job
+        path = _path(job, leased.subtask.number)
+        node = self.store.get(path)
+        held = node is not None and machine.holds(_subtask(path, node.value), leased.subtask.lease)
+        return held and self._is_started(job.task_type)
 
     def complete(self, leased: Leased, info: str = "") -> None:
         """Say that a subtask is done. Raises LeaseLostError when it was somebody else's meanwhile."""
@@ -229,7 +246,12 @@ class TaskQueues:
                 if job.ended is None:
                     self._tend_job(job, now_ms)
             self._remove_old(task_type, now_ms)
-            if self._target_or_delete(task_type) is Target.DELETE and not self._runs(task_type):
+            try:
+                is_to_go = self._target_or_delete(task_type) is Target.DELETE
+            except CorruptRecordError as error:
+                _log.error("the queue of %s stands still: %s", task_type, error)
+                continue
+            if is_to_go and not self._runs(task_type):
                 self.store.delete(paths.task_queue(task_type), recursive=True)
 
     def leases(self) -> set[str]:
@@ -254,12 +276,13 @@ class TaskQueues:
                 return  # it was deleted meanwhile
 
     def _remove_old(self, task_type: str, now_ms: int) -> None:
-        folder = paths.task_queue(task_type)
-        names = self.store.children(folder)
-        for name, node in zip(names, self.store.get_many([f"{folder}/{name}" for name in names]), strict=True):
-            job = None if node is None or not node.value else Job.from_record(decode(node.value))
-            if node is not None and self._is_old(job, node.created_ms, now_ms):
-                self.store.delete(f"{folder}/{name}", recursive=True)
+        for path, node in self._nodes(paths.task_queue(task_type)):
+            try:
+                job = _job(path, node.value) if node.value else None
+            except CorruptRecordError:
+                continue
+            if self._is_old(job, node.created_ms, now_ms):
+                self.store.delete(path, recursive=True)
 
     def _is_old(self, job: Job | None, created_ms: int, now_ms: int) -> bool:
         if job is None:
@@ -273,15 +296,36 @@ class TaskQueues:
 
     def _target_or_delete(self, task_type: str) -> Target:
         node = self.store.get(paths.task_queue(task_type))
-        return Target.DELETE if node is None else _target(node.value)
+        return Target.DELETE if node is None else _target(task_type, node.value)
+
+    def _is_started(self, task_type: str) -> bool:
+        try:
+            return self._target_or_delete(task_type) is Target.START
+        except CorruptRecordError:
+            return False
+
+    def _nodes(self, folder: str) -> Iterator[tuple[str, Node]]:
+        found = [f"{folder}/{name}" for name in self.store.children(folder)]
+        return ((path, node) for path, node in zip(found, self.store.get_many(found), strict=True) if node is not None)
+
+    def _read(self, folder: str, read: Callable[[str, bytes], T]) -> tuple[list[T], dict[str, CorruptRecordError]]:
+        """Return what the nodes of a folder hold, but for empty ones, and what is wrong with those that cannot be read."""
+        found, damaged = list[T](), dict[str, CorruptRecordError]()
+        for path, node in self._nodes(folder):
+            try:
+                if node.value:
+                    found.append(read(path, node.value))
+            except CorruptRecordError as error:
+                damaged[path] = error
+        return found, damaged
 
     def _take(self, job: Job, subtask: Subtask, worker: str, lease: str) -> Subtask | None:
-        path = f"{paths.task_job(job.task_type, job.name)}/{subtask.number}"
+        path = _path(job, subtask.number)
         node = self.store.get(path)
         if node is None:
             return None
         try:
-            taken = machine.leased(Subtask.from_record(decode(node.value)), worker, lease, self._clock.now_ms())
+            taken = machine.leased(_subtask(path, node.value), worker, lease, self._clock.now_ms())
             self.store.set(path, encode(taken.to_record()), node.version)
         except (LeaseLostError, VersionConflictError, NotFoundError):
             return None  # somebody else was quicker, or it was deleted
@@ -298,16 +342,36 @@ class TaskQueues:
         """Change a subtask atomically; return whether there is one."""
 
         def apply(value: bytes | None) -> bytes | None:
-            return None if value is None else encode(change(Subtask.from_record(decode(value))).to_record())
+            return None if value is None else encode(change(_subtask(path, value)).to_record())
 
-        path = f"{paths.task_job(job.task_type, job.name)}/{number}"
+        path = _path(job, number)
         if self.store.get(path) is None:
             return False
         return update(self.store, path, apply) is not None
 
 
-def _target(value: bytes) -> Target:
-    return Target(decode(value).simple[_TARGET]) if value else Target.START
+def _no_queue(task_type: str) -> NotFoundError:
+    return NotFoundError(f"Task queue: {queue_name(task_type)} for task type: {task_type} does not exist")
+
+
+def _path(job: Job, number: int) -> str:
+    return f"{paths.task_job(job.task_type, job.name)}/{number}"
+
+
+def _job(path: str, value: bytes) -> Job:
+    return read_record(path, value, Job.from_record)
+
+
+def _subtask(path: str, value: bytes) -> Subtask:
+    job, number = path.split("/")[-2:]
+    return read_record(path, value, Subtask.from_record, f"{job}_{number}")
+
+
+def _target(task_type: str, value: bytes) -> Target:
+    def parse(record: ZNRecord) -> Target:
+        return Target(record.simple[_TARGET])
+
+    return read_record(paths.task_queue(task_type), value, parse, queue_name(task_type)) if value else Target.START
 
 
 def _encode_target(task_type: str, target: Target) -> bytes:

@@ -1,5 +1,6 @@
 """What came of making the tasks of a type for a table, lately; in the metadata store, so that any controller can tell."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -7,7 +8,9 @@ import orjson
 
 from gamay.cluster import paths
 from gamay.cluster.store import MetadataStore, update
-from gamay.cluster.znrecord import ZNRecord, decode, encode
+from gamay.cluster.znrecord import CorruptRecordError, ZNRecord, encode, read_record
+
+_log = logging.getLogger(__name__)
 
 _KEPT = 5
 _REASON_MAX = 2000
@@ -23,9 +26,9 @@ class GeneratorHistory:
 
 
 def read_history(store: MetadataStore, table: str, task_type: str) -> GeneratorHistory:
-    """Return what is known."""
+    """Return what is known; nothing where that cannot be read."""
     node = store.get(_path(table, task_type))
-    return GeneratorHistory() if node is None else _decode(node.value)
+    return GeneratorHistory() if node is None else _decode(table, task_type, node.value)
 
 
 def note_run(store: MetadataStore, table: str, task_type: str, now_ms: int, reason: str | None) -> None:
@@ -54,21 +57,33 @@ def _change(
     store: MetadataStore, table: str, task_type: str, change: Callable[[GeneratorHistory], GeneratorHistory]
 ) -> None:
     def apply(value: bytes | None) -> bytes:
-        after = change(GeneratorHistory() if value is None else _decode(value))
+        after = change(GeneratorHistory() if value is None else _decode(table, task_type, value))
         simple = {
             "succeeded": orjson.dumps(after.succeeded).decode(),
             "failed": orjson.dumps(after.failed).decode(),
             "firedMs": str(after.fired_ms),
         }
-        return encode(ZNRecord(f"{table}__{task_type}", simple))
+        return encode(ZNRecord(_id(table, task_type), simple))
 
     update(store, _path(table, task_type), apply)
 
 
-def _decode(value: bytes) -> GeneratorHistory:
-    simple = decode(value).simple
-    failed = tuple((int(ms), str(why)) for ms, why in orjson.loads(simple["failed"]))
-    return GeneratorHistory(tuple(orjson.loads(simple["succeeded"])), failed, int(simple["firedMs"]))
+def _decode(table: str, task_type: str, value: bytes) -> GeneratorHistory:
+    try:
+        return read_record(_path(table, task_type), value, _history_of, _id(table, task_type))
+    except CorruptRecordError as error:  # no task depends on it: the next run writes it anew
+        _log.warning("%s", error)
+        return GeneratorHistory()
+
+
+def _history_of(record: ZNRecord) -> GeneratorHistory:
+    succeeded, failed = (orjson.loads(record.simple[key]) for key in ("succeeded", "failed"))
+    failures = tuple((int(ms), str(why)) for ms, why in failed)
+    return GeneratorHistory(tuple(map(int, succeeded)), failures, int(record.simple["firedMs"]))
+
+
+def _id(table: str, task_type: str) -> str:
+    return f"{table}__{task_type}"
 
 
 def _path(table: str, task_type: str) -> str:
