@@ -1,6 +1,7 @@
 """The queues of tasks on every store: who gets what, and what may be said of it afterwards."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from gamay.cluster.store import MetadataStore
 from gamay.cluster.tasks.machine import GRACE_MS, LOSSES_MAX, LeaseLostError
 from gamay.cluster.tasks.queue import FAILED_KEPT_MS, FINISHED_KEPT_MS, Leased, TaskQueues
 from gamay.cluster.tasks.records import Job, JobState, Limits, SubtaskState, Target, Trigger
+from gamay.cluster.znrecord import encode
 
 KIND = "PurgeTask"
 
@@ -200,3 +202,63 @@ def test_a_lease_whose_answer_was_lost_is_found_again(queues: TaskQueues, clock:
     assert leased is not None
     assert queues.lease("Minion_one", "one", lambda job: True) == leased
     assert queues.lease("Minion_one", "one", lambda job: True, running=[leased.subtask.name]) is None
+
+
+@pytest.mark.parametrize("value", [b"garbage", b"{}", b'{"id": "x", "simpleFields": {}, "mapFields": {}, "listFields": {}}'])
+def test_a_damaged_record_stops_what_it_is_of_and_nothing_else(queues: TaskQueues, clock: ManualClock, value: bytes) -> None:
+    damaged, partly, sound = (submit(queues, clock, 2, name) for name in "abc")
+    take = join(queues, "one")
+    held = taken(take)
+    assert held.job == damaged
+    job, subtask = paths.task_job(KIND, damaged.name), f"{paths.task_job(KIND, partly.name)}/0"
+    for path in (job, subtask):
+        queues.store.set(path, value, None)
+    got = [taken(take) for _ in range(3)]
+    assert sorted((leased.job.name, leased.subtask.number) for leased in got) == [
+        (partly.name, 1),
+        (sound.name, 0),
+        (sound.name, 1),
+    ]
+    assert take() is None
+    for leased in got:
+        queues.complete(leased)
+    queues.tend()
+    assert [found.name for found, _ in queues.unfinished(KIND)] == [partly.name]
+    assert queues.find(sound.name).ended is JobState.COMPLETED
+    assert [path for path, _ in queues.damaged()] == [job, subtask]
+    for path, error in queues.damaged():
+        assert path in str(error)
+    clock.advance(FAILED_KEPT_MS + 1)
+    queues.tend()
+    assert [path for path, _ in queues.damaged()] == [job, subtask], "what is damaged is kept for who repairs it"
+
+
+def test_a_queue_whose_record_is_damaged_stands_still(queues: TaskQueues, clock: ManualClock) -> None:
+    submit(queues, clock, 2)
+    take = join(queues, "one")
+    held = taken(take)
+    queues.store.set(paths.task_queue(KIND), b"garbage", None)
+    assert take() is None
+    assert not queues.is_held(held)
+    queues.give_back(held)
+    queues.tend()
+    queues.set_target(KIND, Target.START)
+    assert list(queues.damaged()) == []
+    assert taken(join(queues, "two"))
+
+
+def test_what_a_minion_has_of_a_damaged_subtask_is_not_its_own(queues: TaskQueues, clock: ManualClock) -> None:
+    job = submit(queues, clock, 1)
+    held = taken(join(queues, "one"))
+    queues.store.set(f"{paths.task_job(KIND, job.name)}/0", b"{}", None)
+    assert not queues.is_held(held)
+
+
+def test_a_job_belongs_into_the_queue_of_its_type(queues: TaskQueues, clock: ManualClock) -> None:
+    job = submit(queues, clock, 1)
+    path = paths.task_job(KIND, job.name)
+    queues.store.set(path, encode(replace(job, task_type="Other").to_record()), None)
+    ((found, error),) = queues.damaged()
+    assert found == path
+    assert "its task type is 'Other'" in str(error)
+    assert queues.jobs(KIND) == []

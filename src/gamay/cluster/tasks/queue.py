@@ -205,12 +205,14 @@ class TaskQueues:
         return None
 
     def is_held(self, leased: Leased) -> bool:
-        """Whether a subtask is still its worker's, and its queue goes on."""
-        job = leased.job
-        path = _path(job, leased.subtask.number)
+        """Whether a subtask is still its worker's, and its queue goes on; not where a record of either is damaged."""
+        path = _path(leased.job, leased.subtask.number)
         node = self.store.get(path)
-        held = node is not None and machine.holds(_subtask(path, node.value), leased.subtask.lease)
-        return held and self._is_started(job.task_type)
+        try:
+            held = node is not None and machine.holds(_subtask(path, node.value), leased.subtask.lease)
+        except CorruptRecordError:
+            return False
+        return held and self._is_started(leased.job.task_type)
 
     def complete(self, leased: Leased, info: str = "") -> None:
         """Say that a subtask is done. Raises LeaseLostError when it was somebody else's meanwhile."""
@@ -359,7 +361,13 @@ def _path(job: Job, number: int) -> str:
 
 
 def _job(path: str, value: bytes) -> Job:
-    return read_record(path, value, Job.from_record)
+    def parse(record: ZNRecord) -> Job:
+        job = Job.from_record(record)
+        if type_of(job.name) != job.task_type:
+            raise ValueError(f"its task type is '{job.task_type}'")
+        return job
+
+    return read_record(path, value, parse)
 
 
 def _subtask(path: str, value: bytes) -> Subtask:
