@@ -54,6 +54,13 @@ QUERIES = [
     ("EXPLAIN PLAN FOR SELECT COUNT(*) FROM t {}", "m = 1"),
     ("SET enableNullHandling = true; SELECT COUNT(*), MAX(m) FROM t {}", ""),
     ("SELECT COUNT(*) FROM t {} LIMIT 3 OPTION(timeoutMs=60000)", "i > 2"),
+    (
+        "SELECT a.s, COUNT(*), MAX(b.n) FROM (SELECT s, i FROM t {0}) a JOIN (SELECT s, COUNT(*) n FROM t {0} GROUP BY s) b "
+        "ON a.s = b.s GROUP BY a.s ORDER BY a.s",
+        "i > 1",
+    ),
+    ("SELECT s, i, RANK() OVER (PARTITION BY s ORDER BY i, d) r FROM t {0} ORDER BY s, i, r LIMIT 30", ""),
+    ("SELECT s FROM t {0} UNION SELECT raw FROM t {0} ORDER BY s", ""),
     (f"SELECT {GAPFILL} AS bucket, s, m FROM t {{}} LIMIT 40", "i < 9"),
     (f"SELECT bucket, SUM(m) FROM (SELECT {GAPFILL} AS bucket, s, m FROM t {{}}) GROUP BY bucket ORDER BY bucket", "i < 9"),
     (f"SELECT {GAPFILL} AS bucket, s, m FROM (SELECT ts, s, MAX(m) AS m FROM t {{}} GROUP BY ts, s LIMIT 500) LIMIT 60", ""),

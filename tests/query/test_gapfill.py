@@ -338,7 +338,6 @@ CALL = gapfill().removesuffix(" AS bucket")
         (CALL.replace("ms", "meter", 1), "cannot be a TIMESERIESON column"),
         (CALL.replace("ms", "concat(meter, 'x')", 1), "not in the format"),
         (f"SELECT {CALL} AS b, meter, watts FROM meters ORDER BY phase", "ordered by columns that are selected"),
-        ("SELECT meter FROM (SELECT meter FROM meters)", "only with GAPFILL"),
         (f"SELECT b FROM (SELECT {CALL} AS b, meter, watts FROM (SELECT ms, meter, watts FROM meters))", "aggregates"),
         (f"SELECT max(watts) FROM (SELECT {CALL} AS b, meter, watts FROM meters) GROUP BY meter", "needs the time bucket"),
         (f"SELECT max(watts) FROM (SELECT {CALL} AS b, meter, watts FROM meters)", "needs the time bucket"),

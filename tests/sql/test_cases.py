@@ -58,6 +58,10 @@ def tree(expression: Expression) -> str:
 
 def show(query: Query) -> str:
     lines = ["explain"] if query.explain else []
+    if query.relational is not None:
+        literals = ", ".join(tree(literal) for literal in query.relational.literals)
+        lines.append(f"relational {query.relational.tree.sql()}")
+        return "\n".join([*lines, f"literals {literals}"] if literals else lines)
     lines += [f"from {query.table}"] if query.table else []
     word = "select distinct" if query.distinct else "select"
     lines += [f"{word} {tree(item.expression)}  ->  {item.name}" for item in query.select]

@@ -12,6 +12,8 @@ from gamay.broker.options import is_on
 from gamay.broker.outcome import tell
 from gamay.broker.pending import PendingQuery
 from gamay.broker.planning import QueryPlanner, restricted
+from gamay.broker.quota import Quotas
+from gamay.broker.relational import RelationalExecution
 from gamay.broker.routing import RoutingTables
 from gamay.broker.running import RunningQueries
 from gamay.broker.scatter import Gathered
@@ -21,6 +23,7 @@ from gamay.query.reduce import reduce
 from gamay.query.response import BrokerResponse
 from gamay.query.trace import Trace
 from gamay.query.wire.result import Received
+from gamay.relational.engine import Engine
 from gamay.sql.answers import LOOKUPS, SUBQUERIES, with_answers
 from gamay.sql.parser import parse_query
 from gamay.sql.subquery import answered, check_is_id_set
@@ -36,7 +39,7 @@ class QueryExecution:
 
     def __init__(
         self, broker_id: str, routing: RoutingTables, planner: QueryPlanner, gatherer: Gatherer, running: RunningQueries,
-        clock: Clock,
+        clock: Clock, quotas: Quotas, engine: Engine,
     ) -> None:  # fmt: skip
         self._broker_id = broker_id
         self._routing = routing
@@ -44,6 +47,7 @@ class QueryExecution:
         self._gatherer = gatherer
         self._running = running
         self._clock = clock
+        self._relational = RelationalExecution(routing, planner, quotas, self._leaf, engine)
 
     def answer(self, pending: PendingQuery) -> BrokerResponse:
         """Answer a query whose parts are known, or that asks the broker something first. Raises QueryError."""
@@ -51,9 +55,7 @@ class QueryExecution:
         before = guard.enter(pending.deadline)
         try:
             with self._running.listed(pending):
-                if pending.query.asks_broker:
-                    self._complete(pending)
-                response = self._execute(pending)
+                response = self._answer(pending)
         finally:
             guard.enter(before)
             if pending.deadline.budget is not None:
@@ -62,6 +64,21 @@ class QueryExecution:
         if is_on(options, "dropResults"):
             response.table = None
         return response
+
+    def _answer(self, pending: PendingQuery) -> BrokerResponse:
+        if pending.query.relational is not None:
+            return self._relational.answer(pending)
+        if pending.query.asks_broker:
+            self._complete(pending)
+        return self._execute(pending)
+
+    def _leaf(self, pending: PendingQuery) -> BrokerResponse:
+        """Answer a query of one table that stands in one of several."""
+        if pending.query.asks_broker:
+            self._complete(pending)
+        else:
+            self._planner.bind(pending)
+        return self._execute(pending)
 
     def _complete(self, pending: PendingQuery) -> None:
         """Put into the query what only the broker knows, and bind it."""

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 from gamay.base import guard, spans
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.machine import usable_processors
 from gamay.base.metrics import Measured
 from gamay.broker.answer_store import AnswerStore
 from gamay.broker.at_once import AtOnce, Here, RoutedQuery
@@ -34,6 +35,7 @@ from gamay.query.deadline import CancellableDeadline
 from gamay.query.held import held_bytes
 from gamay.query.plans import Plan
 from gamay.query.response import BrokerResponse
+from gamay.relational.engine import Engine
 from gamay.sql.option_values import NULLS_ON
 from gamay.sql.parser import parse_query
 from gamay.sql.query import Query
@@ -83,7 +85,10 @@ class QueryRunner:
         self._gatherer = Gatherer(connections, clock, self.server_stats)
         self._clock = clock
         self._planner = QueryPlanner(routing, self.memory, self.quotas, self.server_stats, self._gatherer, clock)
-        self._execution = QueryExecution(broker_id, routing, self._planner, self._gatherer, self.running, clock)
+        self._engine = Engine(usable_processors())
+        self._execution = QueryExecution(
+            broker_id, routing, self._planner, self._gatherer, self.running, clock, self.quotas, self._engine
+        )
         self._request_ids = itertools.count(request_base * _REQUEST_IDS)
         self._at_once = AtOnce(
             routing,
@@ -114,6 +119,7 @@ class QueryRunner:
     def close(self) -> None:
         """End the threads and connections by which servers are asked."""
         self._gatherer.close()
+        self._engine.close()
 
     def run(
         self,

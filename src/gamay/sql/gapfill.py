@@ -26,7 +26,7 @@ from gamay.sql.row_limits import LIMIT_MAX
 T = TypeVar("T")
 ParseLevel: TypeAlias = Callable[[str, Mapping[str, str] | None], Query]
 
-_MAY_GAPFILL = re.compile(r"\bgapfill\s*\(|\bfrom\s*\(\s*select\b", re.IGNORECASE)
+_MAY_GAPFILL = re.compile(r"\bgapfill\s*\(", re.IGNORECASE)
 _LEVELS_MAX = 3
 _INNER_TABLE = '"subquery"'
 _USAGE = (
@@ -40,8 +40,7 @@ def parse_gapfill(text: str, options: Mapping[str, str] | None, parse_level: Par
 
     options: those of the request. parse_level: compiles the text of one level.
     """
-    lowered = text.lower()
-    if ("gapfill" not in lowered and lowered.count("select") < 2) or _MAY_GAPFILL.search(text) is None:
+    if _MAY_GAPFILL.search(text) is None:
         return None
     levels = _split(text)
     queries = [parse_level(level.text, options if i == 0 else None) for i, level in enumerate(levels)]
@@ -49,12 +48,6 @@ def parse_gapfill(text: str, options: Mapping[str, str] | None, parse_level: Par
     if not found:
         if any(_is_call(part, "gapfill") for query in queries for e in _expressions(query) for part in walk(e)):
             raise _invalid(f"GAPFILL is an item of the SELECT list, not a part of an expression: {_USAGE}")
-        if len(levels) > 1:
-            raise syntax_error(
-                text,
-                levels[1].start,
-                "a subquery is supported only with GAPFILL; to look values up: IN_SUBQUERY(x, 'SELECT IDSET(y) FROM t') = 1",
-            )
         return None
     if len(found) > 1:
         raise _invalid("GAPFILL stands in one SELECT list of a query, not in several")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from gamay.functions.expression import Expression
 from gamay.model.datetime_format import DateTimeFormat
+from gamay.sql.relational import RelationalStatement
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class Query:
     asks_broker: it holds calls that the broker answers first: subqueries (IN_SUBQUERY), reqId('') and the like.
     grouping_sets: of GROUPING SETS, ROLLUP and CUBE: for each set the positions of its keys in `group_by`, ascending; the
     same set may occur twice. Empty in a plain GROUP BY.
+    relational: the statement, where it is more than one SELECT of one table; all else but the options means nothing then.
     shape: the same object for queries of one template, which differ in nothing but literals; None where that is not known.
     varies_only_in_where: the literals that may differ stand in WHERE (beside LIMIT, OFFSET and options), so that what was
     made of the rest for one query of the shape serves the others.
@@ -94,3 +96,4 @@ class Query:
     asks_broker: bool = False
     has_limit: bool = True
     looks_ahead: bool = False
+    relational: RelationalStatement | None = None

@@ -1,21 +1,5 @@
 """What SQL has and this dialect has not: what to do instead."""
 
-SINGLE_TABLE = "a query reads a single table, without joins, subqueries, window functions or set operations"
-
-_LOOK_UP = (
-    "look values of another table up with IN_SUBQUERY(x, 'SELECT IDSET(y) FROM t') = 1, or join the data when it is ingested"
-)
-_ONE_BY_ONE = "send the queries one by one and put their rows together"
-_ADVICE = {
-    "JOIN": _LOOK_UP,
-    "SELECT": _LOOK_UP,
-    "UNION": _ONE_BY_ONE,
-    "INTERSECT": _ONE_BY_ONE,
-    "EXCEPT": _ONE_BY_ONE,
-    "MINUS": _ONE_BY_ONE,
-    "WITH": "write the query without names for parts of it",
-    "OVER": "compute it from the rows of a query with GROUP BY",
-}
 _STATEMENTS = {
     "INSERT": "load data with an ingestion job, or the controller's POST /ingestFromFile or POST /segments",
     "CREATE": "create a table with the controller's POST /schemas and POST /tables",
@@ -41,17 +25,9 @@ ELSEWHERE = {
     "SIMILAR": "regular expressions are matched with REGEXP_LIKE(x, 'pattern')",
     "ROLLUP": "ROLLUP takes a list in parentheses: ROLLUP (a, b)",
     "CUBE": "CUBE takes a list in parentheses: CUBE (a, b)",
-    "QUALIFY": "groups are filtered with HAVING",
     "OPTION": "options come at the end as OPTION(name=value), or first as SET name = value;",
-    "OVER": "there are no window functions; compute it from the rows of a query with GROUP BY",
-    "WINDOW": "there are no window functions; compute them from the rows of a query with GROUP BY",
     "TABLESAMPLE": "rows are not sampled; LIMIT n ends with the first ones",
 }
-
-
-def refused(word: str) -> str:
-    """Return what is said about a keyword of SQL that queries of this dialect do not have."""
-    return f"{word} is not supported: {SINGLE_TABLE}; {_ADVICE[word]}"
 
 
 def refused_statement(word: str) -> str | None:

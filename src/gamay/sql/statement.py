@@ -16,13 +16,14 @@ from gamay.sql.grouping import grouping
 from gamay.sql.lexer import Kind, Lexeme, lex
 from gamay.sql.option_values import option_name
 from gamay.sql.query import OrderBy
-from gamay.sql.refusals import ELSEWHERE, SINGLE_TABLE, refused, refused_statement
+from gamay.sql.refusals import ELSEWHERE, refused_statement
+from gamay.sql.relational import RelationalStatement, is_relational, parse_tree
 from gamay.sql.tokens import is_keyword, quoting_hint, to_tokens
 from gamay.sql.translate import Translator, position_of
 
 _SET_OPERATIONS = ("JOIN", "UNION", "INTERSECT", "EXCEPT", "MINUS")
 _EXPLAIN_FORMS = (["PLAN"], ["PLAN", "WITHOUT", "IMPLEMENTATION"], ["IMPLEMENTATION", "PLAN"])
-_WATCHED = frozenset((*_SET_OPERATIONS, "WITHIN", "FILTER", "INTERVAL", "AT", "SELECT", "OVER", ";"))
+_WATCHED = frozenset((*_SET_OPERATIONS, "WITHIN", "FILTER", "AT", "SELECT", "OVER", ";"))
 _MISSPELT = ("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "BETWEEN", "LIKE", "DESC", "NULLS LAST")
 _CLAUSES = ("LIMIT", "OFFSET", "FETCH")
 
@@ -59,7 +60,7 @@ class Statement:
     grouping_sets: tuple[tuple[int, ...], ...] | None = None
 
 
-def parse_statement(text: str, literals: Sequence[Literal]) -> Statement:
+def parse_statement(text: str, literals: Sequence[Literal]) -> Statement | RelationalStatement:
     """Parse a request, its trailing OPTION cut off; `literals` are those of the text in order. Raises QueryError."""
     return _Reader(text, literals).statement()
 
@@ -93,17 +94,23 @@ class _Reader:
     def expected(self, what: str) -> QueryError:
         return syntax_error(self.text, self.current.start, f"expected {what}, found {self.current.shown}")
 
-    def statement(self) -> Statement:
+    def statement(self) -> Statement | RelationalStatement:
         set_options: dict[str, Literal] = {}
         while self.current.is_word("SET"):
             name, value = self._set()
             set_options[name] = value
         explain = self._explain()
-        self._check_kind()
         end = self._end()
         lexemes = self.lexemes[self.position : end]
+        stop = Lexeme(Kind.END, "", "", self.lexemes[end].start)
+        relational = is_relational([*lexemes, stop])
+        if not relational:
+            self._check_kind()
         self.position = end
         set_options |= self._trailing_options()
+        if relational:
+            tree = parse_tree(self.text, [*lexemes, stop])
+            return RelationalStatement(self.text, tree, tuple(self.literals), explain, set_options)
         body, limit, offset = self._tail(lexemes)
         body, nulls_last = _cut_null_orders(self.text, body)
         _refuse_unsupported(self.text, body)
@@ -161,8 +168,6 @@ class _Reader:
     def _check_kind(self) -> None:
         if self.current.kind is Kind.END:
             raise self.expected("a SELECT statement")
-        if self.current.is_word("WITH"):
-            raise syntax_error(self.text, self.current.start, refused("WITH"))
         refusal = refused_statement(self.current.text) if self.current.kind is Kind.WORD else None
         if refusal is not None:
             raise syntax_error(self.text, self.current.start, refusal)
@@ -217,9 +222,9 @@ class _Reader:
         set_options: dict[str, Literal],
     ) -> Statement:
         if node.args.get("joins") or node.args.get("laterals"):
-            # without FROM it is a comma behind a condition that reads as one between tables
-            joined = node.args.get("from_") or (node.args.get("joins") or node.args["laterals"])[0]
-            raise syntax_error(self.text, position_of(joined), SINGLE_TABLE)
+            # without FROM, a comma behind a condition reads as one between tables
+            joined = (node.args.get("joins") or node.args["laterals"])[0]
+            raise syntax_error(self.text, position_of(joined), "unexpected comma: a list of tables follows FROM")
         table, qualifiers = self._table(node.args.get("from_"))
         translator = Translator(self.text, self.literals, qualifiers)
         items = tuple(self._item(translator, part) for part in node.expressions)
@@ -247,7 +252,7 @@ class _Reader:
             return None, frozenset()
         table = clause.this
         if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
-            raise syntax_error(self.text, position_of(clause), f"expected a table name after FROM; {SINGLE_TABLE}")
+            raise syntax_error(self.text, position_of(clause), "expected a table name after FROM")
         written = [part for part in (table.args.get("catalog"), table.args.get("db"), table.this) if part is not None]
         if any(not isinstance(part, exp.Identifier) for part in written):  # `a..b` has an empty name in it
             raise syntax_error(self.text, position_of(table), "expected database.table: a name is missing beside a dot")
@@ -369,10 +374,6 @@ def _refuse_unsupported(text: str, lexemes: Sequence[Lexeme]) -> None:
             raise syntax_error(text, lexemes[i + 2].start, f"expected WHERE after FILTER (, found {lexemes[i + 2].shown}")
         if lexeme.literal >= 0 and following is not None and following.literal >= 0:
             raise syntax_error(text, following.start, f"unexpected {following.shown}")
-        if lexeme.is_word("INTERVAL") and following is not None and following.literal >= 0:
-            raise syntax_error(
-                text, lexeme.start, "INTERVAL is not supported; write ago('P1D') or timestampAdd('DAY', 1, x)"
-            )
         if lexeme.is_word("AT") and following is not None and following.is_word("TIME"):
             raise syntax_error(text, lexeme.start, "AT TIME ZONE is not supported; write toDateTime(x, 'pattern', 'zone')")
         if (
@@ -380,7 +381,8 @@ def _refuse_unsupported(text: str, lexemes: Sequence[Lexeme]) -> None:
             or (lexeme.is_word(*_SET_OPERATIONS) and not called)
             or (lexeme.is_word("OVER") and called and after_parenthesis)
         ):
-            raise syntax_error(text, lexeme.start, refused(lexeme.text))
+            message = f"{lexeme.text} is not supported in an expression that is computed row by row"
+            raise syntax_error(text, lexeme.start, message)
 
 
 def _run_parser(text: str, lexemes: Sequence[Lexeme], *, into_select: bool) -> exp.Expr:

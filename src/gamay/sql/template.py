@@ -1,6 +1,6 @@
 """Compiled queries with places for their literals, so that a query of known shape costs microseconds."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -10,6 +10,7 @@ from gamay.functions.text import literal_text
 from gamay.model.types import DataType
 from gamay.sql.answers import asks_broker
 from gamay.sql.query import OrderBy, Query, SelectItem
+from gamay.sql.relational import RelationalStatement
 from gamay.sql.rewrite import Rewritten, named, rewrite
 from gamay.sql.row_limits import DEFAULT_LIMIT, LIMIT_MAX, limit_error
 from gamay.sql.slots import Lifted, Slot, filler, members, refilled
@@ -52,6 +53,8 @@ def compile_template(text: str, lifted: Lifted, literals: Literals) -> Template:
     """Parse and check a text, whose distinct literals are given; raises QueryError."""
     slots = lifted.slots(literals)
     statement = parse_statement(text, slots)
+    if isinstance(statement, RelationalStatement):
+        return _relational(statement, len(lifted.sources))
     rewritten = rewrite(statement)
     by_index = {slot.index: slot for slot in slots}
     ordinals = tuple((i, by_index[i].plain()) for i in sorted(rewritten.ordinals))
@@ -65,11 +68,30 @@ def compile_template(text: str, lifted: Lifted, literals: Literals) -> Template:
         num_literals=len(lifted.sources),
         ordinals=ordinals,
         fill=_marked(fill) if asks else fill,
-        fill_options=_options_filler(statement) if statement.set_options else None,
+        fill_options=_options_filler(statement.set_options) if statement.set_options else None,
         shape=shape,
         where=rewritten.statement.where if varies_in_where and not statement.explain else None,
         fixed=tuple(sorted({*rows, *rewritten.ordinals})),
     )
+
+
+def _relational(statement: RelationalStatement, num_literals: int) -> Template:
+    """Return the template of a query of several SELECTs: its tree, which the literals are put beside."""
+    explain, shape = statement.explain, object()
+
+    def fill(literals: Literals) -> Query:
+        filled = tuple([_plain(refilled(slot, literals)) for slot in statement.literals])
+        return Query(
+            None, (), explain=explain, asks_broker=True, relational=replace(statement, literals=filled), shape=shape
+        )
+
+    options = _options_filler(statement.set_options) if statement.set_options else None
+    return Template(num_literals, (), fill, options, shape)
+
+
+def _plain(expression: Expression) -> Literal:
+    assert isinstance(expression, Literal)
+    return expression
 
 
 def _expressions(statement: Statement) -> list[Expression]:
@@ -238,11 +260,11 @@ def _select_filler(rewritten: Rewritten, constant: bool) -> Callable[[Literals],
     return fill_select
 
 
-def _options_filler(statement: Statement) -> Callable[[Literals], dict[str, str]]:
+def _options_filler(options: Mapping[str, Literal]) -> Callable[[Literals], dict[str, str]]:
     def fill(literals: Literals) -> dict[str, str]:
         return {
             name: literal_text((literals[value.index] if isinstance(value, Slot) else value).value)
-            for name, value in statement.set_options.items()
+            for name, value in options.items()
         }
 
     return fill

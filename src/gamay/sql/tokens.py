@@ -23,7 +23,7 @@ A literal's token, or that of a list of literals, holds its number as text; stri
 with a quote.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -117,7 +117,7 @@ _CALLABLE = ("AND", "OR", "IN", "LIKE", "BETWEEN")  # also functions, where an o
 
 def to_tokens(text: str, lexemes: Sequence[Lexeme]) -> list[Token]:
     """Return the tokens of a statement or expression, `lexemes` up to END; raises QueryError where an operand is missing."""
-    return _Converter(text, lexemes).run()
+    return TokenConverter(text, lexemes).run()
 
 
 def quoting_hint(lexeme: Lexeme) -> str:
@@ -130,8 +130,10 @@ def is_keyword(lexeme: Lexeme) -> bool:
     return lexeme.kind is Kind.WORD and (lexeme.text in KEYWORDS or lexeme.text in _TAIL)
 
 
-class _Converter:
+class TokenConverter:
     """One pass over the lexemes with a stack of open parentheses."""
+
+    keywords: Mapping[str, TokenType] = {**KEYWORDS, "INTERVAL": TokenType.INTERVAL}
 
     def __init__(self, text: str, lexemes: Sequence[Lexeme]) -> None:
         self.text = text
@@ -212,10 +214,10 @@ class _Converter:
             form = self.open[-1][1] if self.open else ""
             if form in _FORMS and self._inside_form(form, lexeme):
                 return
-            if lexeme.text in KEYWORDS:
+            if self.is_keyword_here(lexeme, following):
                 self._keyword(lexeme, following)
                 return
-        if following.is_op("(") and not after_dot:
+        if following.is_op("(") and not after_dot and self.is_call(lexeme, following):
             if lexeme.is_word("FILTER") and self.lexemes[self.position - 2].is_op(")"):
                 self._emit(TokenType.FILTER, "FILTER", lexeme)
             elif lexeme.is_word("ROLLUP", "CUBE") and self.groups:
@@ -226,7 +228,31 @@ class _Converter:
             self.position += 1
             self._emit(_SETS[lexeme.text], GROUPING_SETS, lexeme)
         else:
-            self._emit(TokenType.IDENTIFIER, lexeme.name, lexeme)
+            self._emit(self.name_type(lexeme), lexeme.name, lexeme)
+
+    # what a dialect of more clauses says otherwise
+
+    def is_keyword_here(self, lexeme: Lexeme, following: Lexeme) -> bool:
+        """Whether a word is a keyword where it stands; `following` is the lexeme after it."""
+        is_interval = lexeme.text == "INTERVAL" and (following.literal >= 0 or following.is_op("-"))
+        return lexeme.text in KEYWORDS or is_interval
+
+    def begin_keyword(self, lexeme: Lexeme, following: Lexeme) -> None:
+        """Prepare for a keyword that only the other dialect has."""
+
+    def is_call(self, lexeme: Lexeme, following: Lexeme) -> bool:
+        """Whether a name before a parenthesis is that of a function."""
+        return True
+
+    def name_type(self, lexeme: Lexeme) -> TokenType:
+        """Return the type of the token of a name."""
+        return TokenType.IDENTIFIER
+
+    def begin_clause(self) -> None:
+        """Forget what was open in the clause before."""
+        self.between[-1] = 0
+        self.chains[-1] = 0
+        self.compared[-1] = False
 
     def _unicode(self, lexeme: Lexeme) -> None:
         """Make a call of a text with codes of characters, which follows the `&` at hand."""
@@ -270,14 +296,14 @@ class _Converter:
         elif lexeme.text == "AND" and self.between[-1]:
             self.between[-1] -= 1
         elif lexeme.text in _SEPARATORS:
-            self.between[-1] = 0
-            self.chains[-1] = 0
-            self.compared[-1] = False
+            self.begin_clause()
             if lexeme.text not in ("AND", "OR"):
                 self.when[-1] = lexeme.text == "WHEN"
             if lexeme.text in ("GROUP", "HAVING", "ORDER"):
                 self.groups = lexeme.text == "GROUP"
-        self._emit(KEYWORDS[lexeme.text], lexeme.text, lexeme)
+        if lexeme.text not in KEYWORDS:
+            self.begin_keyword(lexeme, following)
+        self._emit(self.keywords[lexeme.text], lexeme.text, lexeme)
         if lexeme.text == "CASE":
             self._enter()
         elif lexeme.text == "END" and len(self.chains) > len(self.open) + 1:

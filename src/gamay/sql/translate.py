@@ -1,5 +1,6 @@
 """sqlglot's tree to the expression tree of Gamay."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -46,8 +47,18 @@ _MIRRORED = {
     "greaterthan": "lessthan",
     "greaterthanorequal": "lessthanorequal",
 }
+# what compares the members of two rows before the last, and what the last ones
+_ROW_STEPS = {
+    "equals": ("equals", "equals"),
+    "notequals": ("equals", "equals"),
+    "lessthan": ("lessthan", "lessthan"),
+    "lessthanorequal": ("lessthan", "lessthanorequal"),
+    "greaterthan": ("greaterthan", "greaterthan"),
+    "greaterthanorequal": ("greaterthan", "greaterthanorequal"),
+}
 _ADVICE: dict[type[exp.Expr], str] = {
     exp.Tuple: "a list in parentheses is no value; compare its members one by one: a = 1 AND b = 2",
+    exp.Interval: "an INTERVAL is added to a moment, or subtracted from one: ts + INTERVAL '3' MONTH",
     exp.Dot: 'a dot stands between a table and its column only; a column with a dot in its name is written "a.b"',
 }
 # operators, also when they are written as functions: whatever reads the expression counts on their operands
@@ -61,6 +72,7 @@ _OPERATORS = frozenset(
 _DISTINCT_FORMS = {"count": "distinctcount", "sum": "distinctsum", "avg": "distinctavg"}
 # an aggregate over what a function makes of each list is one over all values
 _OVER_VALUES = {("sum", "arraysum"): "summv", ("min", "arraymin"): "minmv", ("max", "arraymax"): "maxmv"}
+_INTERVAL = re.compile(r"\s*([+-]?\d{1,9})\s*([A-Za-z]+)\s*")
 _UNIT_WORDS = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND"})
 _TAKES_UNIT = frozenset({"timestampadd", "timestampdiff", "dateadd", "datediff"})
 TRUE = Literal(True, DataType.BOOLEAN)
@@ -87,6 +99,8 @@ class Translator:
         if isinstance(node, exp.Connector):
             return self._connector(node)
         name = _BINARY.get(type(node))
+        if name in _ROW_STEPS and (is_row(node.args["this"]) or is_row(node.args["expression"])):
+            return self._compared_rows(node, name)
         if name is None:
             raise self.error(node, _ADVICE.get(type(node), f"{node.key.upper()} is not supported here"))
         call = oriented(name, self.expression(node.args["this"]), self.expression(node.args["expression"]))
@@ -94,6 +108,29 @@ class Translator:
 
     def error(self, node: exp.Expr, message: str) -> QueryError:
         return syntax_error(self.text, position_of(node), message)
+
+    def _compared_rows(self, node: exp.Expr, name: str) -> Expression:
+        """`(a, b) < (1, 2)`, which is `a < 1 OR (a = 1 AND b < 2)`."""
+        left, right = node.args["this"], node.args["expression"]
+        if not (is_row(left) and is_row(right)):
+            message = "a list in parentheses is compared with another one of the same length: (a, b) = (1, 2)"
+            raise self.error(right if is_row(left) else left, message)
+        equal = self._pairs(left, right, "equals")
+        if name in ("equals", "notequals"):
+            call = equal[0] if len(equal) == 1 else Call("and", equal)
+            return call if name == "equals" else Call("not", (call,))
+        first, last = _ROW_STEPS[name]
+        steps = (*self._pairs(left, right, first)[:-1], self._pairs(left, right, last)[-1])
+        parts = [step if not place else Call("and", (*equal[:place], step)) for place, step in enumerate(steps)]
+        return parts[0] if len(parts) == 1 else Call("or", tuple(parts))
+
+    def _pairs(self, left: exp.Expr, right: exp.Expr, name: str) -> tuple[Expression, ...]:
+        lefts, rights = row_members(left), row_members(right)
+        if len(lefts) != len(rights):
+            message = f"lists that are compared have the same length, these have {len(lefts)} and {len(rights)}"
+            raise self.error(right, message)
+        pairs = zip(lefts, rights, strict=True)
+        return tuple(oriented(name, self.expression(one), self.expression(other)) for one, other in pairs)
 
     def _connector(self, node: exp.Expr) -> Expression:
         """Flatten `a AND b AND c`, which arrives as a deep tree, into one call."""
@@ -199,9 +236,39 @@ class Translator:
         # SYMMETRIC: the bounds may stand in either order
         return Call("or", (between, Call("between", (operand, high, low)))) if node.args.get("symmetric") else between
 
+    def _moved(self, node: exp.Expr) -> Expression:
+        """`ts + INTERVAL '3' MONTH`, and sums of other things."""
+        left, right = node.args["this"], node.args["expression"]
+        if isinstance(left, exp.Interval) and isinstance(node, exp.Add):
+            left, right = right, left
+        if not isinstance(right, exp.Interval):
+            return Call(_BINARY[type(node)], (self.expression(left), self.expression(right)))
+        number, unit = self._interval(right)
+        amount = Literal(-number if isinstance(node, exp.Sub) else number, DataType.INT)
+        moment = Call("cast", (self.expression(left), Literal(DataType.TIMESTAMP.value, DataType.STRING)))
+        moved = Call("timestampadd", (Literal(unit, DataType.STRING), amount, moment))
+        return Call("cast", (moved, Literal(DataType.TIMESTAMP.value, DataType.STRING)))
+
+    def _interval(self, node: exp.Expr) -> tuple[int, str]:
+        """Return the number and the unit of `INTERVAL '3' MONTH` or `INTERVAL '3 months'`."""
+        written, unit = node.this, node.args.get("unit")
+        negated = isinstance(written, exp.Neg)
+        inner = written.this if negated else written
+        found = self._literal(inner) if isinstance(inner, exp.Literal) else None
+        text = str(found.value) if isinstance(found, Literal) else ""
+        match = _INTERVAL.fullmatch(f"{text} {unit.name if unit is not None else ''}")
+        if match is None or match[2].upper().removesuffix("S") not in _UNIT_WORDS:
+            raise self.error(
+                node, "an interval is a whole number of one unit, as in INTERVAL '3' MONTH or INTERVAL '90 days'"
+            )
+        return int(match[1]) * (-1 if negated else 1), match[2].upper().removesuffix("S")
+
     def _in(self, node: exp.Expr) -> Expression:
         if node.args.get("query") is not None or not node.expressions:
             raise self.error(node, "IN takes a list of values in parentheses")
+        if is_row(node.this):
+            rows = [Call("and", self._pairs(node.this, part, "equals")) for part in node.expressions]
+            return rows[0] if len(rows) == 1 else Call("or", tuple(rows))
         return Call("in", (self.expression(node.this), *(self.expression(part) for part in node.expressions)))
 
     def _escaped(self, node: exp.Expr) -> Expression:
@@ -256,6 +323,8 @@ _NEGATED = {"in": "notin", "isnull": "isnotnull", "istrue": "isnottrue", "isfals
 
 _HANDLERS: dict[type[exp.Expr], Callable[[Translator, exp.Expr], Expression]] = {
     exp.Column: Translator._column,
+    exp.Add: Translator._moved,
+    exp.Sub: Translator._moved,
     exp.Literal: Translator._literal,
     exp.Anonymous: Translator._call,
     exp.Filter: Translator._filtered,
@@ -273,6 +342,17 @@ _HANDLERS: dict[type[exp.Expr], Callable[[Translator, exp.Expr], Expression]] = 
     exp.Boolean: Translator._boolean,
     exp.Null: Translator._null,
 }
+
+
+def is_row(node: exp.Expr) -> bool:
+    """Whether a node is a list of values, `(a, b)` or `ROW(a, b)`."""
+    is_called = isinstance(node, exp.Anonymous) and node.name.removeprefix(FUNCTION_MARK).upper() == "ROW"
+    return is_called or isinstance(node, exp.Tuple)
+
+
+def row_members(node: exp.Expr) -> Sequence[exp.Expr]:
+    """Return the members of a list of values, or the one value that is none."""
+    return node.expressions if is_row(node) else (node,)
 
 
 def position_of(node: exp.Expr) -> int:

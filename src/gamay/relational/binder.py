@@ -1,0 +1,523 @@
+"""A statement becomes a logical plan: names, groups, windows and clauses in the order in which SQL evaluates them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.expression import FILTERED, GROUPING, Call, Column, Expression, Literal
+from gamay.functions.text import to_text
+from gamay.model.types import DataType
+from gamay.relational.expressions import ExpressionBinder, PendingWindow, aggregates_in, replaced
+from gamay.relational.names import Catalog, Context, CteDefinition, Relation, Scope
+from gamay.relational.plan import (
+    Aggregate,
+    Cte,
+    Distinct,
+    Field,
+    Filter,
+    Node,
+    Plan,
+    Project,
+    SetOperation,
+    Sort,
+    SortKey,
+    Values,
+    Window,
+    WindowCall,
+    expressions,
+    ids_in,
+    nodes_of,
+)
+from gamay.relational.shaping import with_names, with_types
+from gamay.relational.sources import SourceBinder, split_and
+from gamay.relational.typing import (
+    LONG,
+    ORDERED,
+    as_condition,
+    common_type,
+    converted,
+    resolved,
+    resolved_aggregate,
+    resolved_window,
+)
+from gamay.sql.errors import syntax_error
+from gamay.sql.grouping import grouping
+from gamay.sql.relational import RelationalStatement
+from gamay.sql.translate import position_of
+
+_LIMIT_MAX = 2147483647
+
+
+def bind(statement: RelationalStatement, catalog: Catalog) -> Plan:
+    """Return the plan of a statement. Raises QueryError, with the place in the text where one is to blame."""
+    context = Context(statement.text, statement.literals, catalog)
+    root = _Binder(context).query(statement.tree, Scope())
+    return Plan(root, context.subqueries, tuple(context.ctes), context.types)
+
+
+@dataclass(slots=True)
+class _Select:
+    """One SELECT while it is bound: expressions as written, over the columns of FROM.
+
+    items: expression and name of each output column; order_by: keys that are outputs are their positions.
+    """
+
+    plan: Node
+    scope: Scope
+    binder: ExpressionBinder
+    items: list[tuple[Expression, str]] = field(default_factory=list)
+    keys: tuple[Expression, ...] = ()
+    sets: tuple[tuple[int, ...], ...] | None = None
+    having: Expression | None = None
+    qualify: Expression | None = None
+    order_by: list[tuple[int | Expression, SortKey]] = field(default_factory=list)
+    distinct_on: list[int | Expression] = field(default_factory=list)
+    is_distinct: bool = False
+    grouped: dict[Expression, Expression] = field(default_factory=dict)
+
+
+class _Binder:
+    """Binder of queries, which may stand in one another."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def query(self, node: exp.Expr, outer: Scope) -> Node:
+        """Bind a SELECT, a set operation, VALUES, or one of these in parentheses."""
+        scope = Scope(outer=outer)
+        self._ctes(node, scope)
+        if isinstance(node, exp.Subquery):
+            return self._tail(node, self.query(node.this, scope), scope)
+        if isinstance(node, exp.SetOperation):
+            return self._tail(node, self._set_operation(node, scope), scope)
+        if isinstance(node, exp.Values):
+            return self._tail(node, self._values(node, scope), scope)
+        if isinstance(node, exp.Select):
+            return self._select(node, scope)
+        if isinstance(node, exp.Table):  # TABLE t
+            return self._select(exp.select("*").from_(node), scope)
+        raise self._error(node, "expected SELECT, VALUES, or a query in parentheses")
+
+    # -- WITH
+
+    def _ctes(self, node: exp.Expr, scope: Scope) -> None:
+        clause = node.args.get("with_")
+        if clause is None:
+            return
+        for cte in clause.expressions:
+            name = cte.alias
+            if name.lower() in scope.ctes:
+                raise self._error(cte, f"Duplicate alias in WITH: '{name}'")
+            alias = cte.args["alias"]
+            columns = [part.name for part in alias.args.get("columns") or ()]
+            unique = f"cte{self._context.number()}"
+            if clause.args.get("recursive") and isinstance(cte.this, exp.Union) and _names_table(cte.this, name):
+                plan = self._recursive(cte.this, name, unique, columns, scope)
+                self._context.ctes.append(Cte(unique, plan, recursive=True))
+            else:
+                plan = self._renamed(self.query(cte.this, scope), columns, cte)
+                self._context.ctes.append(Cte(unique, plan))
+            if free := _free(plan, self._context):
+                self._refuse_correlated(cte, free)
+            scope.ctes[name.lower()] = CteDefinition(unique, plan.fields)
+
+    def _recursive(self, node: exp.Expr, name: str, unique: str, columns: Sequence[str], scope: Scope) -> Node:
+        """Bind `first UNION [ALL] step`, where the step reads the rows found last by the name of the whole."""
+        first = self._renamed(self.query(node.args["this"], scope), columns, node)
+        own = Scope(outer=scope, ctes={name.lower(): CteDefinition(unique, first.fields)})
+        step = self.query(node.args["expression"], own)
+        self._check_width(node, first, step)
+        fields = tuple(self._context.field(each.name, each.type) for each in first.fields)
+        step = with_types(self._context, step, [each.type for each in fields])
+        return SetOperation("UNION", not node.args.get("distinct"), first, step, fields)
+
+    def _renamed(self, plan: Node, columns: Sequence[str], node: exp.Expr) -> Node:
+        if len(columns) > len(plan.fields):
+            raise self._error(node, f"{len(columns)} columns are named, the query has {len(plan.fields)}")
+        return with_names(self._context, plan, columns) if columns else plan
+
+    def _refuse_correlated(self, node: exp.Expr, free: set[str]) -> None:
+        raise self._error(
+            node, "a query of WITH reads a column of the query around it; put it where it is used, as a subquery"
+        )
+
+    # -- set operations and VALUES
+
+    def _set_operation(self, node: exp.Expr, scope: Scope) -> Node:
+        kinds: dict[type[exp.Expr], str] = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}
+        kind = kinds[type(node)]
+        left, right = self.query(node.args["this"], scope), self.query(node.args["expression"], scope)
+        self._check_width(node, left, right, kind)
+        types = [
+            common_type([one.type, other.type], f"column {place} of {kind}")
+            for place, (one, other) in enumerate(zip(left.fields, right.fields, strict=True), 1)
+        ]
+        left, right = with_types(self._context, left, types), with_types(self._context, right, types)
+        fields = tuple(self._context.field(each.name, to) for each, to in zip(left.fields, types, strict=True))
+        return SetOperation(kind, not node.args.get("distinct"), left, right, fields)
+
+    def _check_width(self, node: exp.Expr, left: Node, right: Node, kind: str = "UNION") -> None:
+        if len(left.fields) != len(right.fields):
+            raise self._error(
+                node, f"Column count mismatch in {kind}: {len(left.fields)} on the left, {len(right.fields)} on the right"
+            )
+
+    def _values(self, node: exp.Expr, scope: Scope) -> Node:
+        binder = self._expressions(scope)
+        rows, types = [], []
+        for part in node.expressions:
+            cells = part.expressions if isinstance(part, exp.Tuple) else [part]
+            pairs = [resolved(binder.expression(cell), self._context.types) for cell in cells]
+            rows.append([cell for cell, _ in pairs])
+            types.append([cell_type for _, cell_type in pairs])
+        if len({len(row) for row in rows}) != 1:
+            raise self._error(node, "the rows of VALUES have different numbers of values")
+        columns = enumerate(zip(*types, strict=True), 1)
+        common = [common_type(column, f"column {place} of VALUES") for place, column in columns]
+        constants = tuple(
+            tuple(converted(cell, one, to[0]) for cell, one, to in zip(row, row_types, common, strict=True))
+            for row, row_types in zip(rows, types, strict=True)
+        )
+        fields = tuple(self._context.field(f"EXPR${place}", to) for place, to in enumerate(common))
+        return Values(fields, constants)
+
+    def _tail(self, node: exp.Expr, plan: Node, scope: Scope) -> Node:
+        """Bind ORDER BY and LIMIT behind a set operation or parentheses; keys are output columns."""
+        order = node.args.get("order")
+        keys: list[SortKey] = []
+        if order is not None:
+            own = Scope([Relation(frozenset(), plan.fields, len(plan.fields))], outer=None)
+            binder = self._expressions(own)
+            for part in order.expressions:
+                key = binder.sort_key(part)
+                place = self._ordinal(key.expression, len(plan.fields), "ORDER BY")
+                expression = key.expression if place is None else plan.fields[place].column
+                found, _ = resolved(expression, self._context.types)
+                keys.append(SortKey(found, key.descending, key.nulls_last))
+        return self._limited(node, plan, tuple(keys))
+
+    def _limited(self, node: exp.Expr, plan: Node, keys: tuple[SortKey, ...]) -> Node:
+        limit, offset = self._count(node, "limit"), self._count(node, "offset")
+        if not keys and limit is None and not offset:
+            return plan
+        return Sort(plan, keys, limit, offset or 0)
+
+    def _count(self, node: exp.Expr, clause: str) -> int | None:
+        found = node.args.get(clause)
+        if found is None:
+            return None
+        written = found.args.get("expression") if isinstance(found, exp.Limit | exp.Offset) else found.args.get("count")
+        value = self._context.literals[int(written.name)].value if isinstance(written, exp.Literal) else None
+        if type(value) is not int:
+            raise self._error(node, f"{clause.upper()} takes a whole number")
+        if value > _LIMIT_MAX:
+            raise QueryError(
+                ErrorCode.QUERY_VALIDATION,
+                f"Value for '{clause.upper()}' ({value}) exceeds maximum allowed value of {_LIMIT_MAX}",
+            )
+        return value
+
+    # -- SELECT
+
+    def _select(self, node: exp.Expr, scope: Scope) -> Node:
+        plan = SourceBinder(self._context, scope, self.query).bind(node)
+        binder = self._expressions(scope)
+        for named in node.args.get("windows") or ():
+            binder.named_windows[named.name.lower()] = named
+        select = _Select(plan, scope, binder)
+        where = node.args.get("where")
+        if where is not None:
+            condition = as_condition(binder.expression(where.this), self._context.types)
+            self._refuse_windows(binder.windows, where, "WHERE")
+            select.plan = Filter(select.plan, split_and(condition))
+        self._items(select, node)
+        self._read_clauses(select, node)
+        self._group(select, node)
+        self._windows(select)
+        return self._output(select, node)
+
+    def _items(self, select: _Select, node: exp.Expr) -> None:
+        names: set[str] = set()
+        for part in node.expressions:
+            stars = self._star(select.scope, part)
+            if stars is not None:
+                for each in stars:
+                    name = _unused(each.name, names) if len(select.scope.relations) > 1 else each.name
+                    select.items.append((each.column, name))
+                    names.add(name)
+                continue
+            inner = part.this if isinstance(part, exp.Alias) else part
+            expression = select.binder.expression(inner)
+            plain = inner.name if isinstance(inner, exp.Column) else ""
+            name = part.alias if isinstance(part, exp.Alias) else plain or f"EXPR${len(select.items)}"
+            names.add(name)
+            select.items.append((expression, name))
+
+    def _star(self, scope: Scope, part: exp.Expr) -> list[Field] | None:
+        """Return the columns of `*` or `t.*`; None for another item."""
+        if isinstance(part, exp.Star):
+            found = scope.star()
+            if not found:
+                raise self._error(part, "SELECT * needs a table")
+            return found
+        if not (isinstance(part, exp.Column) and isinstance(part.this, exp.Star)):
+            return None
+        qualifier = ".".join(piece.name for key in ("catalog", "db", "table") if (piece := part.args.get(key)) is not None)
+        relation = scope.relation(qualifier)
+        if relation is None:
+            raise self._error(part, f"no table of this query is called '{qualifier}'")
+        return list(relation.shown)
+
+    def _read_clauses(self, select: _Select, node: exp.Expr) -> None:
+        """Read what may name the SELECT list: GROUP BY, HAVING, QUALIFY, ORDER BY, DISTINCT ON."""
+        binder = select.binder
+        aliases = (
+            {
+                part.alias.lower(): item[0]
+                for part, item in zip(node.expressions, select.items, strict=False)
+                if isinstance(part, exp.Alias)
+            }
+            if len(node.expressions) == len(select.items)
+            else {name.lower(): found for found, name in select.items}
+        )
+        binder.aliases.update(aliases)
+        group = node.args.get("group")
+        if group is not None:
+            keys, select.sets = grouping(self._context.text, binder, group)
+            places = [self._ordinal(key, len(select.items), "GROUP BY") for key in keys]
+            select.keys = tuple(
+                key if place is None else select.items[place][0] for key, place in zip(keys, places, strict=True)
+            )
+            self._refuse_windows(binder.windows if any(_names_window(key) for key in select.keys) else (), group, "GROUP BY")
+        for clause in ("having", "qualify"):
+            found = node.args.get(clause)
+            if found is not None:
+                setattr(select, clause, binder.expression(found.this))
+        distinct = node.args.get("distinct")
+        select.is_distinct = distinct is not None
+        if distinct is not None and distinct.args.get("on") is not None:
+            select.distinct_on = [self._output_key(select, part, binder) for part in distinct.args["on"].expressions]
+        order = node.args.get("order")
+        for part in () if order is None else order.expressions:
+            found_key = self._output_key(select, part.this, binder)
+            flags = SortKey(Literal(None, DataType.UNKNOWN), bool(part.args.get("desc")), not part.args.get("nulls_first"))
+            select.order_by.append((found_key, flags))
+
+    def _output_key(self, select: _Select, node: exp.Expr, binder: ExpressionBinder) -> int | Expression:
+        """Return the position of the output that a key means, or its expression."""
+        if isinstance(node, exp.Column) and not node.args.get("table"):
+            for place, (_, name) in enumerate(select.items):
+                if name.lower() == node.name.lower():
+                    return place
+        expression = binder.expression(node)
+        ordinal = self._ordinal(expression, len(select.items), "ORDER BY")
+        if ordinal is not None:
+            return ordinal
+        return next((place for place, (item, _) in enumerate(select.items) if item == expression), expression)
+
+    def _ordinal(self, key: Expression, num_items: int, clause: str) -> int | None:
+        if not isinstance(key, Literal) or type(key.value) is not int:
+            return None
+        if not 1 <= key.value <= num_items:
+            raise QueryError(
+                ErrorCode.QUERY_VALIDATION,
+                f"{clause} {key.value} is out of range: the SELECT list has {num_items} expression(s)",
+            )
+        return key.value - 1
+
+    # -- groups
+
+    def _group(self, select: _Select, node: exp.Expr) -> None:
+        windows = [part for window in select.binder.windows for part in _parts(window.call)]
+        orders = [key for key, _ in select.order_by if not isinstance(key, int)]
+        ons = [key for key in select.distinct_on if not isinstance(key, int)]
+        conditions = [each for each in (select.having, select.qualify) if each is not None]
+        over = [window.call.call for window in select.binder.windows]
+        read = [*(item for item, _ in select.items), *conditions, *orders, *ons, *windows]
+        calls = [call for each in read for call in aggregates_in(each)]
+        calls += [call for each in over for arg in _arguments(each) for call in aggregates_in(arg)]
+        if node.args.get("group") is None and not calls:
+            if select.having is not None:
+                raise self._error(node.args["having"], "HAVING needs GROUP BY or an aggregate; use WHERE to filter rows")
+            return
+        context = self._context
+        keys = [resolved(key, context.types) for key in select.keys]
+        key_fields = [
+            Field(key.name, "", key_type) if isinstance(key, Column) else context.field("", key_type)
+            for key, key_type in keys
+        ]
+        unique = list(dict.fromkeys(calls))
+        aggregates = [resolved_aggregate(call, context.types) for call in unique]
+        fields = [context.field("", value_type) for _, value_type in aggregates]
+        asked = list(dict.fromkeys(call for each in read for call in _groupings(each)))
+        if asked and select.sets is None:
+            raise self._error(
+                node,
+                "GROUPING() / GROUPING_ID() requires GROUP BY GROUPING SETS / ROLLUP / CUBE; a plain GROUP BY has one set",
+            )
+        places = tuple(tuple(self._place(select, arg) for arg in call.args) for call in asked)
+        asked_fields = [context.field("", LONG) for _ in asked]
+        select.grouped = {key: made.column for key, made in zip(select.keys, key_fields, strict=True)}
+        select.grouped |= {call: made.column for call, made in zip(unique, fields, strict=True)}
+        select.grouped |= {call: made.column for call, made in zip(asked, asked_fields, strict=True)}
+        seen = {each.id for each in select.plan.fields} - {each.id for each in key_fields}
+        select.plan = Aggregate(
+            select.plan,
+            (*key_fields, *fields, *asked_fields),
+            tuple(key for key, _ in keys),
+            tuple(call for call, _ in aggregates),
+            select.sets or (),
+            places,
+        )
+        self._check_grouped(select, seen)
+        if select.having is not None:
+            condition = as_condition(replaced(select.having, select.grouped), context.types)
+            select.plan = Filter(select.plan, split_and(condition))
+
+    def _place(self, select: _Select, arg: Expression) -> int:
+        if arg not in select.keys:
+            raise QueryError(ErrorCode.QUERY_VALIDATION, f"GROUPING({to_text(arg)}): its argument must be a key of GROUP BY")
+        return select.keys.index(arg)
+
+    def _check_grouped(self, select: _Select, seen: set[str]) -> None:
+        """Refuse columns that are neither keys nor inside an aggregate."""
+        orders = [key for key, _ in select.order_by if not isinstance(key, int)]
+        having = [] if select.having is None else [select.having]
+        for expression in (*(item for item, _ in select.items), *having, *orders):
+            loose = ids_in(replaced(expression, select.grouped)) & seen
+            if loose:
+                named = [each.name for relation in select.scope.relations for each in relation.fields if each.id in loose]
+                raise QueryError(
+                    ErrorCode.QUERY_VALIDATION,
+                    f"Expression '{named[0] if named else sorted(loose)[0]}' is not being grouped: add it to GROUP BY, "
+                    "or put it into an aggregate such as ANY_VALUE",
+                )
+
+    # -- windows
+
+    def _windows(self, select: _Select) -> None:
+        context, grouped = self._context, select.grouped
+        added: list[Field] = []
+        calls: list[WindowCall] = []
+        for window in select.binder.windows:
+            written = window.call
+            call = Call(written.call.name, tuple(replaced(arg, grouped) for arg in written.call.args))
+            call, value_type = resolved_window(call, context.types)
+            context.types[window.id] = value_type
+            added.append(Field(window.id, "", value_type))
+            partition_by = tuple(resolved(replaced(key, grouped), context.types)[0] for key in written.partition_by)
+            order_by = tuple(
+                SortKey(resolved(replaced(key.expression, grouped), context.types)[0], key.descending, key.nulls_last)
+                for key in written.order_by
+            )
+            calls.append(WindowCall(call, partition_by, order_by, written.frame, written.ignores_nulls))
+        if added:
+            select.plan = Window(select.plan, tuple(added), tuple(calls))
+        if select.qualify is not None:
+            if not added:
+                raise QueryError(
+                    ErrorCode.QUERY_VALIDATION, "QUALIFY needs a window function; use WHERE or HAVING to filter"
+                )
+            condition = as_condition(replaced(select.qualify, grouped), context.types)
+            select.plan = Filter(select.plan, split_and(condition))
+
+    def _refuse_windows(self, windows: Sequence[PendingWindow], node: exp.Expr, clause: str) -> None:
+        if windows:
+            raise self._error(node, f"a window function cannot stand in {clause}; QUALIFY filters by one")
+
+    # -- output
+
+    def _output(self, select: _Select, node: exp.Expr) -> Node:
+        context, grouped = self._context, select.grouped
+        pairs = [resolved(replaced(item, grouped), context.types) for item, _ in select.items]
+        fields = [context.field(name, value_type) for (_, name), (_, value_type) in zip(select.items, pairs, strict=True)]
+        expressions = [expression for expression, _ in pairs]
+        num_shown = len(fields)
+
+        def column_of(key: int | Expression) -> Expression:
+            if isinstance(key, int):
+                return fields[key].column
+            if select.is_distinct and not select.distinct_on:
+                raise QueryError(ErrorCode.QUERY_VALIDATION, f"Expression '{to_text(key)}' is not in the select clause")
+            expression, value_type = resolved(replaced(key, grouped), context.types)
+            if expression in expressions:
+                return fields[expressions.index(expression)].column
+            fields.append(context.field("", value_type))
+            expressions.append(expression)
+            return fields[-1].column
+
+        keys = tuple(SortKey(column_of(key), flags.descending, flags.nulls_last) for key, flags in select.order_by)
+        on = tuple(column_of(key) for key in select.distinct_on)
+        plan: Node = Project(select.plan, tuple(fields), tuple(expressions))
+        if select.is_distinct:
+            plan = Distinct(plan, on, keys if on else ())
+        plan = self._limited(node, plan, keys)
+        if len(fields) > num_shown:
+            shown = tuple(context.field(each.name, each.type) for each in fields[:num_shown])
+            plan = Project(plan, shown, tuple(each.column for each in fields[:num_shown]))
+        return plan
+
+    def _expressions(self, scope: Scope) -> ExpressionBinder:
+        return ExpressionBinder(
+            self._context.text, self._context.literals, context=self._context, scope=scope, subselect=self.query
+        )
+
+    def _error(self, node: exp.Expr, message: str) -> QueryError:
+        return syntax_error(self._context.text, position_of(node), message)
+
+
+def _parts(window: WindowCall) -> list[Expression]:
+    return [*window.partition_by, *(key.expression for key in window.order_by)]
+
+
+def _arguments(call: Call) -> Sequence[Expression]:
+    """Return what a window function is of, and filtered and ordered by."""
+    inner = call.args[0] if call.name in (FILTERED, ORDERED) else None
+    return (*inner.args, *call.args[1:]) if isinstance(inner, Call) else call.args
+
+
+def _groupings(expression: Expression) -> list[Call]:
+    if not isinstance(expression, Call):
+        return []
+    if expression.name in GROUPING:
+        return [expression]
+    return [call for arg in expression.args for call in _groupings(arg)]
+
+
+def _names_window(expression: Expression) -> bool:
+    return any(name.startswith("w") for name in ids_in(expression))
+
+
+def _names_table(node: exp.Expr, name: str) -> bool:
+    return any(table.name.lower() == name.lower() for table in node.find_all(exp.Table))
+
+
+def _unused(name: str, names: set[str]) -> str:
+    """Return a name that no column before has: `x`, `x0`, `x1`, …"""
+    if name not in names:
+        return name
+    number = 0
+    while f"{name}{number}" in names:
+        number += 1
+    return f"{name}{number}"
+
+
+def _free(plan: Node, context: Context) -> set[str]:
+    """Return the ids that a plan names but does not make."""
+    made: set[str] = set(context.subqueries)
+    named: set[str] = set()
+    pending = [plan]
+    done: set[int] = set()
+    while pending:
+        for node in nodes_of(pending.pop()):
+            made |= {each.id for each in node.fields}
+            for expression in expressions(node):
+                ids = ids_in(expression)
+                named |= ids
+                for found in ids & context.subqueries.keys():
+                    if id(context.subqueries[found]) not in done:
+                        done.add(id(context.subqueries[found]))
+                        pending.append(context.subqueries[found].plan)
+    return named - made

@@ -1,0 +1,158 @@
+"""DuckDB, embedded: instances without access to anything outside, each used by one query at a time."""
+
+import logging
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.relational.functions import ArrowFunction
+
+if TYPE_CHECKING:
+    import duckdb
+
+_log = logging.getLogger(__name__)
+_IDLE_MAX = 4
+_LOOKS_S = 0.02
+
+
+class Deadline(Protocol):
+    """What ends a query."""
+
+    def check(self) -> None:
+        """Raise QueryError when the time is over, or the query was cancelled."""
+        ...
+
+
+class Engine:
+    """Instances of DuckDB, kept for the next query; may be used from any thread.
+
+    threads: of one query. spill_folder: where what does not fit its memory goes.
+    """
+
+    def __init__(self, threads: int, spill_folder: str | None = None) -> None:
+        self._threads = threads
+        self._spill_folder = spill_folder
+        self._idle: list[duckdb.DuckDBPyConnection] = []
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Close the instances that no query uses; those in use are closed when their queries end."""
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def run(
+        self,
+        sql: str,
+        tables: Mapping[str, pa.Table],
+        functions: Iterable[ArrowFunction],
+        memory_bytes: int,
+        deadline: Deadline,
+    ) -> pa.Table:
+        """Run a statement over tables and return its rows. Raises QueryError."""
+        import duckdb  # 0.1 s, for who asks such a query
+
+        functions = list(functions)
+        with self._connection(memory_bytes) as connection, _interrupted(connection, deadline):
+            try:
+                for function in functions:
+                    connection.create_function(
+                        function.name,
+                        function.compute,
+                        [duckdb.sqltype(each) for each in function.arg_types],
+                        duckdb.sqltype(function.result_type),
+                        type="arrow",
+                        null_handling="special",
+                    )
+                for name, table in tables.items():
+                    connection.register(name, table)
+                return connection.sql(sql).to_arrow_table()
+            except duckdb.InterruptException:
+                deadline.check()
+                raise
+            except duckdb.Error as error:
+                deadline.check()
+                raise _told(error, sql) from error
+            finally:
+                for name in tables:
+                    connection.unregister(name)
+                for function in functions:
+                    with suppress(duckdb.Error):  # it is not registered where another failed before
+                        connection.remove_function(function.name)
+
+    @contextmanager
+    def _connection(self, memory_bytes: int) -> Any:
+        with self._lock:
+            connection = self._idle.pop() if self._idle else None
+        if connection is None:
+            connection = self._opened()
+        connection.execute(f"SET memory_limit = '{max(memory_bytes >> 20, 16)}MiB'")
+        try:
+            yield connection
+        finally:
+            with self._lock:
+                keeps = not self._is_closed and len(self._idle) < _IDLE_MAX
+                if keeps:
+                    self._idle.append(connection)
+            if not keeps:
+                connection.close()
+
+    def _opened(self) -> "duckdb.DuckDBPyConnection":
+        import duckdb
+
+        config: dict[str, Any] = {
+            "threads": self._threads,
+            "enable_external_access": "false",
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "python_enable_replacements": "false",
+        }
+        if self._spill_folder is not None:
+            config["temp_directory"] = self._spill_folder
+        return duckdb.connect(":memory:", config=config)
+
+
+@contextmanager
+def _interrupted(connection: "duckdb.DuckDBPyConnection", deadline: Deadline) -> Any:
+    """Interrupt the connection once the deadline has passed."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(_LOOKS_S):
+            try:
+                deadline.check()
+            except QueryError:
+                connection.interrupt()
+                return
+
+    watcher = threading.Thread(target=watch, name="gamay-relational-deadline", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _told(error: "duckdb.Error", sql: str) -> QueryError:
+    """Return what a user is told of an error of DuckDB."""
+    import duckdb
+
+    text = str(error).split("\n")[0]
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return QueryError(
+            ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED,
+            "The joins, groups and sorts of the query need more memory than it may use; filter more, select fewer columns, "
+            "or raise the memory of a query",
+        )
+    if isinstance(error, duckdb.OutOfRangeException | duckdb.ConversionException | duckdb.InvalidInputException):
+        return QueryError(ErrorCode.QUERY_EXECUTION, text.split(". Use ")[0])
+    _log.error("DuckDB refused a plan: %s\n%s", error, sql)
+    return QueryError(ErrorCode.INTERNAL, f"The query failed for a reason that is a defect of Gamay: {text}")

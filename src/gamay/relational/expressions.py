@@ -1,0 +1,243 @@
+"""Expressions of a query of several tables: columns by id, subqueries, window functions, ordered aggregates."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal
+from gamay.functions.registry import is_aggregate
+from gamay.model.types import DataType
+from gamay.relational.names import Context, Scope
+from gamay.relational.plan import SUBQUERY, Field, Frame, FrameBound, Node, SortKey, Subquery, WindowCall
+from gamay.relational.typing import ORDERED
+from gamay.sql.slots import members, with_members
+from gamay.sql.translate import Translator, row_members
+
+_COMPARED: dict[type[exp.Expr], str] = {
+    exp.EQ: "equals",
+    exp.NEQ: "notequals",
+    exp.LT: "lessthan",
+    exp.LTE: "lessthanorequal",
+    exp.GT: "greaterthan",
+    exp.GTE: "greaterthanorequal",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PendingWindow:
+    """A window function as written; its id is a column until the SELECT is bound."""
+
+    id: str
+    call: WindowCall
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionBinder(Translator):
+    """Binder of the expressions of one SELECT.
+
+    subselect: binds the query of a subquery within a scope. aliases: what names of the SELECT list stand for, where they
+    may be used. windows: filled with the window functions that are met. named_windows: of the WINDOW clause.
+    """
+
+    context: Context = field(kw_only=True)
+    scope: Scope = field(kw_only=True)
+    subselect: Callable[[exp.Expr, Scope], Node] = field(kw_only=True)
+    aliases: dict[str, Expression] = field(default_factory=dict)
+    windows: list[PendingWindow] = field(default_factory=list)
+    named_windows: dict[str, exp.Expr] = field(default_factory=dict)
+
+    def expression(self, node: exp.Expr) -> Expression:
+        """Return the expression; raises QueryError for what has no meaning here."""
+        handler = _HANDLERS.get(type(node))
+        if handler is not None:
+            return handler(self, node)
+        if type(node) in _COMPARED:
+            special = self._of_any_or_all(node, _COMPARED[type(node)])
+            if special is not None:
+                return special
+        return Translator.expression(self, node)
+
+    def sort_key(self, node: exp.Expr) -> SortKey:
+        descending = bool(node.args.get("desc"))
+        return SortKey(self.expression(node.this), descending, not node.args.get("nulls_first"))
+
+    # -- names
+
+    def _named(self, node: exp.Expr) -> Expression:
+        if isinstance(node.this, exp.Star):
+            raise self.error(node, f"{node.args['table'].name}.* stands alone in the SELECT list only")
+        parts = [part.name for key in ("catalog", "db", "table") if (part := node.args.get(key)) is not None]
+        parts.append(node.name)
+        found = self.scope.find(parts)
+        if found is not None:
+            return found.column
+        if len(parts) == 1 and parts[0].lower() in self.aliases:
+            return self.aliases[parts[0].lower()]
+        raise self.scope.unknown(parts)
+
+    def _listed(self, node: exp.Expr) -> Expression:
+        """`x IN (…)`: constants, or a subquery."""
+        query = node.args.get("query")
+        if query is not None:
+            return self._compared_with(node.this, query, "IN")
+        call = Translator._in(self, node)
+        assert isinstance(call, Call)
+        return with_members(call)
+
+    def _constant(self, node: exp.Expr) -> Expression:
+        found = Translator._literal(self, node)
+        if isinstance(found, Literal) and len(members(found)) > 1:
+            raise self.error(node, "a list in parentheses is no value")
+        return Literal(found.value, found.type) if isinstance(found, Literal) else found
+
+    # -- subqueries
+
+    def _scalar(self, node: exp.Expr) -> Expression:
+        plan = self._plan(node)
+        if len(plan.fields) != 1:
+            raise self.error(node, f"a subquery in an expression gives one column, this one gives {len(plan.fields)}")
+        return self._subquery(Subquery("SCALAR", plan), plan.fields[0])
+
+    def _exists(self, node: exp.Expr) -> Expression:
+        return self._subquery(Subquery("EXISTS", self._plan(node.this)))
+
+    def _compared_with(self, operand: exp.Expr, query: exp.Expr, kind: str, operator: str = "equals") -> Expression:
+        plan = self._plan(query)
+        operands = [self.expression(part) for part in row_members(operand)]
+        if len(operands) != len(plan.fields):
+            raise self.error(operand, f"{kind} compares {len(operands)} value(s) with {len(plan.fields)} column(s)")
+        return Call(SUBQUERY, (self._subquery(Subquery(kind, plan, operator)), *operands))
+
+    def _of_any_or_all(self, node: exp.Expr, operator: str) -> Expression | None:
+        """`x > ANY (SELECT …)`; None for another comparison."""
+        right = node.args["expression"]
+        if not isinstance(right, exp.Any | exp.All):
+            return None
+        return self._compared_with(node.args["this"], right.this, "ANY" if isinstance(right, exp.Any) else "ALL", operator)
+
+    def _plan(self, node: exp.Expr) -> Node:
+        while isinstance(node, exp.Subquery | exp.Paren) and not node.args.get("alias"):
+            if isinstance(node, exp.Subquery) and any(node.args.get(key) for key in ("order", "limit", "offset", "with_")):
+                break
+            node = node.this
+        return self.subselect(node, self.scope)
+
+    def _subquery(self, subquery: Subquery, of: Field | None = None) -> Column:
+        made = self.context.field("", (DataType.BOOLEAN, False) if of is None else of.type)
+        self.context.subqueries[made.id] = subquery
+        return made.column
+
+    # -- aggregates and windows
+
+    def _ordered(self, node: exp.Expr) -> Expression:
+        call = self.expression(node.this)
+        if not isinstance(call, Call) or call.name not in ("listagg", "arrayagg"):
+            raise self.error(node, "WITHIN GROUP (ORDER BY …) follows LISTAGG or ARRAYAGG")
+        keys: list[Expression] = []
+        for part in node.args["expression"].expressions:
+            key = self.sort_key(part)
+            flags = (Literal(flag, DataType.BOOLEAN) for flag in (key.descending, key.nulls_last))
+            keys += (key.expression, *flags)
+        return Call(ORDERED, (call, *keys))
+
+    def _windowed(self, node: exp.Expr) -> Expression:
+        function, ignores_nulls = node.this, False
+        if isinstance(function, exp.IgnoreNulls | exp.RespectNulls):
+            ignores_nulls = isinstance(function, exp.IgnoreNulls)
+            function = function.this
+        call = self.expression(function)
+        if isinstance(call, Column):
+            raise self.error(node, "a window function cannot stand inside another one")
+        if not isinstance(call, Call):
+            raise self.error(node, "OVER follows a function")
+        spec = self._window_spec(node)
+        partition_by = tuple(self.expression(part) for part in spec.args.get("partition_by") or ())
+        order = spec.args.get("order")
+        order_by = () if order is None else tuple(self.sort_key(part) for part in order.expressions)
+        frame = self._frame(node if node.args.get("spec") is not None else spec)
+        if frame is not None and call.name in _WITHOUT_FRAME:
+            raise self.error(node, f"{call.name.upper()} takes no frame: leave ROWS or RANGE out")
+        made = WindowCall(call, partition_by, order_by, frame, ignores_nulls)
+        for known in self.windows:
+            if known.call == made:
+                return Column(known.id)
+        self.windows.append(PendingWindow(f"w{self.context.number()}", made))
+        return Column(self.windows[-1].id)
+
+    def _window_spec(self, node: exp.Expr) -> exp.Expr:
+        """Return the window itself, or what the WINDOW clause calls by the name after OVER."""
+        alias = node.args.get("alias")
+        if alias is None:
+            return node
+        name = alias.name
+        named = self.named_windows.get(name.lower())
+        if named is None:
+            raise self.error(node, f"no WINDOW is called '{name}' in this query")
+        own_order = node.args.get("order")
+        base = self._window_spec(named) if named.args.get("alias") is not None else named
+        if own_order is None and not node.args.get("partition_by"):
+            return base
+        return exp.Window(
+            partition_by=node.args.get("partition_by") or base.args.get("partition_by"),
+            order=own_order or base.args.get("order"),
+            spec=node.args.get("spec") or base.args.get("spec"),
+        )
+
+    def _frame(self, node: exp.Expr) -> Frame | None:
+        spec = node.args.get("spec")
+        if spec is None:
+            return None
+        start = self._bound(spec, "start")
+        end = self._bound(spec, "end") if spec.args.get("end") else FrameBound("CURRENT ROW")
+        exclude = spec.args.get("exclude")
+        if _rank(start) > _rank(end):
+            raise self.error(node, "Window frame lower bound can't be greater than upper bound")
+        return Frame(str(spec.args["kind"]).upper(), start, end, "" if exclude is None else exclude.name.upper())
+
+    def _bound(self, spec: exp.Expr, which: str) -> FrameBound:
+        value, side = spec.args[which], spec.args.get(f"{which}_side")
+        if value == "CURRENT ROW":
+            return FrameBound("CURRENT ROW")
+        side = str(side or "PRECEDING").upper()
+        return FrameBound(side, None if value == "UNBOUNDED" else self.expression(value))
+
+
+_WITHOUT_FRAME = frozenset({"rownumber", "rank", "denserank", "ntile", "lag", "lead", "percentrank", "cumedist"})
+_SIDES = ("PRECEDING", "CURRENT ROW", "FOLLOWING")
+
+
+def _rank(bound: FrameBound) -> int:
+    return _SIDES.index(bound.side)
+
+
+def aggregates_in(expression: Expression) -> list[Call]:
+    """Return the aggregates of an expression, outermost ones."""
+    if not isinstance(expression, Call):
+        return []
+    if expression.name in (FILTERED, ORDERED) or is_aggregate(expression.name):
+        return [expression]
+    return [call for arg in expression.args for call in aggregates_in(arg)]
+
+
+def replaced(expression: Expression, by: dict[Expression, Expression]) -> Expression:
+    """Return an expression with parts of it, outermost first, in place of others."""
+    found = by.get(expression)
+    if found is not None:
+        return found
+    if not isinstance(expression, Call):
+        return expression
+    return Call(expression.name, tuple(replaced(arg, by) for arg in expression.args))
+
+
+_HANDLERS: dict[type[exp.Expr], Callable[[ExpressionBinder, exp.Expr], Expression]] = {
+    exp.Column: ExpressionBinder._named,
+    exp.Literal: ExpressionBinder._constant,
+    exp.In: ExpressionBinder._listed,
+    exp.Exists: ExpressionBinder._exists,
+    exp.Subquery: ExpressionBinder._scalar,
+    exp.Select: ExpressionBinder._scalar,
+    exp.Union: ExpressionBinder._scalar,
+    exp.Window: ExpressionBinder._windowed,
+    exp.WithinGroup: ExpressionBinder._ordered,
+}

@@ -1,0 +1,367 @@
+"""Functions in DuckDB: which of its own give what Gamay's give, and Gamay's own as functions of Arrow arrays there."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from gamay.functions.evaluate import evaluate
+from gamay.functions.expression import Call, Column, Expression, Literal
+from gamay.functions.registry import ValueType, aggregate_arguments, bind_aggregate
+from gamay.functions.scalar.convert import convert, to_vector
+from gamay.functions.vector import EncodedVector, Scalar, Vector, take_rows
+from gamay.model.types import DataType
+from gamay.relational.leaf import array_of_vector, vector_of
+
+Write: TypeAlias = Callable[[Expression], str]
+
+_SQL_TYPES = {
+    DataType.INT: "INTEGER",
+    DataType.LONG: "BIGINT",
+    DataType.TIMESTAMP: "BIGINT",
+    DataType.FLOAT: "FLOAT",
+    DataType.DOUBLE: "DOUBLE",
+    DataType.BIG_DECIMAL: "DECIMAL(38, 10)",
+    DataType.BOOLEAN: "BOOLEAN",
+    DataType.STRING: "VARCHAR",
+    DataType.JSON: "VARCHAR",
+    DataType.MAP: "VARCHAR",
+    DataType.BYTES: "BLOB",
+    DataType.UUID: "BLOB",
+    DataType.UNKNOWN: "INTEGER",
+    DataType.OBJECT: "VARCHAR",
+}
+COMPARED = {
+    "equals": "=",
+    "notequals": "<>",
+    "lessthan": "<",
+    "lessthanorequal": "<=",
+    "greaterthan": ">",
+    "greaterthanorequal": ">=",
+}
+_WHOLE = {"longplus": "+", "longminus": "-", "longtimes": "*", "intdiv": "//", "longmod": "%"}
+_TESTS = {
+    "isnull": "IS NULL",
+    "isnotnull": "IS NOT NULL",
+    "istrue": "IS TRUE",
+    "isnottrue": "IS NOT TRUE",
+    "isfalse": "IS FALSE",
+    "isnotfalse": "IS NOT FALSE",
+}
+_DISTINCT_FROM = {"isdistinctfrom": "IS DISTINCT FROM", "isnotdistinctfrom": "IS NOT DISTINCT FROM"}
+_NUMBERS = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE)
+_WIDER = {
+    DataType.INT: (DataType.LONG, DataType.FLOAT, DataType.DOUBLE),
+    DataType.LONG: (DataType.DOUBLE, DataType.TIMESTAMP),
+    DataType.FLOAT: (DataType.DOUBLE,),
+    DataType.TIMESTAMP: (DataType.LONG,),
+    DataType.STRING: (DataType.JSON,),
+    DataType.JSON: (DataType.STRING,),
+}
+
+
+def sql_type(value_type: ValueType) -> str:
+    """Return DuckDB's name of a type."""
+    return _SQL_TYPES[value_type[0]] + ("[]" if value_type[1] else "")
+
+
+def literal_sql(literal: Literal) -> str:
+    """Return a constant as SQL that has exactly its type."""
+    value = literal.value
+    if value is None:
+        return "NULL"
+    if literal.type is DataType.BOOLEAN:
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, bytes):
+        return "'" + "".join(f"\\x{byte:02X}" for byte in value) + "'::BLOB"
+    if isinstance(value, str):
+        # DuckDB's parser ends a text at NUL
+        parts = ["'" + part.replace("'", "''") + "'" for part in value.split("\0")]
+        return parts[0] if len(parts) == 1 else f"({' || chr(0) || '.join(parts)})"
+    if isinstance(value, float) and literal.type in (DataType.DOUBLE, DataType.FLOAT):
+        return f"'{value!r}'::{_SQL_TYPES[literal.type]}"
+    if isinstance(value, Decimal):
+        return f"'{value:f}'::{_SQL_TYPES[DataType.BIG_DECIMAL]}"
+    return f"({value})::{_SQL_TYPES[literal.type]}" if literal.type is not DataType.INT or value < 0 else str(value)
+
+
+def native(call: Call, types: Sequence[ValueType], write: Write) -> str | None:
+    """Return a call as DuckDB's own SQL; None where DuckDB has nothing that gives the same."""
+    name, args = call.name, call.args
+    if any(multi_value for _, multi_value in types):
+        return _of_lists(call, types, write)
+    if name in COMPARED:
+        return f"({write(args[0])} {COMPARED[name]} {write(args[1])})"
+    if name in _DISTINCT_FROM:
+        return f"({write(args[0])} {_DISTINCT_FROM[name]} {write(args[1])})"
+    if name in ("and", "or"):
+        return "(" + f" {name.upper()} ".join(write(arg) for arg in args) + ")"
+    if name == "not":
+        return f"(NOT {write(args[0])})"
+    if name in _TESTS:
+        return f"({write(args[0])} {_TESTS[name]})"
+    if name in ("in", "notin"):
+        word = "IN" if name == "in" else "NOT IN"
+        return f"({write(args[0])} {word} ({', '.join(write(arg) for arg in args[1:])}))"
+    if name == "between":
+        return f"({write(args[0])} BETWEEN {write(args[1])} AND {write(args[2])})"
+    if name in ("case", "casewhen"):
+        branches = " ".join(
+            f"WHEN {write(args[place])} THEN {write(args[place + 1])}" for place in range(0, len(args) - 1, 2)
+        )
+        return f"(CASE {branches} ELSE {write(args[-1])} END)"
+    if name in ("coalesce", "nullif"):
+        return f"{name}({', '.join(write(arg) for arg in args)})"
+    if name == "cast":
+        return _cast(call, types, write)
+    return _computed(call, types, write)
+
+
+def _computed(call: Call, types: Sequence[ValueType], write: Write) -> str | None:
+    """Return arithmetic and the few texts functions that are the same in DuckDB."""
+    name, args = call.name, call.args
+    kinds = [data_type for data_type, _ in types]
+    if name in _WHOLE:
+        operands = (f"CAST({write(arg)} AS BIGINT)" for arg in args)
+        return "(" + f" {_WHOLE[name]} ".join(operands) + ")"
+    if name in ("plus", "minus", "times", "divide") and all(
+        kind in _NUMBERS or kind in (DataType.UNKNOWN, DataType.TIMESTAMP, DataType.BIG_DECIMAL) for kind in kinds
+    ):
+        is_float = all(kind in (DataType.INT, DataType.FLOAT) for kind in kinds) and DataType.FLOAT in kinds
+        to = "FLOAT" if is_float else "DOUBLE"
+        sign = {"plus": "+", "minus": "-", "times": "*", "divide": "/"}[name]
+        return "(" + f" {sign} ".join(f"CAST({write(arg)} AS {to})" for arg in args) + ")"
+    if name == "negate" and kinds[0] in _NUMBERS:
+        return f"(-{write(args[0])})"
+    if name == "abs" and kinds[0] in _NUMBERS:
+        return f"abs({write(args[0])})"
+    if name == "concat" and all(kind.is_text for kind in kinds):
+        return "(" + " || ".join(write(arg) for arg in args) + ")"
+    if (part := _part_of_moment(call, kinds, write)) is not None:
+        return part
+    if name in ("length", "charlength", "characterlength") and kinds[0].is_text:
+        return f"CAST(length({write(args[0])}) AS INTEGER)"
+    return None
+
+
+_PARTS = {"year": "year", "quarter": "quarter", "month": "month", "monthofyear": "month", "day": "day", "dayofmonth": "day"}
+_PARTS |= {"hour": "hour", "minute": "minute", "second": "second"}
+
+
+def _part_of_moment(call: Call, kinds: Sequence[DataType], write: Write) -> str | None:
+    """Return a part of a moment in UTC: `year(ts)`, `EXTRACT(MONTH FROM ts)`."""
+    name, args = call.name, call.args
+    if name == "extract" and isinstance(args[0], Literal):
+        name, args, kinds = str(args[0].value).lower(), args[1:], kinds[1:]
+    if name not in _PARTS or len(args) != 1 or kinds[0] not in (DataType.TIMESTAMP, DataType.LONG):
+        return None
+    return f"CAST({_PARTS[name]}(make_timestamp_ms({write(args[0])})) AS INTEGER)"
+
+
+def _cast(call: Call, types: Sequence[ValueType], write: Write) -> str | None:
+    """Return a CAST to a wider type, or of whole numbers to INT, where what does not fit is an error."""
+    target = call.args[1]
+    assert isinstance(target, Literal)
+    to = DataType(str(target.value)) if str(target.value) in DataType.__members__ else None
+    source = types[0][0]
+    if source is to:
+        return write(call.args[0])
+    inner = call.args[0]
+    if to is DataType.INT and isinstance(inner, Call) and inner.name in _WHOLE:
+        return f"CAST({write(inner)} AS INTEGER)"
+    if to is not None and (source is DataType.UNKNOWN or to in _WIDER.get(source, ())):
+        return f"CAST({write(inner)} AS {_SQL_TYPES[to]})"
+    return None
+
+
+def _of_lists(call: Call, types: Sequence[ValueType], write: Write) -> str | None:
+    """A condition on a list holds when it holds for any of its values; `<>` and NOT IN when for all."""
+    name, args = call.name, call.args
+    if name in _TESTS and name.endswith("null"):
+        return f"({write(args[0])} {_TESTS[name]})"
+    if name in ("in", "notin", "between", *COMPARED) and types[0][1] and not any(multi for _, multi in types[1:]):
+        if name == "between":
+            test = f"x BETWEEN {write(args[1])} AND {write(args[2])}"
+        elif name in COMPARED:
+            test = f"x {COMPARED[name]} {write(args[1])}"
+        else:
+            test = f"x IN ({', '.join(write(arg) for arg in args[1:])})"
+        if name == "notin":
+            return f"(len(list_filter({write(args[0])}, lambda x: {test})) = 0)"
+        if name == "notequals":
+            return f"(len(list_filter({write(args[0])}, lambda x: x = {write(args[1])})) = 0)"
+        return f"(len(list_filter({write(args[0])}, lambda x: {test})) > 0)"
+    return None
+
+
+def _plain(name: str) -> Callable[[Sequence[str], str], str]:
+    return lambda args, order: f"{name}({', '.join(args)}{order})"
+
+
+def _distinct(name: str) -> Callable[[Sequence[str], str], str]:
+    return lambda args, order: f"{name}(DISTINCT {', '.join(args)}{order})"
+
+
+def _listed(args: Sequence[str], order: str) -> str:
+    distinct = "DISTINCT " if len(args) > 2 and args[2] == "TRUE" else ""
+    return f"string_agg({distinct}{args[0]}, {args[1] if len(args) > 1 else repr(',')}{order})"
+
+
+# whose results are the same, and come from all rows of a group in any order, or in the one that is written
+AGGREGATES: dict[str, Callable[[Sequence[str], str], str]] = {
+    "count": _plain("count"),
+    "sum": _plain("sum"),
+    "min": _plain("min"),
+    "max": _plain("max"),
+    "avg": _plain("avg"),
+    "distinctcount": _distinct("count"),
+    "distinctsum": _distinct("sum"),
+    "distinctavg": _distinct("avg"),
+    "anyvalue": _plain("any_value"),
+    "booland": _plain("bool_and"),
+    "boolor": _plain("bool_or"),
+    "stddevpop": _plain("stddev_pop"),
+    "stddevsamp": _plain("stddev_samp"),
+    "varpop": _plain("var_pop"),
+    "varsamp": _plain("var_samp"),
+    "covarpop": _plain("covar_pop"),
+    "covarsamp": _plain("covar_samp"),
+    "listagg": _listed,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowFunction:
+    """A function to be registered in DuckDB: of Arrow arrays, all of one length, to one."""
+
+    name: str
+    arg_types: tuple[str, ...]
+    result_type: str
+    compute: Callable[..., pa.Array]
+
+
+_numbers = itertools.count()
+
+
+class Calls:
+    """The functions of one query that DuckDB does not have."""
+
+    def __init__(self) -> None:
+        self.functions: dict[object, ArrowFunction] = {}
+
+    def written(self, call: Call, types: Sequence[ValueType], result: ValueType, write: Write) -> str:
+        """Return a call of a function of Gamay as SQL; constants among its arguments stay in the function."""
+        sent = [place for place, arg in enumerate(call.args) if not isinstance(arg, Literal)]
+        args = [arg if isinstance(arg, Literal) else Column(f"a{place}") for place, arg in enumerate(call.args)]
+        pattern = Call(call.name, tuple(args))
+        of_types = [types[place] for place in sent]
+        key = (pattern, tuple(of_types))
+        function = self.functions.get(key)
+        if function is None:
+            names = [f"a{place}" for place in sent]
+            compute = _scalar_computer(pattern, names, of_types, result)
+            function = self._add(key, of_types, result, compute)
+        written = ", ".join(f"CAST({write(call.args[place])} AS {sql_type(types[place])})" for place in sent)
+        return f"{function.name}({written})" if sent else f"{function.name}(TRUE)"
+
+    def aggregate(
+        self,
+        call: Call,
+        types: Sequence[tuple[Expression, ValueType]],
+        result: ValueType,
+        write: Write,
+        condition: str,
+        over: str,
+    ) -> str:
+        """Return an aggregate of Gamay as SQL: DuckDB lists the values of each group, Gamay aggregates the lists."""
+        by_arg = dict(types)
+        args = aggregate_arguments(call)
+        of_types = [by_arg[arg] for arg in args]
+        key = (call, tuple(of_types), "aggregate")
+        function = self.functions.get(key)
+        lists = [(data_type, True) for data_type, _ in of_types]
+        if function is None:
+            function = self._add(key, lists, result, _aggregate_computer(call, of_types, result))
+        written = ", ".join(
+            f"coalesce(list(CAST({write(arg)} AS {sql_type(one)})){condition}{over}, [])"
+            for arg, one in zip(args, of_types, strict=True)
+        )
+        return f"{function.name}({written})"
+
+    def _add(
+        self, key: object, types: Sequence[ValueType], result: ValueType, compute: Callable[..., pa.Array]
+    ) -> ArrowFunction:
+        names = tuple(sql_type(each) for each in types) or ("BOOLEAN",)
+        made = ArrowFunction(f"gamay_f{next(_numbers)}", names, sql_type(result), compute)
+        self.functions[key] = made
+        return made
+
+
+def _scalar_computer(
+    pattern: Call, names: Sequence[str], types: Sequence[ValueType], result: ValueType
+) -> Callable[..., pa.Array]:
+    def compute(*arrays: Any) -> pa.Array:
+        num_rows = len(arrays[0])
+        vectors = {
+            name: vector_of(array, *value_type) for name, array, value_type in zip(names, arrays, types, strict=False)
+        }
+        found = evaluate(pattern, vectors.__getitem__, num_rows)
+        if isinstance(found, Scalar):
+            vector = to_vector(found, num_rows)
+        else:
+            vector = found.decode() if isinstance(found, EncodedVector) else found
+        return _as_arrow(vector, result)
+
+    return compute
+
+
+def _aggregate_computer(call: Call, types: Sequence[ValueType], result: ValueType) -> Callable[..., pa.Array]:
+    aggregate = bind_aggregate(call, types)
+
+    def compute(*arrays: Any) -> pa.Array:
+        lists = [vector_of(array, data_type, True) for array, (data_type, _) in zip(arrays, types, strict=True)]
+        offsets = lists[0].offsets
+        assert offsets is not None
+        num_groups = len(offsets) - 1
+        groups = np.repeat(np.arange(num_groups, dtype=np.int32), np.diff(offsets))
+        args = [_elements(each, array) for each, array in zip(lists, arrays, strict=True)]
+        # a null argument leaves the row out, as in a query of one table with null handling
+        known = np.ones(len(groups), np.bool_)
+        for arg in args:
+            if arg.nulls is not None:
+                known &= ~arg.nulls
+        if not known.all():
+            rows = np.flatnonzero(known)
+            groups = groups[rows]
+            args = [_without_nulls(take_rows(arg, rows)) for arg in args]
+        state = aggregate.allocate(num_groups)
+        aggregate.update(state, groups, args, len(groups))
+        vector = to_vector(convert(aggregate.finish(aggregate.seal(state)), result[0]), num_groups)
+        empty = np.bincount(groups, minlength=num_groups) == 0
+        if empty.any() and not call.name.startswith(("count", "distinctcount")):
+            nulls = empty if vector.nulls is None else vector.nulls | empty
+            vector = Vector(vector.type, vector.values, vector.offsets, nulls)
+        return _as_arrow(vector, result)
+
+    return compute
+
+
+def _elements(vector: Vector, array: Any) -> Vector:
+    """Return the values of lists, one after the other, with the nulls among them."""
+    chunk = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    if isinstance(chunk, pa.ChunkedArray):
+        chunk = chunk.chunk(0)
+    offsets = np.asarray(chunk.offsets)
+    return vector_of(chunk.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0])), vector.type, False)
+
+
+def _without_nulls(operand: Any) -> Vector:
+    return Vector(operand.type, operand.values, operand.offsets)
+
+
+def _as_arrow(vector: Vector, result: ValueType) -> pa.Array:
+    return array_of_vector(vector, result[0])

@@ -1,0 +1,117 @@
+"""What is asked of the engine for single tables: the query of a scan, and its answer as Arrow columns."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.expression import Call, Column, Expression
+from gamay.functions.scalar.convert import convert, placeholder, repeat, to_vector
+from gamay.functions.vector import Vector
+from gamay.model.types import DataType
+from gamay.query.response import ResultTable
+from gamay.relational.expressions import replaced
+from gamay.relational.plan import Field, Scan
+from gamay.sql.query import Query, SelectItem
+
+LEAF_LIMIT = 2147483647
+
+_ARROW = {
+    DataType.INT: pa.int32(),
+    DataType.LONG: pa.int64(),
+    DataType.TIMESTAMP: pa.int64(),
+    DataType.FLOAT: pa.float32(),
+    DataType.DOUBLE: pa.float64(),
+    DataType.BOOLEAN: pa.bool_(),
+    DataType.STRING: pa.string(),
+    DataType.JSON: pa.string(),
+    DataType.MAP: pa.string(),
+    DataType.BYTES: pa.binary(),
+    DataType.UUID: pa.binary(),
+}
+
+
+def query_of(scan: Scan) -> Query:
+    """Return the query of one table that gives the rows of a scan."""
+    items = tuple(SelectItem(Column(each.name), each.id) for each in scan.fields)
+    return Query(scan.table, items, where=condition_of(scan.where, scan.column_names), limit=LEAF_LIMIT)
+
+
+def condition_of(conditions: Sequence[Expression], names: Mapping[Expression, Expression]) -> Expression | None:
+    """Return the condition of WHERE that says that all of some hold, over the names of a table."""
+    written = [replaced(each, dict(names)) for each in conditions]
+    if not written:
+        return None
+    return written[0] if len(written) == 1 else Call("and", tuple(written))
+
+
+def to_arrow(table: ResultTable, fields: Sequence[Field]) -> pa.Table:
+    """Return an answer as columns called by the ids of fields, of the types of these.
+
+    TIMESTAMP travels as milliseconds, as it is stored; BIG_DECIMAL as decimals of the scale that is needed.
+    """
+    arrays = [array_of_vector(column, each.type[0]) for column, each in zip(table.columns, fields, strict=True)]
+    return pa.Table.from_arrays(arrays, names=[each.id for each in fields])
+
+
+def array_of_vector(column: Vector, to: DataType) -> pa.Array:
+    """Return values as an Arrow array, nulls and lists included."""
+    vector = to_vector(convert(column, to), len(column)) if column.type not in (to, DataType.UNKNOWN) else column
+    if vector.type is DataType.UNKNOWN:
+        return pa.nulls(len(column), _ARROW.get(to, pa.int32()))
+    mask = vector.nulls
+    if to is DataType.BIG_DECIMAL:
+        values = pa.array([None if mask is not None and vector.offsets is None and mask[row] else each
+                           for row, each in enumerate(vector.values)])  # fmt: skip
+        if len(values) == 0 or pa.types.is_null(values.type):
+            values = values.cast(pa.decimal128(38, 10))
+        if pa.types.is_decimal256(values.type):
+            raise QueryError(
+                ErrorCode.QUERY_EXECUTION, "a BIG_DECIMAL of more than 38 digits cannot be joined or computed with"
+            )
+        mask = mask if vector.offsets is not None else None
+    elif isinstance(vector.values, np.ndarray):
+        plain = mask if vector.offsets is None else None
+        values = pa.array(vector.values, _ARROW[to], mask=plain)
+        mask = None if vector.offsets is None else mask
+    else:
+        values = vector.values
+    if vector.offsets is not None:
+        offsets = pa.array(vector.offsets.astype(np.int32, copy=False), pa.int32())
+        return pa.ListArray.from_arrays(offsets, values, mask=None if mask is None else pa.array(mask))
+    if mask is not None and mask.any():
+        return pc.if_else(pa.array(~mask), values, pa.scalar(None, values.type))
+    return values
+
+
+def vector_of(array: pa.Array, data_type: DataType, multi_value: bool) -> Vector:
+    """Return an Arrow array as values of a type; the reverse of `array_of_vector`."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
+        if isinstance(array, pa.ChunkedArray):  # of no rows
+            array = pa.array([], array.type)
+    nulls = np.asarray(array.is_null()) if array.null_count else None
+    if multi_value:
+        if nulls is not None:
+            array = pc.if_else(pc.is_null(array), pa.scalar([], array.type), array)
+        offsets = np.asarray(array.offsets, dtype=np.int32)
+        values = array.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+        inner = vector_of(values, data_type, False)
+        return Vector(data_type, inner.values, offsets - offsets[0], nulls)
+    if data_type is DataType.UNKNOWN:
+        return Vector(DataType.STRING, repeat("null", DataType.STRING, len(array)), None, np.ones(len(array), np.bool_))
+    if data_type is DataType.BIG_DECIMAL:
+        out = np.empty(len(array), dtype=object)
+        out[:] = [placeholder(data_type) if each is None else each for each in array.to_pylist()]
+        return Vector(data_type, out, None, nulls)
+    array = array.cast(_ARROW[data_type])
+    if nulls is not None:
+        array = array.fill_null(pa.scalar(placeholder(data_type), array.type))
+    return Vector(data_type, array if not data_type.is_fixed_width else _numpy(array), None, nulls)
+
+
+def _numpy(array: pa.Array) -> "np.ndarray[Any, np.dtype[Any]]":
+    return np.asarray(array.to_numpy(zero_copy_only=False))

@@ -1,0 +1,141 @@
+"""Which column a name means: the relations of FROM, those of the queries around, and common table expressions."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Protocol
+
+from gamay.base.errors import ErrorCode, QueryError, nearest
+from gamay.functions.expression import Literal
+from gamay.functions.registry import ValueType
+from gamay.relational.plan import Cte, Field, Subquery
+
+_SHOWN = 20
+
+
+class Catalog(Protocol):
+    """What the planner asks about tables."""
+
+    def columns(self, table: str) -> Mapping[str, ValueType]:
+        """Return the columns of a table in the order of `*`, virtual ones (`$docId`, …) last.
+
+        Raises QueryError: TABLE_DOES_NOT_EXIST, ACCESS_DENIED.
+        """
+        ...
+
+
+@dataclass(slots=True)
+class Context:
+    """What all parts of one query share while it is bound; ids are given out here."""
+
+    text: str
+    literals: Sequence[Literal]
+    catalog: Catalog
+    types: dict[str, ValueType] = field(default_factory=dict)
+    subqueries: dict[str, Subquery] = field(default_factory=dict)
+    ctes: list[Cte] = field(default_factory=list)
+    _numbers: "count[int]" = field(default_factory=count)
+
+    def field(self, name: str, value_type: ValueType) -> Field:
+        """Return a new column."""
+        made = Field(f"c{next(self._numbers)}", name, value_type)
+        self.types[made.id] = value_type
+        return made
+
+    def number(self) -> int:
+        return next(self._numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """One entry of FROM: the names by which it may be called, in lower case, and its columns.
+
+    num_shown: how many of the columns `*` stands for; virtual ones come after them.
+    """
+
+    names: frozenset[str]
+    fields: tuple[Field, ...]
+    num_shown: int
+
+    def find(self, name: str) -> list[Field]:
+        """Return the columns of a name; one that is spelled exactly so hides others."""
+        exact = [each for each in self.fields if each.name == name]
+        return exact or [each for each in self.fields if each.name.lower() == name.lower()]
+
+    @property
+    def shown(self) -> tuple[Field, ...]:
+        return self.fields[: self.num_shown]
+
+
+@dataclass(slots=True)
+class Scope:
+    """The names of one SELECT.
+
+    merged: columns that USING and NATURAL made one, by name in lower case; hidden: ids that are named only with their
+    relation since. outer: the query around. ctes: by name in lower case, with those of the queries around.
+    """
+
+    relations: list[Relation] = field(default_factory=list)
+    merged: dict[str, Field] = field(default_factory=dict)
+    hidden: set[str] = field(default_factory=set)
+    outer: "Scope | None" = None
+    ctes: dict[str, "CteDefinition"] = field(default_factory=dict)
+
+    def find(self, parts: Sequence[str]) -> Field | None:
+        """Return the column of a name, `x` or `t.x`, here or in a query around; raises QueryError when it is ambiguous."""
+        name, qualifier = parts[-1], ".".join(parts[:-1]).lower()
+        if not qualifier and (merged := self.merged.get(name.lower())) is not None:
+            return merged
+        found: list[Field] = []
+        for relation in self.relations:
+            if not qualifier:
+                found += [each for each in relation.find(name) if each.id not in self.hidden]
+            elif qualifier in relation.names:
+                found += relation.find(name)
+        if len(found) > 1:
+            written = ".".join(parts)
+            hint = "" if qualifier else f"; write the table before it, as in {_some_name(self.relations, found[0])}.{name}"
+            raise QueryError(ErrorCode.QUERY_VALIDATION, f"Column '{written}' is ambiguous{hint}")
+        if found:
+            return found[0]
+        return None if self.outer is None else self.outer.find(parts)
+
+    def relation(self, qualifier: str) -> Relation | None:
+        """Return the relation of a name, here only."""
+        return next((each for each in self.relations if qualifier.lower() in each.names), None)
+
+    def star(self) -> list[Field]:
+        """Return what `*` stands for: merged columns, then those of each relation."""
+        shown = [each for relation in self.relations for each in relation.shown if each.id not in self.hidden]
+        return [*self.merged.values(), *shown]
+
+    def cte(self, name: str) -> "CteDefinition | None":
+        found = self.ctes.get(name.lower())
+        return found if found is not None or self.outer is None else self.outer.cte(name)
+
+    def unknown(self, parts: Sequence[str]) -> QueryError:
+        """Return the error for a name that no column has."""
+        written = ".".join(parts)
+        names = list(dict.fromkeys(each.name for each in self.star()))
+        hint = nearest(parts[-1], names) or (f" Columns here: {', '.join(names[:_SHOWN])}" if names else "")
+        qualifier = ".".join(parts[:-1])
+        if qualifier and self._relation_around(qualifier) is None:
+            known = ", ".join(sorted({name for each in self.relations for name in each.names})[:_SHOWN]) or "none"
+            hint = f" No table of this query is called '{qualifier}' ({known})"
+        return QueryError(ErrorCode.UNKNOWN_COLUMN, f"Unknown columnName '{written}' found in the query.{hint}")
+
+    def _relation_around(self, qualifier: str) -> Relation | None:
+        found = self.relation(qualifier)
+        return found if found is not None or self.outer is None else self.outer._relation_around(qualifier)
+
+
+@dataclass(frozen=True, slots=True)
+class CteDefinition:
+    """A common table expression as its users see it. name: unique in the query."""
+
+    name: str
+    fields: tuple[Field, ...]
+
+
+def _some_name(relations: Iterable[Relation], found: Field) -> str:
+    return next((min(each.names, key=len) for each in relations if found in each.fields and each.names), "t")

@@ -1,0 +1,343 @@
+"""The logical plan of a query: relational operators over columns that have an id each.
+
+An id means one thing in a plan, so an expression means the same wherever it is moved, and a correlated subquery names
+columns of the query around it as its own. Expressions are those of `gamay.functions.expression`, with columns by id; a
+subquery stands in one as the column of its id (`Plan.subqueries`), or compared as a call of `SUBQUERY`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from gamay.functions.expression import Call, Column, Expression, walk
+from gamay.functions.registry import ValueType
+from gamay.sql.query import Query
+
+SUBQUERY = "compared(subquery)"
+"""The function that `x IN (SELECT …)` is: of the column of the subquery's id, and of what is compared with its columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column of an operator's output. name: what the user calls it."""
+
+    id: str
+    name: str
+    type: ValueType
+
+    @property
+    def column(self) -> Column:
+        return Column(self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """A key of an order."""
+
+    expression: Expression
+    descending: bool
+    nulls_last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The rows of a table that all of `where` hold for; a field's name is that of the column in the table.
+
+    filtered: columns that only the conditions read.
+    """
+
+    table: str
+    fields: tuple[Field, ...]
+    where: tuple[Expression, ...] = ()
+    filtered: tuple[Field, ...] = ()
+
+    @property
+    def column_names(self) -> dict[Expression, Expression]:
+        """What each of its columns is called in the table."""
+        return {each.column: Column(each.name) for each in (*self.fields, *self.filtered)}
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """The answer of a query of one table, column by column."""
+
+    query: Query
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Constant rows."""
+
+    fields: tuple[Field, ...]
+    rows: tuple[tuple[Expression, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CteRef:
+    """The rows of a common table expression; its columns have ids of their own here, in the order of the definition."""
+
+    name: str
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """The rows for which all conditions hold."""
+
+    child: "Node"
+    conditions: tuple[Expression, ...]
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.child.fields
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """One column for each expression."""
+
+    child: "Node"
+    fields: tuple[Field, ...]
+    expressions: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """Groups: the fields are the keys, then the aggregates, then what GROUPING calls ask.
+
+    sets: of GROUPING SETS, as positions in `keys`; empty in a plain GROUP BY. groupings: for each GROUPING call positions
+    in `keys`.
+    """
+
+    child: "Node"
+    fields: tuple[Field, ...]
+    keys: tuple[Expression, ...]
+    aggregates: tuple[Call, ...]
+    sets: tuple[tuple[int, ...], ...] = ()
+    groupings: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The rows around a row that a window function sees.
+
+    unit: ROWS, RANGE or GROUPS. start, end: `UNBOUNDED PRECEDING`, `CURRENT ROW`, …, or None with an offset: then a side
+    and an expression. exclude: `CURRENT ROW`, `GROUP`, `TIES`, or empty.
+    """
+
+    unit: str
+    start: "FrameBound"
+    end: "FrameBound"
+    exclude: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameBound:
+    """Where a frame begins or ends. side: PRECEDING, FOLLOWING or CURRENT ROW; offset: None is UNBOUNDED."""
+
+    side: str
+    offset: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCall:
+    """A window function. call: perhaps with a FILTER clause. ignores_nulls: IGNORE NULLS."""
+
+    call: Call
+    partition_by: tuple[Expression, ...]
+    order_by: tuple[SortKey, ...]
+    frame: Frame | None
+    ignores_nulls: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The child's rows with a column more for each window function: `added`."""
+
+    child: "Node"
+    added: tuple[Field, ...]
+    calls: tuple[WindowCall, ...]
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (*self.child.fields, *self.added)
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Pairs of rows. kind: INNER, LEFT, RIGHT, FULL, CROSS, SEMI, ANTI; ASOF or LEFT ASOF.
+
+    conditions: all must hold. lateral: the right side reads columns of the left one.
+    """
+
+    kind: str
+    left: "Node"
+    right: "Node"
+    conditions: tuple[Expression, ...]
+    lateral: bool = False
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.left.fields if self.kind in ("SEMI", "ANTI") else (*self.left.fields, *self.right.fields)
+
+
+@dataclass(frozen=True, slots=True)
+class SetOperation:
+    """UNION, INTERSECT or EXCEPT of two children, by position; both already have the types of the fields."""
+
+    kind: str
+    all: bool
+    left: "Node"
+    right: "Node"
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """Each row once; with `on` the first row, by the order, of each combination of those values."""
+
+    child: "Node"
+    on: tuple[Expression, ...] = ()
+    order_by: tuple[SortKey, ...] = ()
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.child.fields
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """The child's rows in order, `limit` of them (None is all) after the first `offset`."""
+
+    child: "Node"
+    keys: tuple[SortKey, ...]
+    limit: int | None = None
+    offset: int = 0
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.child.fields
+
+
+@dataclass(frozen=True, slots=True)
+class Unnest:
+    """A row of the child for each element of the arrays, side by side; `added` are the elements, then the ordinality."""
+
+    child: "Node"
+    added: tuple[Field, ...]
+    arrays: tuple[Expression, ...]
+    with_ordinality: bool
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (*self.child.fields, *self.added)
+
+
+Node: TypeAlias = (
+    Scan | Leaf | Values | CteRef | Filter | Project | Aggregate | Window | Join | SetOperation | Distinct | Sort | Unnest
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Subquery:
+    """A subquery in an expression.
+
+    kind: SCALAR; EXISTS; IN, ANY or ALL, which compare values with the fields of the plan, the latter two by `operator`.
+    It may name columns of the query around it.
+    """
+
+    kind: str
+    plan: Node
+    operator: str = "equals"
+
+
+@dataclass(frozen=True, slots=True)
+class Cte:
+    """A common table expression; a recursive one names itself."""
+
+    name: str
+    plan: Node
+    recursive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A whole query. subqueries: by id. ctes: each after those that it names. types: of every id."""
+
+    root: Node
+    subqueries: Mapping[str, Subquery] = field(default_factory=dict)
+    ctes: Sequence[Cte] = ()
+    types: Mapping[str, ValueType] = field(default_factory=dict)
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """Return the operators whose rows one takes."""
+    if isinstance(node, Join | SetOperation):
+        return node.left, node.right
+    if isinstance(node, Scan | Leaf | Values | CteRef):
+        return ()
+    return (node.child,)
+
+
+def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
+    """Return an operator with each of its children changed."""
+    match node:
+        case Join() | SetOperation():
+            return replace(node, left=change(node.left), right=change(node.right))
+        case Scan() | Leaf() | Values() | CteRef():
+            return node
+        case _:
+            return replace(node, child=change(node.child))
+
+
+def with_plans(plan: Plan, change: Callable[[Node], Node]) -> Plan:
+    """Return a plan with its root, and those of its subqueries and common table expressions, changed."""
+    return replace(
+        plan,
+        root=change(plan.root),
+        subqueries={name: replace(each, plan=change(each.plan)) for name, each in plan.subqueries.items()},
+        ctes=[replace(each, plan=change(each.plan)) for each in plan.ctes],
+    )
+
+
+def roots_of(plan: Plan) -> list[Node]:
+    """Return the roots of the query, of its subqueries and of its common table expressions."""
+    return [plan.root, *(each.plan for each in plan.subqueries.values()), *(each.plan for each in plan.ctes)]
+
+
+def expressions(node: Node) -> Iterator[Expression]:
+    """Yield the expressions of an operator itself."""
+    match node:
+        case Scan(where=conditions) | Filter(conditions=conditions) | Join(conditions=conditions):
+            yield from conditions
+        case Values(rows=rows):
+            for row in rows:
+                yield from row
+        case Project(expressions=items) | Unnest(arrays=items):
+            yield from items
+        case Aggregate(keys=keys, aggregates=aggregates):
+            yield from keys
+            yield from aggregates
+        case Window(calls=calls):
+            for window in calls:
+                yield window.call
+                yield from window.partition_by
+                yield from (key.expression for key in window.order_by)
+        case Distinct(on=on, order_by=keys):
+            yield from on
+            yield from (key.expression for key in keys)
+        case Sort(keys=keys):
+            yield from (key.expression for key in keys)
+
+
+def nodes_of(node: Node) -> Iterator[Node]:
+    """Yield an operator and those below it, parents first."""
+    yield node
+    for child in children(node):
+        yield from nodes_of(child)
+
+
+def ids_in(expression: Expression) -> set[str]:
+    """Return the ids of the columns (and subqueries) that an expression names."""
+    return {part.name for part in walk(expression) if isinstance(part, Column)}

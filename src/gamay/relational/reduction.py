@@ -1,0 +1,221 @@
+"""Which rows of a table no join can need, once another one has been read: semi-join reduction.
+
+Where rows of one table are kept only if they have a partner in another, the keys of the smaller become a condition of the
+larger: `l_partkey IN (…)`. That is found from the plan (`edges_of`), as pairs of columns of scans; which table is read first
+is decided as it goes (`Reducer`), by how many rows each may give.
+
+A scan may lose rows on the way to a join only through operators that treat rows one by one: filters, projections, inner and
+semi joins, the kept side of an outer join, and groups by the very column. Where its values come from, any operator may stand
+between: what arrives at the join is at most what was read.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gamay.functions.expression import Call, Column, Expression, Literal, walk
+from gamay.model.types import DataType
+from gamay.relational.plan import (
+    SUBQUERY,
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    Leaf,
+    Node,
+    Plan,
+    Project,
+    Scan,
+    Sort,
+    Unnest,
+    Window,
+    children,
+    expressions,
+    roots_of,
+)
+
+# more keys cost more to look for than reading the rows (benchmarks.tpch)
+KEYS_MAX = 4096
+# of more rows it would take too long to find out how many keys there are
+ROWS_MAX = 1 << 18
+_KEY_TYPES = (DataType.INT, DataType.LONG, DataType.STRING)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Rows of a scan whose `target` is none of the values of `source` are not needed; both are ids of columns."""
+
+    target: str
+    source: str
+
+
+def edges_of(plan: Plan) -> list[Edge]:
+    """Return by which columns scans of a plan may be reduced."""
+    finder = _Finder(plan)
+    for root in roots_of(plan):
+        finder.walk(root)
+    return [edge for edge in dict.fromkeys(finder.edges) if edge.target != edge.source]
+
+
+class _Finder:
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.edges: list[Edge] = []
+
+    def walk(self, node: Node) -> None:
+        for child in children(node):
+            self.walk(child)
+        if isinstance(node, Join):
+            self._join(node)
+        for expression in expressions(node):
+            for part in walk(expression):
+                if isinstance(part, Column) and part.name in self._plan.subqueries:
+                    for child in children(node):
+                        self._correlated(child, self._plan.subqueries[part.name].plan, exists=False)
+        if isinstance(node, Filter):
+            for condition in node.conditions:
+                self._condition(node.child, condition)
+
+    def _join(self, node: Join) -> None:
+        if node.kind == "FULL":
+            return
+        left, right = self._both(node.left), self._both(node.right)
+        for condition in node.conditions:
+            pair = _equal_columns(condition)
+            if pair is None:
+                continue
+            one, other = pair if pair[0] in left[0] else (pair[1], pair[0])
+            if one not in left[0] or other not in right[0]:
+                continue
+            if node.kind in ("INNER", "SEMI", "RIGHT", "CROSS", "ASOF"):
+                self._add(left[1].get(one), right[0][other])
+            if node.kind in ("INNER", "SEMI", "LEFT", "ANTI", "CROSS", "ASOF", "LEFT ASOF"):
+                self._add(right[1].get(other), left[0][one])
+
+    def _condition(self, child: Node, condition: Expression) -> None:
+        """Note what IN and EXISTS tell, where they stand alone."""
+        if isinstance(condition, Column) and condition.name in self._plan.subqueries:
+            self._correlated(child, self._plan.subqueries[condition.name].plan, exists=True)
+        if not (isinstance(condition, Call) and condition.name == SUBQUERY and isinstance(condition.args[0], Column)):
+            return
+        subquery = self._plan.subqueries[condition.args[0].name]
+        if subquery.kind != "IN":
+            return
+        outer, found = self._both(child), self._both(subquery.plan)
+        for operand, made in zip(condition.args[1:], subquery.plan.fields, strict=True):
+            if isinstance(operand, Column) and operand.name in outer[0] and made.id in found[0]:
+                self._add(outer[1].get(operand.name), found[0][made.id])
+                self._add(found[1].get(made.id), outer[0][operand.name])
+
+    def _correlated(self, child: Node, inner: Node, *, exists: bool) -> None:
+        """Note the equalities by which a subquery looks at the row around it. exists: that row needs one of its rows."""
+        outer = self._both(child)
+        while isinstance(inner, Project) or (isinstance(inner, Aggregate) and not inner.keys and not inner.sets):
+            inner = inner.child
+        if not isinstance(inner, Filter):
+            return
+        own = self._both(inner.child)
+        for condition in inner.conditions:
+            pair = _equal_columns(condition)
+            if pair is None:
+                continue
+            one, other = pair if pair[0] in outer[0] else (pair[1], pair[0])
+            if one in outer[0] and other in own[0]:
+                self._add(own[1].get(other), outer[0][one])
+                if exists:
+                    self._add(outer[1].get(one), own[0][other])
+
+    def _add(self, target: str | None, source: str) -> None:
+        if target is not None and self._plan.types[target][0] in _KEY_TYPES and not self._plan.types[target][1]:
+            self.edges.append(Edge(target, source))
+
+    def _both(self, node: Node) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """Return for the columns of an operator which column of a leaf each is: for its values, and for losing rows."""
+        match node:
+            case Scan():
+                own = {each.id: each.id for each in node.fields}
+                return own, own
+            case Leaf():
+                return {each.id: each.id for each in node.fields}, {}
+            case Filter():
+                return self._both(node.child)
+            case Project():
+                values, losing = self._both(node.child)
+                named = {
+                    made.id: expression.name
+                    for made, expression in zip(node.fields, node.expressions, strict=True)
+                    if isinstance(expression, Column)
+                }
+                return _through(named, values), _through(named, losing)
+            case Aggregate():
+                values, losing = self._both(node.child)
+                keys = {} if node.sets else dict(zip((each.id for each in node.fields), node.keys, strict=False))
+                named = {made: key.name for made, key in keys.items() if isinstance(key, Column)}
+                return _through(named, values), _through(named, losing)
+            case Join():
+                left, right = self._both(node.left), self._both(node.right)
+                kept = {
+                    **(left[1] if node.kind not in ("RIGHT", "FULL") else {}),
+                    **(right[1] if node.kind in ("INNER", "CROSS", "RIGHT") else {}),
+                }
+                return {**left[0], **right[0]}, kept
+            case Distinct() | Window() | Sort() | Unnest():
+                return self._both(node.child)[0], {}
+            case _:
+                return {}, {}
+
+
+def _through(named: Mapping[str, str], below: Mapping[str, str]) -> dict[str, str]:
+    return {made: below[name] for made, name in named.items() if name in below}
+
+
+def _equal_columns(condition: Expression) -> tuple[str, str] | None:
+    if isinstance(condition, Call) and condition.name == "equals" and len(condition.args) == 2:
+        one, other = condition.args
+        if isinstance(one, Column) and isinstance(other, Column):
+            return one.name, other.name
+    return None
+
+
+class Reducer:
+    """Schedule of the leaves of a plan: which is read next, and what the ones read before save it.
+
+    edges: of the plan. sizes: about how many rows each leaf would give, by its place.
+    """
+
+    def __init__(self, edges: Iterable[Edge], leaves: Mapping[int, Scan | Leaf], sizes: Mapping[int, float]) -> None:
+        self._edges = list(edges)
+        self._leaves = dict(leaves)
+        self._sizes = dict(sizes)
+
+    def next(self) -> tuple[int, Scan | Leaf] | None:
+        """Return the place and the leaf to read next, the smallest one; None when all have been."""
+        if not self._leaves:
+            return None
+        place = min(self._leaves, key=lambda each: (self._sizes[each], each))
+        return place, self._leaves.pop(place)
+
+    def read(self, leaf: Scan | Leaf, rows: pa.Table) -> None:
+        """Note what a leaf gave; leaves that have not been read may need fewer rows."""
+        if isinstance(leaf, Scan) and not leaf.where:  # all rows of a table seldom leave others out
+            return
+        for each in leaf.fields:
+            targets = [edge.target for edge in self._edges if edge.source == each.id]
+            if not targets or rows.num_rows > ROWS_MAX:
+                continue
+            keys = pc.unique(rows.column(each.id)).drop_null()
+            if len(keys) > KEYS_MAX:
+                continue
+            literals = tuple(Literal(key, each.type[0]) for key in keys.to_pylist())
+            for target in targets:
+                self._reduce(target, literals)
+
+    def _reduce(self, target: str, keys: tuple[Literal, ...]) -> None:
+        for place, leaf in self._leaves.items():
+            if isinstance(leaf, Scan) and any(each.id == target for each in leaf.fields):
+                # of no keys none is the same as any
+                condition: Expression = Call("in", (Column(target), *keys)) if keys else Literal(False, DataType.BOOLEAN)
+                self._leaves[place] = replace(leaf, where=(*leaf.where, condition))
+                self._sizes[place] /= 4

@@ -1,0 +1,353 @@
+"""A plan as SQL for DuckDB: columns go by their ids, leaves are tables `leaf<n>`, subqueries stand where they are named.
+
+DuckDB orders joins, decorrelates subqueries and spills; what a function gives is decided here: a few are DuckDB's own
+(`gamay.relational.functions` says which give the same), all others are computed by Gamay.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, Star
+from gamay.functions.registry import ValueType
+from gamay.relational.functions import AGGREGATES, COMPARED, Calls, literal_sql, native, sql_type
+from gamay.relational.plan import (
+    SUBQUERY,
+    Aggregate,
+    CteRef,
+    Distinct,
+    Field,
+    Filter,
+    Frame,
+    FrameBound,
+    Join,
+    Leaf,
+    Node,
+    Plan,
+    Project,
+    Scan,
+    SetOperation,
+    Sort,
+    SortKey,
+    Subquery,
+    Unnest,
+    Values,
+    Window,
+    WindowCall,
+)
+from gamay.relational.typing import ORDERED, resolved
+
+_ASOF = {"lessthan": "<", "lessthanorequal": "<=", "greaterthan": ">", "greaterthanorequal": ">="}
+_WINDOW_NAMES = {
+    "rownumber": "row_number",
+    "denserank": "dense_rank",
+    "percentrank": "percent_rank",
+    "cumedist": "cume_dist",
+    "firstvalue": "first_value",
+    "lastvalue": "last_value",
+    "nthvalue": "nth_value",
+}
+
+
+@dataclass(slots=True)
+class Rendered:
+    """SQL text, the leaves it reads in order, and the functions it calls that DuckDB does not have."""
+
+    sql: str
+    leaves: list[Scan | Leaf] = field(default_factory=list)
+
+
+def render(plan: Plan, calls: Calls) -> Rendered:
+    """Return a plan as SQL; what Gamay itself must compute is added to `calls`."""
+    renderer = _Renderer(plan, calls)
+    return Rendered(renderer.statement(), renderer.leaves)
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+class _Renderer:
+    def __init__(self, plan: Plan, calls: Calls) -> None:
+        self._plan = plan
+        self._calls = calls
+        self.leaves: list[Scan | Leaf] = []
+        self._used_ctes: set[str] = set()
+
+    def statement(self) -> str:
+        body = self._node(self._plan.root)
+        written: dict[str, str] = {}
+        by_name = {each.name: each for each in self._plan.ctes}
+        pending = sorted(self._used_ctes)
+        while pending:
+            name = pending.pop()
+            if name in written:
+                continue
+            written[name] = self._node(by_name[name].plan)
+            pending += sorted(self._used_ctes - written.keys())
+        if not written:
+            return body
+        parts = []
+        for each in self._plan.ctes:
+            if each.name in written:
+                columns = ", ".join(quoted(made.id) for made in each.plan.fields)
+                parts.append(f"{quoted(each.name)} ({columns}) AS ({written[each.name]})")
+        word = "WITH RECURSIVE" if any(each.recursive for each in self._plan.ctes) else "WITH"
+        return f"{word} {', '.join(parts)} {body}"
+
+    # -- operators
+
+    def _node(self, node: Node) -> str:
+        return _NODES[type(node)](self, node)
+
+    def _from(self, node: Node) -> str:
+        """Return what stands after FROM."""
+        if isinstance(node, Scan | Leaf):
+            return self._leaf_name(node)
+        return f"({self._node(node)})"
+
+    def _leaf_name(self, node: Scan | Leaf) -> str:
+        self.leaves.append(node)
+        return f"leaf{len(self.leaves) - 1}"
+
+    def _leaf(self, node: Scan | Leaf) -> str:
+        return f"SELECT {self._columns(node.fields)} FROM {self._leaf_name(node)}"
+
+    def _columns(self, fields: Sequence[Field]) -> str:
+        return ", ".join(quoted(each.id) for each in fields) or "1 AS one"
+
+    def _values(self, node: Values) -> str:
+        if not node.fields:
+            return "SELECT 1 AS one"
+        rows = ", ".join(
+            f"({', '.join(self._typed(cell, made.type) for cell, made in zip(row, node.fields, strict=True))})"
+            for row in node.rows
+        )
+        return f"SELECT * FROM (VALUES {rows}) AS v({self._columns(node.fields)})"
+
+    def _typed(self, expression: Expression, value_type: ValueType) -> str:
+        return f"CAST({self.expression(expression)} AS {sql_type(value_type)})"
+
+    def _cte(self, node: CteRef) -> str:
+        self._used_ctes.add(node.name)
+        cte = next(each for each in self._plan.ctes if each.name == node.name)
+        made = cte.plan.fields
+        columns = ", ".join(f"{quoted(one.id)} AS {quoted(other.id)}" for one, other in zip(made, node.fields, strict=True))
+        return f"SELECT {columns} FROM {quoted(node.name)}"
+
+    def _filter(self, node: Filter) -> str:
+        return f"SELECT * FROM {self._from(node.child)} WHERE {self._conditions(node.conditions)}"
+
+    def _conditions(self, conditions: Sequence[Expression]) -> str:
+        return " AND ".join(f"({self.expression(each)})" for each in conditions) or "TRUE"
+
+    def _project(self, node: Project) -> str:
+        items = ", ".join(
+            f"{self.expression(expression)} AS {quoted(made.id)}"
+            for made, expression in zip(node.fields, node.expressions, strict=True)
+        )
+        return f"SELECT {items} FROM {self._from(node.child)}"
+
+    def _aggregate(self, node: Aggregate) -> str:
+        num_keys = len(node.keys)
+        keys = [self.expression(key) for key in node.keys]
+        items = [f"{key} AS {quoted(made.id)}" for key, made in zip(keys, node.fields, strict=False)]
+        made = node.fields[num_keys:]
+        items += [f"{self.aggregate(call)} AS {quoted(each.id)}" for call, each in zip(node.aggregates, made, strict=False)]
+        asked = node.fields[num_keys + len(node.aggregates) :]
+        for places, each in zip(node.groupings, asked, strict=True):
+            items.append(f"GROUPING({', '.join(keys[place] for place in places)}) AS {quoted(each.id)}")
+        source = self._from(node.child)
+        if node.sets:
+            sets = ", ".join(f"({', '.join(keys[place] for place in one)})" for one in node.sets)
+            return f"SELECT {', '.join(items)} FROM {source} GROUP BY GROUPING SETS ({sets})"
+        if not keys:
+            return f"SELECT {', '.join(items)} FROM {source}"
+        return f"SELECT {', '.join(items)} FROM {source} GROUP BY {', '.join(str(place + 1) for place in range(num_keys))}"
+
+    def _window(self, node: Window) -> str:
+        items = ", ".join(
+            f"{self._window_call(call, made)} AS {quoted(made.id)}"
+            for call, made in zip(node.calls, node.added, strict=True)
+        )
+        return f"SELECT *, {items} FROM {self._from(node.child)}"
+
+    def _window_call(self, window: WindowCall, made: Field) -> str:
+        call = window.call
+        parts = []
+        if window.partition_by:
+            parts.append(f"PARTITION BY {', '.join(self.expression(key) for key in window.partition_by)}")
+        if window.order_by:
+            parts.append(f"ORDER BY {self._order(window.order_by)}")
+        if window.frame is not None:
+            parts.append(self._frame(window.frame))
+        over = f" OVER ({' '.join(parts)})"
+        if call.name in AGGREGATES or call.name in (FILTERED, ORDERED):
+            return self.aggregate(call, over)
+        name = _WINDOW_NAMES.get(call.name, call.name)
+        args = ", ".join(self.expression(arg) for arg in call.args)
+        nulls = " IGNORE NULLS" if window.ignores_nulls else ""
+        if call.name in _WINDOW_NAMES or call.name in ("rank", "ntile", "lag", "lead"):
+            return f"CAST({name}({args}{nulls}){over} AS {sql_type(made.type)})"
+        return self.aggregate(call, over)
+
+    def _frame(self, frame: Frame) -> str:
+        exclude = f" EXCLUDE {frame.exclude}" if frame.exclude else ""
+        return f"{frame.unit} BETWEEN {self._bound(frame.start)} AND {self._bound(frame.end)}{exclude}"
+
+    def _bound(self, bound: FrameBound) -> str:
+        if bound.side == "CURRENT ROW":
+            return bound.side
+        return f"{'UNBOUNDED' if bound.offset is None else self.expression(bound.offset)} {bound.side}"
+
+    def _join(self, node: Join) -> str:
+        left, right = self._from(node.left), self._from(node.right)
+        if node.kind in ("ASOF", "LEFT ASOF"):
+            return self._asof(node, left, right)
+        if node.kind == "CROSS":
+            return f"SELECT * FROM {left} AS l{self._next()} CROSS JOIN {right} AS r{self._next()}"
+        condition = self._conditions(node.conditions)
+        lateral = "LATERAL " if node.lateral else ""
+        return f"SELECT * FROM {left} AS l{self._next()} {node.kind} JOIN {lateral}{right} AS r{self._next()} ON {condition}"
+
+    def _next(self) -> int:
+        self._number = getattr(self, "_number", 0) + 1
+        return self._number
+
+    def _asof(self, node: Join, left: str, right: str) -> str:
+        """DuckDB finds the inequality of an ASOF join among its conditions; it must name the left side first."""
+        kind = "ASOF LEFT JOIN" if node.kind == "LEFT ASOF" else "ASOF JOIN"
+        return f"SELECT * FROM {left} {kind} {right} ON {self._conditions(node.conditions)}"
+
+    def _set_operation(self, node: SetOperation) -> str:
+        word = f"{node.kind} ALL" if node.all else node.kind
+        left = self._renamed(node.left, node.fields)
+        right = self._renamed(node.right, node.fields)
+        return f"(SELECT {left}) {word} (SELECT {right})"
+
+    def _renamed(self, node: Node, fields: Sequence[Field]) -> str:
+        columns = ", ".join(
+            f"CAST({quoted(one.id)} AS {sql_type(other.type)}) AS {quoted(other.id)}"
+            for one, other in zip(node.fields, fields, strict=True)
+        )
+        return f"{columns} FROM {self._from(node)}"
+
+    def _distinct(self, node: Distinct) -> str:
+        source = self._from(node.child)
+        if not node.on:
+            return f"SELECT DISTINCT {self._columns(node.fields)} FROM {source}"
+        on = ", ".join(self.expression(each) for each in node.on)
+        order = f" ORDER BY {self._order(node.order_by)}" if node.order_by else ""
+        return f"SELECT DISTINCT ON ({on}) {self._columns(node.fields)} FROM {source}{order}"
+
+    def _sort(self, node: Sort) -> str:
+        order = f" ORDER BY {self._order(node.keys)}" if node.keys else ""
+        limit = "" if node.limit is None else f" LIMIT {node.limit}"
+        offset = f" OFFSET {node.offset}" if node.offset else ""
+        return f"SELECT * FROM {self._from(node.child)}{order}{limit}{offset}"
+
+    def _order(self, keys: Sequence[SortKey]) -> str:
+        return ", ".join(
+            f"{self.expression(key.expression)} {'DESC' if key.descending else 'ASC'} "
+            f"NULLS {'LAST' if key.nulls_last else 'FIRST'}"
+            for key in keys
+        )
+
+    def _unnest(self, node: Unnest) -> str:
+        arrays = [self._as_list(each) for each in node.arrays]
+        items = [f"unnest({array}) AS {quoted(made.id)}" for array, made in zip(arrays, node.added, strict=False)]
+        if node.with_ordinality:
+            longest = f"greatest({', '.join(f'len({array})' for array in arrays)}, 0)"
+            items.append(f"CAST(unnest(range(1, {longest} + 1)) AS INTEGER) AS {quoted(node.added[-1].id)}")
+        own = "*, " if node.child.fields else ""
+        return f"SELECT {own}{', '.join(items)} FROM {self._from(node.child)}"
+
+    def _as_list(self, expression: Expression) -> str:
+        is_list = self._type(expression)[1]
+        written = self.expression(expression)
+        return written if is_list else f"[{written}]"
+
+    # -- expressions
+
+    def _type(self, expression: Expression) -> ValueType:
+        return resolved(expression, self._plan.types)[1]
+
+    def expression(self, expression: Expression) -> str:
+        """Return a resolved expression as SQL."""
+        if isinstance(expression, Literal):
+            return literal_sql(expression)
+        if isinstance(expression, Column):
+            subquery = self._plan.subqueries.get(expression.name)
+            return quoted(expression.name) if subquery is None else self._subquery(subquery)
+        assert isinstance(expression, Call)
+        if expression.name == SUBQUERY:
+            return self._compared(expression)
+        types = [self._type(arg) for arg in expression.args]
+        written = native(expression, types, self.expression)
+        if written is not None:
+            return written
+        return self._calls.written(expression, types, self._type(expression), self.expression)
+
+    def _subquery(self, subquery: Subquery) -> str:
+        if subquery.kind == "EXISTS":
+            return f"EXISTS ({self._node(subquery.plan)})"
+        return f"({self._node(subquery.plan)})"
+
+    def _compared(self, call: Call) -> str:
+        column = call.args[0]
+        assert isinstance(column, Column)
+        subquery = self._plan.subqueries[column.name]
+        operands = ", ".join(self.expression(arg) for arg in call.args[1:])
+        left = operands if len(call.args) == 2 else f"({operands})"
+        body = self._node(subquery.plan)
+        if subquery.kind == "IN":
+            return f"({left} IN ({body}))"
+        return f"({left} {COMPARED[subquery.operator]} {subquery.kind} ({body}))"
+
+    def aggregate(self, call: Call, over: str = "") -> str:
+        """Return an aggregate as SQL, with what comes behind it."""
+        condition, order = "", ""
+        result_type = self._aggregate_type(call)
+        if call.name == FILTERED:
+            condition = f" FILTER (WHERE {self.expression(call.args[1])})"
+            call = call.args[0]  # type: ignore[assignment]
+        if call.name == ORDERED:
+            keys = call.args[1:]
+            parts = [
+                SortKey(keys[place], bool(_value(keys[place + 1])), bool(_value(keys[place + 2])))
+                for place in range(0, len(keys), 3)
+            ]
+            order = f" ORDER BY {self._order(parts)}"
+            call = call.args[0]  # type: ignore[assignment]
+        write: Callable[..., str] | None = AGGREGATES.get(call.name)
+        is_plain = not any(self._type(arg)[1] for arg in call.args if not isinstance(arg, Star))
+        if write is not None and is_plain:
+            args = ["*" if isinstance(arg, Star) else self.expression(arg) for arg in call.args]
+            return f"CAST({write(args, order)}{condition}{over} AS {sql_type(result_type)})"
+        types = [(arg, self._type(arg)) for arg in call.args if not isinstance(arg, Star)]
+        return self._calls.aggregate(call, types, result_type, self.expression, condition, over)
+
+    def _aggregate_type(self, call: Call) -> ValueType:
+        from gamay.relational.typing import resolved_aggregate
+
+        return resolved_aggregate(call, self._plan.types)[1]
+
+
+def _value(expression: Expression) -> object:
+    return expression.value if isinstance(expression, Literal) else None
+
+
+_NODES: dict[type, Callable[..., str]] = {
+    Scan: _Renderer._leaf,
+    Leaf: _Renderer._leaf,
+    Values: _Renderer._values,
+    CteRef: _Renderer._cte,
+    Filter: _Renderer._filter,
+    Project: _Renderer._project,
+    Aggregate: _Renderer._aggregate,
+    Window: _Renderer._window,
+    Join: _Renderer._join,
+    SetOperation: _Renderer._set_operation,
+    Distinct: _Renderer._distinct,
+    Sort: _Renderer._sort,
+    Unnest: _Renderer._unnest,
+}

@@ -1,0 +1,146 @@
+"""Groups of a single table are left to the engine for single tables, and so is a limit on its rows.
+
+That engine computes with DOUBLE where SQL over several tables keeps whole numbers whole, so only aggregates for which it
+has an exact form go there, and keys and arguments without arithmetic.
+"""
+
+from collections.abc import Sequence
+
+from gamay.functions.expression import FILTERED, Call, Expression, Literal, Star, walk
+from gamay.model.types import DataType
+from gamay.relational.expressions import replaced
+from gamay.relational.leaf import LEAF_LIMIT, condition_of
+from gamay.relational.plan import (
+    Aggregate,
+    Field,
+    Leaf,
+    Node,
+    Plan,
+    Project,
+    Scan,
+    ids_in,
+    with_children,
+    with_plans,
+)
+from gamay.relational.typing import ORDERED, converted, resolved
+from gamay.sql.query import Query, SelectItem
+
+_WHOLE = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
+_ARITHMETIC = frozenset(
+    {"plus", "minus", "times", "divide", "mod", "longplus", "longminus", "longtimes", "longmod", "intdiv", "cast"}
+)
+_EXACT = {"sum": "sumlong", "min": "minlong", "max": "maxlong"}
+_OF_TEXT = {"min": "minstring", "max": "maxstring"}
+_SIMPLE = frozenset({"count", "sum", "min", "max", "avg", "distinctcount"})
+
+
+def with_leaf_groups(plan: Plan, *, null_handling: bool) -> Plan:
+    """Return the plan with queries of one table in the place of their operators."""
+    rule = _LeafGroups(plan, null_handling)
+    return with_plans(plan, rule.apply)
+
+
+class _LeafGroups:
+    def __init__(self, plan: Plan, null_handling: bool) -> None:
+        self._plan = plan
+        self._null_handling = null_handling
+
+    def apply(self, node: Node) -> Node:
+        if isinstance(node, Aggregate):
+            leaf = self._leaf(node)
+            if leaf is not None:
+                return leaf
+        return with_children(node, self.apply)
+
+    def _leaf(self, node: Aggregate) -> Node | None:
+        """Return what answers an aggregation of the rows of one table; None where it is left as it is."""
+        if node.sets or node.groupings:
+            return None
+        by: dict[Expression, Expression] = {}
+        child = node.child
+        while isinstance(child, Project):
+            made: dict[Expression, Expression] = {
+                each.column: expression for each, expression in zip(child.fields, child.expressions, strict=True)
+            }
+            by = {column: replaced(expression, made) for column, expression in by.items()}
+            by |= {column: expression for column, expression in made.items() if column not in by}
+            child = child.child
+        if not isinstance(child, Scan):
+            return None
+        keys = [replaced(key, by) for key in node.keys]
+        calls = [_call(replaced(call, by)) for call in node.aggregates]
+        own = {each.id for each in child.fields}
+        if not all(ids_in(each) <= own and _is_exact(each) for each in keys):
+            return None
+        sent: list[Expression] = []
+        for call in calls:
+            exact = self._exact(call, own)
+            if exact is None:
+                return None
+            sent.append(exact)
+        return self._query(node, child, keys, sent)
+
+    def _exact(self, call: Call, own: set[str]) -> Call | None:
+        """Return an aggregate by which the engine for single tables gives the same result; None when there is none."""
+        if call.name == FILTERED:
+            inner = self._exact(_call(call.args[0]), own) if self._null_handling else None
+            ok = inner is not None and ids_in(call.args[1]) <= own
+            return Call(FILTERED, (inner, call.args[1])) if ok and inner is not None else None
+        if call.name == ORDERED or not ids_in(call) <= own:
+            return None
+        if not all(_is_exact(arg) for arg in call.args):
+            return None
+        if call.name not in _SIMPLE or not call.args or isinstance(call.args[0], Star):
+            return call
+        data_type, multi_value = resolved(call.args[0], self._plan.types)[1]
+        if multi_value:
+            return call if call.name in ("count", "distinctcount") else None
+        if call.name in _EXACT and data_type in _WHOLE:
+            return Call(_EXACT[call.name], call.args)
+        if call.name in _OF_TEXT and data_type.is_text:
+            return Call(_OF_TEXT[call.name], call.args)
+        is_plain = data_type in (DataType.FLOAT, DataType.DOUBLE) or data_type in _WHOLE
+        return call if is_plain or call.name in ("count", "distinctcount") else None
+
+    def _query(self, node: Aggregate, scan: Scan, keys: Sequence[Expression], calls: Sequence[Expression]) -> Node | None:
+        """Return the query of one table, and what makes its columns those of the operator."""
+        names = scan.column_names
+        is_total = not keys
+        if not calls and is_total:
+            return None
+        asked = [replaced(each, names) for each in (*keys, *calls)]
+        if is_total and not self._null_handling:  # of no rows, aggregates are null here
+            asked.append(Call("count", (Star(),)))
+        fields = [Field(f"{each.id}l", each.name, each.type) for each in node.fields]
+        count = Field(f"{node.fields[0].id}n", "", (DataType.LONG, False))
+        query = Query(
+            scan.table,
+            tuple(SelectItem(expression, f"c{place}") for place, expression in enumerate(asked)),
+            distinct=not calls,
+            where=condition_of(scan.where, names),
+            group_by=tuple(asked[: len(keys)]) if calls else (),
+            limit=LEAF_LIMIT,
+        )
+        shown = fields if not (is_total and not self._null_handling) else [*fields, count]
+        types = dict(self._plan.types) | {each.id: each.type for each in shown}
+        leaf = Leaf(query, tuple(shown))
+        outputs: list[Expression] = []
+        for each, made, call in zip(node.fields, fields, (*keys, *calls), strict=True):
+            column: Expression = made.column
+            is_count = isinstance(call, Call) and call.name in ("count", "distinctcount")
+            if len(shown) > len(fields) and not is_count:
+                empty = Call("equals", (count.column, Literal(0, DataType.LONG)))
+                column = Call("case", (empty, Literal(None, DataType.UNKNOWN), column))
+            outputs.append(converted(column, each.type, each.type[0]))
+        self._plan.types.update(types)  # type: ignore[attr-defined]
+        return Project(leaf, node.fields, tuple(outputs))
+
+
+def _call(expression: Expression) -> Call:
+    assert isinstance(expression, Call)
+    return expression
+
+
+def _is_exact(expression: Expression) -> bool:
+    """Whether the engine for single tables computes the same value: it does, but for arithmetic of whole numbers."""
+    return not any(isinstance(part, Call) and part.name in _ARITHMETIC for part in walk(expression))

@@ -1,0 +1,351 @@
+"""The types of expressions over several tables, and the conversions that SQL leaves out.
+
+Other than in a query of one table, where arithmetic is DOUBLE, whole numbers stay whole: INT with INT is INT, with LONG
+it is LONG, a quotient is truncated, and what a type does not hold is an error.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.evaluate import evaluate_constant
+from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, Star
+from gamay.functions.registry import (
+    ValueType,
+    aggregate_arguments,
+    bind_aggregate,
+    is_aggregate,
+    must_get_scalar,
+)
+from gamay.functions.text import to_text
+from gamay.model.types import DataType
+from gamay.relational.plan import SUBQUERY
+
+BOOLEAN: ValueType = (DataType.BOOLEAN, False)
+INT: ValueType = (DataType.INT, False)
+LONG: ValueType = (DataType.LONG, False)
+DOUBLE: ValueType = (DataType.DOUBLE, False)
+STRING: ValueType = (DataType.STRING, False)
+UNKNOWN: ValueType = (DataType.UNKNOWN, False)
+ORDERED = "ordered(within group)"
+"""The function that `agg(x) WITHIN GROUP (ORDER BY y DESC)` is: of the aggregate, then for each key the key, whether it
+descends and whether nulls come last, as literals. No query can name it."""
+
+COMPARISONS = frozenset(
+    {
+        *("equals", "notequals", "lessthan", "lessthanorequal", "greaterthan", "greaterthanorequal"),
+        *("isdistinctfrom", "isnotdistinctfrom"),
+    }
+)
+WHOLE_ARITHMETIC = {"plus": "longplus", "minus": "longminus", "times": "longtimes", "mod": "longmod", "divide": "intdiv"}
+_CONNECTORS = frozenset({"and", "or", "not"})
+_CONDITIONS = frozenset({"isnull", "isnotnull", "istrue", "isnottrue", "isfalse", "isnotfalse"})
+_CASES = frozenset({"case", "casewhen"})
+_SAME = frozenset({"coalesce", "greatest", "least", "nullif"})
+_KEEPS = frozenset({"abs", "ceil", "ceiling", "floor", "negate"})
+_WIDTH = {DataType.INT: 0, DataType.LONG: 1, DataType.FLOAT: 2, DataType.DOUBLE: 3, DataType.BIG_DECIMAL: 4}
+_WHOLE = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
+
+WINDOW_FUNCTIONS = frozenset(
+    {
+        *("rownumber", "rank", "denserank", "percentrank", "cumedist", "ntile"),
+        *("lag", "lead", "firstvalue", "lastvalue", "nthvalue"),
+    }
+)
+
+Types = Mapping[str, ValueType]
+
+
+def resolved(expression: Expression, types: Types) -> tuple[Expression, ValueType]:
+    """Return an expression with all its conversions written out, and its type. Raises QueryError 700."""
+    if isinstance(expression, Literal):
+        return expression, (expression.type if expression.value is not None else DataType.UNKNOWN, False)
+    if isinstance(expression, Column):
+        return expression, types[expression.name]
+    if isinstance(expression, Star):
+        raise _invalid("* is not an expression; it stands alone in SELECT and in COUNT(*)")
+    if is_aggregate(expression.name) or expression.name in (FILTERED, ORDERED):
+        raise _invalid(f"The aggregate {to_text(expression)} cannot stand here")
+    args, arg_types = _resolved_args(expression.args, types)
+    call, value_type = _resolved_call(Call(expression.name, tuple(args)), arg_types)
+    return folded(call), value_type
+
+
+def resolved_aggregate(call: Call, types: Types) -> tuple[Call, ValueType]:
+    """Return an aggregate with the conversions of its arguments, and its type. Raises QueryError 700."""
+    if call.name == FILTERED:
+        assert isinstance(call.args[0], Call)
+        aggregate, value_type = resolved_aggregate(call.args[0], types)
+        return Call(FILTERED, (aggregate, as_condition(call.args[1], types))), value_type
+    if call.name == ORDERED:
+        assert isinstance(call.args[0], Call)
+        aggregate, value_type = resolved_aggregate(call.args[0], types)
+        rest = [resolved(arg, types)[0] for arg in call.args[1:]]
+        return Call(ORDERED, (aggregate, *rest)), value_type
+    args: list[Expression] = []
+    arg_types: dict[Expression, ValueType] = {}
+    for arg in call.args:
+        if isinstance(arg, Star):
+            args.append(arg)
+            continue
+        one, arg_type = resolved(arg, types)
+        args.append(one)
+        arg_types[one] = arg_type
+    call = Call(call.name, tuple(args))
+    first = next(iter(arg_types.values()), UNKNOWN)
+    exact = _EXACT.get(call.name)
+    if exact is not None and not first[1]:
+        return call, exact(call, first)
+    found = bind_aggregate(call, [arg_types[arg] for arg in aggregate_arguments(call)])
+    return call, (found.result_type, found.result_is_multi_value)
+
+
+def resolved_window(call: Call, types: Types) -> tuple[Call, ValueType]:
+    """Return a window function with the conversions of its arguments, and its type. Raises QueryError 700."""
+    if call.name not in WINDOW_FUNCTIONS:
+        if not is_aggregate(call.name):
+            must_get_scalar(call.name)
+            raise _invalid(
+                f"{call.name.upper()} is no window function: OVER follows an aggregate or ROW_NUMBER, RANK, LAG …"
+            )
+        return resolved_aggregate(call, types)
+    args, arg_types = _resolved_args(call.args, types)
+    low, high = _WINDOW_ARGS.get(call.name, (0, 0))
+    if not low <= len(args) <= high:
+        wanted = str(low) if low == high else f"{low} to {high}"
+        raise _invalid(f"{call.name.upper()} takes {wanted} argument(s), not {len(args)}")
+    if call.name in ("percentrank", "cumedist"):
+        return call, DOUBLE
+    if not args or call.name == "ntile":
+        return Call(call.name, tuple(args)), LONG
+    if call.name in ("lag", "lead"):
+        for place, what in ((1, "Second operand (offset)"), (2, "Third operand (default value)")):
+            if len(args) > place and not isinstance(args[place], Literal):
+                raise _invalid(f"{what} of {call.name.upper()} function must be a literal")
+        if len(args) == 3:
+            args[2] = converted(args[2], arg_types[2], arg_types[0][0])
+    return Call(call.name, tuple(args)), arg_types[0]
+
+
+_WINDOW_ARGS = {
+    "ntile": (1, 1),
+    "lag": (1, 3),
+    "lead": (1, 3),
+    "firstvalue": (1, 1),
+    "lastvalue": (1, 1),
+    "nthvalue": (2, 2),
+}
+
+
+def as_condition(expression: Expression, types: Types) -> Expression:
+    """Return a resolved condition; raises QueryError 700 for an expression that is none."""
+    condition, (data_type, multi_value) = resolved(expression, types)
+    if data_type not in (DataType.BOOLEAN, DataType.UNKNOWN) or multi_value:
+        if data_type.is_numeric and not multi_value:
+            return Call("notequals", (condition, Literal(0, DataType.INT)))
+        raise _invalid(f"{to_text(expression)} is no condition: it is {type_name((data_type, multi_value))}, not BOOLEAN")
+    return condition
+
+
+def common_type(types: Sequence[ValueType], what: str) -> ValueType:
+    """Return the type that all of some values can have. Raises QueryError 700."""
+    known = [each for each in dict.fromkeys(types) if each[0] is not DataType.UNKNOWN]
+    if len(known) <= 1:
+        return known[0] if known else UNKNOWN
+    if len({multi_value for _, multi_value in known}) == 1:
+        multi_value = known[0][1]
+        kinds = [data_type for data_type, _ in known]
+        if all(kind in _WIDTH for kind in kinds):
+            widest = max(kinds, key=_WIDTH.__getitem__)
+            if widest is DataType.FLOAT and DataType.LONG in kinds:
+                widest = DataType.DOUBLE
+            return widest, multi_value
+        if all(kind is DataType.TIMESTAMP or kind in (DataType.INT, DataType.LONG) for kind in kinds):
+            return DataType.LONG, multi_value
+        if all(kind.is_text or kind in _WIDTH or kind in (DataType.BOOLEAN, DataType.TIMESTAMP) for kind in kinds) and any(
+            kind.is_text for kind in kinds
+        ):
+            return DataType.STRING, multi_value
+        if all(kind.is_binary for kind in kinds):
+            return DataType.BYTES, multi_value
+    raise _invalid(f"{what} has values of types that have none in common: {', '.join(type_name(each) for each in known)}")
+
+
+def converted(expression: Expression, source: ValueType, to: DataType) -> Expression:
+    """Return an expression as another type; constants are converted at once. Raises QueryError 700."""
+    if source[0] is to or source[0] is DataType.UNKNOWN or (source[0].is_text and to is DataType.STRING):
+        return expression
+    if isinstance(expression, Literal) and source[0] is DataType.INT and to is DataType.LONG:
+        return Literal(expression.value, DataType.LONG)
+    return folded(Call("cast", (expression, Literal(to.value, DataType.STRING))))
+
+
+def folded(call: Call) -> Expression:
+    """Return the constant that a call of constants is, where its function gives the same one each time."""
+    if not all(isinstance(arg, Literal) for arg in call.args) or call.name in _CASES or call.name == SUBQUERY:
+        return call
+    function = must_get_scalar(call.name)
+    return evaluate_constant(call) if function.can_fold and function.is_deterministic else call
+
+
+def type_name(value_type: ValueType) -> str:
+    """Return the name of a type as results have it."""
+    return f"{value_type[0].value}_ARRAY" if value_type[1] else value_type[0].value
+
+
+def _resolved_args(args: Sequence[Expression], types: Types) -> tuple[list[Expression], list[ValueType]]:
+    pairs = [resolved(arg, types) for arg in args]
+    return [arg for arg, _ in pairs], [arg_type for _, arg_type in pairs]
+
+
+def _resolved_call(call: Call, types: list[ValueType]) -> tuple[Call, ValueType]:
+    name = call.name
+    if name in _CONNECTORS:
+        args = [_condition(arg, arg_type) for arg, arg_type in zip(call.args, types, strict=True)]
+        return Call(name, tuple(args)), BOOLEAN
+    if name in _CONDITIONS:
+        return call, BOOLEAN
+    if name == SUBQUERY:  # both sides have comparable types since the subquery was bound
+        return call, BOOLEAN
+    if name in COMPARISONS:
+        return _compared(call, types), BOOLEAN
+    if name in ("in", "notin", "between"):
+        return _among(call, types), BOOLEAN
+    if name in WHOLE_ARITHMETIC:
+        return _arithmetic(call, types)
+    if name in _CASES:
+        return _case(call, types)
+    if name in _SAME:
+        common = common_type(types, name.upper())
+        if name == "nullif":
+            return call, types[0]
+        args = [converted(arg, arg_type, common[0]) for arg, arg_type in zip(call.args, types, strict=True)]
+        return Call(name, tuple(args)), common
+    if name in _KEEPS and len(types) == 1 and types[0][0] in _WIDTH and not types[0][1]:
+        return call, types[0]
+    function = must_get_scalar(name)
+    return call, function.result_type(call, types)
+
+
+def _condition(arg: Expression, arg_type: ValueType) -> Expression:
+    if arg_type[0] in (DataType.BOOLEAN, DataType.UNKNOWN) and not arg_type[1]:
+        return arg
+    raise _invalid(f"{to_text(arg)} is no condition: it is {type_name(arg_type)}, not BOOLEAN")
+
+
+def _compared(call: Call, types: list[ValueType]) -> Call:
+    """Bring the sides of a comparison to one type; a list is compared value by value."""
+    (left, right), (left_type, right_type) = call.args, types
+    to = _comparable(left_type[0], right_type[0])
+    if to is None or (left_type[1] and right_type[1]):
+        raise _invalid(
+            f"Cannot compare {to_text(left)}, which is {type_name(left_type)}, with {to_text(right)}, "
+            f"which is {type_name(right_type)}"
+        )
+    if to is DataType.UNKNOWN:
+        return call
+    return Call(call.name, (converted(left, left_type, to), converted(right, right_type, to)))
+
+
+def _comparable(left: DataType, right: DataType) -> DataType | None:
+    """Return the type in which values of two types are compared; UNKNOWN where they can be as they are."""
+    if left is right or DataType.UNKNOWN in (left, right) or (left in _WIDTH and right in _WIDTH):
+        return DataType.UNKNOWN
+    if (left.is_text and right.is_text) or (left.is_binary and right.is_binary):
+        return DataType.UNKNOWN
+    for one, other in ((left, right), (right, left)):
+        if one.is_text and (other in _WIDTH or other in (DataType.BOOLEAN, DataType.TIMESTAMP) or other.is_binary):
+            return other
+        if one is DataType.BOOLEAN and other in _WIDTH:
+            return DataType.BOOLEAN
+        if one is DataType.TIMESTAMP and other in _WIDTH:
+            return DataType.UNKNOWN
+    return None
+
+
+def _among(call: Call, types: list[ValueType]) -> Call:
+    """Bring the values of IN or BETWEEN to the type of what they are compared with."""
+    args = [call.args[0]]
+    for arg, arg_type in zip(call.args[1:], types[1:], strict=True):
+        to = _comparable(types[0][0], arg_type[0])
+        if to is None:
+            raise _invalid(
+                f"Cannot compare {to_text(call.args[0])}, which is {type_name(types[0])}, with {to_text(arg)}, "
+                f"which is {type_name(arg_type)}"
+            )
+        if to is not DataType.UNKNOWN and to is not types[0][0]:
+            args[0] = converted(call.args[0], types[0], to)
+        args.append(arg if to is DataType.UNKNOWN else converted(arg, arg_type, to))
+    return Call(call.name, tuple(args))
+
+
+def _arithmetic(call: Call, types: list[ValueType]) -> tuple[Call, ValueType]:
+    name = call.name
+    args = list(call.args)
+    if len(args) < 2 or any(multi_value for _, multi_value in types):
+        return call, must_get_scalar(name).result_type(call, types)
+    kinds = [data_type for data_type, _ in types]
+    for place, kind in enumerate(kinds):
+        if kind.is_text:
+            other = next((each for each in kinds if each in _WIDTH), DataType.DOUBLE)
+            args[place] = converted(args[place], types[place], other)
+            kinds[place] = other
+        elif kind not in _WIDTH and kind not in (DataType.TIMESTAMP, DataType.UNKNOWN):
+            raise _invalid(f"{to_text(call)} computes with {to_text(args[place])}, which is {kind.value} and no number")
+    call = Call(name, tuple(args))
+    if all(kind in _WHOLE for kind in kinds):
+        if name == "divide" and len(args) != 2:
+            return call, DOUBLE
+        is_int = all(kind is DataType.INT for kind in kinds) or (name == "mod" and kinds[-1] is DataType.INT)
+        whole = Call(WHOLE_ARITHMETIC[name], tuple(args))
+        if not is_int:
+            return whole, LONG
+        return Call("cast", (folded(whole), Literal(DataType.INT.value, DataType.STRING))), INT
+    known = [kind for kind in kinds if kind is not DataType.UNKNOWN]
+    if known and all(kind in (DataType.INT, DataType.FLOAT) for kind in known) and name != "mod":
+        return call, (DataType.FLOAT, False)
+    return call, DOUBLE
+
+
+def _case(call: Call, types: list[ValueType]) -> tuple[Call, ValueType]:
+    args = list(call.args)
+    values = [*range(1, len(args) - 1, 2), len(args) - 1]
+    common = common_type([types[place] for place in values], "CASE")
+    for place in range(0, len(args) - 1, 2):
+        args[place] = _condition(args[place], types[place])
+    for place in values:
+        args[place] = converted(args[place], types[place], common[0])
+    return Call(call.name, tuple(args)), common
+
+
+def _summed(call: Call, first: ValueType) -> ValueType:
+    if first[0].is_text:
+        return DOUBLE
+    if first[0] not in _WIDTH and first[0] is not DataType.UNKNOWN:
+        raise _invalid(f"{to_text(call)} adds values that are {first[0].value} and no numbers")
+    return LONG if first[0] in _WHOLE else first
+
+
+def _least(call: Call, first: ValueType) -> ValueType:
+    return first
+
+
+def _always(value_type: ValueType) -> Callable[[Call, ValueType], ValueType]:
+    return lambda call, first: value_type
+
+
+_EXACT: dict[str, Callable[[Call, ValueType], ValueType]] = {
+    "count": _always(LONG),
+    "sum": _summed,
+    "min": _least,
+    "max": _least,
+    "avg": _always(DOUBLE),
+    "distinctcount": _always(LONG),
+    "distinctsum": _summed,
+    "distinctavg": _always(DOUBLE),
+    "anyvalue": _least,
+    **{name: _always(DOUBLE) for name in ("stddevpop", "stddevsamp", "varpop", "varsamp", "covarpop", "covarsamp")},
+}
+
+
+def _invalid(message: str) -> QueryError:
+    return QueryError(ErrorCode.QUERY_VALIDATION, message)

@@ -1,0 +1,240 @@
+"""Queries that are more than one SELECT of one table: joins, subqueries, windows, set operations, VALUES.
+
+What they mean is up to `gamay.relational`; here is how they are told from other queries, and sqlglot's tree of them.
+Precedence and clause structure are those of sqlglot; functions, types and literals reach the tree as in
+`gamay.sql.tokens`, so that an expression means the same in both kinds of queries.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import Dialect, exp
+from sqlglot.errors import ParseError
+from sqlglot.parser import Parser
+from sqlglot.tokenizer_core import TokenType
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.expression import Literal
+from gamay.sql.errors import syntax_error
+from gamay.sql.lexer import Kind, Lexeme
+from gamay.sql.tokens import KEYWORDS, TokenConverter
+
+_SET_OPERATIONS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
+_BEGINNINGS = ("WITH", "VALUES", "TABLE")
+_ENDS_FROM = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "FETCH", "QUALIFY", "WINDOW", *_SET_OPERATIONS)
+
+_KEYWORDS = {
+    **KEYWORDS,
+    "ALL": TokenType.ALL,
+    "ANTI": TokenType.ANTI,
+    "ANY": TokenType.ANY,
+    "ASOF": TokenType.ASOF,
+    "CROSS": TokenType.CROSS,
+    "EXCEPT": TokenType.EXCEPT,
+    "EXISTS": TokenType.EXISTS,
+    "FETCH": TokenType.FETCH,
+    "FULL": TokenType.FULL,
+    "INNER": TokenType.INNER,
+    "INTERSECT": TokenType.INTERSECT,
+    "INTERVAL": TokenType.INTERVAL,
+    "JOIN": TokenType.JOIN,
+    "LATERAL": TokenType.LATERAL,
+    "LEFT": TokenType.LEFT,
+    "LIMIT": TokenType.LIMIT,
+    "MATCH_CONDITION": TokenType.MATCH_CONDITION,
+    "MINUS": TokenType.EXCEPT,
+    "NATURAL": TokenType.NATURAL,
+    "OFFSET": TokenType.OFFSET,
+    "ON": TokenType.ON,
+    "ORDINALITY": TokenType.ORDINALITY,
+    "OUTER": TokenType.OUTER,
+    "OVER": TokenType.OVER,
+    "PARTITION": TokenType.PARTITION_BY,
+    "QUALIFY": TokenType.QUALIFY,
+    "RANGE": TokenType.RANGE,
+    "RECURSIVE": TokenType.RECURSIVE,
+    "RIGHT": TokenType.RIGHT,
+    "ROWS": TokenType.ROWS,
+    "SEMI": TokenType.SEMI,
+    "SOME": TokenType.SOME,
+    "UNION": TokenType.UNION,
+    "UNNEST": TokenType.UNNEST,
+    "USING": TokenType.USING,
+    "VALUES": TokenType.VALUES,
+    "WINDOW": TokenType.WINDOW,
+    "WITH": TokenType.WITH,
+}
+# words that are also names of functions: left('abc', 1)
+_ALSO_FUNCTIONS = frozenset({"LEFT", "RIGHT"})
+# keywords only where what follows is as here; elsewhere they may be names
+_ONLY_BEFORE: dict[str, tuple[str, ...]] = {
+    "ANTI": ("JOIN",),
+    "SEMI": ("JOIN",),
+    "ASOF": ("JOIN", "LEFT"),
+    "PARTITION": ("BY",),
+    "NATURAL": ("JOIN", "LEFT", "RIGHT", "FULL", "INNER"),
+    "RANGE": ("BETWEEN", "UNBOUNDED", "CURRENT", "INTERVAL"),
+    "ROWS": ("BETWEEN", "UNBOUNDED", "CURRENT"),
+}
+# words that are no names although they are no keywords of the parser: it knows them where it expects them
+_SOFT = frozenset(
+    {
+        *("WITHIN", "NULLS", "FIRST", "LAST", "UNBOUNDED", "CURRENT", "ROW", "PRECEDING", "FOLLOWING", "GROUPS", "EXCLUDE"),
+        *("GROUP", "IGNORE", "RESPECT", "ORDINALITY", "ONLY", "NEXT", "TIES", "NO", "OTHERS", "MATERIALIZED"),
+    }
+)
+_BEGIN_WINDOW = ("PARTITION", "ORDER", "ROWS", "RANGE", "GROUPS")
+_BEFORE_ALIAS = frozenset(
+    {
+        *(TokenType.ALIAS, TokenType.WITH, TokenType.RECURSIVE, TokenType.R_PAREN),
+        *(TokenType.IDENTIFIER, TokenType.VAR, TokenType.ORDINALITY),
+    }
+)
+_BEGIN_CLAUSE = frozenset(
+    {*_SET_OPERATIONS, "JOIN", "ON", "USING", "LIMIT", "OFFSET", "FETCH", "QUALIFY", "WINDOW", "OVER", "PARTITION", "WITH"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RelationalStatement:
+    """A request of several tables or SELECTs, as written.
+
+    tree: sqlglot's, whose literals are numbers of `literals`. text: for the places in errors. set_options: as in
+    `gamay.sql.statement.Statement`.
+    """
+
+    text: str
+    tree: exp.Query
+    literals: tuple[Literal, ...]
+    explain: bool = False
+    set_options: Mapping[str, Literal] = field(default_factory=dict)
+
+
+class _Dialect(Dialect):
+    # nulls come last when ascending and first when descending, unless it is written otherwise
+    NULL_ORDERING = "nulls_are_large"
+
+
+def is_relational(lexemes: Sequence[Lexeme]) -> bool:
+    """Whether a statement, `lexemes` up to END, is more than one SELECT of one table."""
+    if lexemes[0].is_word(*_BEGINNINGS) or lexemes[0].is_op("("):
+        return True
+    depth, in_from = 0, False
+    for place, lexeme in enumerate(lexemes[:-1]):
+        following = lexemes[place + 1]
+        if lexeme.kind is Kind.OP:
+            depth += (lexeme.text in "([") - (lexeme.text in ")]")
+            if depth == 0 and in_from and lexeme.text == ",":
+                return True
+            continue
+        if lexeme.kind is not Kind.WORD or (place and lexemes[place - 1].is_op(".")):
+            continue
+        begins_from = depth == 0 and lexeme.text == "FROM" and not lexemes[place - 1].is_word("DISTINCT")
+        if begins_from and (following.is_op("(") or following.is_word("UNNEST", "LATERAL")):
+            return True
+        if depth == 0:
+            in_from = begins_from or (in_from and lexeme.text not in _ENDS_FROM)
+        if _tells(lexeme, following, place, lexemes) or (lexeme.text == "QUALIFY" and in_from and following.is_name):
+            return True
+    return False
+
+
+def _tells(word: Lexeme, following: Lexeme, place: int, lexemes: Sequence[Lexeme]) -> bool:
+    """Whether a word is of a query of several tables or SELECTs."""
+    called = following.is_op("(")
+    if word.text == "SELECT":
+        return place > 0
+    if word.text in ("JOIN", *_SET_OPERATIONS):
+        return not called or following.kind is Kind.WORD or lexemes[place + 2].is_word("SELECT", *_BEGINNINGS)
+    if word.text == "OVER":
+        return (called or following.is_name) and lexemes[place - 1].is_op(")")
+    if word.text == "NULLS":  # lag(x) IGNORE NULLS OVER (…)
+        return lexemes[place - 1].is_word("IGNORE", "RESPECT") and following.is_word("OVER")
+    if word.text == "WITHIN":
+        return following.is_word("GROUP")
+    return word.text == "DISTINCT" and following.is_word("ON")
+
+
+def parse_tree(text: str, lexemes: Sequence[Lexeme]) -> exp.Query:
+    """Parse a statement, `lexemes` up to END; raises QueryError."""
+    tokens = _RelationalTokens(text, lexemes).run()
+    try:
+        nodes = Parser(dialect=_Dialect()).parse(tokens, text)
+    except ParseError as error:
+        raise _explained(text, lexemes, error) from None
+    except RecursionError:
+        raise QueryError(ErrorCode.SQL_PARSING, "The query is nested too deeply; write it with fewer levels") from None
+    node = nodes[0]
+    if len(nodes) != 1 or not isinstance(node, exp.Query | exp.Values):
+        raise syntax_error(text, lexemes[0].start, "expected one SELECT statement")
+    return node  # type: ignore[return-value]
+
+
+def _explained(text: str, lexemes: Sequence[Lexeme], error: ParseError) -> QueryError:
+    detail = error.errors[0] if error.errors else {}
+    start = int(detail.get("col") or 0)
+    description = str(detail.get("description") or error)
+    at = next((lexeme for lexeme in lexemes if lexeme.start >= start), lexemes[-1])
+    if description.startswith(("Expecting", "Expected")):
+        return syntax_error(text, at.start, f"{description[0].lower()}{description[1:]}, found {at.shown}")
+    return syntax_error(text, at.start, f"unexpected {at.shown}")
+
+
+class _RelationalTokens(TokenConverter):
+    """Converter for statements of several SELECTs: more words are keywords, and names may have a list of columns."""
+
+    keywords = _KEYWORDS
+
+    def is_keyword_here(self, lexeme: Lexeme, following: Lexeme) -> bool:
+        if lexeme.text not in _KEYWORDS or (lexeme.text in KEYWORDS and lexeme.text != "GROUP"):
+            return lexeme.text in KEYWORDS
+        previous = self.lexemes[self.position - 2] if self.position > 1 else None
+        if lexeme.text == "GROUP":
+            return following.is_word("BY")
+        if lexeme.text == "INTERVAL":
+            return super().is_keyword_here(lexeme, following)
+        if lexeme.text == "ORDINALITY":
+            return previous is not None and previous.is_word("WITH")
+        if lexeme.text in _ALSO_FUNCTIONS and following.is_op("("):
+            return False
+        needed = _ONLY_BEFORE.get(lexeme.text)
+        if needed is not None:
+            is_frame = lexeme.text in ("ROWS", "RANGE") and following.literal >= 0
+            return following.is_word(*needed) or is_frame
+        if lexeme.text == "ALL" and previous is not None and previous.is_op("(", ","):
+            return False
+        return not (lexeme.text in ("ANY", "SOME") and not following.is_op("("))
+
+    def begin_keyword(self, lexeme: Lexeme, following: Lexeme) -> None:
+        if lexeme.text == "PARTITION":
+            self.position += 1
+        if lexeme.text in _BEGIN_CLAUSE:
+            self.begin_clause()
+
+    def is_call(self, lexeme: Lexeme, following: Lexeme) -> bool:
+        """A name right after another, or after a parenthesis, is an alias whose columns are named in parentheses."""
+        if lexeme.kind is Kind.WORD and lexeme.text in _SOFT and lexeme.text != "ROW":
+            return False
+        previous = self.tokens[-1].token_type if self.tokens else None
+        if previous in _BEFORE_ALIAS:
+            return previous is TokenType.R_PAREN and lexeme.is_word("FILTER")
+        return not self._names_query(previous)
+
+    def _check_operand(self, lexeme: Lexeme, following: Lexeme) -> None:
+        if not (lexeme.is_op("(") and following.is_word(*_BEGIN_WINDOW)):
+            super()._check_operand(lexeme, following)
+
+    def _names_query(self, previous: TokenType | None) -> bool:
+        """Whether `x (a, b) AS (…` stands here, where WITH goes on."""
+        if previous is not TokenType.COMMA:
+            return False
+        depth = 0
+        for place in range(self.position, len(self.lexemes) - 2):
+            lexeme = self.lexemes[place]
+            depth += lexeme.is_op("(") - lexeme.is_op(")")
+            if depth == 0:
+                return self.lexemes[place + 1].is_word("AS") and self.lexemes[place + 2].is_op("(")
+        return False
+
+    def name_type(self, lexeme: Lexeme) -> TokenType:
+        return TokenType.VAR if lexeme.kind is Kind.WORD and lexeme.text in _SOFT else TokenType.IDENTIFIER

@@ -1,0 +1,117 @@
+"""Queries of several tables over servers in other processes: rows, rights, deadlines, servers that die."""
+
+import threading
+from typing import Any
+
+import pytest
+from tests.broker.conftest import Cluster, NewCluster, rows_of
+
+from gamay.base.errors import ErrorCode
+from gamay.cluster.access import ANYONE, Principal
+from gamay.query.response import BrokerResponse, to_json
+
+JOIN = (
+    "SELECT a.k, COUNT(*) c, MAX(b.total) t FROM t a JOIN (SELECT k, SUM(n) total FROM t GROUP BY k) b ON a.k = b.k "
+    "GROUP BY a.k ORDER BY a.k"
+)
+
+
+def answered(cluster: Cluster, sql: str, principal: Principal = ANYONE, **options: str) -> BrokerResponse:
+    """Answer as the HTTP interface does."""
+    pending = cluster.runner.begin(sql, options, principal=principal)
+    cluster.remote.loop.wait(cluster.runner.fetch(pending))
+    return cluster.runner.finish(pending)
+
+
+def rows(response: BrokerResponse) -> list[tuple[Any, ...]]:
+    assert not response.exceptions, response.exceptions
+    assert response.table is not None
+    return response.table.rows()
+
+
+@pytest.fixture
+def cluster(new_cluster: NewCluster) -> Cluster:
+    made = new_cluster(2)
+    segments = {f"s{i}": rows_of(60 * i, 60, day=10 + i) for i in range(4)}
+    made.create("t_OFFLINE", segments, {name: (i % 2,) for i, name in enumerate(segments)})
+    assert made.routing.wait_until(lambda: bool(made.routing.find("t")), 60)
+    return made
+
+
+def test_rows_of_both_servers_are_joined(cluster: Cluster) -> None:
+    counts = dict(rows(answered(cluster, "SELECT k, COUNT(*) FROM t GROUP BY k LIMIT 1000")))
+    totals = dict(rows(answered(cluster, "SELECT k, SUM(n) FROM t GROUP BY k LIMIT 1000")))
+    response = answered(cluster, JOIN)
+    assert rows(response) == [(k, counts[k], totals[k]) for k in sorted(counts)]
+    found = to_json(response)
+    assert found["tablesQueried"] == ["t"]
+    assert found["numServersQueried"] == found["numServersResponded"] == 4  # two for each leaf
+    assert found["resultTable"]["dataSchema"]["columnDataTypes"] == ("STRING", "LONG", "LONG")
+
+
+def test_over_http(cluster: Cluster) -> None:
+    answer = cluster.http.post("/query/sql", json={"sql": JOIN}).json()
+    assert answer["resultTable"]["rows"] == [list(row) for row in rows(answered(cluster, JOIN))]
+    answer = cluster.http.post("/query/sql", json={"sql": "SELECT * FROM t a JOIN nowhere b ON a.k = b.k"}).json()
+    assert [each["errorCode"] for each in answer["exceptions"]] == [ErrorCode.TABLE_DOES_NOT_EXIST.code]
+
+
+@pytest.mark.parametrize(
+    "sql", [JOIN, "SELECT k FROM t UNION SELECT 'x'", "SELECT 1 FROM (VALUES (1)) v WHERE 1 IN (SELECT n FROM t)"]
+)
+def test_each_table_needs_its_right(cluster: Cluster, sql: str) -> None:
+    stranger = Principal("stranger", "", tables=frozenset({"other"}))
+    response = answered(cluster, sql, stranger)
+    assert [code for code, _ in response.exceptions] == [ErrorCode.ACCESS_DENIED.code]
+    assert response.table is None
+
+
+def test_row_filters_hold_for_each_table(cluster: Cluster) -> None:
+    few = Principal("few", "", tables=frozenset({"t"}), row_filters={"t": ("k = 'key1'",)})
+    response = answered(cluster, JOIN, few)
+    written = JOIN.replace("FROM t a", "FROM (SELECT * FROM t WHERE k = 'key1') a").replace(
+        "FROM t GROUP", "FROM t WHERE k = 'key1' GROUP"
+    )
+    assert response.rls_filters_applied
+    assert [row[0] for row in rows(response)] == ["key1"]
+    assert rows(response) == rows(answered(cluster, written))
+
+
+def test_a_query_that_takes_too_long_is_ended(cluster: Cluster) -> None:
+    heavy = "SELECT COUNT(*) FROM t a, t b, t c, t d WHERE a.n + b.n + c.n + d.n = -1"
+    response = answered(cluster, heavy, timeoutMs="700")
+    assert [code for code, _ in response.exceptions] == [ErrorCode.EXECUTION_TIMEOUT.code]
+    assert response.time_used_ms < 20_000
+    assert rows(answered(cluster, "SELECT COUNT(*) FROM (SELECT n FROM t) x")) == [(240,)]
+
+
+def test_a_query_is_cancelled_in_the_middle_of_a_join(cluster: Cluster) -> None:
+    heavy = "SELECT COUNT(*) FROM t a, t b, t c, t d WHERE a.n + b.n + c.n + d.n = -1"
+    pending = cluster.runner.begin(heavy, {"timeoutMs": "60000"})
+    threading.Timer(0.7, pending.deadline.cancel).start()
+    response = cluster.runner.finish(pending)
+    assert [code for code, _ in response.exceptions] == [ErrorCode.QUERY_CANCELLATION.code]
+
+
+def test_a_server_that_is_gone_makes_the_answer_partial(cluster: Cluster) -> None:
+    cluster.servers[1].stop()
+    response = answered(cluster, JOIN)
+    assert response.exceptions
+    assert {code for code, _ in response.exceptions} <= {
+        ErrorCode.SERVER_NOT_RESPONDING.code,
+        ErrorCode.BROKER_REQUEST_SEND.code,
+        ErrorCode.SEGMENTS_UNAVAILABLE.code,
+    }
+
+
+def test_memory_of_a_join_is_bounded(cluster: Cluster) -> None:
+    wide = (
+        "SELECT a.k || b.k || c.k || d.k long, COUNT(*) FROM t a, t b, t c, (SELECT * FROM t LIMIT 8) d "
+        "GROUP BY long, a.n, b.n, c.n LIMIT 1"
+    )
+    response = answered(cluster, wide, maxQueryMemoryBytes="20000000", timeoutMs="3000")
+    assert {code for code, _ in response.exceptions} <= {
+        ErrorCode.EXECUTION_TIMEOUT.code,
+        ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED.code,
+    }
+    assert rows(answered(cluster, "SELECT COUNT(*) FROM (SELECT n FROM t) x")) == [(240,)]

@@ -1,0 +1,31 @@
+"""Queries of several tables and SELECTs give the rows that DuckDB gives."""
+
+import random
+from pathlib import Path
+
+import pytest
+from tests.relational.conftest import Twins
+from tests.relational.generator import Generator
+from tests.seeds import by_first, chunks, count_of
+
+
+def _queries() -> list[tuple[str, str]]:
+    """Return the queries of `queries.sql`, each with what DuckDB is asked."""
+    found: list[tuple[str, str]] = []
+    for line in (Path(__file__).parent / "queries.sql").read_text().splitlines():
+        if line.startswith("==> "):
+            found[-1] = found[-1][0], line.removeprefix("==> ")
+        elif line and not line.startswith("--"):
+            found.append((line, line))
+    return found
+
+
+@pytest.mark.parametrize(("sql", "duck_sql"), _queries())
+def test_rows_are_those_of_duckdb(twins: Twins, sql: str, duck_sql: str) -> None:
+    twins.check(sql, duck_sql)
+
+
+@pytest.mark.parametrize("numbers", chunks(count_of("GAMAY_RELATIONAL_QUERIES", 400), 50), ids=by_first)
+def test_generated_queries(twins: Twins, numbers: range) -> None:
+    for number in numbers:
+        twins.check(Generator(random.Random(number)).query())
