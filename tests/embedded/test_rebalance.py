@@ -360,10 +360,11 @@ def test_a_rebalance_that_died_with_its_controller_is_begun_again(team: Team) ->
     eventually(lambda: any(new in states for states in team.registry.must_get_ideal_state(TABLE).states.values()))
     # the first one had only stood still: what it writes when it goes on is refused, and it says nothing more of itself
     ideal = team.registry.must_get_ideal_state(TABLE)
-    team.rebalances._versions.setdefault(job.id, version)  # its own thread may have found out, and ended
+    team.rebalances._versions[job.id] = version  # its own thread may have found out, and ended
     with pytest.raises(FencedError):
         team.rebalances._step(job, team.rebalances._aims.aim(job, ideal, []))
     assert team.registry.must_get_ideal_state(TABLE) == ideal
+    team.rebalances._versions[job.id] = version
     with pytest.raises(_OvertakenError):
         team.rebalances._note(job, "IN_PROGRESS", "", team.rebalances._aims.aim(job, ideal, []))
     assert other.status(result.job_id)["tableRebalanceProgressStats"]["status"] == "ABORTED"

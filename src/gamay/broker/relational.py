@@ -127,6 +127,11 @@ class _Tables:
         fields = [schema.field(name) for name in shown]
         return {each.name: (each.data_type, not each.single_value) for each in fields} | dict(VIRTUAL_COLUMNS)
 
+    def map_values(self, table: str) -> Mapping[str, DataType]:
+        schema = self._planner.usable_routes(self._pending, table)[0].schema
+        fields = [schema.field(name) for name in schema.column_names]
+        return {each.name: each.child_fields["value"].data_type for each in fields if each.data_type is DataType.MAP}
+
 
 def _asks_broker(query: Query) -> bool:
     conditions = [] if query.where is None else [query.where]

@@ -90,6 +90,16 @@ def walk(expression: Expression) -> Iterator[Expression]:
             yield from walk(arg)
 
 
+def replaced(expression: Expression, by: dict[Expression, Expression]) -> Expression:
+    """Return an expression with parts of it, outermost first, in place of others."""
+    found = by.get(expression)
+    if found is not None:
+        return found
+    if not isinstance(expression, Call):
+        return expression
+    return Call(expression.name, tuple(replaced(arg, by) for arg in expression.args))
+
+
 def column_names(expression: Expression) -> list[str]:
     """Return the names of the columns that an expression reads, each once, in order of appearance."""
     return list(dict.fromkeys(part.name for part in walk(expression) if isinstance(part, Column)))

@@ -1,4 +1,7 @@
-"""`m['k']`, which is `item(m, 'k')`: the value that a map has at a key, as the column's declaration says."""
+"""`m['k']`, which is `item(m, 'k')`: the value that a map has at a key, as the column's declaration says.
+
+`a[1]` is the first value of a multi-value column, by `arrayElementAtInt` and its kin.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -7,31 +10,50 @@ from gamay.functions.expression import ITEM, Call, Column, Expression, Literal
 from gamay.model.field_spec import FieldSpec
 from gamay.model.types import DataType
 
-WRITTEN = "it is written m['key'] or item(m, 'key'), of a column of type MAP and a constant text"
+WRITTEN = (
+    "it is written m['key'] or item(m, 'key'), of a column of type MAP and a constant text, or a[1], of a multi-value "
+    "column and a constant position from 1"
+)
 _ARGUMENTS = 2
+_ELEMENTS = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.STRING)
 
 
 def typed_item(args: Sequence[Expression], field: Callable[[str], FieldSpec | None]) -> Call:
     """Return the call that reads a value of a map, with the type of the column's values and their default.
 
-    args: those of `item`, the columns resolved. field: gives a column's declaration, None where there is none.
-    Raises QueryError for what is no map and no key.
+    The values of a multi-value column are read by position, with 0 or '' beyond its end. args: those of `item`, the columns
+    resolved. field: gives a column's declaration, None where there is none. Raises QueryError for what is neither.
     """
     if len(args) != _ARGUMENTS:
         raise _wrong(f"{WRITTEN}; {len(args)} argument(s) are given")
     column, key = args
     spec = field(column.name) if isinstance(column, Column) else None
+    if spec is not None and not spec.single_value:
+        return element(column, spec.data_type, key)
     if spec is None or spec.data_type is not DataType.MAP:
         what = f"'{column.name}' is no MAP" if isinstance(column, Column) else "argument 1 is no column"
         raise _wrong(
             f"{what}; {WRITTEN}. Write jsonExtractScalar(x, '$.key', 'STRING') for JSON, arrayElementAtInt(x, 1) and its "
             "kin for multi-value columns"
         )
+    value = spec.child_fields["value"]
+    return of_map(column, value.data_type, key, Literal(value.default_null_value, value.data_type))
+
+
+def of_map(column: Expression, values: DataType, key: Expression, default: Literal) -> Call:
+    """Return the call that reads the value, of type `values`, at a key of a map. Raises QueryError for what is no key."""
     if not isinstance(key, Literal) or not isinstance(key.value, str):
         raise _wrong(f"the key is no constant text; {WRITTEN}")
-    value = spec.child_fields["value"]
-    default = Literal(value.default_null_value, value.data_type)
-    return Call(ITEM, (column, key, Literal(value.data_type.value, DataType.STRING), default))
+    return Call(ITEM, (column, key, Literal(values.value, DataType.STRING), default))
+
+
+def element(array: Expression, values: DataType, position: Expression) -> Call:
+    """Return the call that reads one of an array's values, of type `values`. Raises QueryError for what is no position."""
+    if not isinstance(position, Literal) or type(position.value) is not int:
+        raise _wrong(f"the position is no constant whole number; {WRITTEN}")
+    if values not in _ELEMENTS:
+        raise _wrong(f"values of {values.value} are not read by position; those of INT, LONG, FLOAT, DOUBLE and STRING are")
+    return Call(f"arrayelementat{values.value.lower()}", (array, position))
 
 
 def or_null(item: Call) -> Call:
@@ -45,7 +67,8 @@ def with_typed_items(expression: Expression, field: Callable[[str], FieldSpec | 
         return expression
     args = tuple(with_typed_items(arg, field) for arg in expression.args)
     if expression.name == "item":
-        return or_null(typed_item(args, field))
+        item = typed_item(args, field)
+        return or_null(item) if item.name == ITEM else item
     return expression if args == expression.args else Call(expression.name, args)
 
 

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.expression import FILTERED, GROUPING, Call, Column, Expression, Literal
-from gamay.functions.text import to_text
+from gamay.functions.expression import FILTERED, GROUPING, Call, Column, Expression, Literal, replaced, walk
+from gamay.functions.registry import ValueType, must_get_scalar
 from gamay.model.types import DataType
-from gamay.relational.expressions import ExpressionBinder, PendingWindow, aggregates_in, replaced
+from gamay.relational.expressions import ExpressionBinder, PendingWindow, aggregates_in
 from gamay.relational.names import Catalog, Context, CteDefinition, Relation, Scope
 from gamay.relational.plan import (
+    SUBQUERY,
     Aggregate,
     Cte,
     Distinct,
@@ -23,6 +24,7 @@ from gamay.relational.plan import (
     SetOperation,
     Sort,
     SortKey,
+    Unnest,
     Values,
     Window,
     WindowCall,
@@ -35,6 +37,7 @@ from gamay.relational.sources import SourceBinder, split_and
 from gamay.relational.typing import (
     LONG,
     ORDERED,
+    MistypedError,
     as_condition,
     common_type,
     converted,
@@ -53,7 +56,10 @@ _LIMIT_MAX = 2147483647
 def bind(statement: RelationalStatement, catalog: Catalog) -> Plan:
     """Return the plan of a statement. Raises QueryError, with the place in the text where one is to blame."""
     context = Context(statement.text, statement.literals, catalog)
-    root = _Binder(context).query(statement.tree, Scope())
+    try:
+        root = _Binder(context).query(statement.tree, Scope())
+    except MistypedError as error:
+        raise error.named(context.names) from None
     return Plan(root, context.subqueries, tuple(context.ctes), context.types)
 
 
@@ -343,7 +349,7 @@ class _Binder:
                 raise self._error(node.args["having"], "HAVING needs GROUP BY or an aggregate; use WHERE to filter rows")
             return
         context = self._context
-        keys = [resolved(key, context.types) for key in select.keys]
+        keys = [self._single_valued(select, *resolved(key, context.types)) for key in select.keys]
         key_fields = [
             Field(key.name, "", key_type) if isinstance(key, Column) else context.field("", key_type)
             for key, key_type in keys
@@ -359,6 +365,7 @@ class _Binder:
             )
         places = tuple(tuple(self._place(select, arg) for arg in call.args) for call in asked)
         asked_fields = [context.field("", LONG) for _ in asked]
+        context.names |= {made.id: self._context.text_of(call) for made, call in zip(fields, unique, strict=True)}
         select.grouped = {key: made.column for key, made in zip(select.keys, key_fields, strict=True)}
         select.grouped |= {call: made.column for call, made in zip(unique, fields, strict=True)}
         select.grouped |= {call: made.column for call, made in zip(asked, asked_fields, strict=True)}
@@ -376,9 +383,20 @@ class _Binder:
             condition = as_condition(replaced(select.having, select.grouped), context.types)
             select.plan = Filter(select.plan, split_and(condition))
 
+    def _single_valued(self, select: _Select, key: Expression, key_type: ValueType) -> tuple[Expression, ValueType]:
+        """Return a key of groups; rows with several values of one are in the group of each, as in a query of one table."""
+        data_type, multi_value = key_type
+        if not multi_value:
+            return key, key_type
+        made = self._context.field(self._context.text_of(key), (data_type, False))
+        select.plan = Unnest(select.plan, (made,), (key,), False)
+        return made.column, made.type
+
     def _place(self, select: _Select, arg: Expression) -> int:
         if arg not in select.keys:
-            raise QueryError(ErrorCode.QUERY_VALIDATION, f"GROUPING({to_text(arg)}): its argument must be a key of GROUP BY")
+            raise QueryError(
+                ErrorCode.QUERY_VALIDATION, f"GROUPING({self._context.text_of(arg)}): its argument must be a key of GROUP BY"
+            )
         return select.keys.index(arg)
 
     def _check_grouped(self, select: _Select, seen: set[str]) -> None:
@@ -386,12 +404,15 @@ class _Binder:
         orders = [key for key, _ in select.order_by if not isinstance(key, int)]
         having = [] if select.having is None else [select.having]
         for expression in (*(item for item, _ in select.items), *having, *orders):
-            loose = ids_in(replaced(expression, select.grouped)) & seen
+            left = replaced(expression, select.grouped)
+            loose = ids_in(left) & seen
             if loose:
-                named = [each.name for relation in select.scope.relations for each in relation.fields if each.id in loose]
+                for call in walk(left):  # which may be an aggregate that there is not
+                    if isinstance(call, Call) and call.name != SUBQUERY:
+                        must_get_scalar(call.name)
                 raise QueryError(
                     ErrorCode.QUERY_VALIDATION,
-                    f"Expression '{named[0] if named else sorted(loose)[0]}' is not being grouped: add it to GROUP BY, "
+                    f"Expression '{self._context.names[min(loose)]}' is not being grouped: add it to GROUP BY, "
                     "or put it into an aggregate such as ANY_VALUE",
                 )
 
@@ -406,6 +427,7 @@ class _Binder:
             call = Call(written.call.name, tuple(replaced(arg, grouped) for arg in written.call.args))
             call, value_type = resolved_window(call, context.types)
             context.types[window.id] = value_type
+            context.names[window.id] = f"{self._context.text_of(call)} OVER (…)"
             added.append(Field(window.id, "", value_type))
             partition_by = tuple(resolved(replaced(key, grouped), context.types)[0] for key in written.partition_by)
             order_by = tuple(
@@ -434,13 +456,21 @@ class _Binder:
         pairs = [resolved(replaced(item, grouped), context.types) for item, _ in select.items]
         fields = [context.field(name, value_type) for (_, name), (_, value_type) in zip(select.items, pairs, strict=True)]
         expressions = [expression for expression, _ in pairs]
+        maps = context.map_values
+        for made, expression in zip(fields, expressions, strict=True):
+            if isinstance(expression, Column) and expression.name in maps:
+                maps[made.id] = maps[expression.name]
         num_shown = len(fields)
 
         def column_of(key: int | Expression) -> Expression:
             if isinstance(key, int):
                 return fields[key].column
             if select.is_distinct and not select.distinct_on:
-                raise QueryError(ErrorCode.QUERY_VALIDATION, f"Expression '{to_text(key)}' is not in the select clause")
+                raise QueryError(
+                    ErrorCode.QUERY_VALIDATION,
+                    "ORDER BY of SELECT DISTINCT takes expressions of the SELECT list only; "
+                    f"Expression '{self._context.text_of(key)}' is not in the select clause",
+                )
             expression, value_type = resolved(replaced(key, grouped), context.types)
             if expression in expressions:
                 return fields[expressions.index(expression)].column

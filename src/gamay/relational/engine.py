@@ -1,8 +1,10 @@
 """DuckDB, embedded: instances without access to anything outside, each used by one query at a time."""
 
+import inspect
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+import weakref
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -39,14 +41,14 @@ class Engine:
         self._idle: list[duckdb.DuckDBPyConnection] = []
         self._lock = threading.Lock()
         self._is_closed = False
+        # also when the process ends without it: what lives on is reported on stderr as a leak
+        weakref.finalize(self, _close, self._idle)
 
     def close(self) -> None:
         """Close the instances that no query uses; those in use are closed when their queries end."""
         with self._lock:
             self._is_closed = True
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+            _close(self._idle)
 
     def run(
         self,
@@ -65,7 +67,7 @@ class Engine:
                 for function in functions:
                     connection.create_function(
                         function.name,
-                        function.compute,
+                        _with_arity(function.compute, len(function.arg_types)),
                         [duckdb.sqltype(each) for each in function.arg_types],
                         duckdb.sqltype(function.result_type),
                         type="arrow",
@@ -119,6 +121,11 @@ class Engine:
         return duckdb.connect(":memory:", config=config)
 
 
+def _close(connections: "list[duckdb.DuckDBPyConnection]") -> None:
+    while connections:
+        connections.pop().close()
+
+
 @contextmanager
 def _interrupted(connection: "duckdb.DuckDBPyConnection", deadline: Deadline) -> Any:
     """Interrupt the connection once the deadline has passed."""
@@ -141,6 +148,18 @@ def _interrupted(connection: "duckdb.DuckDBPyConnection", deadline: Deadline) ->
         watcher.join()
 
 
+def _with_arity(compute: Callable[..., pa.Array], num_args: int) -> Callable[..., pa.Array]:
+    """Return a function of any number of arrays with the signature by which DuckDB counts them."""
+
+    def called(*arrays: Any) -> pa.Array:
+        return compute(*arrays)
+
+    kind = inspect.Parameter.POSITIONAL_ONLY
+    parameters = [inspect.Parameter(f"a{place}", kind) for place in range(num_args)]
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return called
+
+
 def _told(error: "duckdb.Error", sql: str) -> QueryError:
     """Return what a user is told of an error of DuckDB."""
     import duckdb
@@ -153,6 +172,8 @@ def _told(error: "duckdb.Error", sql: str) -> QueryError:
             "or raise the memory of a query",
         )
     if isinstance(error, duckdb.OutOfRangeException | duckdb.ConversionException | duckdb.InvalidInputException):
+        # an error of a function of Gamay comes with where it was raised, and the name of its class
+        text = text.split(f"{QueryError.__name__}: ")[-1]
         return QueryError(ErrorCode.QUERY_EXECUTION, text.split(". Use ")[0])
     _log.error("DuckDB refused a plan: %s\n%s", error, sql)
     return QueryError(ErrorCode.INTERNAL, f"The query failed for a reason that is a defect of Gamay: {text}")

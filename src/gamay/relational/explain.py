@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from gamay.functions.expression import Call, Column, Expression
+from gamay.functions.expression import Call, Column, Expression, replaced
 from gamay.functions.text import to_text
-from gamay.relational.expressions import replaced
 from gamay.relational.plan import (
     SUBQUERY,
     Aggregate,

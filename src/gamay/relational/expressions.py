@@ -6,14 +6,16 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal
+from gamay.functions.items import WRITTEN, element, of_map
 from gamay.functions.registry import is_aggregate
 from gamay.model.types import DataType
 from gamay.relational.names import Context, Scope
 from gamay.relational.plan import SUBQUERY, Field, Frame, FrameBound, Node, SortKey, Subquery, WindowCall
-from gamay.relational.typing import ORDERED
+from gamay.relational.typing import ORDERED, resolved
 from gamay.sql.slots import members, with_members
 from gamay.sql.translate import Translator, row_members
 
+_ITEM_ARGUMENTS = 2
 _COMPARED: dict[type[exp.Expr], str] = {
     exp.EQ: "equals",
     exp.NEQ: "notequals",
@@ -56,7 +58,8 @@ class ExpressionBinder(Translator):
             special = self._of_any_or_all(node, _COMPARED[type(node)])
             if special is not None:
                 return special
-        return Translator.expression(self, node)
+        found = Translator.expression(self, node)
+        return self._item(node, found) if isinstance(found, Call) and found.name == "item" else found
 
     def sort_key(self, node: exp.Expr) -> SortKey:
         descending = bool(node.args.get("desc"))
@@ -75,6 +78,23 @@ class ExpressionBinder(Translator):
         if len(parts) == 1 and parts[0].lower() in self.aliases:
             return self.aliases[parts[0].lower()]
         raise self.scope.unknown(parts)
+
+    def _item(self, node: exp.Expr, call: Call) -> Expression:
+        """`m['k']` of a map, `a[1]` of an array: NULL where there is no such key or value."""
+        if len(call.args) != _ITEM_ARGUMENTS:
+            raise self.error(node, WRITTEN)
+        column, key = call.args
+        null = Literal(None, DataType.UNKNOWN)
+        values = self.context.map_values.get(column.name) if isinstance(column, Column) else None
+        if values is not None:
+            return of_map(column, values, key, null)
+        data_type, multi_value = resolved(column, self.context.types)[1]
+        if not multi_value:
+            raise self.error(node, f"{self.context.text_of(column)} is neither a MAP of a table nor an array: {WRITTEN}")
+        found = element(column, data_type, key)
+        is_there = Call("greaterthanorequal", (Call("arraylength", (column,)), key))
+        from_one = Call("greaterthan", (key, Literal(0, DataType.INT)))
+        return Call("case", (Call("and", (from_one, is_there)), found, null))
 
     def _listed(self, node: exp.Expr) -> Expression:
         """`x IN (…)`: constants, or a subquery."""
@@ -218,16 +238,6 @@ def aggregates_in(expression: Expression) -> list[Call]:
     if expression.name in (FILTERED, ORDERED) or is_aggregate(expression.name):
         return [expression]
     return [call for arg in expression.args for call in aggregates_in(arg)]
-
-
-def replaced(expression: Expression, by: dict[Expression, Expression]) -> Expression:
-    """Return an expression with parts of it, outermost first, in place of others."""
-    found = by.get(expression)
-    if found is not None:
-        return found
-    if not isinstance(expression, Call):
-        return expression
-    return Call(expression.name, tuple(replaced(arg, by) for arg in expression.args))
 
 
 _HANDLERS: dict[type[exp.Expr], Callable[[ExpressionBinder, exp.Expr], Expression]] = {

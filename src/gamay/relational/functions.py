@@ -264,7 +264,7 @@ class Calls:
         if function is None:
             names = [f"a{place}" for place in sent]
             compute = _scalar_computer(pattern, names, of_types, result)
-            function = self._add(key, of_types, result, compute)
+            function = self._add(key, [sql_type(one) for one in of_types], result, compute)
         written = ", ".join(f"CAST({write(call.args[place])} AS {sql_type(types[place])})" for place in sent)
         return f"{function.name}({written})" if sent else f"{function.name}(TRUE)"
 
@@ -283,9 +283,9 @@ class Calls:
         of_types = [by_arg[arg] for arg in args]
         key = (call, tuple(of_types), "aggregate")
         function = self.functions.get(key)
-        lists = [(data_type, True) for data_type, _ in of_types]
         if function is None:
-            function = self._add(key, lists, result, _aggregate_computer(call, of_types, result))
+            names = [f"{sql_type(one)}[]" for one in of_types]
+            function = self._add(key, names, result, _aggregate_computer(call, of_types, result))
         written = ", ".join(
             f"coalesce(list(CAST({write(arg)} AS {sql_type(one)})){condition}{over}, [])"
             for arg, one in zip(args, of_types, strict=True)
@@ -293,10 +293,9 @@ class Calls:
         return f"{function.name}({written})"
 
     def _add(
-        self, key: object, types: Sequence[ValueType], result: ValueType, compute: Callable[..., pa.Array]
+        self, key: object, arg_types: Sequence[str], result: ValueType, compute: Callable[..., pa.Array]
     ) -> ArrowFunction:
-        names = tuple(sql_type(each) for each in types) or ("BOOLEAN",)
-        made = ArrowFunction(f"gamay_f{next(_numbers)}", names, sql_type(result), compute)
+        made = ArrowFunction(f"gamay_f{next(_numbers)}", tuple(arg_types) or ("BOOLEAN",), sql_type(result), compute)
         self.functions[key] = made
         return made
 
@@ -323,12 +322,10 @@ def _aggregate_computer(call: Call, types: Sequence[ValueType], result: ValueTyp
     aggregate = bind_aggregate(call, types)
 
     def compute(*arrays: Any) -> pa.Array:
-        lists = [vector_of(array, data_type, True) for array, (data_type, _) in zip(arrays, types, strict=True)]
-        offsets = lists[0].offsets
-        assert offsets is not None
-        num_groups = len(offsets) - 1
-        groups = np.repeat(np.arange(num_groups, dtype=np.int32), np.diff(offsets))
-        args = [_elements(each, array) for each, array in zip(lists, arrays, strict=True)]
+        lists = [_lists(array) for array in arrays]
+        num_groups = len(lists[0])
+        groups = np.repeat(np.arange(num_groups, dtype=np.int32), np.diff(np.asarray(lists[0].offsets)))
+        args = [vector_of(each.flatten(), *one) for each, one in zip(lists, types, strict=True)]
         # a null argument leaves the row out, as in a query of one table with null handling
         known = np.ones(len(groups), np.bool_)
         for arg in args:
@@ -350,13 +347,10 @@ def _aggregate_computer(call: Call, types: Sequence[ValueType], result: ValueTyp
     return compute
 
 
-def _elements(vector: Vector, array: Any) -> Vector:
-    """Return the values of lists, one after the other, with the nulls among them."""
+def _lists(array: pa.Array | pa.ChunkedArray) -> pa.ListArray:
+    """Return the values of each group, in one chunk."""
     chunk = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-    if isinstance(chunk, pa.ChunkedArray):
-        chunk = chunk.chunk(0)
-    offsets = np.asarray(chunk.offsets)
-    return vector_of(chunk.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0])), vector.type, False)
+    return chunk.chunk(0) if isinstance(chunk, pa.ChunkedArray) else chunk
 
 
 def _without_nulls(operand: Any) -> Vector:

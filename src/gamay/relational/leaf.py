@@ -8,12 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.expression import Call, Column, Expression
+from gamay.functions.expression import Call, Column, Expression, replaced
 from gamay.functions.scalar.convert import convert, placeholder, repeat, to_vector
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
 from gamay.query.response import ResultTable
-from gamay.relational.expressions import replaced
 from gamay.relational.plan import Field, Scan
 from gamay.sql.query import Query, SelectItem
 

@@ -6,8 +6,10 @@ from itertools import count
 from typing import Protocol
 
 from gamay.base.errors import ErrorCode, QueryError, nearest
-from gamay.functions.expression import Literal
+from gamay.functions.expression import Column, Expression, Literal, replaced
 from gamay.functions.registry import ValueType
+from gamay.functions.text import to_text
+from gamay.model.types import DataType
 from gamay.relational.plan import Cte, Field, Subquery
 
 _SHOWN = 20
@@ -23,10 +25,17 @@ class Catalog(Protocol):
         """
         ...
 
+    def map_values(self, table: str) -> Mapping[str, DataType]:
+        """Return the columns that are maps, and the types of their values; the table is one that `columns` knew."""
+        ...
+
 
 @dataclass(slots=True)
 class Context:
-    """What all parts of one query share while it is bound; ids are given out here."""
+    """What all parts of one query share while it is bound; ids are given out here.
+
+    map_values: the types of the values of columns that are maps, by id. names: of columns, as errors have them.
+    """
 
     text: str
     literals: Sequence[Literal]
@@ -34,16 +43,24 @@ class Context:
     types: dict[str, ValueType] = field(default_factory=dict)
     subqueries: dict[str, Subquery] = field(default_factory=dict)
     ctes: list[Cte] = field(default_factory=list)
+    map_values: dict[str, DataType] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
     _numbers: "count[int]" = field(default_factory=count)
 
     def field(self, name: str, value_type: ValueType) -> Field:
         """Return a new column."""
         made = Field(f"c{next(self._numbers)}", name, value_type)
         self.types[made.id] = value_type
+        if name:
+            self.names[made.id] = name
         return made
 
     def number(self) -> int:
         return next(self._numbers)
+
+    def text_of(self, expression: Expression) -> str:
+        """Return an expression as text, with the names of columns in place of their ids."""
+        return to_text(replaced(expression, {Column(made): Column(name) for made, name in self.names.items()}))
 
 
 @dataclass(frozen=True, slots=True)

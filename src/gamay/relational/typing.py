@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import evaluate_constant
-from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, Star
+from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, Star, replaced
 from gamay.functions.registry import (
     ValueType,
     aggregate_arguments,
@@ -64,7 +64,7 @@ def resolved(expression: Expression, types: Types) -> tuple[Expression, ValueTyp
     if isinstance(expression, Star):
         raise _invalid("* is not an expression; it stands alone in SELECT and in COUNT(*)")
     if is_aggregate(expression.name) or expression.name in (FILTERED, ORDERED):
-        raise _invalid(f"The aggregate {to_text(expression)} cannot stand here")
+        raise _invalid("The aggregate {} cannot stand here", expression)
     args, arg_types = _resolved_args(expression.args, types)
     call, value_type = _resolved_call(Call(expression.name, tuple(args)), arg_types)
     return folded(call), value_type
@@ -142,7 +142,7 @@ def as_condition(expression: Expression, types: Types) -> Expression:
     if data_type not in (DataType.BOOLEAN, DataType.UNKNOWN) or multi_value:
         if data_type.is_numeric and not multi_value:
             return Call("notequals", (condition, Literal(0, DataType.INT)))
-        raise _invalid(f"{to_text(expression)} is no condition: it is {type_name((data_type, multi_value))}, not BOOLEAN")
+        raise _invalid(f"{{}} is no condition: it is {type_name((data_type, multi_value))}, not BOOLEAN", expression)
     return condition
 
 
@@ -229,7 +229,7 @@ def _resolved_call(call: Call, types: list[ValueType]) -> tuple[Call, ValueType]
 def _condition(arg: Expression, arg_type: ValueType) -> Expression:
     if arg_type[0] in (DataType.BOOLEAN, DataType.UNKNOWN) and not arg_type[1]:
         return arg
-    raise _invalid(f"{to_text(arg)} is no condition: it is {type_name(arg_type)}, not BOOLEAN")
+    raise _invalid(f"{{}} is no condition: it is {type_name(arg_type)}, not BOOLEAN", arg)
 
 
 def _compared(call: Call, types: list[ValueType]) -> Call:
@@ -238,8 +238,7 @@ def _compared(call: Call, types: list[ValueType]) -> Call:
     to = _comparable(left_type[0], right_type[0])
     if to is None or (left_type[1] and right_type[1]):
         raise _invalid(
-            f"Cannot compare {to_text(left)}, which is {type_name(left_type)}, with {to_text(right)}, "
-            f"which is {type_name(right_type)}"
+            f"Cannot compare {{}}, which is {type_name(left_type)}, with {{}}, which is {type_name(right_type)}", left, right
         )
     if to is DataType.UNKNOWN:
         return call
@@ -269,8 +268,9 @@ def _among(call: Call, types: list[ValueType]) -> Call:
         to = _comparable(types[0][0], arg_type[0])
         if to is None:
             raise _invalid(
-                f"Cannot compare {to_text(call.args[0])}, which is {type_name(types[0])}, with {to_text(arg)}, "
-                f"which is {type_name(arg_type)}"
+                f"Cannot compare {{}}, which is {type_name(types[0])}, with {{}}, which is {type_name(arg_type)}",
+                call.args[0],
+                arg,
             )
         if to is not DataType.UNKNOWN and to is not types[0][0]:
             args[0] = converted(call.args[0], types[0], to)
@@ -290,7 +290,7 @@ def _arithmetic(call: Call, types: list[ValueType]) -> tuple[Call, ValueType]:
             args[place] = converted(args[place], types[place], other)
             kinds[place] = other
         elif kind not in _WIDTH and kind not in (DataType.TIMESTAMP, DataType.UNKNOWN):
-            raise _invalid(f"{to_text(call)} computes with {to_text(args[place])}, which is {kind.value} and no number")
+            raise _invalid(f"{{}} computes with {{}}, which is {kind.value} and no number", call, args[place])
     call = Call(name, tuple(args))
     if all(kind in _WHOLE for kind in kinds):
         if name == "divide" and len(args) != 2:
@@ -321,7 +321,7 @@ def _summed(call: Call, first: ValueType) -> ValueType:
     if first[0].is_text:
         return DOUBLE
     if first[0] not in _WIDTH and first[0] is not DataType.UNKNOWN:
-        raise _invalid(f"{to_text(call)} adds values that are {first[0].value} and no numbers")
+        raise _invalid(f"{{}} adds values that are {first[0].value} and no numbers", call)
     return LONG if first[0] in _WHOLE else first
 
 
@@ -347,5 +347,18 @@ _EXACT: dict[str, Callable[[Call, ValueType], ValueType]] = {
 }
 
 
-def _invalid(message: str) -> QueryError:
-    return QueryError(ErrorCode.QUERY_VALIDATION, message)
+class MistypedError(QueryError):
+    """What is wrong with an expression. template: the message, with a `{}` for each of `expressions`."""
+
+    def __init__(self, template: str, expressions: tuple[Expression, ...]) -> None:
+        self._template, self._expressions = template, expressions
+        super().__init__(ErrorCode.QUERY_VALIDATION, template.format(*map(to_text, expressions)))
+
+    def named(self, names: Mapping[str, str]) -> "MistypedError":
+        """Return the error with the names that a query has for the ids of columns."""
+        by: dict[Expression, Expression] = {Column(made): Column(name) for made, name in names.items()}
+        return MistypedError(self._template, tuple(replaced(each, by) for each in self._expressions))
+
+
+def _invalid(template: str, *expressions: Expression) -> QueryError:
+    return MistypedError(template, expressions)

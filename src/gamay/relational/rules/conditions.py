@@ -6,9 +6,8 @@ A condition with a subquery stays where it is: what the subquery reads of the ro
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from gamay.functions.expression import Call, Column, Expression, walk
+from gamay.functions.expression import Call, Column, Expression, replaced, walk
 from gamay.functions.registry import scalar_function
-from gamay.relational.expressions import replaced
 from gamay.relational.plan import (
     Aggregate,
     Distinct,

@@ -6,9 +6,8 @@ has an exact form go there, and keys and arguments without arithmetic.
 
 from collections.abc import Sequence
 
-from gamay.functions.expression import FILTERED, Call, Expression, Literal, Star, walk
+from gamay.functions.expression import FILTERED, Call, Expression, Literal, Star, replaced, walk
 from gamay.model.types import DataType
-from gamay.relational.expressions import replaced
 from gamay.relational.leaf import LEAF_LIMIT, condition_of
 from gamay.relational.plan import (
     Aggregate,
@@ -18,6 +17,7 @@ from gamay.relational.plan import (
     Plan,
     Project,
     Scan,
+    Unnest,
     ids_in,
     with_children,
     with_plans,
@@ -58,7 +58,17 @@ class _LeafGroups:
             return None
         by: dict[Expression, Expression] = {}
         child = node.child
-        while isinstance(child, Project):
+        while isinstance(child, Project | Unnest):
+            if isinstance(child, Unnest):
+                # that engine counts a row of several values for each of them, but in keys only
+                added: dict[Expression, Expression] = {
+                    each.column: array for each, array in zip(child.added, child.arrays, strict=False)
+                }
+                if child.with_ordinality or len(added) > 1 or any(ids_in(call) & _ids(child) for call in node.aggregates):
+                    return None
+                by = {column: replaced(expression, added) for column, expression in by.items()} | added
+                child = child.child
+                continue
             made: dict[Expression, Expression] = {
                 each.column: expression for each, expression in zip(child.fields, child.expressions, strict=True)
             }
@@ -134,6 +144,10 @@ class _LeafGroups:
             outputs.append(converted(column, each.type, each.type[0]))
         self._plan.types.update(types)  # type: ignore[attr-defined]
         return Project(leaf, node.fields, tuple(outputs))
+
+
+def _ids(node: Unnest) -> set[str]:
+    return {each.id for each in node.added}
 
 
 def _call(expression: Expression) -> Call:
