@@ -66,6 +66,22 @@ def test_each_table_needs_its_right(cluster: Cluster, sql: str) -> None:
     assert response.table is None
 
 
+def test_only_tables_that_one_may_use_are_shown(cluster: Cluster) -> None:
+    stranger = Principal("stranger", "", tables=frozenset({"other"}))
+    assert rows(answered(cluster, "SHOW TABLES")) == [("t",)]
+    assert rows(answered(cluster, "SHOW TABLES", stranger)) == []
+    assert rows(answered(cluster, "SELECT COUNT(*) FROM information_schema.columns", stranger)) == [(0,)]
+    refused = answered(cluster, "DESCRIBE t", stranger)
+    assert [code for code, _ in refused.exceptions] == [ErrorCode.ACCESS_DENIED.code]
+
+
+def test_tables_are_those_of_the_database_that_is_named(cluster: Cluster) -> None:
+    assert rows(answered(cluster, "SHOW TABLES", database="sales")) == []
+    missing = answered(cluster, "SELECT 1 FROM t a JOIN t b ON a.k = b.k", database="sales")
+    assert [message for _, message in missing.exceptions if "'sales.t' does not exist" in message]
+    assert rows(answered(cluster, "SHOW TABLES", database="default")) == [("t",)]
+
+
 def test_row_filters_hold_for_each_table(cluster: Cluster) -> None:
     few = Principal("few", "", tables=frozenset({"t"}), row_filters={"t": ("k = 'key1'",)})
     response = answered(cluster, JOIN, few)

@@ -71,7 +71,6 @@ def test_sleep_takes_its_time_and_ends_at_the_deadline(db: Database) -> None:
         ("SELECT a FROM t ORDER BY VECTOR_SIMILARITY(m, ARRAY[1.0], 3)", "write ORDER BY cosineDistance"),
         ("SELECT groovy('{}', 'arg0', a) FROM t", "scripts are not run"),
         ("SELECT lookUp('t', 'c', 'k', a) FROM t", "is no dimension table"),
-        ("SELECT tags[1] FROM t", "arrayElementAtInt"),
         ("SELECT TIMESERIESAGGREGATE(a) FROM t", "part of time-series queries"),
         ("SELECT avgReduce(a, 1) FROM t", "write AVG"),
         ("SELECT clpEncodedVarsMatch(a) FROM t", "write clpMatch"),

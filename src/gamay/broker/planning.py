@@ -18,7 +18,8 @@ from gamay.broker.scatter import Part
 from gamay.broker.selection import Turn
 from gamay.broker.server_stats import ServerStats
 from gamay.cluster.access import ANYONE, Principal
-from gamay.model.table_name import raw_table_name
+from gamay.model.schema import Schema
+from gamay.model.table_name import database_of, raw_table_name
 from gamay.query.bind import NO_SCHEMA, BoundQuery, bind
 from gamay.query.budget import ProcessBudget
 from gamay.query.deadline import CancellableDeadline
@@ -49,8 +50,9 @@ class QueryPlanner:
                 ErrorCode.BROKER_RESOURCE_MISSING, "This broker is disabled and takes no new queries: ask another one"
             )
         self._quotas.admit_application(query.options, pending.started_s)
-        if query.table is not None:
+        if query.table is not None or query.relational is not None:
             pending.database = database_of_request(database, query.options)
+        if query.table is not None:
             pending.routes = self.routes(query.table, pending.database)
             if pending.principal is not ANYONE:
                 begun_s = self._clock.monotonic_s()
@@ -101,6 +103,18 @@ class QueryPlanner:
         routes = self.routes(table, pending.database)
         check_may_use(pending.principal, routes)
         return routes
+
+    def usable_schemas(self, pending: PendingQuery) -> dict[str, Schema]:
+        """Return the schemas of the tables that the sender may use, by raw name; of a database, if the request names one."""
+        wanted = (pending.database or "").lower()
+        found: dict[str, Schema] = {}
+        for name in self._routing.table_names():
+            routes = self._routing.find(name)
+            if wanted not in ("", database_of(name).lower()):
+                continue
+            if routes and all(pending.principal.may_use(route.table) for route in routes):
+                found[name] = routes[0].schema
+        return found
 
     def whole_routes(self, pending: PendingQuery, table: str) -> Sequence[TableRoute]:
         """Return the routes of a table of which the query finds any row; raises QueryError where not all are for it."""

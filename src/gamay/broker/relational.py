@@ -15,6 +15,7 @@ from gamay.broker.route import TableRoute
 from gamay.broker.routing import RoutingTables
 from gamay.functions.registry import ValueType
 from gamay.functions.vector import Vector
+from gamay.model.schema import Schema
 from gamay.model.table_name import raw_table_name
 from gamay.model.types import DataType
 from gamay.query.response import BrokerResponse, ResultTable
@@ -22,6 +23,7 @@ from gamay.query.scope import VIRTUAL_COLUMNS
 from gamay.relational.engine import Engine
 from gamay.relational.execute import execute, prepare
 from gamay.relational.explain import explained
+from gamay.relational.information_schema import shown_columns
 from gamay.sql.answers import asks_broker
 from gamay.sql.query import Query
 
@@ -123,9 +125,11 @@ class _Tables:
         routes = list(self._planner.usable_routes(self._pending, table))
         self.by_name.setdefault(routes[0].table, routes)
         schema = routes[0].schema
-        shown = sorted(name for name in schema.column_names if not name.startswith("$"))
-        fields = [schema.field(name) for name in shown]
+        fields = [schema.field(name) for name in shown_columns(schema)]
         return {each.name: (each.data_type, not each.single_value) for each in fields} | dict(VIRTUAL_COLUMNS)
+
+    def schemas(self) -> Mapping[str, Schema]:
+        return self._planner.usable_schemas(self._pending)
 
     def map_values(self, table: str) -> Mapping[str, DataType]:
         schema = self._planner.usable_routes(self._pending, table)[0].schema

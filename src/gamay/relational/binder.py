@@ -56,6 +56,8 @@ _LIMIT_MAX = 2147483647
 def bind(statement: RelationalStatement, catalog: Catalog) -> Plan:
     """Return the plan of a statement. Raises QueryError, with the place in the text where one is to blame."""
     context = Context(statement.text, statement.literals, catalog)
+    if statement.described is not None:
+        catalog.columns(statement.described)  # raises for a table that is not there, or not for the sender
     try:
         root = _Binder(context).query(statement.tree, Scope())
     except MistypedError as error:
@@ -102,8 +104,6 @@ class _Binder:
             return self._tail(node, self._values(node, scope), scope)
         if isinstance(node, exp.Select):
             return self._select(node, scope)
-        if isinstance(node, exp.Table):  # TABLE t
-            return self._select(exp.select("*").from_(node), scope)
         raise self._error(node, "expected SELECT, VALUES, or a query in parentheses")
 
     # -- WITH

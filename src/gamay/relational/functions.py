@@ -139,7 +139,7 @@ def _computed(call: Call, types: Sequence[ValueType], write: Write) -> str | Non
         return f"(-{write(args[0])})"
     if name == "abs" and kinds[0] in _NUMBERS:
         return f"abs({write(args[0])})"
-    if name == "concat" and all(kind.is_text for kind in kinds):
+    if name == "concat" and len(kinds) == 2 and all(kind.is_text for kind in kinds):
         return "(" + " || ".join(write(arg) for arg in args) + ")"
     if (part := _part_of_moment(call, kinds, write)) is not None:
         return part

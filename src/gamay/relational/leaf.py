@@ -1,6 +1,7 @@
 """What is asked of the engine for single tables: the query of a scan, and its answer as Arrow columns."""
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -104,12 +105,18 @@ def vector_of(array: pa.Array, data_type: DataType, multi_value: bool) -> Vector
         return Vector(DataType.STRING, repeat("null", DataType.STRING, len(array)), None, np.ones(len(array), np.bool_))
     if data_type is DataType.BIG_DECIMAL:
         out = np.empty(len(array), dtype=object)
-        out[:] = [placeholder(data_type) if each is None else each for each in array.to_pylist()]
+        out[:] = [placeholder(data_type) if each is None else _stripped(each) for each in array.to_pylist()]
         return Vector(data_type, out, None, nulls)
     array = array.cast(_ARROW[data_type])
     if nulls is not None:
         array = array.fill_null(pa.scalar(placeholder(data_type), array.type))
     return Vector(data_type, array if not data_type.is_fixed_width else _numpy(array), None, nulls)
+
+
+def _stripped(number: Decimal) -> Decimal:
+    """Return a number without the zeros that the common scale of a column put behind its fraction."""
+    text = f"{number:f}"  # normalize() would round to the 28 digits of the context
+    return Decimal(text.rstrip("0").rstrip(".")) if "." in text else number
 
 
 def _numpy(array: pa.Array) -> "np.ndarray[Any, np.dtype[Any]]":

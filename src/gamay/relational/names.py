@@ -9,6 +9,7 @@ from gamay.base.errors import ErrorCode, QueryError, nearest
 from gamay.functions.expression import Column, Expression, Literal, replaced
 from gamay.functions.registry import ValueType
 from gamay.functions.text import to_text
+from gamay.model.schema import Schema
 from gamay.model.types import DataType
 from gamay.relational.plan import Cte, Field, Subquery
 
@@ -23,6 +24,10 @@ class Catalog(Protocol):
 
         Raises QueryError: TABLE_DOES_NOT_EXIST, ACCESS_DENIED.
         """
+        ...
+
+    def schemas(self) -> Mapping[str, Schema]:
+        """Return the schemas of all tables that the sender may query, by raw name."""
         ...
 
     def map_values(self, table: str) -> Mapping[str, DataType]:

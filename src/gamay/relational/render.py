@@ -118,6 +118,9 @@ class _Renderer:
     def _values(self, node: Values) -> str:
         if not node.fields:
             return "SELECT 1 AS one"
+        if not node.rows:
+            nulls = ", ".join(f"CAST(NULL AS {sql_type(made.type)}) AS {made.id}" for made in node.fields)
+            return f"SELECT {nulls} WHERE FALSE"
         rows = ", ".join(
             f"({', '.join(self._typed(cell, made.type) for cell, made in zip(row, node.fields, strict=True))})"
             for row in node.rows

@@ -8,6 +8,7 @@ from sqlglot import exp
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Call, Expression
 from gamay.relational.expressions import ExpressionBinder
+from gamay.relational.information_schema import view_columns, view_rows
 from gamay.relational.names import Context, Relation, Scope
 from gamay.relational.plan import CteRef, Field, Join, Node, Project, Scan, Unnest, Values
 from gamay.relational.shaping import with_names
@@ -76,6 +77,10 @@ class SourceBinder:
         if cte is not None:
             plan = CteRef(cte.name, tuple(self.context.field(each.name, each.type) for each in cte.fields))
             names = {name}
+        elif (shown := view_columns(name)) is not None:
+            fields = tuple(self.context.field(column, value_type) for column, value_type in shown.items())
+            plan = Values(fields, view_rows(name, self.context.catalog.schemas()))
+            names = {name, parts[-1]}
         else:
             columns = self.context.catalog.columns(name)
             plan = Scan(name, tuple(self.context.field(column, value_type) for column, value_type in columns.items()))

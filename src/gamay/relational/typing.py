@@ -94,6 +94,12 @@ def resolved_aggregate(call: Call, types: Types) -> tuple[Call, ValueType]:
     first = next(iter(arg_types.values()), UNKNOWN)
     exact = _EXACT.get(call.name)
     if exact is not None and not first[1]:
+        wanted = 2 if call.name.startswith("covar") else 1
+        if len(args) != wanted:
+            raise _invalid(f"{call.name.upper()} takes {wanted} argument(s), not {len(args)}")
+        if call.name in _OF_NUMBERS:
+            call = _of_numbers(call, [arg_types[arg] for arg in args if arg in arg_types])
+            first = (_AS_NUMBERS.get(first[0], first[0]), False)
         return call, exact(call, first)
     found = bind_aggregate(call, [arg_types[arg] for arg in aggregate_arguments(call)])
     return call, (found.result_type, found.result_is_multi_value)
@@ -317,12 +323,31 @@ def _case(call: Call, types: list[ValueType]) -> tuple[Call, ValueType]:
     return Call(call.name, tuple(args)), common
 
 
+def _of_numbers(call: Call, types: list[ValueType]) -> Call:
+    """Return an aggregate of numbers, for which a BOOLEAN is 0 or 1 and a TIMESTAMP its milliseconds."""
+    args = list(call.args)
+    for place, (arg, (kind, multi_value)) in enumerate(zip(args, types, strict=False)):
+        if multi_value or (kind not in _WIDTH and kind not in _AS_NUMBERS):
+            raise _invalid(f"{{}} needs numbers, and {{}} is {type_name(types[place])}", call, arg)
+        args[place] = converted(arg, types[place], _AS_NUMBERS.get(kind, kind))
+    return Call(call.name, tuple(args))
+
+
+_AS_NUMBERS = {
+    DataType.BOOLEAN: DataType.INT,
+    DataType.TIMESTAMP: DataType.LONG,
+    DataType.UNKNOWN: DataType.UNKNOWN,
+}
+_OF_NUMBERS = frozenset(
+    {
+        *("sum", "avg", "distinctsum", "distinctavg", "covarpop", "covarsamp"),
+        *("stddevpop", "stddevsamp", "varpop", "varsamp"),
+    }
+)
+
+
 def _summed(call: Call, first: ValueType) -> ValueType:
-    if first[0].is_text:
-        return DOUBLE
-    if first[0] not in _WIDTH and first[0] is not DataType.UNKNOWN:
-        raise _invalid(f"{{}} adds values that are {first[0].value} and no numbers", call)
-    return LONG if first[0] in _WHOLE else first
+    return LONG if first[0] in (DataType.INT, DataType.LONG) else first
 
 
 def _least(call: Call, first: ValueType) -> ValueType:

@@ -5,9 +5,7 @@ _STATEMENTS = {
     "CREATE": "create a table with the controller's POST /schemas and POST /tables",
     "ALTER": "change a table with the controller's PUT /schemas/{name} and PUT /tables/{name}",
     "DROP": "drop a table with the controller's DELETE /tables/{name}",
-    "SHOW": "see the tables with the controller's GET /tables",
-    "DESCRIBE": "see the columns with the controller's GET /schemas/{name}",
-    "DESC": "see the columns with the controller's GET /schemas/{name}",
+    "SHOW": "SHOW TABLES, SHOW COLUMNS FROM t and SHOW DATABASES are",
     "USE": "name the database with the table: database.table",
     "VALUES": "constants are selected without FROM: SELECT 1, 'a'",
     "UPDATE": "replace the segments that hold the rows",
@@ -33,4 +31,4 @@ ELSEWHERE = {
 def refused_statement(word: str) -> str | None:
     """Return what is said about a statement that begins with the word; None when no such statement is known."""
     advice = _STATEMENTS.get(word)
-    return None if advice is None else f"{word} is no query, and only SELECT is answered here; {advice}"
+    return None if advice is None else f"{word} is no query, and is not answered here; {advice}"

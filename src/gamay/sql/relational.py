@@ -57,6 +57,7 @@ _KEYWORDS = {
     "ROWS": TokenType.ROWS,
     "SEMI": TokenType.SEMI,
     "SOME": TokenType.SOME,
+    "TABLE": TokenType.FROM,  # TABLE t is SELECT * FROM t
     "UNION": TokenType.UNION,
     "UNNEST": TokenType.UNNEST,
     "USING": TokenType.USING,
@@ -100,7 +101,7 @@ class RelationalStatement:
     """A request of several tables or SELECTs, as written.
 
     tree: sqlglot's, whose literals are numbers of `literals`. text: for the places in errors. set_options: as in
-    `gamay.sql.statement.Statement`.
+    `gamay.sql.statement.Statement`. described: a table that must exist, although no row of it is read.
     """
 
     text: str
@@ -108,6 +109,7 @@ class RelationalStatement:
     literals: tuple[Literal, ...]
     explain: bool = False
     set_options: Mapping[str, Literal] = field(default_factory=dict)
+    described: str | None = None
 
 
 class _Dialect(Dialect):
@@ -130,7 +132,7 @@ def is_relational(lexemes: Sequence[Lexeme]) -> bool:
         if lexeme.kind is not Kind.WORD or (place and lexemes[place - 1].is_op(".")):
             continue
         begins_from = depth == 0 and lexeme.text == "FROM" and not lexemes[place - 1].is_word("DISTINCT")
-        if begins_from and (following.is_op("(") or following.is_word("UNNEST", "LATERAL")):
+        if begins_from and (following.is_op("(") or following.is_word("UNNEST", "LATERAL", "INFORMATION_SCHEMA")):
             return True
         if depth == 0:
             in_from = begins_from or (in_from and lexeme.text not in _ENDS_FROM)
@@ -189,6 +191,9 @@ class _RelationalTokens(TokenConverter):
         if lexeme.text not in _KEYWORDS or (lexeme.text in KEYWORDS and lexeme.text != "GROUP"):
             return lexeme.text in KEYWORDS
         previous = self.lexemes[self.position - 2] if self.position > 1 else None
+        if lexeme.text == "TABLE":
+            begins = previous is None or previous.is_op("(") or previous.is_word("ALL", "DISTINCT", *_SET_OPERATIONS)
+            return begins and following.is_name
         if lexeme.text == "GROUP":
             return following.is_word("BY")
         if lexeme.text == "INTERVAL":
@@ -208,6 +213,9 @@ class _RelationalTokens(TokenConverter):
     def begin_keyword(self, lexeme: Lexeme, following: Lexeme) -> None:
         if lexeme.text == "PARTITION":
             self.position += 1
+        if lexeme.text == "TABLE":
+            self._emit(TokenType.SELECT, "SELECT", lexeme)
+            self._emit(TokenType.STAR, "*", lexeme)
         if lexeme.text in _BEGIN_CLAUSE:
             self.begin_clause()
 

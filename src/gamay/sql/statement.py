@@ -11,6 +11,7 @@ from sqlglot.parser import Parser
 from gamay.base.errors import ErrorCode, QueryError, nearest
 from gamay.functions.expression import Expression, Literal
 from gamay.model.types import DataType
+from gamay.sql.catalog_statements import catalog_query, is_catalog_statement
 from gamay.sql.errors import syntax_error
 from gamay.sql.grouping import grouping
 from gamay.sql.lexer import Kind, Lexeme, lex
@@ -103,11 +104,16 @@ class _Reader:
         end = self._end()
         lexemes = self.lexemes[self.position : end]
         stop = Lexeme(Kind.END, "", "", self.lexemes[end].start)
-        relational = is_relational([*lexemes, stop])
+        asks_catalog = is_catalog_statement([*lexemes, stop])
+        relational = asks_catalog or is_relational([*lexemes, stop])
         if not relational:
             self._check_kind()
         self.position = end
         set_options |= self._trailing_options()
+        if asks_catalog:
+            query = catalog_query(self.text, [*lexemes, stop], self.literals)
+            tree = parse_tree(query.text, query.lexemes)
+            return RelationalStatement(query.text, tree, query.literals, explain, set_options, query.described)
         if relational:
             tree = parse_tree(self.text, [*lexemes, stop])
             return RelationalStatement(self.text, tree, tuple(self.literals), explain, set_options)

@@ -1,0 +1,66 @@
+"""`information_schema.tables` and `.columns`: what a sender may query, as rows; the names are those of standard SQL."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
+
+from gamay.functions.expression import Literal
+from gamay.functions.registry import ValueType
+from gamay.model.schema import Schema
+from gamay.model.table_name import database_of
+from gamay.model.types import DataType
+
+DATABASE = "information_schema"
+
+_Row: TypeAlias = tuple[str | int | bool, ...]
+
+_STRING: ValueType = (DataType.STRING, False)
+_INT: ValueType = (DataType.INT, False)
+_BOOLEAN: ValueType = (DataType.BOOLEAN, False)
+
+_COLUMNS: dict[str, dict[str, ValueType]] = {
+    "tables": {"table_schema": _STRING, "table_name": _STRING, "table_type": _STRING},
+    "columns": {
+        "table_schema": _STRING,
+        "table_name": _STRING,
+        "column_name": _STRING,
+        "ordinal_position": _INT,
+        "data_type": _STRING,
+        "field_type": _STRING,
+        "is_multi_value": _BOOLEAN,
+    },
+}
+
+
+def view_columns(table: str) -> dict[str, ValueType] | None:
+    """Return the columns of a view, called as `information_schema.x`; None when there is none of this name."""
+    database, _, name = table.lower().partition(".")
+    return _COLUMNS.get(name) if database == DATABASE else None
+
+
+def view_rows(table: str, schemas: Mapping[str, Schema]) -> tuple[tuple[Literal, ...], ...]:
+    """Return the rows of such a view. schemas: of all tables that are shown, by raw name."""
+    rows = _ROWS[table.lower().partition(".")[2]]
+    types = [data_type for data_type, _ in (view_columns(table) or {}).values()]
+    return tuple(
+        tuple(Literal(cell, data_type) for cell, data_type in zip(row, types, strict=True))
+        for name in sorted(schemas)
+        for row in rows(database_of(name), name.removeprefix(f"{database_of(name)}."), schemas[name])
+    )
+
+
+def shown_columns(schema: Schema) -> list[str]:
+    """Return the columns that `*` stands for, in its order."""
+    return sorted(name for name in schema.column_names if not name.startswith("$"))
+
+
+def _tables(database: str, name: str, schema: Schema) -> Iterator[_Row]:
+    yield database, name, "BASE TABLE"
+
+
+def _columns(database: str, name: str, schema: Schema) -> Iterator[_Row]:
+    for position, column in enumerate(shown_columns(schema), 1):
+        spec = schema.field(column)
+        yield database, name, column, position, spec.data_type.value, spec.role.name, not spec.single_value
+
+
+_ROWS: dict[str, Callable[[str, str, Schema], Iterator[_Row]]] = {"tables": _tables, "columns": _columns}

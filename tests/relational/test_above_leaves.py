@@ -1,0 +1,90 @@
+"""Expressions above a join give what the engine for single tables gives for the same rows."""
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from gamay.base.errors import QueryError
+from gamay.embedded.database import Database, connect
+
+EXPRESSIONS = (
+    *("a.n + a.m", "ROUND(a.d, a.n)", "CONCAT(a.k, a.k, '-')", "SUBSTR(a.k, a.n)", "dateTrunc('DAY', a.m)"),
+    *("a.tags", "a.tags[1]", "arrayLength(a.tags)", "ARRAYCONCATSTRING(a.tags, a.tags)", "a.price", "a.bits"),
+    *("jsonExtractScalar(a.doc, '$.x', 'INT', 0)", "CASE WHEN a.n > 2 THEN a.k ELSE 'few' END", "SHA(a.bits)"),
+)
+AGGREGATES = (
+    *("SUM(a.n)", "FIRSTWITHTIME(a.n, a.m, 'INT')", "LASTWITHTIME(a.k, a.m, 'STRING')", "EXPRMIN(a.k, a.d)"),
+    *("COVAR_POP(a.n, a.d)", "DISTINCTCOUNTHLL(a.k)", "PERCENTILE(a.d, 50)", "SUMMV(a.counts)", "COUNTMV(a.tags)"),
+    *("DISTINCTCOUNTMV(a.tags)", "SUMPRECISION(a.price)", "MODE(a.n)", "HISTOGRAM(a.d, 0, 10, 5)"),
+)
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    folder: Path = tmp_path_factory.mktemp("above_leaves")
+    with connect(folder) as made:
+        made.create_table(
+            "t",
+            pa.table(
+                {
+                    "k": ["abc", "bcd", "cde", "abc"],
+                    "n": pa.array([1, 2, 3, 4], pa.int32()),
+                    "m": pa.array([86400001, 20, 3 * 86400000, 40], pa.int64()),
+                    "d": [0.254, 1.255, 2.256, 3.257],
+                    "price": pa.array([Decimal("1.10"), Decimal("2.25"), Decimal(3), Decimal(40)], pa.decimal128(10, 2)),
+                    "bits": pa.array([b"\x01", b"\x02", b"ab", b""], pa.binary()),
+                    "tags": [["p", "q"], ["p"], ["r"], ["q"]],
+                    "counts": pa.array([[1, 2], [3], [4, 5, 6], [7]], pa.list_(pa.int32())),
+                    "doc": ['{"x": 5}', '{"x": 6}', "{}", '{"y": 1}'],
+                }
+            ),
+        )
+        yield made
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_expressions(db: Database, expression: str) -> None:
+    alone = db.sql(f"SELECT {expression} FROM t a ORDER BY a.n").rows()
+    joined = db.sql(f"SELECT {expression} FROM t a JOIN t b ON a.n = b.n ORDER BY a.n").rows()
+    assert joined == alone
+    assert len(alone) == 4
+
+
+@pytest.mark.parametrize("aggregate", AGGREGATES)
+def test_aggregates(db: Database, aggregate: str) -> None:
+    alone = db.sql(f"SELECT a.k, {aggregate} FROM t a GROUP BY a.k ORDER BY a.k").rows()
+    joined = db.sql(f"SELECT a.k, {aggregate} FROM t a JOIN t b ON a.n = b.n GROUP BY a.k ORDER BY a.k").rows()
+    assert joined == alone
+    assert len(alone) == 3
+
+
+@pytest.mark.parametrize("key", ["a.tags", "arrayToMv(a.tags)"])
+def test_multi_value_keys(db: Database, key: str) -> None:
+    expected = [("p", 2), ("q", 2), ("r", 1)]
+    assert db.sql(f"SELECT {key}, COUNT(*) FROM t a JOIN t b ON a.n = b.n GROUP BY {key} ORDER BY 1").rows() == expected
+    assert db.sql(f"SELECT {key}, COUNT(*) FROM (SELECT * FROM t) a GROUP BY {key} ORDER BY 1").rows() == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "says"),
+    [
+        ("SUM(a.k)", "sum(k) needs numbers, and k is STRING"),
+        ("AVG(a.bits)", "avg(bits) needs numbers, and bits is BYTES"),
+        ("COVAR_POP(a.n, a.k)", "covarpop(n,k) needs numbers, and k is STRING"),
+        ("COVAR_POP(a.n, a.tags)", "covarpop(n,tags) needs numbers, and tags is STRING_ARRAY"),
+        ("MAX(a.n, a.m)", "MAX takes 1 argument(s), not 2"),
+        ("SUM(a.k) OVER (ORDER BY a.n)", "sum(k) needs numbers, and k is STRING"),
+    ],
+)
+def test_messages_name_columns(db: Database, expression: str, says: str) -> None:
+    with pytest.raises(QueryError, match=re.escape(says)):
+        db.sql(f"SELECT {expression} FROM t a JOIN t b ON a.n = b.n")
+
+
+def test_booleans_and_timestamps_are_numbers_to_aggregates(db: Database) -> None:
+    joined = "FROM (SELECT n, n > 2 AS many, CAST(m AS TIMESTAMP) AS at FROM t) a JOIN t b ON a.n = b.n"
+    assert db.sql(f"SELECT SUM(a.many), AVG(a.many), SUM(a.at) - SUM(b.m) {joined}").rows() == [(2, 0.5, 0)]
