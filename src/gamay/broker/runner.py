@@ -85,7 +85,7 @@ class QueryRunner:
         self._gatherer = Gatherer(connections, clock, self.server_stats)
         self._clock = clock
         self._planner = QueryPlanner(routing, self.memory, self.quotas, self.server_stats, self._gatherer, clock)
-        self._engine = Engine(usable_processors())
+        self._engine = Engine(usable_processors(), self.memory.space)
         self._execution = QueryExecution(
             broker_id, routing, self._planner, self._gatherer, self.running, clock, self.quotas, self._engine
         )

@@ -2,6 +2,8 @@
 
 import inspect
 import logging
+import shutil
+import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.query.partitioned.files import SPILL_SETTING, SpillSpace
 from gamay.relational.functions import ArrowFunction
 
 if TYPE_CHECKING:
@@ -32,12 +35,13 @@ class Deadline(Protocol):
 class Engine:
     """Instances of DuckDB, kept for the next query; may be used from any thread.
 
-    threads: of one query. spill_folder: where what does not fit its memory goes.
+    threads: of one query. space: where what does not fit its memory goes, in a folder that is there until `close`.
     """
 
-    def __init__(self, threads: int, spill_folder: str | None = None) -> None:
+    def __init__(self, threads: int, space: SpillSpace) -> None:
         self._threads = threads
-        self._spill_folder = spill_folder
+        self._space = space
+        self._folder: str | None = None  # once an instance was opened
         self._idle: list[duckdb.DuckDBPyConnection] = []
         self._lock = threading.Lock()
         self._is_closed = False
@@ -49,6 +53,8 @@ class Engine:
         with self._lock:
             self._is_closed = True
             _close(self._idle)
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)  # queries that still run may write to it
 
     def run(
         self,
@@ -96,6 +102,7 @@ class Engine:
         if connection is None:
             connection = self._opened()
         connection.execute(f"SET memory_limit = '{max(memory_bytes >> 20, 16)}MiB'")
+        connection.execute(f"SET max_temp_directory_size = '{self._space.free_bytes}B'")
         try:
             yield connection
         finally:
@@ -115,10 +122,18 @@ class Engine:
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
             "python_enable_replacements": "false",
+            "temp_directory": self._spill_folder(),
         }
-        if self._spill_folder is not None:
-            config["temp_directory"] = self._spill_folder
         return duckdb.connect(":memory:", config=config)
+
+    def _spill_folder(self) -> str:
+        with self._lock:
+            if self._folder is None:
+                if self._space.folder is not None:
+                    self._space.folder.mkdir(parents=True, exist_ok=True)
+                self._folder = tempfile.mkdtemp(prefix="gamay-joins-", dir=self._space.folder)
+                weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            return self._folder
 
 
 def _close(connections: "list[duckdb.DuckDBPyConnection]") -> None:
@@ -168,8 +183,8 @@ def _told(error: "duckdb.Error", sql: str) -> QueryError:
     if isinstance(error, duckdb.OutOfMemoryException):
         return QueryError(
             ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED,
-            "The joins, groups and sorts of the query need more memory than it may use; filter more, select fewer columns, "
-            "or raise the memory of a query",
+            "The joins, groups and sorts of the query fit neither its memory (maxQueryMemoryBytes) nor the disk that "
+            f"queries may take ({SPILL_SETTING}); filter more, or select fewer columns",
         )
     if isinstance(error, duckdb.OutOfRangeException | duckdb.ConversionException | duckdb.InvalidInputException):
         # an error of a function of Gamay comes with where it was raised, and the name of its class

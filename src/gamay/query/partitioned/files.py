@@ -30,13 +30,19 @@ class SpillSpace:
         """Whether queries may not spill."""
         return self.max_bytes == 0
 
+    @property
+    def free_bytes(self) -> int:
+        """What queries may still take."""
+        if self.max_bytes is None:
+            return shutil.disk_usage(self.folder or tempfile.gettempdir()).free // 2
+        return max(self.max_bytes - self.used, 0)
+
     def take(self, num_bytes: int) -> None:
         """Count bytes of a file. Raises QueryError 245 when there is no room for them."""
         with self._lock:
-            most = self.max_bytes
-            if most is None:
-                most = self.used + shutil.disk_usage(self.folder or tempfile.gettempdir()).free // 2
-            if self.used + num_bytes > most:
+            free = self.free_bytes
+            if num_bytes > free:
+                most = self.used + free
                 raise QueryError(
                     ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED,
                     f"The groups of the query fit neither its memory (maxQueryMemoryBytes) nor the {most / 1e6:,.0f} MB of "
