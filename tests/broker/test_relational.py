@@ -131,3 +131,45 @@ def test_memory_of_a_join_is_bounded(cluster: Cluster) -> None:
         ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED.code,
     }
     assert rows(answered(cluster, "SELECT COUNT(*) FROM (SELECT n FROM t) x")) == [(240,)]
+
+
+def test_the_multi_stage_engine_may_be_asked_for(cluster: Cluster) -> None:
+    sql = "SELECT k, SUM(n), COUNT(*) / 7 FROM t GROUP BY k ORDER BY k LIMIT 2"
+
+    def asked(path: str, text: str) -> Any:
+        answer = cluster.http.post(path, json={"sql": text}).json()
+        assert answer["exceptions"] == []
+        schema = answer["resultTable"]["dataSchema"]
+        return schema["columnNames"], schema["columnDataTypes"], answer["resultTable"]["rows"]
+
+    names, types, rows = asked("/query", sql)
+    assert (names, types) == (["k", "EXPR$1", "EXPR$2"], ["STRING", "LONG", "LONG"])
+    assert asked("/query/sql", f"SET useMultistageEngine = true; {sql}") == (names, types, rows)
+    names, types, other = asked("/query", f"SET useMultistageEngine = false; {sql}")
+    assert (names, types) == (["k", "sum(n)", "divide(count(*),'7')"], ["STRING", "DOUBLE", "DOUBLE"])
+    assert [(k, total, int(share)) for k, total, share in other] == [tuple(row) for row in rows]
+    assert len(asked("/query", "SELECT n FROM t")[2]) == 240
+
+
+def test_calls_that_the_broker_answers_stand_anywhere(cluster: Cluster) -> None:
+    chosen = "IN_SUBQUERY(a.n, 'SELECT IDSET(n) FROM t WHERE n < 5')"
+    found = rows(
+        answered(cluster, f"SELECT a.n, {chosen}, reqId('') <> '' FROM t a JOIN t b ON a.n = b.n ORDER BY 1 LIMIT 9")
+    )
+    assert [row[1:] for row in found] == [(row[0] < 5, True) for row in found]
+    below = f"SELECT COUNT(*) FROM t a JOIN t b ON a.n = b.n WHERE {chosen} = 1"
+    assert rows(answered(cluster, below)) == rows(
+        answered(cluster, "SELECT COUNT(*) FROM t a JOIN t b ON a.n = b.n WHERE a.n < 5")
+    )
+
+
+def test_rows_of_an_answer_are_limited_for_all_queries(cluster: Cluster) -> None:
+    name = "pinot.broker.query.response.limit"
+    cluster.registry.update_cluster_config({name: "3"})
+    assert cluster.routing.wait_until(lambda: cluster.routing.row_limits.most == 3, 60)
+    assert len(rows(answered(cluster, "SELECT a.n FROM t a JOIN t b ON a.n = b.n"))) == 3
+    ordered = "SELECT a.n x FROM t a JOIN t b ON a.n = b.n ORDER BY x DESC"
+    assert rows(answered(cluster, f"SELECT x FROM ({ordered} LIMIT 100) ORDER BY x LIMIT 3"))
+    refused = answered(cluster, f"{ordered} LIMIT 4")
+    assert refused.exceptions[0][0] == ErrorCode.QUERY_VALIDATION.code
+    assert "exceeds maximum allowed value of 3" in refused.exceptions[0][1]

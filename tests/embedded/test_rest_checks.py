@@ -231,6 +231,27 @@ def test_the_process_and_its_queries(trips: Any) -> None:
     assert trips.controller.delete("/query/Broker_x_1/1").status_code == 404
     names = trips.controller.post("/query/tableNames", json=["SELECT * FROM trips", "SELECT 1", "SELECT COUNT(*) FROM b"])
     assert names.json() == ["b", "trips"]
+    joined = "WITH x AS (SELECT * FROM a.b) SELECT * FROM trips t JOIN x ON t.fare = x.y WHERE 1 IN (SELECT z FROM c)"
+    assert trips.controller.post("/query/tableNames", json=[joined]).json() == ["a.b", "c", "trips"]
+
+
+def test_queries_of_several_tables_are_validated(trips: Any) -> None:
+    good, bad = "SELECT COUNT(*) FROM trips a JOIN trips b ON a.city = b.city", "SELECT a.nothing FROM trips a, trips b"
+    found = trips.controller.post("/validateMultiStageQuery", json={"sqls": [good, bad, "SELECT FROM"]}).json()
+    assert [(each["compiledSuccessfully"], each["errorCode"], each["sql"]) for each in found] == [
+        (True, None, good),
+        (False, "UNKNOWN_COLUMN", bad),
+        (False, "SQL_PARSING", "SELECT FROM"),
+    ]
+    assert "Unknown columnName 'a.nothing'" in found[1]["errorMessage"]
+    schema = {"schemaName": "sent", "dimensionFieldSpecs": [{"name": "s", "dataType": "STRING"}]}
+    for sql, code in (("SELECT MAX(s) FROM sent", None), ("SELECT 1 FROM trips", "TABLE_DOES_NOT_EXIST")):
+        found = trips.controller.post("/validateMultiStageQuery", json={"sql": sql, "schemas": [schema]}).json()
+        assert [each["errorCode"] for each in found] == [code]
+    for wrong in ([], {}, {"sql": " "}, {"sqls": "SELECT 1"}, {"sql": good, "schemas": {}}):
+        answer = trips.controller.post("/validateMultiStageQuery", json=wrong)
+        assert answer.status_code == 400, wrong
+        assert "Traceback" not in answer.text
 
 
 def test_memory_of_primary_keys_is_estimated(trips: Any) -> None:

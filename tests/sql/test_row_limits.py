@@ -51,12 +51,24 @@ def test_sql_without_limit_gets_the_default(text: str) -> None:
     assert limit_of(f"{text} LIMIT 0") == 0
 
 
-def test_a_query_that_asks_for_the_multi_stage_engine_has_no_default() -> None:
-    assert limit_of("SET useMultistageEngine = true; SELECT a FROM t", STANDARD_LIMITS) == LIMIT_MAX
-    assert limit_of("SELECT a FROM t OPTION(useMultiStageEngine=TRUE)") == 50
-    assert limit_of("SET useMultistageEngine = true; SELECT a FROM t LIMIT 5") == 5
-    assert limit_of("SET useMultistageEngine = false; SELECT a FROM t") == 7
-    assert parse_query("SELECT a FROM t", {"useMultistageEngine": "true"}).limit == LIMIT_MAX
+@pytest.mark.parametrize(
+    ("text", "options", "is_relational"),
+    [
+        ("SELECT a FROM t", {}, False),
+        ("SELECT a FROM t", {"useMultistageEngine": "true"}, True),
+        ("SET useMultistageEngine = true; SELECT a FROM t", {}, True),
+        ("SET useMultistageEngine = 'True'; SELECT a FROM t", {}, True),
+        ("SELECT a FROM t; SET useMultistageEngine = true", {}, True),
+        ("SELECT a FROM t OPTION(useMultiStageEngine=TRUE)", {}, True),
+        ("SET useMultistageEngine = false; SELECT a FROM t", {"useMultistageEngine": "true"}, False),
+        ("SELECT a, 'SET useMultistageEngine = true' FROM t", {}, False),
+        ("SELECT a FROM t JOIN u ON a = b", {"useMultistageEngine": "false"}, True),
+    ],
+)
+def test_a_query_of_one_table_may_ask_for_the_multi_stage_engine(
+    text: str, options: dict[str, str], is_relational: bool
+) -> None:
+    assert (parse_query(text, options).relational is not None) is is_relational
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """The answer of a planned query: what only the broker knows is put into it, servers are asked, what they find is reduced."""
 
+from collections.abc import Callable
+
 from gamay.base import guard
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, QueryError
@@ -25,6 +27,7 @@ from gamay.query.trace import Trace
 from gamay.query.wire.result import Received
 from gamay.relational.engine import Engine
 from gamay.sql.answers import LOOKUPS, SUBQUERIES, with_answers
+from gamay.sql.option_values import MULTI_STAGE
 from gamay.sql.parser import parse_query
 from gamay.sql.subquery import answered, check_is_id_set
 
@@ -47,7 +50,7 @@ class QueryExecution:
         self._gatherer = gatherer
         self._running = running
         self._clock = clock
-        self._relational = RelationalExecution(routing, planner, quotas, self._leaf, engine)
+        self._relational = RelationalExecution(routing, planner, quotas, self._leaf, self._answers, engine)
 
     def answer(self, pending: PendingQuery) -> BrokerResponse:
         """Answer a query whose parts are known, or that asks the broker something first. Raises QueryError."""
@@ -82,6 +85,11 @@ class QueryExecution:
 
     def _complete(self, pending: PendingQuery) -> None:
         """Put into the query what only the broker knows, and bind it."""
+        pending.query = with_answers(pending.query, self._answers(pending))
+        self._planner.bind(pending)
+
+    def _answers(self, pending: PendingQuery) -> Callable[[Call], Expression]:
+        """Return what answers the calls of a query that only the broker can."""
 
         def id_set(text: str) -> str:
             try:
@@ -107,12 +115,11 @@ class QueryExecution:
                 return looked_up(call, lambda table: self._planner.whole_routes(pending, table))
             return answered(call, id_set) if call.name in SUBQUERIES else facts.answer(call)
 
-        pending.query = with_answers(pending.query, answer)
-        self._planner.bind(pending)
+        return answer
 
     def _id_set(self, outer: PendingQuery, text: str) -> str:
         """Return the id set that a subquery selects; raises QueryError when it is none or the answer is not whole."""
-        options = {name: value for name, value in outer.query.options.items() if name != "dropResults"}
+        options = {name: value for name, value in outer.query.options.items() if name not in ("dropResults", MULTI_STAGE)}
         query = parse_query(text, options, self._routing.row_limits)
         check_is_id_set(query)
         if outer.depth == _SUBQUERY_DEPTH_MAX:

@@ -13,17 +13,17 @@ from gamay.broker.planning import QueryPlanner, restricted
 from gamay.broker.quota import Quotas
 from gamay.broker.route import TableRoute
 from gamay.broker.routing import RoutingTables
+from gamay.functions.expression import Call, Expression
 from gamay.functions.registry import ValueType
 from gamay.functions.vector import Vector
 from gamay.model.schema import Schema
 from gamay.model.table_name import raw_table_name
 from gamay.model.types import DataType
 from gamay.query.response import BrokerResponse, ResultTable
-from gamay.query.scope import VIRTUAL_COLUMNS
 from gamay.relational.engine import Engine
 from gamay.relational.execute import execute, prepare
 from gamay.relational.explain import explained
-from gamay.relational.information_schema import shown_columns
+from gamay.relational.names import columns_of, map_values_of
 from gamay.sql.answers import asks_broker
 from gamay.sql.query import Query
 
@@ -33,7 +33,8 @@ _NOT_FOR_LEAVES = frozenset({"dropResults", "clientQueryId"})
 class RelationalExecution:
     """Executor of such queries; may be called from any thread, which it keeps until the answer is there.
 
-    leaf: answers a query of one table that stands in another.
+    leaf: answers a query of one table that stands in another. answers: returns what answers the calls of a query that
+    only the broker can.
     """
 
     def __init__(
@@ -42,20 +43,23 @@ class RelationalExecution:
         planner: QueryPlanner,
         quotas: Quotas,
         leaf: Callable[[PendingQuery], BrokerResponse],
+        answers: Callable[[PendingQuery], Callable[[Call], Expression]],
         engine: Engine,
     ) -> None:
         self._routing = routing
         self._planner = planner
         self._quotas = quotas
         self._leaf = leaf
+        self._answers = answers
         self._engine = engine
 
     def answer(self, pending: PendingQuery) -> BrokerResponse:
         """Answer a query. Raises QueryError."""
         query = pending.query
         assert query.relational is not None
-        tables = _Tables(self._planner, pending)
-        prepared = prepare(query.relational, tables, null_handling=is_on(query.options, "enableNullHandling"))
+        tables = _Tables(self._planner, pending, self._answers(pending))
+        nulls = is_on(query.options, "enableNullHandling")
+        prepared = prepare(query.relational, tables, self._routing.row_limits, null_handling=nulls)
         pending.routes = tables.routes
         for routes in tables.by_name.values():
             self._quotas.admit(routes, pending.started_s)
@@ -107,9 +111,10 @@ def _plan_table(sql: str, plan: str) -> ResultTable:
 class _Tables:
     """Catalog of the tables that the sender of a query may use; notes the routes of those that are asked for."""
 
-    def __init__(self, planner: QueryPlanner, pending: PendingQuery) -> None:
+    def __init__(self, planner: QueryPlanner, pending: PendingQuery, answer: Callable[[Call], Expression]) -> None:
         self._planner = planner
         self._pending = pending
+        self.answer = answer
         self.by_name: dict[str, list[TableRoute]] = {}
 
     @property
@@ -124,17 +129,13 @@ class _Tables:
     def columns(self, table: str) -> Mapping[str, ValueType]:
         routes = list(self._planner.usable_routes(self._pending, table))
         self.by_name.setdefault(routes[0].table, routes)
-        schema = routes[0].schema
-        fields = [schema.field(name) for name in shown_columns(schema)]
-        return {each.name: (each.data_type, not each.single_value) for each in fields} | dict(VIRTUAL_COLUMNS)
+        return columns_of(routes[0].schema)
 
     def schemas(self) -> Mapping[str, Schema]:
         return self._planner.usable_schemas(self._pending)
 
     def map_values(self, table: str) -> Mapping[str, DataType]:
-        schema = self._planner.usable_routes(self._pending, table)[0].schema
-        fields = [schema.field(name) for name in schema.column_names]
-        return {each.name: each.child_fields["value"].data_type for each in fields if each.data_type is DataType.MAP}
+        return map_values_of(self._planner.usable_routes(self._pending, table)[0].schema)
 
 
 def _asks_broker(query: Query) -> bool:

@@ -389,7 +389,7 @@ class _Binder:
         if not multi_value:
             return key, key_type
         made = self._context.field(self._context.text_of(key), (data_type, False))
-        select.plan = Unnest(select.plan, (made,), (key,), False)
+        select.plan = Unnest(select.plan, (made,), (key,), with_ordinality=False, keeps_nulls=True)
         return made.column, made.type
 
     def _place(self, select: _Select, arg: Expression) -> int:

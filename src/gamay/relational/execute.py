@@ -1,11 +1,12 @@
 """A statement to its answer: bind, optimize, ask the leaves, let DuckDB do what is above them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import pyarrow as pa
 
+from gamay.functions.expression import Column
 from gamay.model.types import DataType
 from gamay.query.response import ResultTable, wire_type
 from gamay.relational.binder import bind
@@ -13,12 +14,13 @@ from gamay.relational.engine import Deadline, Engine
 from gamay.relational.functions import Calls
 from gamay.relational.leaf import query_of, to_arrow, vector_of
 from gamay.relational.names import Catalog
-from gamay.relational.plan import Field, Leaf, Plan, Scan, nodes_of, roots_of
+from gamay.relational.plan import Field, Leaf, Node, Plan, Project, Scan, Sort, nodes_of, roots_of
 from gamay.relational.reduction import Reducer, edges_of
 from gamay.relational.render import Rendered, render
 from gamay.relational.rules import optimized
 from gamay.sql.query import Query
 from gamay.sql.relational import RelationalStatement
+from gamay.sql.row_limits import LIMIT_MAX, STANDARD_LIMITS, RowLimits
 
 AskLeaf: TypeAlias = Callable[[Query], ResultTable]
 """Answers a query of one table; raises QueryError."""
@@ -43,11 +45,25 @@ class Prepared:
         return tables_of(self.plan)
 
 
-def prepare(statement: RelationalStatement, catalog: Catalog, *, null_handling: bool) -> Prepared:
-    """Plan a statement; raises QueryError."""
-    plan = optimized(bind(statement, catalog), null_handling=null_handling)
+def prepare(
+    statement: RelationalStatement, catalog: Catalog, limits: RowLimits = STANDARD_LIMITS, *, null_handling: bool
+) -> Prepared:
+    """Plan a statement. limits: what its LIMIT may be, and how many rows it gives at most. Raises QueryError."""
+    bound = bind(statement, catalog)
+    plan = optimized(replace(bound, root=_limited(bound.root, limits)), null_handling=null_handling)
     calls = Calls()
     return Prepared(plan, render(plan, calls), calls)
+
+
+def _limited(root: Node, limits: RowLimits) -> Node:
+    """Return a query that gives no more rows than any query may."""
+    if limits.most == LIMIT_MAX:
+        return root
+    node = root
+    while isinstance(node, Project):
+        node = node.child
+    written = node.limit if isinstance(node, Sort) else None
+    return Sort(root, (), limits.most if written is None else limits.allowed(written, "LIMIT"))
 
 
 def execute(
@@ -64,8 +80,27 @@ def execute(
         rows = tables[f"leaf{place}"] = to_arrow(ask(query), leaf.fields)
         reducer.read(leaf, rows)
         deadline.check()
+    fields = prepared.plan.root.fields
+    copied = _copied(prepared.plan)
+    if copied is not None:
+        return _result(tables["leaf0"].select(copied).rename_columns([each.id for each in fields]), fields)
     answer = engine.run(prepared.rendered.sql, tables, prepared.calls.functions.values(), memory_bytes, deadline)
-    return _result(answer, prepared.plan.root.fields)
+    return _result(answer, fields)
+
+
+def _copied(plan: Plan) -> list[str] | None:
+    """Return which columns of its only leaf a plan gives, where it does no more than that."""
+    if plan.ctes or plan.subqueries:
+        return None
+    node, ids = plan.root, [each.id for each in plan.root.fields]
+    while isinstance(node, Project):
+        made = {each.id: expression for each, expression in zip(node.fields, node.expressions, strict=True)}
+        below = [made[each] for each in ids]
+        ids = [each.name for each in below if isinstance(each, Column)]
+        if len(ids) < len(below):
+            return None
+        node = node.child
+    return ids if isinstance(node, Scan | Leaf) else None
 
 
 def _size(leaf: Scan | Leaf, size_of: SizeOf) -> float:

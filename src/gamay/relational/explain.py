@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from gamay.functions.expression import Call, Column, Expression, replaced
 from gamay.functions.text import to_text
+from gamay.relational.leaf import LEAF_LIMIT
 from gamay.relational.plan import (
     SUBQUERY,
     Aggregate,
@@ -56,7 +57,7 @@ class _Writer:
                 self._name(node)
 
     def _name(self, node: Node) -> None:
-        for each in node.fields:
+        for each in (*node.fields, *node.filtered) if isinstance(node, Scan) else node.fields:
             if each.name:
                 text = f"{node.table}.{each.name}" if isinstance(node, Scan) else each.name
                 self._names.setdefault(each.column, Column(text))
@@ -90,7 +91,9 @@ class _Writer:
         match node:
             case Scan():
                 where = f", where=[{self._all(node.where)}]" if node.where else ""
-                return f"Scan(table=[{node.table}], columns=[{', '.join(each.name for each in node.fields)}]{where})"
+                first = "" if node.limit is None else f", {self._first(node)}".replace("keys=[], ", "")
+                columns = ", ".join(each.name for each in node.fields)
+                return f"Scan(table=[{node.table}], columns=[{columns}]{where}{first})"
             case Leaf():
                 return f"LeafQuery({_query_text(node)})"
             case Filter():
@@ -108,9 +111,7 @@ class _Writer:
             case SetOperation():
                 return f"{node.kind.title()}(all=[{str(node.all).lower()}])"
             case Sort():
-                limit = "" if node.limit is None else f", limit=[{node.limit}]"
-                offset = f", offset=[{node.offset}]" if node.offset else ""
-                return f"Sort(keys=[{self._keys(node.keys)}]{limit}{offset})"
+                return f"Sort({self._first(node)})"
             case Distinct():
                 return f"Distinct(on=[{self._list(node.on)}])" if node.on else "Distinct"
             case Unnest():
@@ -119,6 +120,13 @@ class _Writer:
                 return f"Reference({node.name})"
             case Values():
                 return f"Values(rows=[{len(node.rows)}])"
+
+    def _first(self, node: Sort | Scan) -> str:
+        """Return the order of an operator, and how many rows of it there are."""
+        keys = node.keys if isinstance(node, Sort) else node.order_by
+        limit = "" if node.limit is None else f", limit=[{node.limit}]"
+        offset = f", offset=[{node.offset}]" if node.offset else ""
+        return f"keys=[{self._keys(keys)}]{limit}{offset}"
 
     def _output(self, made: Field, expression: Expression) -> str:
         text = self.text(expression)
@@ -146,4 +154,8 @@ def _query_text(leaf: Leaf) -> str:
     parts = [f"table=[{query.table}]", f"select=[{', '.join(to_text(item.expression) for item in query.select)}]"]
     parts += [f"where=[{to_text(query.where)}]"] if query.where is not None else []
     parts += [f"group by=[{', '.join(to_text(key) for key in query.group_by)}]"] if query.group_by else []
+    order = [f"{to_text(key.expression)} {'DESC' if key.descending else 'ASC'}" for key in query.order_by]
+    parts += [f"order by=[{', '.join(order)}]"] if order else []
+    parts += [f"limit=[{query.limit}]"] if query.limit != LEAF_LIMIT else []
+    parts += [f"offset=[{query.offset}]"] if query.offset else []
     return ", ".join(parts)

@@ -12,6 +12,7 @@ from gamay.model.types import DataType
 from gamay.relational.names import Context, Scope
 from gamay.relational.plan import SUBQUERY, Field, Frame, FrameBound, Node, SortKey, Subquery, WindowCall
 from gamay.relational.typing import ORDERED, resolved
+from gamay.sql.answers import ASKED
 from gamay.sql.slots import members, with_members
 from gamay.sql.translate import Translator, row_members
 
@@ -59,7 +60,11 @@ class ExpressionBinder(Translator):
             if special is not None:
                 return special
         found = Translator.expression(self, node)
-        return self._item(node, found) if isinstance(found, Call) and found.name == "item" else found
+        if not isinstance(found, Call):
+            return found
+        if found.name in ASKED:
+            return self.context.catalog.answer(found)
+        return self._item(node, found) if found.name == "item" else found
 
     def sort_key(self, node: exp.Expr) -> SortKey:
         descending = bool(node.args.get("desc"))

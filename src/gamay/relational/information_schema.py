@@ -8,8 +8,7 @@ from gamay.functions.registry import ValueType
 from gamay.model.schema import Schema
 from gamay.model.table_name import database_of
 from gamay.model.types import DataType
-
-DATABASE = "information_schema"
+from gamay.sql.relational import INFORMATION_SCHEMA
 
 _Row: TypeAlias = tuple[str | int | bool, ...]
 
@@ -34,7 +33,7 @@ _COLUMNS: dict[str, dict[str, ValueType]] = {
 def view_columns(table: str) -> dict[str, ValueType] | None:
     """Return the columns of a view, called as `information_schema.x`; None when there is none of this name."""
     database, _, name = table.lower().partition(".")
-    return _COLUMNS.get(name) if database == DATABASE else None
+    return _COLUMNS.get(name) if database == INFORMATION_SCHEMA else None
 
 
 def view_rows(table: str, schemas: Mapping[str, Schema]) -> tuple[tuple[Literal, ...], ...]:

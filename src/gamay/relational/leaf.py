@@ -15,7 +15,7 @@ from gamay.functions.vector import Vector
 from gamay.model.types import DataType
 from gamay.query.response import ResultTable
 from gamay.relational.plan import Field, Scan
-from gamay.sql.query import Query, SelectItem
+from gamay.sql.query import OrderBy, Query, SelectItem
 
 LEAF_LIMIT = 2147483647
 
@@ -37,7 +37,15 @@ _ARROW = {
 def query_of(scan: Scan) -> Query:
     """Return the query of one table that gives the rows of a scan."""
     items = tuple(SelectItem(Column(each.name), each.id) for each in scan.fields)
-    return Query(scan.table, items, where=condition_of(scan.where, scan.column_names), limit=LEAF_LIMIT)
+    names = scan.column_names
+    return Query(
+        scan.table,
+        items,
+        where=condition_of(scan.where, names),
+        order_by=tuple(OrderBy(replaced(key.expression, names), key.descending, key.nulls_last) for key in scan.order_by),
+        limit=LEAF_LIMIT if scan.limit is None else scan.limit,
+        offset=scan.offset,
+    )
 
 
 def condition_of(conditions: Sequence[Expression], names: Mapping[Expression, Expression]) -> Expression | None:

@@ -6,11 +6,13 @@ from itertools import count
 from typing import Protocol
 
 from gamay.base.errors import ErrorCode, QueryError, nearest
-from gamay.functions.expression import Column, Expression, Literal, replaced
+from gamay.functions.expression import Call, Column, Expression, Literal, replaced
 from gamay.functions.registry import ValueType
 from gamay.functions.text import to_text
 from gamay.model.schema import Schema
 from gamay.model.types import DataType
+from gamay.query.scope import VIRTUAL_COLUMNS
+from gamay.relational.information_schema import shown_columns
 from gamay.relational.plan import Cte, Field, Subquery
 
 _SHOWN = 20
@@ -33,6 +35,22 @@ class Catalog(Protocol):
     def map_values(self, table: str) -> Mapping[str, DataType]:
         """Return the columns that are maps, and the types of their values; the table is one that `columns` knew."""
         ...
+
+    def answer(self, call: Call) -> Expression:
+        """Return what stands for a call of `gamay.sql.answers.ASKED`; raises QueryError."""
+        ...
+
+
+def columns_of(schema: Schema) -> dict[str, ValueType]:
+    """Return the columns of a table of a schema, as `Catalog.columns` does."""
+    fields = [schema.field(name) for name in shown_columns(schema)]
+    return {each.name: (each.data_type, not each.single_value) for each in fields} | dict(VIRTUAL_COLUMNS)
+
+
+def map_values_of(schema: Schema) -> dict[str, DataType]:
+    """Return the columns of a table of a schema that are maps, and the types of their values."""
+    fields = [schema.field(name) for name in schema.column_names]
+    return {each.name: each.child_fields["value"].data_type for each in fields if each.data_type is DataType.MAP}
 
 
 @dataclass(slots=True)

@@ -43,13 +43,16 @@ class SortKey:
 class Scan:
     """The rows of a table that all of `where` hold for; a field's name is that of the column in the table.
 
-    filtered: columns that only the conditions read.
+    filtered: columns that only the conditions and the order read. order_by, limit, offset: as in `Sort`.
     """
 
     table: str
     fields: tuple[Field, ...]
     where: tuple[Expression, ...] = ()
     filtered: tuple[Field, ...] = ()
+    order_by: tuple[SortKey, ...] = ()
+    limit: int | None = None
+    offset: int = 0
 
     @property
     def column_names(self) -> dict[Expression, Expression]:
@@ -222,12 +225,16 @@ class Sort:
 
 @dataclass(frozen=True, slots=True)
 class Unnest:
-    """A row of the child for each element of the arrays, side by side; `added` are the elements, then the ordinality."""
+    """A row of the child for each element of the arrays, side by side; `added` are the elements, then the ordinality.
+
+    keeps_nulls: a null array has one element, null, as keys of groups have; else its row goes away.
+    """
 
     child: "Node"
     added: tuple[Field, ...]
     arrays: tuple[Expression, ...]
     with_ordinality: bool
+    keeps_nulls: bool = False
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -309,7 +316,10 @@ def roots_of(plan: Plan) -> list[Node]:
 def expressions(node: Node) -> Iterator[Expression]:
     """Yield the expressions of an operator itself."""
     match node:
-        case Scan(where=conditions) | Filter(conditions=conditions) | Join(conditions=conditions):
+        case Scan(where=conditions, order_by=keys):
+            yield from conditions
+            yield from (key.expression for key in keys)
+        case Filter(conditions=conditions) | Join(conditions=conditions):
             yield from conditions
         case Values(rows=rows):
             for row in rows:

@@ -136,7 +136,7 @@ class _Finder:
         match node:
             case Scan():
                 own = {each.id: each.id for each in node.fields}
-                return own, own
+                return own, own if node.limit is None else {}
             case Leaf():
                 return {each.id: each.id for each in node.fields}, {}
             case Filter():

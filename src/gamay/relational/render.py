@@ -257,6 +257,8 @@ class _Renderer:
 
     def _unnest(self, node: Unnest) -> str:
         arrays = [self._as_list(each) for each in node.arrays]
+        if node.keeps_nulls:
+            arrays = [f"coalesce({array}, [NULL])" for array in arrays]
         items = [f"unnest({array}) AS {quoted(made.id)}" for array, made in zip(arrays, node.added, strict=False)]
         if node.with_ordinality:
             longest = f"greatest({', '.join(f'len({array})' for array in arrays)}, 0)"
@@ -322,7 +324,7 @@ class _Renderer:
             order = f" ORDER BY {self._order(parts)}"
             call = call.args[0]  # type: ignore[assignment]
         write: Callable[..., str] | None = AGGREGATES.get(call.name)
-        is_plain = not any(self._type(arg)[1] for arg in call.args if not isinstance(arg, Star))
+        is_plain = call.name == "count" or not any(self._type(arg)[1] for arg in call.args if not isinstance(arg, Star))
         if write is not None and is_plain:
             args = ["*" if isinstance(arg, Star) else self.expression(arg) for arg in call.args]
             return f"CAST({write(args, order)}{condition}{over} AS {sql_type(result_type)})"

@@ -11,12 +11,12 @@ from gamay.sql.query import Query
 SUBQUERIES = ("insubquery", "inpartitionedsubquery")
 LOOKUPS = ("lookup",)
 _ABOUT_QUERY = ("reqid", "cid", "brokerid", "queryengine", "starttime", "endtime", "stageid", "workerid", "sleep")
-_ASKED = frozenset({*SUBQUERIES, *LOOKUPS, *_ABOUT_QUERY})
+ASKED = frozenset({*SUBQUERIES, *LOOKUPS, *_ABOUT_QUERY})
 
 
 def asks_broker(expressions: Iterable[Expression]) -> bool:
     """Tell whether one of the expressions holds a call that the broker answers."""
-    return any(isinstance(part, Call) and part.name in _ASKED for e in expressions for part in walk(e))
+    return any(isinstance(part, Call) and part.name in ASKED for e in expressions for part in walk(e))
 
 
 def with_answers(query: Query, answer: Callable[[Call], Expression]) -> Query:
@@ -28,7 +28,7 @@ def with_answers(query: Query, answer: Callable[[Call], Expression]) -> Query:
             return expression
         args = tuple(put(arg) for arg in expression.args)
         call = Call(expression.name, args)
-        if call.name not in _ASKED:
+        if call.name not in ASKED:
             return call
         if call not in known:
             known[call] = answer(call)

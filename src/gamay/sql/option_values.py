@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from gamay.base.errors import ErrorCode, QueryError, nearest
 
+MULTI_STAGE = "useMultistageEngine"
 NULL_HANDLING = "enableNullHandling"
 NULLS_ON = {NULL_HANDLING: "true"}
 """The options of a query that has null handling and says nothing else."""

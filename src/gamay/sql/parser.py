@@ -5,7 +5,8 @@
 3. `gamay.sql.template.compile_template` compiles a new template with the literals at hand as slots: `gamay.sql.lexer.lex`,
    `gamay.sql.tokens.to_tokens`, sqlglot's parser, `gamay.sql.translate.Translator`, `gamay.sql.statement.parse_statement`,
    `gamay.sql.rewrite.rewrite`.
-   A new text that uses GAPFILL, and may nest, is compiled level by level instead (`gamay.sql.gapfill`).
+   A new text that uses GAPFILL, and may nest, is compiled level by level instead (`gamay.sql.gapfill`). With the option
+   `useMultistageEngine` a query of one table means what queries of several mean, and is compiled as one of these.
 4. A known template is filled with the new literals. Ordinals belong to the template; constants that WHERE compares columns
    with (`ts > ago('P1D')`, `a < 1 + 2`) are computed each time; a template in which others were computed keeps its statement
    and is rewritten each time.
@@ -24,10 +25,11 @@ from gamay.functions.expression import Expression, Literal
 from gamay.sql.errors import syntax_error
 from gamay.sql.fold import Folder
 from gamay.sql.gapfill import parse_gapfill
-from gamay.sql.option_values import check_options
+from gamay.sql.lexer import lex
+from gamay.sql.option_values import MULTI_STAGE, check_options, flag
 from gamay.sql.options import split_trailing_option
 from gamay.sql.query import Query
-from gamay.sql.row_limits import STANDARD_LIMITS, RowLimits, with_limits, without_default
+from gamay.sql.row_limits import STANDARD_LIMITS, RowLimits, with_limits
 from gamay.sql.slots import Lifted, lift_literals, without_slots
 from gamay.sql.statement import parse_single_expression
 from gamay.sql.template import Template, check_number_range, compile_template
@@ -40,9 +42,10 @@ _Key: TypeAlias = tuple[str, tuple[int, ...] | None]
 
 
 class PlanCache:
-    """The templates used last; safe to share between threads."""
+    """The templates used last; safe to share between threads. relational: queries of one table are read as of several."""
 
-    def __init__(self, templates_max: int = CACHED_TEMPLATES_MAX) -> None:
+    def __init__(self, templates_max: int = CACHED_TEMPLATES_MAX, *, relational: bool = False) -> None:
+        self.relational = relational
         self._templates: OrderedDict[_Key, Template] = OrderedDict()
         self._templates_max = templates_max
         self._lock = threading.Lock()
@@ -67,6 +70,7 @@ class PlanCache:
 
 _shared_plans = PlanCache()
 _level_plans = PlanCache(100)
+_relational_plans = PlanCache(relational=True)
 
 
 def parse_query(
@@ -74,7 +78,7 @@ def parse_query(
     options: Mapping[str, str] | None = None,
     limits: RowLimits = STANDARD_LIMITS,
     *,
-    plans: PlanCache = _shared_plans,
+    plans: PlanCache | None = None,
 ) -> Query:
     """Compile a request into a query.
 
@@ -83,6 +87,10 @@ def parse_query(
     function, a LIMIT or an option that does not fit.
     """
     body, trailing = split_trailing_option(text)
+    if plans is None:
+        plans = _shared_plans
+        if _asks_multi_stage(body, {**(options or {}), **trailing}):
+            plans, limits = _relational_plans, replace(limits, absent=limits.most)
     lifted = lift_literals(body)
     literals = lifted.literals()
     key = (lifted.key, lifted.pattern)
@@ -91,11 +99,11 @@ def parse_query(
         gapfilled = None if plans is _level_plans else parse_gapfill(text, options, partial(_parse_level, limits=limits))
         if gapfilled is not None:
             return gapfilled
-        template = _compiled(body, lifted, literals)
+        template = _compiled(body, lifted, literals, relational=plans.relational)
         if len(body) <= _CACHED_TEXT_MAX:
             plans.put(key, template)
     query = template.fill(literals)
-    if limits is not STANDARD_LIMITS:
+    if limits is not STANDARD_LIMITS and query.relational is None:
         query = with_limits(query, limits)
     if not options and not trailing and template.fill_options is None:
         return query
@@ -103,7 +111,7 @@ def parse_query(
     if template.fill_options is not None:
         merged |= template.fill_options(literals)
     check_options(merged)
-    return without_default(replace(query, options=merged), limits)
+    return replace(query, options=merged)
 
 
 def template_of(key: _Key) -> Template | None:
@@ -111,7 +119,7 @@ def template_of(key: _Key) -> Template | None:
     return _shared_plans.get(key)
 
 
-def _compiled(body: str, lifted: Lifted, literals: Sequence[Literal]) -> Template:
+def _compiled(body: str, lifted: Lifted, literals: Sequence[Literal], *, relational: bool) -> Template:
     """Compile a new text; what Unicode does not have, or what nests too deeply for this process, is no query."""
     try:
         body.encode()
@@ -119,9 +127,20 @@ def _compiled(body: str, lifted: Lifted, literals: Sequence[Literal]) -> Templat
         message = "The query is no valid Unicode text: half a surrogate pair stands there alone"
         raise syntax_error(body.encode(errors="replace").decode(), error.start, message) from None
     try:
-        return compile_template(body, lifted, literals)
+        return compile_template(body, lifted, literals, relational=relational)
     except RecursionError:
         raise QueryError(ErrorCode.SQL_PARSING, "The query is nested too deeply; write it with fewer levels") from None
+
+
+def _asks_multi_stage(body: str, options: Mapping[str, str]) -> bool:
+    """Whether the option is on, which must be known before a text is compiled; SET overrides what came beside the text."""
+    chosen = flag(options, MULTI_STAGE)
+    if MULTI_STAGE.lower() in body.lower():
+        lexemes = lex(body)
+        for place, lexeme in enumerate(lexemes[:-3]):
+            if lexeme.is_word("SET") and lexemes[place + 1].text.lower() == MULTI_STAGE.lower():
+                chosen = lexemes[place + 3].text.lower().strip("'") == "true"
+    return chosen
 
 
 def _parse_level(text: str, options: Mapping[str, str] | None, limits: RowLimits) -> Query:

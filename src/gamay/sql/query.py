@@ -97,3 +97,10 @@ class Query:
     has_limit: bool = True
     looks_ahead: bool = False
     relational: RelationalStatement | None = None
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of the tables that it reads, as written."""
+        if self.relational is not None:
+            return self.relational.tables
+        return () if self.table is None else (self.table,)

@@ -19,6 +19,8 @@ from gamay.sql.errors import syntax_error
 from gamay.sql.lexer import Kind, Lexeme
 from gamay.sql.tokens import KEYWORDS, TokenConverter
 
+INFORMATION_SCHEMA = "information_schema"
+
 _SET_OPERATIONS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
 _BEGINNINGS = ("WITH", "VALUES", "TABLE")
 _ENDS_FROM = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "FETCH", "QUALIFY", "WINDOW", *_SET_OPERATIONS)
@@ -110,6 +112,17 @@ class RelationalStatement:
     explain: bool = False
     set_options: Mapping[str, Literal] = field(default_factory=dict)
     described: str | None = None
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of the tables that it reads, as written, each once; those of WITH are none."""
+        own = {cte.alias.lower() for cte in self.tree.find_all(exp.CTE)}
+        names: dict[str, None] = {}
+        for table in self.tree.find_all(exp.Table):
+            name = ".".join(part.name for part in table.parts)
+            if name.lower() not in own and not name.lower().startswith(f"{INFORMATION_SCHEMA}."):
+                names[name] = None
+        return tuple(names)
 
 
 class _Dialect(Dialect):

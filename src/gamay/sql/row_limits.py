@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.model.cluster_settings import DEFAULT_QUERY_LIMIT, QUERY_LIMIT_OVERRIDE, QUERY_RESPONSE_LIMIT
-from gamay.sql.option_values import flag
 from gamay.sql.query import Query
 
 DEFAULT_LIMIT = 10
@@ -56,10 +55,3 @@ def looking_ahead(query: Query, limits: RowLimits) -> Query:
     if not is_plain or query.limit != limits.absent or query.limit >= LIMIT_MAX:
         return query
     return replace(query, limit=query.limit + 1, looks_ahead=True)
-
-
-def without_default(query: Query, limits: RowLimits) -> Query:
-    """Return a query with its options; one that asks for the multi-stage engine, which knows no default LIMIT, gets none."""
-    if query.has_limit or not flag(query.options, "useMultistageEngine"):
-        return query
-    return replace(query, limit=limits.most)

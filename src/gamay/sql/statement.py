@@ -61,9 +61,12 @@ class Statement:
     grouping_sets: tuple[tuple[int, ...], ...] | None = None
 
 
-def parse_statement(text: str, literals: Sequence[Literal]) -> Statement | RelationalStatement:
-    """Parse a request, its trailing OPTION cut off; `literals` are those of the text in order. Raises QueryError."""
-    return _Reader(text, literals).statement()
+def parse_statement(text: str, literals: Sequence[Literal], *, relational: bool = False) -> Statement | RelationalStatement:
+    """Parse a request, its trailing OPTION cut off; `literals` are those of the text in order.
+
+    relational: a query of one table is read as one of several tables, too. Raises QueryError.
+    """
+    return _Reader(text, literals, relational).statement()
 
 
 def parse_single_expression(text: str, literals: Sequence[Literal]) -> Expression:
@@ -77,9 +80,10 @@ def parse_single_expression(text: str, literals: Sequence[Literal]) -> Expressio
 
 
 class _Reader:
-    def __init__(self, text: str, literals: Sequence[Literal]) -> None:
+    def __init__(self, text: str, literals: Sequence[Literal], relational: bool) -> None:
         self.text = text
         self.literals = literals
+        self.relational = relational
         self.lexemes = lex(text)
         self.position = 0
 
@@ -108,6 +112,7 @@ class _Reader:
         relational = asks_catalog or is_relational([*lexemes, stop])
         if not relational:
             self._check_kind()
+            relational = self.relational
         self.position = end
         set_options |= self._trailing_options()
         if asks_catalog:

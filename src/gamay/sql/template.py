@@ -49,10 +49,10 @@ class Template:
         return not self.ordinals or all(literals[i] == value for i, value in self.ordinals)
 
 
-def compile_template(text: str, lifted: Lifted, literals: Literals) -> Template:
-    """Parse and check a text, whose distinct literals are given; raises QueryError."""
+def compile_template(text: str, lifted: Lifted, literals: Literals, *, relational: bool = False) -> Template:
+    """Parse and check a text, whose distinct literals are given. relational: see `parse_statement`. Raises QueryError."""
     slots = lifted.slots(literals)
-    statement = parse_statement(text, slots)
+    statement = parse_statement(text, slots, relational=relational)
     if isinstance(statement, RelationalStatement):
         return _relational(statement, len(lifted.sources))
     rewritten = rewrite(statement)

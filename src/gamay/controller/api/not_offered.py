@@ -12,7 +12,6 @@ _TIME_SERIES = "there is no time-series engine: ask by SQL, with GROUP BY over D
 _LOGICAL = "there are no logical tables: a hybrid table joins its OFFLINE and its REALTIME half, more tables do not join"
 _VIEWS = "there are no materialized views: let a job write the table that you want to query"
 _WORKLOADS = "there are no query workloads: quotas of tables, databases and applications limit who asks how much"
-_MULTI_STAGE = "there is no multi-stage engine: each query is of one table"
 _GROOVY = "there is no Groovy, so there is nothing to analyse"
 _DDL = "tables are not changed by SQL: use POST /schemas and POST /tables, or POST /tableConfigs for both"
 _COPY = "tables are not copied between clusters: push the segments to the other one by their metadata"
@@ -32,7 +31,6 @@ REFUSED = (
     ("POST", "/queryWorkloadConfigs", _WORKLOADS),
     ("GET", "/queryWorkloadConfigs/{name}", _WORKLOADS),
     ("DELETE", "/queryWorkloadConfigs/{name}", _WORKLOADS),
-    ("POST", "/validateMultiStageQuery", _MULTI_STAGE),
     ("GET", "/cluster/configs/groovy/staticAnalyzerConfig", _GROOVY),
     ("POST", "/cluster/configs/groovy/staticAnalyzerConfig", _GROOVY),
     ("GET", "/cluster/configs/groovy/staticAnalyzerConfig/default", _GROOVY),

@@ -16,7 +16,9 @@ from gamay.cluster.broker_resource import BrokerResource, answering_instances
 from gamay.cluster.records import Instance, Role
 from gamay.cluster.registry import Registry
 from gamay.controller.api.guarded_router import GuardedRouter
-from gamay.controller.api.services import Services, body_docs, names_body
+from gamay.controller.api.planned_queries import validated
+from gamay.controller.api.services import Services, body_docs, names_body, principal_of
+from gamay.model.parse import load_json
 from gamay.model.table_name import raw_table_name
 from gamay.sql.parser import parse_query
 
@@ -104,7 +106,15 @@ def _running_routes(router: GuardedRouter, services: Services, client: httpx.Asy
     @router.post("/query/tableNames", summary="List the tables that queries read")
     async def table_names(request: Request) -> list[str]:
         queries = await names_body(request)
-        return sorted({table for sql in queries if (table := parse_query(sql).table)})
+        return sorted({table for sql in queries for table in parse_query(sql).tables})
+
+    @router.post(
+        "/validateMultiStageQuery",
+        summary="Plan queries of several tables, and say what is wrong with them",
+        openapi_extra=body_docs("Queries, perhaps with schemas of their tables", {"sqls": ["SELECT 1"]}),
+    )
+    async def validate(request: Request) -> list[dict[str, Any]]:
+        return validated(load_json(await request.body(), "request body"), services.context.registry, principal_of(request))
 
 
 def _broker(services: Services, name: str) -> Instance:
@@ -157,13 +167,13 @@ def _live_brokers(services: Services) -> list[Instance]:
 
 
 def _brokers_for(registry: Registry, sql: str, database: str | None) -> list[Instance]:
-    """Return the brokers that answer for the table of a query; all that answer where it is unknown which one that is."""
+    """Return the brokers that answer for all tables of a query; all that answer where it is unknown which ones that are."""
     brokers = answering_instances(registry)
     try:
-        named = parse_query(sql).table
+        tables = parse_query(sql).tables
     except QueryError:
-        named = None  # a broker tells what is wrong
-    names = {named.lower(), f"{database}.{named}".lower()} if named is not None else set()
+        tables = ()  # a broker tells what is wrong
+    names = {name.lower() for table in tables for name in (table, f"{database}.{table}")}
     ideal = BrokerResource(registry).ideal() or {}
     own = [ids for table, ids in ideal.items() if {table.lower(), raw_table_name(table).lower()} & names]
     return [broker for broker in brokers if all(broker.id in ids for ids in own)]

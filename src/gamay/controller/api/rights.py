@@ -301,7 +301,7 @@ GET    /queryWorkloadConfigs                               NotOffered           
 POST   /queryWorkloadConfigs                               NotOffered               read        -
 GET    /queryWorkloadConfigs/{name}                        NotOffered               read        -
 DELETE /queryWorkloadConfigs/{name}                        NotOffered               read        -
-POST   /validateMultiStageQuery                            NotOffered               read        -
+POST   /validateMultiStageQuery                            Query                    read        -
 GET    /cluster/configs/groovy/staticAnalyzerConfig        NotOffered               read        -
 POST   /cluster/configs/groovy/staticAnalyzerConfig        NotOffered               read        -
 GET    /cluster/configs/groovy/staticAnalyzerConfig/default NotOffered              read        -

@@ -76,7 +76,7 @@ class _Pushdown:
                 return _filtered(node, conditions)
 
     def _moves(self, condition: Expression) -> bool:
-        return ids_in(condition).isdisjoint(self._subqueries) and _is_deterministic(condition)
+        return ids_in(condition).isdisjoint(self._subqueries) and is_deterministic(condition)
 
     def _through_project(self, node: Project, conditions: Sequence[Expression]) -> Node:
         """Conditions on what is computed become conditions on what it is computed from."""
@@ -192,7 +192,8 @@ def _filtered(node: Node, conditions: Sequence[Expression]) -> Node:
     return Filter(node, tuple(conditions)) if conditions else node
 
 
-def _is_deterministic(expression: Expression) -> bool:
+def is_deterministic(expression: Expression) -> bool:
+    """Whether an expression of scalar functions has the same value whenever it is computed for a row."""
     for part in walk(expression):
         if isinstance(part, Call):
             function = scalar_function(part.name)

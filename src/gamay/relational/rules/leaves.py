@@ -1,4 +1,4 @@
-"""Groups of a single table are left to the engine for single tables, and so is a limit on its rows.
+"""Groups and distinct rows of a single table are left to the engine for single tables.
 
 That engine computes with DOUBLE where SQL over several tables keeps whole numbers whole, so only aggregates for which it
 has an exact form go there, and keys and arguments without arithmetic.
@@ -11,6 +11,7 @@ from gamay.model.types import DataType
 from gamay.relational.leaf import LEAF_LIMIT, condition_of
 from gamay.relational.plan import (
     Aggregate,
+    Distinct,
     Field,
     Leaf,
     Node,
@@ -46,8 +47,9 @@ class _LeafGroups:
         self._null_handling = null_handling
 
     def apply(self, node: Node) -> Node:
-        if isinstance(node, Aggregate):
-            leaf = self._leaf(node)
+        groups = _as_groups(node)
+        if groups is not None:
+            leaf = self._leaf(groups)
             if leaf is not None:
                 return leaf
         return with_children(node, self.apply)
@@ -60,11 +62,13 @@ class _LeafGroups:
         child = node.child
         while isinstance(child, Project | Unnest):
             if isinstance(child, Unnest):
-                # that engine counts a row of several values for each of them, but in keys only
+                # that engine counts a row of several values for each of them, but in keys only, and null as one of them
                 added: dict[Expression, Expression] = {
                     each.column: array for each, array in zip(child.added, child.arrays, strict=False)
                 }
                 if child.with_ordinality or len(added) > 1 or any(ids_in(call) & _ids(child) for call in node.aggregates):
+                    return None
+                if self._null_handling and not child.keeps_nulls:
                     return None
                 by = {column: replaced(expression, added) for column, expression in by.items()} | added
                 child = child.child
@@ -80,7 +84,7 @@ class _LeafGroups:
         keys = [replaced(key, by) for key in node.keys]
         calls = [_call(replaced(call, by)) for call in node.aggregates]
         own = {each.id for each in child.fields}
-        if not all(ids_in(each) <= own and _is_exact(each) for each in keys):
+        if not all(ids_in(each) <= own and is_exact(each) for each in keys):
             return None
         sent: list[Expression] = []
         for call in calls:
@@ -93,12 +97,12 @@ class _LeafGroups:
     def _exact(self, call: Call, own: set[str]) -> Call | None:
         """Return an aggregate by which the engine for single tables gives the same result; None when there is none."""
         if call.name == FILTERED:
-            inner = self._exact(_call(call.args[0]), own) if self._null_handling else None
+            inner = self._exact(_call(call.args[0]), own)
             ok = inner is not None and ids_in(call.args[1]) <= own
             return Call(FILTERED, (inner, call.args[1])) if ok and inner is not None else None
         if call.name == ORDERED or not ids_in(call) <= own:
             return None
-        if not all(_is_exact(arg) for arg in call.args):
+        if not all(is_exact(arg) for arg in call.args):
             return None
         if call.name not in _SIMPLE or not call.args or isinstance(call.args[0], Star):
             return call
@@ -119,10 +123,12 @@ class _LeafGroups:
         if not calls and is_total:
             return None
         asked = [replaced(each, names) for each in (*keys, *calls)]
-        if is_total and not self._null_handling:  # of no rows, aggregates are null here
-            asked.append(Call("count", (Star(),)))
         fields = [Field(f"{each.id}l", each.name, each.type) for each in node.fields]
-        count = Field(f"{node.fields[0].id}n", "", (DataType.LONG, False))
+        counts = {} if self._null_handling else _counts(asked[len(keys) :], fields[len(keys) :], is_total=is_total)
+        for call in counts.values():
+            if call not in asked:
+                asked.append(call)
+                fields.append(Field(f"{node.fields[0].id}n{len(asked)}", "", (DataType.LONG, False)))
         query = Query(
             scan.table,
             tuple(SelectItem(expression, f"c{place}") for place, expression in enumerate(asked)),
@@ -131,19 +137,42 @@ class _LeafGroups:
             group_by=tuple(asked[: len(keys)]) if calls else (),
             limit=LEAF_LIMIT,
         )
-        shown = fields if not (is_total and not self._null_handling) else [*fields, count]
-        types = dict(self._plan.types) | {each.id: each.type for each in shown}
-        leaf = Leaf(query, tuple(shown))
+        types = dict(self._plan.types) | {each.id: each.type for each in fields}
+        leaf = Leaf(query, tuple(fields))
         outputs: list[Expression] = []
-        for each, made, call in zip(node.fields, fields, (*keys, *calls), strict=True):
+        for each, made in zip(node.fields, fields, strict=False):
             column: Expression = made.column
-            is_count = isinstance(call, Call) and call.name in ("count", "distinctcount")
-            if len(shown) > len(fields) and not is_count:
+            if made.id in counts:
+                count = fields[asked.index(counts[made.id])]
                 empty = Call("equals", (count.column, Literal(0, DataType.LONG)))
                 column = Call("case", (empty, Literal(None, DataType.UNKNOWN), column))
             outputs.append(converted(column, each.type, each.type[0]))
         self._plan.types.update(types)  # type: ignore[attr-defined]
         return Project(leaf, node.fields, tuple(outputs))
+
+
+def _counts(calls: Sequence[Expression], fields: Sequence[Field], *, is_total: bool) -> dict[str, Call]:
+    """Return, by the id of their column, what counts the rows of aggregates that may have none; they are null here then."""
+    counts: dict[str, Call] = {}
+    rows = Call("count", (Star(),))
+    for call, each in zip(calls, fields, strict=True):
+        assert isinstance(call, Call)
+        filtered = call.name == FILTERED
+        inner = call.args[0] if filtered else call
+        if isinstance(inner, Call) and inner.name in ("count", "distinctcount"):
+            continue
+        if filtered:
+            counts[each.id] = Call(FILTERED, (rows, call.args[1]))
+        elif is_total:
+            counts[each.id] = rows
+    return counts
+
+
+def _as_groups(node: Node) -> Aggregate | None:
+    """Return an aggregation with the rows of an operator: of DISTINCT, groups without aggregates."""
+    if isinstance(node, Distinct) and not node.on:
+        return Aggregate(node.child, node.fields, tuple(each.column for each in node.fields), ())
+    return node if isinstance(node, Aggregate) else None
 
 
 def _ids(node: Unnest) -> set[str]:
@@ -155,6 +184,6 @@ def _call(expression: Expression) -> Call:
     return expression
 
 
-def _is_exact(expression: Expression) -> bool:
+def is_exact(expression: Expression) -> bool:
     """Whether the engine for single tables computes the same value: it does, but for arithmetic of whole numbers."""
     return not any(isinstance(part, Call) and part.name in _ARITHMETIC for part in walk(expression))

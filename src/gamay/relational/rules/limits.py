@@ -1,0 +1,122 @@
+"""LIMIT, and the order before it, go down to where rows come from, so that no more of them travel than are wanted.
+
+A table that alone gives the rows cuts them itself. Where rows of several sources meet, each gives the first ones, and the
+operator stays to choose among them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from gamay.functions.expression import Column, Expression, Literal, replaced
+from gamay.relational.leaf import LEAF_LIMIT
+from gamay.relational.plan import (
+    Join,
+    Leaf,
+    Node,
+    Plan,
+    Project,
+    Scan,
+    SetOperation,
+    Sort,
+    SortKey,
+    ids_in,
+    with_children,
+    with_plans,
+)
+from gamay.relational.rules.conditions import is_deterministic
+from gamay.relational.rules.leaves import is_exact
+from gamay.relational.typing import resolved
+from gamay.sql.query import OrderBy
+
+
+def pushed_limits(plan: Plan) -> Plan:
+    """Return the plan in which tables give no more rows than LIMIT leaves of them."""
+    rule = _Limits(plan)
+    return with_plans(plan, rule.apply)
+
+
+class _Limits:
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def apply(self, node: Node) -> Node:
+        if isinstance(node, Sort) and node.limit is not None:
+            keys = tuple(key for key in node.keys if not isinstance(key.expression, Literal))
+            whole = self._whole(node.child, keys, node.limit, node.offset)
+            if whole is not None:
+                return whole
+            node = replace(node, child=self._first(node.child, keys, node.limit + node.offset))
+        return with_children(node, self.apply)
+
+    def _whole(self, node: Node, keys: Sequence[SortKey], limit: int, offset: int) -> Node | None:
+        """Return what gives exactly the rows wanted, in order; None where it takes more than one source."""
+        match node:
+            case Project():
+                below = _renamed(keys, _outputs(node))
+                child = None if below is None else self._whole(node.child, below, limit, offset)
+                return None if child is None else replace(node, child=child)
+            case Scan(limit=None):
+                ok = self._can_order({each.id for each in node.fields}, keys)
+                return replace(node, order_by=tuple(keys), limit=limit, offset=offset) if ok else None
+            case Leaf():
+                made: dict[Expression, Expression] = {
+                    each.column: item.expression for each, item in zip(node.fields, node.query.select, strict=True)
+                }
+                if node.query.limit != LEAF_LIMIT or not all(key.expression in made for key in keys):
+                    return None
+                order = tuple(OrderBy(made[key.expression], key.descending, key.nulls_last) for key in keys)
+                return replace(node, query=replace(node.query, order_by=order, limit=limit, offset=offset))
+            case _:
+                return None
+
+    def _first(self, node: Node, keys: Sequence[SortKey], count: int) -> Node:
+        """Return what gives at least the first rows of `node`, and perhaps others."""
+        whole = self._whole(node, keys, count, 0)
+        if whole is not None:
+            return whole
+        match node:
+            case Project():
+                below = _renamed(keys, _outputs(node))
+                return node if below is None else replace(node, child=self._first(node.child, below, count))
+            case Join(kind="LEFT") if _names(keys) <= {each.id for each in node.left.fields}:
+                return replace(node, left=self._first(node.left, keys, count))
+            case SetOperation(kind="UNION", all=True):
+                return replace(
+                    node,
+                    left=self._of_branch(node.left, node, keys, count),
+                    right=self._of_branch(node.right, node, keys, count),
+                )
+            case _:
+                return node
+
+    def _of_branch(self, branch: Node, union: SetOperation, keys: Sequence[SortKey], count: int) -> Node:
+        pairs = list(zip(union.fields, branch.fields, strict=True))
+        below = _renamed(keys, {made.column: one.column for made, one in pairs})
+        same = all(made.type == one.type for made, one in pairs if made.id in _names(keys))
+        return branch if below is None or not same else self._first(branch, below, count)
+
+    def _can_order(self, own: set[str], keys: Sequence[SortKey]) -> bool:
+        """Whether the engine for single tables has the same order."""
+        return all(
+            ids_in(key.expression) <= own
+            and is_exact(key.expression)
+            and not resolved(key.expression, self._plan.types)[1][1]
+            for key in keys
+        )
+
+
+def _outputs(node: Project) -> dict[Expression, Expression]:
+    return {made.column: expression for made, expression in zip(node.fields, node.expressions, strict=True)}
+
+
+def _renamed(keys: Sequence[SortKey], by: Mapping[Expression, Expression]) -> tuple[SortKey, ...] | None:
+    """Return keys in the terms of an operator below; None where they are not the same each time they are computed."""
+    below = tuple(replace(key, expression=replaced(key.expression, dict(by))) for key in keys)
+    computed = (key.expression for key in below if not isinstance(key.expression, Column))
+    if not all(is_deterministic(each) for each in computed):
+        return None
+    return tuple(key for key in below if not isinstance(key.expression, Literal))
+
+
+def _names(keys: Sequence[SortKey]) -> set[str]:
+    return {name for key in keys for name in ids_in(key.expression)}
