@@ -384,9 +384,9 @@ def test_options_that_nobody_knows_may_be_refused(world: World, caplog: pytest.L
 
 
 def test_the_response_names_options_without_effect(world: World) -> None:
-    sentences = ["The query option 'maxRowsInJoin' has no effect", "The query option 'useStarTree' has no effect"]
-    set_in_text = world.ask("SET useStarTree = false; SET maxRowsInJoin = 5; SELECT count(*) FROM t").json()
-    beside = {"sql": "SELECT count(*) FROM t", "queryOptions": "useStarTree=false;maxRowsInJoin=5"}
+    sentences = ["The query option 'stageParallelism' has no effect", "The query option 'useStarTree' has no effect"]
+    set_in_text = world.ask("SET useStarTree = false; SET stageParallelism = 5; SELECT count(*) FROM t").json()
+    beside = {"sql": "SELECT count(*) FROM t", "queryOptions": "useStarTree=false;stageParallelism=5"}
     for answer in (set_in_text, world.http.post("/query/sql", json=beside).json()):
         assert answer["warnings"] == sentences
         assert (answer["exceptions"], answer["partialResult"]) == ([], False)

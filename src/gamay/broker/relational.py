@@ -20,6 +20,7 @@ from gamay.model.schema import Schema
 from gamay.model.table_name import raw_table_name
 from gamay.model.types import DataType
 from gamay.query.response import BrokerResponse, ResultTable
+from gamay.relational.bounds import GROUPS, JOIN, WINDOW, bounds_of
 from gamay.relational.engine import Engine
 from gamay.relational.execute import execute, prepare
 from gamay.relational.explain import explained
@@ -59,11 +60,13 @@ class RelationalExecution:
         assert query.relational is not None
         tables = _Tables(self._planner, pending, self._answers(pending))
         nulls = is_on(query.options, "enableNullHandling")
-        prepared = prepare(query.relational, tables, self._routing.row_limits, null_handling=nulls)
+        bounds = bounds_of(query.options)
+        prepared = prepare(query.relational, tables, self._routing.row_limits, bounds, null_handling=nulls)
         pending.routes = tables.routes
         for routes in tables.by_name.values():
             self._quotas.admit(routes, pending.started_s)
-        response = BrokerResponse(tables_queried=[raw_table_name(routes[0].table) for routes in tables.by_name.values()])
+        names = [raw_table_name(routes[0].table) for routes in tables.by_name.values()]
+        response = BrokerResponse(tables_queried=names, is_relational=True)
         memory = self._memory_of(pending)
         if query.explain:
             response.table = _plan_table(pending.sql, explained(prepared.plan))
@@ -71,6 +74,10 @@ class RelationalExecution:
         response.table = execute(
             prepared, lambda leaf: self._ask(pending, leaf, response), tables.size, self._engine, memory, pending.deadline
         )
+        reached = prepared.calls.watch.reached
+        response.stats.max_rows_in_join_reached = JOIN in reached
+        response.stats.max_rows_in_window_reached = WINDOW in reached
+        response.stats.num_groups_limit_reached |= GROUPS in reached
         return response
 
     def _memory_of(self, pending: PendingQuery) -> int:

@@ -21,6 +21,8 @@ from gamay.model.cluster_settings import (
     BROKER_TRIM_SIZE,
     FIXED_REPLICA,
     HYPERLOGLOG_LOG2M,
+    JOIN_MAX_ROWS,
+    JOIN_OVERFLOW,
     NULL_HANDLING,
     NUM_GROUPS_LIMIT,
     NUM_GROUPS_WARNING,
@@ -28,6 +30,8 @@ from gamay.model.cluster_settings import (
     SEGMENT_TRIM_SIZE,
     SERVER_TRIM_SIZE,
     TRIM_THRESHOLD,
+    WINDOW_MAX_ROWS,
+    WINDOW_OVERFLOW,
     ClusterSetting,
 )
 from gamay.model.table_name import raw_table_name, table_type_of
@@ -40,7 +44,13 @@ _TABLE_RECORDS = (paths.IDEAL_STATES, paths.EXTERNAL_VIEWS, paths.LINEAGES, path
 
 
 # settings of the cluster that are the defaults of query options
-_OPTION_SETTINGS = {NULL_HANDLING: "enableNullHandling"}
+_OPTION_SETTINGS = {
+    NULL_HANDLING: "enableNullHandling",
+    JOIN_MAX_ROWS: "maxRowsInJoin",
+    JOIN_OVERFLOW: "joinOverflowMode",
+    WINDOW_MAX_ROWS: "maxRowsInWindow",
+    WINDOW_OVERFLOW: "windowOverflowMode",
+}
 # the same, where a table's config does not say either
 _GROUP_SETTINGS = {
     NUM_GROUPS_LIMIT: "numGroupsLimit",

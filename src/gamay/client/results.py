@@ -20,6 +20,8 @@ _ROWS_SHOWN = 20
 LIMIT_REASONS = {
     "numGroupsLimitReached": "groups beyond numGroupsLimit are left out",
     "groupsTrimmed": "groups were trimmed before they were complete (minServerGroupTrimSize and the like)",
+    "maxRowsInJoinReached": "rows of joins beyond maxRowsInJoin are left out",
+    "maxRowsInWindowReached": "rows of window functions beyond maxRowsInWindow are left out",
     "maxRowsInDistinctReached": "DISTINCT stopped at maxRowsInDistinct",
     "maxRowsWithoutChangeInDistinctReached": "DISTINCT stopped at maxRowsWithoutChangeInDistinct",
     "maxExecutionTimeInDistinctReached": "DISTINCT stopped after maxExecutionTimeMsInDistinct",

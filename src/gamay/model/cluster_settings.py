@@ -66,6 +66,10 @@ def _is_flag(text: str) -> bool:
     return text.strip().lower() in ("true", "false")
 
 
+def _is_overflow_mode(text: str) -> bool:
+    return text.strip().upper() in ("THROW", "BREAK")
+
+
 DEFAULT_QUERY_LIMIT = ClusterSetting(
     "pinot.broker.default.query.limit",
     "a whole number",
@@ -100,6 +104,34 @@ NULL_HANDLING = ClusterSetting(
     "false",
     "`enableNullHandling` of queries that do not say",
     _is_flag,
+)
+JOIN_MAX_ROWS = ClusterSetting(
+    "pinot.query.join.max.rows",
+    "a whole number greater than 0",
+    "2147483647",
+    "`maxRowsInJoin` of queries that do not say; by default nothing but memory and disk limit joins",
+    _is_positive,
+)
+JOIN_OVERFLOW = ClusterSetting(
+    "pinot.query.join.overflow.mode",
+    "THROW or BREAK",
+    "THROW",
+    "`joinOverflowMode` of queries that do not say",
+    _is_overflow_mode,
+)
+WINDOW_MAX_ROWS = ClusterSetting(
+    "pinot.query.window.max.rows",
+    "a whole number greater than 0",
+    "2147483647",
+    "`maxRowsInWindow` of queries that do not say; by default nothing but memory and disk limit windows",
+    _is_positive,
+)
+WINDOW_OVERFLOW = ClusterSetting(
+    "pinot.query.window.overflow.mode",
+    "THROW or BREAK",
+    "THROW",
+    "`windowOverflowMode` of queries that do not say",
+    _is_overflow_mode,
 )
 _OF_SERVERS = "pinot.server.query.executor"
 NUM_GROUPS_LIMIT = ClusterSetting(
@@ -450,6 +482,10 @@ CLUSTER_SETTINGS = (
     QUERY_LIMIT_OVERRIDE,
     QUERY_LENGTH,
     NULL_HANDLING,
+    JOIN_MAX_ROWS,
+    JOIN_OVERFLOW,
+    WINDOW_MAX_ROWS,
+    WINDOW_OVERFLOW,
     NUM_GROUPS_LIMIT,
     NUM_GROUPS_WARNING,
     SEGMENT_TRIM_SIZE,

@@ -97,7 +97,7 @@ class BrokerResponse:
 
     encoded: in place of `table`, where nobody but the client reads the rows. rls_filters_applied: whether some rows are not
     for who asked. warnings: sentences about the query, such as options without effect. has_more: whether rows are missing
-    that a query without LIMIT would have, see `QueryRunner.looks_ahead`.
+    that a query without LIMIT would have, see `QueryRunner.looks_ahead`. is_relational: the query is of several tables.
     """
 
     table: ResultTable | None = None
@@ -114,6 +114,7 @@ class BrokerResponse:
     rls_filters_applied: bool = False
     warnings: Sequence[str] = ()
     has_more: bool = False
+    is_relational: bool = False
 
     @classmethod
     def of_error(cls, error: QueryError) -> "BrokerResponse":
@@ -137,6 +138,7 @@ class BrokerResponse:
         return bool(
             self.exceptions
             or stats.num_groups_limit_reached
+            or stats.max_rows_in_join_reached
             or stats.max_rows_in_distinct_reached
             or stats.max_rows_without_change_in_distinct_reached
             or stats.max_execution_time_in_distinct_reached
@@ -233,6 +235,9 @@ def to_json(response: BrokerResponse) -> dict[str, Any]:
         "groupsTrimmed": stats.groups_trimmed,
         "mseLiteLeafStageLimitReached": False,
     }
+    if response.is_relational:
+        document["maxRowsInJoinReached"] = stats.max_rows_in_join_reached
+        document["maxRowsInWindowReached"] = stats.max_rows_in_window_reached
     if table is None:
         del document["resultTable"]
     if response.warnings:

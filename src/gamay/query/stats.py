@@ -1,13 +1,14 @@
 """The counters of a query: what was read, pruned and matched, added up over segments and servers."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 
 @dataclass(slots=True)
 class QueryStats:
     """All counters that a response shows; every one is exact for the work that was really done.
 
-    Merging adds counts, ors flags, and keeps the least freshness of consuming segments.
+    Merging adds counts, ors flags, and keeps the least freshness of consuming segments. Counters `of_broker` come last, for
+    servers do not send them.
     """
 
     num_docs_scanned: int = 0
@@ -38,6 +39,8 @@ class QueryStats:
     max_rows_without_change_in_distinct_reached: bool = False
     max_execution_time_in_distinct_reached: bool = False
     groups_trimmed: bool = False
+    max_rows_in_join_reached: bool = field(default=False, metadata={"of_broker": True})
+    max_rows_in_window_reached: bool = field(default=False, metadata={"of_broker": True})
 
     def add(self, other: "QueryStats") -> None:
         """Add the counters of another part of the same query."""

@@ -6,10 +6,12 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from gamay.base.errors import QueryError
 from gamay.functions.expression import Column
 from gamay.model.types import DataType
 from gamay.query.response import ResultTable, wire_type
 from gamay.relational.binder import bind
+from gamay.relational.bounds import NO_BOUNDS, Bounds
 from gamay.relational.engine import Deadline, Engine
 from gamay.relational.functions import Calls
 from gamay.relational.leaf import query_of, to_arrow, vector_of
@@ -46,13 +48,18 @@ class Prepared:
 
 
 def prepare(
-    statement: RelationalStatement, catalog: Catalog, limits: RowLimits = STANDARD_LIMITS, *, null_handling: bool
+    statement: RelationalStatement,
+    catalog: Catalog,
+    limits: RowLimits = STANDARD_LIMITS,
+    bounds: Bounds = NO_BOUNDS,
+    *,
+    null_handling: bool,
 ) -> Prepared:
     """Plan a statement. limits: what its LIMIT may be, and how many rows it gives at most. Raises QueryError."""
     bound = bind(statement, catalog)
     plan = optimized(replace(bound, root=_limited(bound.root, limits)), null_handling=null_handling)
     calls = Calls()
-    return Prepared(plan, render(plan, calls), calls)
+    return Prepared(plan, render(plan, calls, bounds), calls)
 
 
 def _limited(root: Node, limits: RowLimits) -> Node:
@@ -84,7 +91,12 @@ def execute(
     copied = _copied(prepared.plan)
     if copied is not None:
         return _result(tables["leaf0"].select(copied).rename_columns([each.id for each in fields]), fields)
-    answer = engine.run(prepared.rendered.sql, tables, prepared.calls.functions.values(), memory_bytes, deadline)
+    try:
+        answer = engine.run(prepared.rendered.sql, tables, prepared.calls.functions.values(), memory_bytes, deadline)
+    except QueryError:
+        if prepared.calls.watch.exceeded is not None:  # DuckDB passes on no more than its text
+            raise prepared.calls.watch.exceeded from None
+        raise
     return _result(answer, fields)
 
 

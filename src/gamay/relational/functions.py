@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,6 +16,7 @@ from gamay.functions.registry import ValueType, aggregate_arguments, bind_aggreg
 from gamay.functions.scalar.convert import convert, to_vector
 from gamay.functions.vector import EncodedVector, Scalar, Vector, take_rows
 from gamay.model.types import DataType
+from gamay.relational.bounds import Bound, Watch
 from gamay.relational.leaf import array_of_vector, vector_of
 
 Write: TypeAlias = Callable[[Expression], str]
@@ -252,6 +254,14 @@ class Calls:
 
     def __init__(self) -> None:
         self.functions: dict[object, ArrowFunction] = {}
+        self.watch = Watch()
+
+    def bounded(self, kind: str, bound: Bound) -> str:
+        """Return the name of a function that tells of the number of a row whether it is within a bound."""
+        key = (kind, bound)
+        if key not in self.functions:
+            self._add(key, ["BIGINT"], (DataType.BOOLEAN, False), partial(self.watch.kept, kind, bound))
+        return self.functions[key].name
 
     def written(self, call: Call, types: Sequence[ValueType], result: ValueType, write: Write) -> str:
         """Return a call of a function of Gamay as SQL; constants among its arguments stay in the function."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, Star
 from gamay.functions.registry import ValueType
+from gamay.relational.bounds import GROUPS, JOIN, WINDOW, Bounds
 from gamay.relational.functions import AGGREGATES, COMPARED, Calls, literal_sql, native, sql_type
 from gamay.relational.plan import (
     SUBQUERY,
@@ -37,6 +38,8 @@ from gamay.relational.plan import (
 from gamay.relational.typing import ORDERED, resolved
 
 _ASOF = {"lessthan": "<", "lessthanorequal": "<=", "greaterthan": ">", "greaterthanorequal": ">="}
+# which give no more rows than their left side has
+_UNBOUNDED = ("SEMI", "ANTI", "ASOF", "LEFT ASOF")
 _WINDOW_NAMES = {
     "rownumber": "row_number",
     "denserank": "dense_rank",
@@ -56,9 +59,9 @@ class Rendered:
     leaves: list[Scan | Leaf] = field(default_factory=list)
 
 
-def render(plan: Plan, calls: Calls) -> Rendered:
-    """Return a plan as SQL; what Gamay itself must compute is added to `calls`."""
-    renderer = _Renderer(plan, calls)
+def render(plan: Plan, calls: Calls, bounds: Bounds) -> Rendered:
+    """Return a plan as SQL; what Gamay itself must compute, or watch, is added to `calls`."""
+    renderer = _Renderer(plan, calls, bounds)
     return Rendered(renderer.statement(), renderer.leaves)
 
 
@@ -67,9 +70,10 @@ def quoted(name: str) -> str:
 
 
 class _Renderer:
-    def __init__(self, plan: Plan, calls: Calls) -> None:
+    def __init__(self, plan: Plan, calls: Calls, bounds: Bounds) -> None:
         self._plan = plan
         self._calls = calls
+        self._bounds = bounds
         self.leaves: list[Scan | Leaf] = []
         self._used_ctes: set[str] = set()
 
@@ -104,6 +108,15 @@ class _Renderer:
         if isinstance(node, Scan | Leaf):
             return self._leaf_name(node)
         return f"({self._node(node)})"
+
+    def _bounded(self, kind: str, fields: Sequence[Field], source: str) -> str:
+        """Return a query of what stands after FROM, whose rows are watched where there is a bound."""
+        columns = self._columns(fields)
+        bound = self._bounds.get(kind)
+        if bound is None:
+            return f"SELECT {columns} FROM {source}"
+        numbered = f"SELECT *, row_number() OVER () AS n FROM (SELECT {columns} FROM {source} LIMIT {bound.most + 1})"
+        return f"SELECT {columns} FROM ({numbered}) WHERE {self._calls.bounded(kind, bound)}(n)"
 
     def _leaf_name(self, node: Scan | Leaf) -> str:
         self.leaves.append(node)
@@ -162,17 +175,24 @@ class _Renderer:
         source = self._from(node.child)
         if node.sets:
             sets = ", ".join(f"({', '.join(keys[place] for place in one)})" for one in node.sets)
-            return f"SELECT {', '.join(items)} FROM {source} GROUP BY GROUPING SETS ({sets})"
+            return self._groups(node, f"SELECT {', '.join(items)} FROM {source} GROUP BY GROUPING SETS ({sets})")
         if not keys:
             return f"SELECT {', '.join(items)} FROM {source}"
-        return f"SELECT {', '.join(items)} FROM {source} GROUP BY {', '.join(str(place + 1) for place in range(num_keys))}"
+        by_place = ", ".join(str(place + 1) for place in range(num_keys))
+        return self._groups(node, f"SELECT {', '.join(items)} FROM {source} GROUP BY {by_place}")
+
+    def _groups(self, node: Aggregate, groups: str) -> str:
+        return self._bounded(GROUPS, node.fields, f"({groups})") if GROUPS in self._bounds else groups
 
     def _window(self, node: Window) -> str:
         items = ", ".join(
             f"{self._window_call(call, made)} AS {quoted(made.id)}"
             for call, made in zip(node.calls, node.added, strict=True)
         )
-        return f"SELECT *, {items} FROM {self._from(node.child)}"
+        source = self._from(node.child)
+        if WINDOW in self._bounds:
+            source = f"({self._bounded(WINDOW, node.child.fields, source)})"
+        return f"SELECT *, {items} FROM {source}"
 
     def _window_call(self, window: WindowCall, made: Field) -> str:
         call = window.call
@@ -204,6 +224,13 @@ class _Renderer:
 
     def _join(self, node: Join) -> str:
         left, right = self._from(node.left), self._from(node.right)
+        if JOIN in self._bounds and not node.lateral:
+            right = f"({self._bounded(JOIN, node.right.fields, right)})"
+        joined = self._joined(node, left, right)
+        has_bound = JOIN in self._bounds and node.kind not in _UNBOUNDED
+        return self._bounded(JOIN, node.fields, f"({joined})") if has_bound else joined
+
+    def _joined(self, node: Join, left: str, right: str) -> str:
         if node.kind in ("ASOF", "LEFT ASOF"):
             return self._asof(node, left, right)
         if node.kind == "CROSS":

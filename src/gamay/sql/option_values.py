@@ -57,23 +57,32 @@ _TEXTS = """
 database routingOptions sampler skipIndexes orderedPreferredPools skipPlannerRules usePlannerRules clientQueryId
 applicationName workloadName queryHash vectorDistanceThreshold invertedIndexDistinctCostRatio
 """
+# hints, which say how Pinot is to find the answer
+_HINTS = """
+aggOptions.is_enable_group_trim aggOptions.is_leaf_return_final_result aggOptions.is_partitioned_by_group_by_keys
+aggOptions.is_skip_leaf_stage_group_by aggOptions.max_initial_result_holder_capacity aggOptions.mse_min_group_trim_size
+joinOptions.append_distinct_to_semi_join_project joinOptions.is_colocated_by_join_keys joinOptions.join_strategy
+joinOptions.left_distribution_type joinOptions.right_distribution_type setOpOptions.is_colocated_by_set_op_keys
+tableOptions.is_replicated tableOptions.partition_function tableOptions.partition_key tableOptions.partition_parallelism
+tableOptions.partition_size windowOptions.is_partitioned_by_window_keys
+"""
 # of the engine of Pinot: its joins, its memory, its indexes
 _STEERING_NOTHING = """
 AndScanReordering allowReverseOrder chunkSizeExtractFinalResult collectGCStats enableMaterializedViewRewrite
 enableMultiClusterRouting excludeVirtualColumns explainAskingServers extraPassiveTimeoutMs inPredicateLookupAlgorithm
 inPredicatePreSorted inPredicatePruningThreshold inferInvalidSegmentPartition inferPartitionHint
-inferRealtimeSegmentPartition invertedIndexDistinctCostRatio isSecondaryWorkload joinOverflowMode
-jsonIndexDistinctSkipMissingPath liteModeLeafStageFanOutAdjustedLimit liteModeLeafStageLimit materializedViewRewrite
-maxExecutionThreads maxInitialResultHolderCapacity maxRowsInJoin maxRowsInWindow maxStreamingPendingBlocks
-minInitialIndexedTableCapacity mseMaxInitialResultHolderCapacity mseMinGroupTrimSize multiStageLeafLimit
-numThreadsExtractFinalResult optimizeMaxInitialResultHolderCapacity orderedPreferredPools regexDictSizeThreshold
-routingOptions runInBroker sampler scanStarTreeNodes serverReturnFinalResult serverReturnFinalResultKeyUnpartitioned
-skipIndexes skipPlannerRules skipUnavailableServers sortAggregateLimitThreshold
-sortAggregateSingleThreadedNumSegmentsThreshold sortExchangeCopyThreshold stageParallelism streamStats
-streamingGroupByFlushThreshold traceRuleProductions unnestColumnPruning useBrokerPruning useIndexBasedDistinctOperator
-useLeafServerForIntermediateStage useLiteMode useMSEToFillEmptyResponseSchema usePhysicalOptimizer usePlannerRules
-useScanReorderOpt useSpools useStarTree vectorDistanceThreshold vectorEfSearch vectorExactRerank vectorMaxCandidates
-vectorNprobe vectorUseBoundedQueue vectorUseRelativeDistance windowOverflowMode workloadName
+inferRealtimeSegmentPartition invertedIndexDistinctCostRatio isSecondaryWorkload jsonIndexDistinctSkipMissingPath
+liteModeLeafStageFanOutAdjustedLimit liteModeLeafStageLimit materializedViewRewrite maxExecutionThreads
+maxInitialResultHolderCapacity maxStreamingPendingBlocks minInitialIndexedTableCapacity
+mseMaxInitialResultHolderCapacity mseMinGroupTrimSize multiStageLeafLimit numThreadsExtractFinalResult
+optimizeMaxInitialResultHolderCapacity orderedPreferredPools regexDictSizeThreshold routingOptions runInBroker sampler
+scanStarTreeNodes serverReturnFinalResult serverReturnFinalResultKeyUnpartitioned skipIndexes skipPlannerRules
+skipUnavailableServers sortAggregateLimitThreshold sortAggregateSingleThreadedNumSegmentsThreshold
+sortExchangeCopyThreshold stageParallelism streamStats streamingGroupByFlushThreshold traceRuleProductions
+unnestColumnPruning useBrokerPruning useIndexBasedDistinctOperator useLeafServerForIntermediateStage useLiteMode
+useMSEToFillEmptyResponseSchema usePhysicalOptimizer usePlannerRules useScanReorderOpt useSpools useStarTree
+vectorDistanceThreshold vectorEfSearch vectorExactRerank vectorMaxCandidates vectorNprobe vectorUseBoundedQueue
+vectorUseRelativeDistance workloadName
 """
 
 
@@ -109,12 +118,12 @@ _KINDS: dict[str, OptionKind] = {
     **dict.fromkeys(_POSITIVE.split(), OptionKind("a whole number greater than 0", _number_from(1))),
     **dict.fromkeys(_INTEGERS.split(), OptionKind("a whole number", _number_from(-_LONG_MAX))),
     **{name: _one_of(choices) for name, choices in _CHOICES.items()},
-    **dict.fromkeys(_TEXTS.split(), OptionKind("a text", lambda text: True)),
+    **dict.fromkeys([*_TEXTS.split(), *_HINTS.split()], OptionKind("a text", lambda text: True)),
 }
 _NAMES = {name.lower(): name for name in _KINDS}
 OPTIONS = tuple(_KINDS)
 
-NO_EFFECT = frozenset(_STEERING_NOTHING.split())
+NO_EFFECT = frozenset([*_STEERING_NOTHING.split(), *_HINTS.split()])
 """Options that are checked and steer nothing here; the response warns of those that a query sets."""
 
 

@@ -9,6 +9,7 @@ from gamay.functions.expression import Expression, Literal, walk
 from gamay.functions.text import literal_text
 from gamay.model.types import DataType
 from gamay.sql.answers import asks_broker
+from gamay.sql.hints import hint_options
 from gamay.sql.query import OrderBy, Query, SelectItem
 from gamay.sql.relational import RelationalStatement
 from gamay.sql.rewrite import Rewritten, named, rewrite
@@ -78,6 +79,7 @@ def compile_template(text: str, lifted: Lifted, literals: Literals, *, relationa
 def _relational(statement: RelationalStatement, num_literals: int) -> Template:
     """Return the template of a query of several SELECTs: its tree, which the literals are put beside."""
     explain, shape = statement.explain, object()
+    hints = hint_options(statement.text)
 
     def fill(literals: Literals) -> Query:
         filled = tuple([_plain(refilled(slot, literals)) for slot in statement.literals])
@@ -85,8 +87,9 @@ def _relational(statement: RelationalStatement, num_literals: int) -> Template:
             None, (), explain=explain, asks_broker=True, relational=replace(statement, literals=filled), shape=shape
         )
 
-    options = _options_filler(statement.set_options) if statement.set_options else None
-    return Template(num_literals, (), fill, options, shape)
+    of_set = _options_filler(statement.set_options)
+    has_options = bool(hints or statement.set_options)
+    return Template(num_literals, (), fill, (lambda literals: of_set(literals) | hints) if has_options else None, shape)
 
 
 def _plain(expression: Expression) -> Literal:

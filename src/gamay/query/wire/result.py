@@ -28,7 +28,7 @@ from gamay.query.trace import Trace
 from gamay.query.wire.columns import from_arrays, num_buffers, unpack_arrays
 from gamay.query.wire.tables import TableShape, put_columns, put_groups, read_groups
 
-_STATS = attrgetter(*(field.name for field in fields(QueryStats)))
+_STATS = attrgetter(*(field.name for field in fields(QueryStats) if not field.metadata.get("of_broker")))
 
 
 class ResultHeader(msgspec.Struct, array_like=True, frozen=True):
