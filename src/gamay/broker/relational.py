@@ -22,7 +22,7 @@ from gamay.model.types import DataType
 from gamay.query.response import BrokerResponse, ResultTable
 from gamay.relational.bounds import GROUPS, JOIN, WINDOW, bounds_of
 from gamay.relational.engine import Engine
-from gamay.relational.execute import execute, prepare
+from gamay.relational.execute import Means, execute, prepare
 from gamay.relational.explain import explained
 from gamay.relational.names import columns_of, map_values_of
 from gamay.sql.answers import asks_broker
@@ -71,10 +71,9 @@ class RelationalExecution:
         if query.explain:
             response.table = _plan_table(pending.sql, explained(prepared.plan))
             return response
-        response.table = execute(
-            prepared, lambda leaf: self._ask(pending, leaf, response), tables.size, self._engine, memory, pending.deadline
-        )
-        reached = prepared.calls.watch.reached
+        means = Means(lambda leaf: self._ask(pending, leaf, response), self._engine, memory, pending.deadline)
+        response.table = execute(prepared, means)
+        reached = prepared.watch.reached
         response.stats.max_rows_in_join_reached = JOIN in reached
         response.stats.max_rows_in_window_reached = WINDOW in reached
         response.stats.num_groups_limit_reached |= GROUPS in reached

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -11,15 +12,17 @@ from gamay.functions.expression import Column
 from gamay.model.types import DataType
 from gamay.query.response import ResultTable, wire_type
 from gamay.relational.binder import bind
-from gamay.relational.bounds import NO_BOUNDS, Bounds
+from gamay.relational.bounds import NO_BOUNDS, Bounds, Watch
 from gamay.relational.engine import Deadline, Engine
 from gamay.relational.functions import Calls
 from gamay.relational.leaf import query_of, to_arrow, vector_of
 from gamay.relational.names import Catalog
-from gamay.relational.plan import Field, Leaf, Node, Plan, Project, Scan, Sort, nodes_of, roots_of
+from gamay.relational.plan import Field, Leaf, Node, Plan, Project, Scan, Sort, nodes_of
 from gamay.relational.reduction import Reducer, edges_of
-from gamay.relational.render import Rendered, render
+from gamay.relational.render import render
 from gamay.relational.rules import optimized
+from gamay.relational.rules.stars import SizeOf, with_stars
+from gamay.relational.stars import with_known_stars
 from gamay.sql.query import Query
 from gamay.sql.relational import RelationalStatement
 from gamay.sql.row_limits import LIMIT_MAX, STANDARD_LIMITS, RowLimits
@@ -27,24 +30,28 @@ from gamay.sql.row_limits import LIMIT_MAX, STANDARD_LIMITS, RowLimits
 AskLeaf: TypeAlias = Callable[[Query], ResultTable]
 """Answers a query of one table; raises QueryError."""
 
-SizeOf: TypeAlias = Callable[[str], int]
-"""Returns how many rows a table has."""
-
 # of the rows of a table, what a condition on it may leave
 _CONDITION_SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A statement that can be executed. tables: that it reads, each once, as written."""
+    """A statement that can be executed. watch: tells of rows that were left out."""
 
     plan: Plan
-    rendered: Rendered
-    calls: Calls
+    size_of: SizeOf
+    bounds: Bounds
+    watch: Watch
 
-    @property
-    def tables(self) -> tuple[str, ...]:
-        return tables_of(self.plan)
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a statement is executed with. memory_bytes: what joins, groups and sorts above the leaves may take."""
+
+    ask: AskLeaf
+    engine: Engine
+    memory_bytes: int
+    deadline: Deadline
 
 
 def prepare(
@@ -58,8 +65,8 @@ def prepare(
     """Plan a statement. limits: what its LIMIT may be, and how many rows it gives at most. Raises QueryError."""
     bound = bind(statement, catalog)
     plan = optimized(replace(bound, root=_limited(bound.root, limits)), null_handling=null_handling)
-    calls = Calls()
-    return Prepared(plan, render(plan, calls, bounds), calls)
+    size_of = partial(_size, table_rows=catalog.size)
+    return Prepared(with_stars(plan, size_of, null_handling=null_handling), size_of, bounds, Watch())
 
 
 def _limited(root: Node, limits: RowLimits) -> Node:
@@ -73,31 +80,36 @@ def _limited(root: Node, limits: RowLimits) -> Node:
     return Sort(root, (), limits.most if written is None else limits.allowed(written, "LIMIT"))
 
 
-def execute(
-    prepared: Prepared, ask: AskLeaf, size_of: SizeOf, engine: Engine, memory_bytes: int, deadline: Deadline
-) -> ResultTable:
-    """Return the answer. memory_bytes: what joins, groups and sorts above the leaves may take. Raises QueryError."""
+def execute(prepared: Prepared, means: Means) -> ResultTable:
+    """Return the answer. Raises QueryError."""
+    try:
+        answer = _run(prepared.plan, prepared, means)
+    except QueryError:
+        if prepared.watch.exceeded is not None:  # DuckDB passes on no more than its text
+            raise prepared.watch.exceeded from None
+        raise
+    return _result(answer, prepared.plan.root.fields)
+
+
+def _run(plan: Plan, prepared: Prepared, means: Means) -> pa.Table:
+    """Return the rows of a plan, its columns called by the ids of its fields."""
+    plan = with_known_stars(plan, lambda part: _run(part, prepared, means))
+    calls = Calls(prepared.watch)
+    rendered = render(plan, calls, prepared.bounds)
     tables: dict[str, pa.Table] = {}
-    leaves = dict(enumerate(prepared.rendered.leaves))
-    sizes = {place: _size(leaf, size_of) for place, leaf in leaves.items()}
-    reducer = Reducer(edges_of(prepared.plan) if len(leaves) > 1 else (), leaves, sizes)
+    leaves = dict(enumerate(rendered.leaves))
+    sizes = {place: prepared.size_of(leaf) for place, leaf in leaves.items()}
+    reducer = Reducer(edges_of(plan) if len(leaves) > 1 else (), leaves, sizes)
     while (found := reducer.next()) is not None:
         place, leaf = found
         query = leaf.query if isinstance(leaf, Leaf) else query_of(leaf)
-        rows = tables[f"leaf{place}"] = to_arrow(ask(query), leaf.fields)
+        rows = tables[f"leaf{place}"] = to_arrow(means.ask(query), leaf.fields)
         reducer.read(leaf, rows)
-        deadline.check()
-    fields = prepared.plan.root.fields
-    copied = _copied(prepared.plan)
+        means.deadline.check()
+    copied = _copied(plan)
     if copied is not None:
-        return _result(tables["leaf0"].select(copied).rename_columns([each.id for each in fields]), fields)
-    try:
-        answer = engine.run(prepared.rendered.sql, tables, prepared.calls.functions.values(), memory_bytes, deadline)
-    except QueryError:
-        if prepared.calls.watch.exceeded is not None:  # DuckDB passes on no more than its text
-            raise prepared.calls.watch.exceeded from None
-        raise
-    return _result(answer, fields)
+        return tables["leaf0"].select(copied).rename_columns([each.id for each in plan.root.fields])
+    return means.engine.run(rendered.sql, tables, calls.functions.values(), means.memory_bytes, means.deadline)
 
 
 def _copied(plan: Plan) -> list[str] | None:
@@ -115,25 +127,17 @@ def _copied(plan: Plan) -> list[str] | None:
     return ids if isinstance(node, Scan | Leaf) else None
 
 
-def _size(leaf: Scan | Leaf, size_of: SizeOf) -> float:
-    """Return about how many rows a leaf gives."""
-    table = leaf.query.table if isinstance(leaf, Leaf) else leaf.table
-    rows = float(size_of(table or ""))
-    if isinstance(leaf, Leaf):
-        return rows * _CONDITION_SHARE if leaf.query.group_by or leaf.query.distinct else 1.0
-    return rows * _CONDITION_SHARE ** min(len(leaf.where), 3)
-
-
-def tables_of(plan: Plan) -> tuple[str, ...]:
-    """Return the names of the tables that a plan reads, as written, each once."""
-    names: dict[str, None] = {}
-    for root in roots_of(plan):
-        for node in nodes_of(root):
-            if isinstance(node, Scan):
-                names[node.table] = None
-            elif isinstance(node, Leaf) and node.query.table is not None:
-                names[node.query.table] = None
-    return tuple(names)
+def _size(root: Node, *, table_rows: Callable[[str], int]) -> float:
+    """Return about how many rows an operator reads from tables, or makes of them."""
+    rows = 0.0
+    for node in nodes_of(root):
+        if isinstance(node, Leaf):
+            of_table = float(table_rows(node.query.table or ""))
+            rows += of_table * _CONDITION_SHARE if node.query.group_by or node.query.distinct else 1.0
+        elif isinstance(node, Scan):
+            kept = float(table_rows(node.table)) * _CONDITION_SHARE ** min(len(node.where), 3)
+            rows += kept if node.limit is None else min(kept, node.limit)
+    return rows
 
 
 def _result(found: pa.Table, fields: tuple[Field, ...]) -> ResultTable:

@@ -1,8 +1,10 @@
 """EXPLAIN of a query of several tables: the operators, one a line, indented below those that take their rows."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gamay.functions.expression import Call, Column, Expression, replaced
+from gamay.functions.scalar.joined import found_in, value_of
 from gamay.functions.text import to_text
 from gamay.relational.leaf import LEAF_LIMIT
 from gamay.relational.plan import (
@@ -21,12 +23,14 @@ from gamay.relational.plan import (
     SetOperation,
     Sort,
     SortKey,
+    StarGroups,
     Unnest,
     Values,
     Window,
     children,
     nodes_of,
     roots_of,
+    with_children,
 )
 
 _INDENT = "  "
@@ -84,8 +88,29 @@ class _Writer:
         return to_text(named)
 
     def lines(self, node: Node, depth: int) -> list[str]:
+        if isinstance(node, StarGroups):
+            return self._star(node, depth)
         below = [line for child in children(node) for line in self.lines(child, depth + 1)]
         return [f"{_INDENT * depth}{self._head(node)}", *below]
+
+    def _star(self, star: StarGroups, depth: int) -> list[str]:
+        """Return the query of the big table, with the columns of the small ones by their names, and the small ones."""
+        names = star.fact.column_names
+        shown: dict[Expression, Expression] = {}
+        lines = [f"{_INDENT * depth}StarGroups"]
+        for lookup in star.lookups:
+            column = self.text(lookup.column)
+            held = Call("in", (replaced(lookup.column, names), Column(f"keys of {self.text(lookup.key.column)}")))
+            shown[replaced(found_in(lookup.key.id.encode(), lookup.column), names)] = held
+            for each in lookup.attributes:
+                value = value_of(each.id.encode(), each.type[0], lookup.column)
+                shown[replaced(value, names)] = replaced(each.column, self._names)
+            read = ", ".join(self.text(each.column) for each in lookup.attributes)
+            kind = "semi" if lookup.is_semi else "inner"
+            condition = f"{column} = {self.text(lookup.key.column)}"
+            lines.append(f"{_INDENT * (depth + 1)}Lookup(type=[{kind}], condition=[{condition}], columns=[{read}])")
+            lines += self.lines(lookup.root, depth + 2)
+        return [lines[0], *self.lines(_replaced_in(star.groups, shown), depth + 1), *lines[1:]]
 
     def _head(self, node: Node) -> str:
         match node:
@@ -120,6 +145,8 @@ class _Writer:
                 return f"Reference({node.name})"
             case Values():
                 return f"Values(rows=[{len(node.rows)}])"
+            case StarGroups():
+                return "StarGroups"
 
     def _first(self, node: Sort | Scan) -> str:
         """Return the order of an operator, and how many rows of it there are."""
@@ -147,6 +174,20 @@ class _Writer:
             over = f"PARTITION BY [{self._list(window.partition_by)}] ORDER BY [{self._keys(window.order_by)}]"
             written.append(f"{self.text(window.call)} OVER ({over})")
         return written
+
+
+def _replaced_in(node: Node, by: dict[Expression, Expression]) -> Node:
+    """Return an operator whose leaf queries have other expressions in the place of some."""
+    if not isinstance(node, Leaf):
+        return with_children(node, lambda child: _replaced_in(child, by))
+    query = node.query
+    changed = replace(
+        query,
+        select=tuple(replace(item, expression=replaced(item.expression, by)) for item in query.select),
+        where=None if query.where is None else replaced(query.where, by),
+        group_by=tuple(replaced(key, by) for key in query.group_by),
+    )
+    return replace(node, query=changed)
 
 
 def _query_text(leaf: Leaf) -> str:

@@ -250,17 +250,17 @@ _numbers = itertools.count()
 
 
 class Calls:
-    """The functions of one query that DuckDB does not have."""
+    """The functions of one query that DuckDB does not have. watch: judges rows that have bounds."""
 
-    def __init__(self) -> None:
+    def __init__(self, watch: Watch) -> None:
         self.functions: dict[object, ArrowFunction] = {}
-        self.watch = Watch()
+        self._watch = watch
 
     def bounded(self, kind: str, bound: Bound) -> str:
         """Return the name of a function that tells of the number of a row whether it is within a bound."""
         key = (kind, bound)
         if key not in self.functions:
-            self._add(key, ["BIGINT"], (DataType.BOOLEAN, False), partial(self.watch.kept, kind, bound))
+            self._add(key, ["BIGINT"], (DataType.BOOLEAN, False), partial(self._watch.kept, kind, bound))
         return self.functions[key].name
 
     def written(self, call: Call, types: Sequence[ValueType], result: ValueType, write: Write) -> str:

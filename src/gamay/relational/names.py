@@ -36,6 +36,10 @@ class Catalog(Protocol):
         """Return the columns that are maps, and the types of their values; the table is one that `columns` knew."""
         ...
 
+    def size(self, table: str) -> int:
+        """Return about how many rows a table has; as for `map_values`."""
+        ...
+
     def answer(self, call: Call) -> Expression:
         """Return what stands for a call of `gamay.sql.answers.ASKED`; raises QueryError."""
         ...

@@ -122,6 +122,38 @@ class Aggregate:
 
 
 @dataclass(frozen=True, slots=True)
+class Lookup:
+    """A small table, or several that are joined, whose rows have a key each, which is equal to a column of a big table.
+
+    attributes: fields of the root that are read. is_semi: only the keys matter, which need not be unique.
+    """
+
+    root: "Node"
+    key: Field
+    column: Column
+    attributes: tuple[Field, ...] = ()
+    is_semi: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StarGroups:
+    """An aggregation of a big table joined with small ones: `whole`, as it was.
+
+    groups: what has the same rows and asks the big table alone. Constants that stand for what the lookups find are the ids
+    of their fields there: see `gamay.functions.scalar.joined`.
+    """
+
+    whole: Aggregate
+    groups: "Node"
+    lookups: tuple[Lookup, ...]
+    fact: Scan
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.whole.fields
+
+
+@dataclass(frozen=True, slots=True)
 class Frame:
     """The rows around a row that a window function sees.
 
@@ -242,7 +274,20 @@ class Unnest:
 
 
 Node: TypeAlias = (
-    Scan | Leaf | Values | CteRef | Filter | Project | Aggregate | Window | Join | SetOperation | Distinct | Sort | Unnest
+    Scan
+    | Leaf
+    | Values
+    | CteRef
+    | Filter
+    | Project
+    | Aggregate
+    | StarGroups
+    | Window
+    | Join
+    | SetOperation
+    | Distinct
+    | Sort
+    | Unnest
 )
 
 
@@ -284,6 +329,8 @@ def children(node: Node) -> tuple[Node, ...]:
         return node.left, node.right
     if isinstance(node, Scan | Leaf | Values | CteRef):
         return ()
+    if isinstance(node, StarGroups):
+        return (node.whole,)
     return (node.child,)
 
 
@@ -292,7 +339,7 @@ def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
     match node:
         case Join() | SetOperation():
             return replace(node, left=change(node.left), right=change(node.right))
-        case Scan() | Leaf() | Values() | CteRef():
+        case Scan() | Leaf() | Values() | CteRef() | StarGroups():
             return node
         case _:
             return replace(node, child=change(node.child))
@@ -306,6 +353,24 @@ def with_plans(plan: Plan, change: Callable[[Node], Node]) -> Plan:
         subqueries={name: replace(each, plan=change(each.plan)) for name, each in plan.subqueries.items()},
         ctes=[replace(each, plan=change(each.plan)) for each in plan.ctes],
     )
+
+
+def with_root(plan: Plan, root: Node) -> Plan:
+    """Return a plan of another root, with those subqueries and common table expressions that it needs."""
+    subqueries: dict[str, Subquery] = {}
+    ctes: dict[str, Cte] = {}
+    by_name = {each.name: each for each in plan.ctes}
+    pending = [root]
+    while pending:
+        for node in nodes_of(pending.pop()):
+            if isinstance(node, CteRef) and node.name not in ctes:
+                ctes[node.name] = by_name[node.name]
+                pending.append(by_name[node.name].plan)
+            for name in (name for each in expressions(node) for name in ids_in(each)):
+                if name in plan.subqueries and name not in subqueries:
+                    subqueries[name] = plan.subqueries[name]
+                    pending.append(subqueries[name].plan)
+    return replace(plan, root=root, subqueries=subqueries, ctes=[each for each in plan.ctes if each.name in ctes])
 
 
 def roots_of(plan: Plan) -> list[Node]:

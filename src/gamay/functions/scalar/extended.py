@@ -29,6 +29,7 @@ _FAMILIES: tuple[str, ...] = (
     "clp",
     "diagnostics",
     "lookup",
+    "joined",
     "refused",
 )
 

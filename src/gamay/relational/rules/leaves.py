@@ -4,9 +4,10 @@ That engine computes with DOUBLE where SQL over several tables keeps whole numbe
 has an exact form go there, and keys and arguments without arithmetic.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gamay.functions.expression import FILTERED, Call, Expression, Literal, Star, replaced, walk
+from gamay.functions.registry import ValueType
 from gamay.model.types import DataType
 from gamay.relational.leaf import LEAF_LIMIT, condition_of
 from gamay.relational.plan import (
@@ -27,9 +28,8 @@ from gamay.relational.typing import ORDERED, converted, resolved
 from gamay.sql.query import Query, SelectItem
 
 _WHOLE = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
-_ARITHMETIC = frozenset(
-    {"plus", "minus", "times", "divide", "mod", "longplus", "longminus", "longtimes", "longmod", "intdiv", "cast"}
-)
+_INEXACT = frozenset({"divide", "mod", "longmod", "intdiv"})
+_OF_DOUBLES = frozenset({"plus", "minus", "times", "cast"})
 _EXACT = {"sum": "sumlong", "min": "minlong", "max": "maxlong"}
 _OF_TEXT = {"min": "minstring", "max": "maxstring"}
 _SIMPLE = frozenset({"count", "sum", "min", "max", "avg", "distinctcount"})
@@ -37,11 +37,13 @@ _SIMPLE = frozenset({"count", "sum", "min", "max", "avg", "distinctcount"})
 
 def with_leaf_groups(plan: Plan, *, null_handling: bool) -> Plan:
     """Return the plan with queries of one table in the place of their operators."""
-    rule = _LeafGroups(plan, null_handling)
+    rule = LeafGroups(plan, null_handling)
     return with_plans(plan, rule.apply)
 
 
-class _LeafGroups:
+class LeafGroups:
+    """Rewriter of aggregations to queries of one table. null_handling: whether these tell nulls from default values."""
+
     def __init__(self, plan: Plan, null_handling: bool) -> None:
         self._plan = plan
         self._null_handling = null_handling
@@ -49,12 +51,12 @@ class _LeafGroups:
     def apply(self, node: Node) -> Node:
         groups = _as_groups(node)
         if groups is not None:
-            leaf = self._leaf(groups)
+            leaf = self.of(groups)
             if leaf is not None:
                 return leaf
         return with_children(node, self.apply)
 
-    def _leaf(self, node: Aggregate) -> Node | None:
+    def of(self, node: Aggregate) -> Node | None:
         """Return what answers an aggregation of the rows of one table; None where it is left as it is."""
         if node.sets or node.groupings:
             return None
@@ -84,7 +86,7 @@ class _LeafGroups:
         keys = [replaced(key, by) for key in node.keys]
         calls = [_call(replaced(call, by)) for call in node.aggregates]
         own = {each.id for each in child.fields}
-        if not all(ids_in(each) <= own and is_exact(each) for each in keys):
+        if not all(ids_in(each) <= own and is_exact(each, self._plan.types) for each in keys):
             return None
         sent: list[Expression] = []
         for call in calls:
@@ -102,7 +104,7 @@ class _LeafGroups:
             return Call(FILTERED, (inner, call.args[1])) if ok and inner is not None else None
         if call.name == ORDERED or not ids_in(call) <= own:
             return None
-        if not all(is_exact(arg) for arg in call.args):
+        if not all(is_exact(arg, self._plan.types) for arg in call.args):
             return None
         if call.name not in _SIMPLE or not call.args or isinstance(call.args[0], Star):
             return call
@@ -184,6 +186,14 @@ def _call(expression: Expression) -> Call:
     return expression
 
 
-def is_exact(expression: Expression) -> bool:
-    """Whether the engine for single tables computes the same value: it does, but for arithmetic of whole numbers."""
-    return not any(isinstance(part, Call) and part.name in _ARITHMETIC for part in walk(expression))
+def is_exact(expression: Expression, types: Mapping[str, ValueType]) -> bool:
+    """Whether the engine for single tables computes the same value. types: of columns.
+
+    It does, but for quotients, for sums and products of FLOAT, which are DOUBLE there, and for INT, which may not hold them.
+    """
+    for part in walk(expression):
+        if not isinstance(part, Call):
+            continue
+        if part.name in _INEXACT or (part.name in _OF_DOUBLES and resolved(part, types)[1] != (DataType.DOUBLE, False)):
+            return False
+    return True

@@ -99,7 +99,7 @@ class _Limits:
         """Whether the engine for single tables has the same order."""
         return all(
             ids_in(key.expression) <= own
-            and is_exact(key.expression)
+            and is_exact(key.expression, self._plan.types)
             and not resolved(key.expression, self._plan.types)[1][1]
             for key in keys
         )

@@ -1,0 +1,245 @@
+"""Groups of a big table joined with small ones are asked of the big table alone.
+
+`SELECT d.name, SUM(f.x) FROM f JOIN d ON f.k = d.k WHERE d.kind = 'a' GROUP BY d.name` reads the few rows of d, and asks f
+for `SUM(x)` by `name of k`, where k is one of d's keys: its columns are expressions of the key, which are computed once for
+each entry of the key's dictionary. No row of f leaves its server, and none is joined.
+
+Whether each key has one row at most, as that takes, is known once the small tables have been read; then the groups are
+asked for, or else the aggregation as it stood (`gamay.relational.stars`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from gamay.functions.expression import Call, Column, Expression, replaced
+from gamay.functions.registry import ValueType
+from gamay.functions.scalar.joined import found_in, value_of
+from gamay.model.types import DataType
+from gamay.relational.plan import (
+    SUBQUERY,
+    Aggregate,
+    Cte,
+    CteRef,
+    Field,
+    Filter,
+    Join,
+    Lookup,
+    Node,
+    Plan,
+    Project,
+    Scan,
+    StarGroups,
+    expressions,
+    ids_in,
+    nodes_of,
+    with_children,
+)
+from gamay.relational.rules.conditions import is_deterministic
+from gamay.relational.rules.leaves import LeafGroups
+
+SizeOf: TypeAlias = Callable[[Node], float]
+"""Returns about how many rows an operator gives."""
+
+SMALL_ROWS = 1 << 17
+"""About how many rows the small tables may have together."""
+
+_WHOLE = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
+_VALUES = (*_WHOLE, DataType.FLOAT, DataType.DOUBLE, DataType.BOOLEAN, DataType.STRING)
+
+
+def with_stars(plan: Plan, size_of: SizeOf, *, null_handling: bool) -> Plan:
+    """Return the plan with groups over small tables marked as such."""
+    rule = _Stars(plan, size_of, LeafGroups(plan, null_handling))
+
+    def of_cte(cte: Cte) -> Cte:
+        return cte if cte.recursive else replace(cte, plan=rule.apply(cte.plan))
+
+    subqueries = {name: replace(each, plan=rule.apply(each.plan)) for name, each in plan.subqueries.items()}
+    return replace(plan, root=rule.apply(plan.root), subqueries=subqueries, ctes=[of_cte(each) for each in plan.ctes])
+
+
+@dataclass(slots=True)
+class _Joined:
+    """What is joined. by: what the columns of projections between the joins stand for; semi: right sides of SEMI joins."""
+
+    relations: list[Node] = field(default_factory=list)
+    conditions: list[Expression] = field(default_factory=list)
+    by: dict[Expression, Expression] = field(default_factory=dict)
+    semi: list[tuple[Node, tuple[Expression, ...]]] = field(default_factory=list)
+
+
+class _Stars:
+    def __init__(self, plan: Plan, size_of: SizeOf, groups: LeafGroups) -> None:
+        self._plan = plan
+        self._size_of = size_of
+        self._groups = groups
+
+    def apply(self, node: Node) -> Node:
+        star = self._star(node) if isinstance(node, Aggregate) and not node.sets and not node.groupings else None
+        return with_children(node, self.apply) if star is None else star
+
+    def _star(self, node: Aggregate) -> StarGroups | None:
+        joined = _Joined()
+        self._flatten(node.child, joined)
+        found = self._lookups(joined)
+        if found is None:
+            return None
+        fact, own_conditions, lookups = found
+        by: dict[Expression, Expression] = {}
+        for lookup in lookups:
+            by[lookup.key.column] = lookup.column
+            for each in _attributes(lookup):
+                by[each.column] = value_of(each.id.encode(), each.type[0], lookup.column)
+        keys = tuple(replaced(replaced(key, joined.by), by) for key in node.keys)
+        calls = tuple(_call(replaced(replaced(call, joined.by), by)) for call in node.aggregates)
+        read = {name for each in (*node.keys, *node.aggregates) for name in ids_in(replaced(each, joined.by))}
+        held = tuple(found_in(lookup.key.id.encode(), lookup.column) for lookup in lookups)
+        scan = replace(fact, where=(*fact.where, *own_conditions, *held))
+        groups = self._groups.of(Aggregate(scan, node.fields, keys, calls))
+        if groups is None:
+            return None
+        kept = tuple(
+            replace(lookup, attributes=tuple(each for each in _attributes(lookup) if each.id in read)) for lookup in lookups
+        )
+        return StarGroups(node, groups, kept, fact)
+
+    def _flatten(self, node: Node, into: _Joined) -> None:
+        match node:
+            case Join(kind="INNER" | "CROSS", lateral=False):
+                self._flatten(node.left, into)
+                self._flatten(node.right, into)
+                into.conditions += [replaced(each, into.by) for each in node.conditions]
+            case Join(kind="SEMI", lateral=False):
+                self._flatten(node.left, into)
+                into.semi.append((node.right, tuple(replaced(each, into.by) for each in node.conditions)))
+            case Project() if all(is_deterministic(each) for each in node.expressions if not isinstance(each, Column)):
+                self._flatten(node.child, into)
+                pairs = zip(node.fields, node.expressions, strict=True)
+                into.by |= {made.column: replaced(expression, into.by) for made, expression in pairs}
+            case Filter():
+                self._flatten(node.child, into)
+                for condition in (replaced(each, into.by) for each in node.conditions):
+                    chosen = self._chosen(condition)
+                    if chosen is None:
+                        into.conditions.append(condition)
+                    else:
+                        into.semi.append(chosen)
+            case _:
+                into.relations.append(node)
+
+    def _chosen(self, condition: Expression) -> tuple[Node, tuple[Expression, ...]] | None:
+        """Return `x IN (SELECT …)` as what stands right of a SEMI join; None for another condition."""
+        if not (isinstance(condition, Call) and condition.name == SUBQUERY and isinstance(condition.args[0], Column)):
+            return None
+        subquery = self._plan.subqueries[condition.args[0].name]
+        if subquery.kind != "IN":
+            return None
+        pairs = zip(condition.args[1:], subquery.plan.fields, strict=True)
+        return subquery.plan, tuple(Call("equals", (operand, each.column)) for operand, each in pairs)
+
+    def _lookups(self, joined: _Joined) -> tuple[Scan, list[Expression], list[Lookup]] | None:
+        """Return the big table, conditions on it alone, and the small ones; None where there are no such."""
+        facts = [each for each in joined.relations if isinstance(each, Scan) and each.limit is None]
+        if not facts or len(joined.relations) + len(joined.semi) < 2:
+            return None
+        fact = max(facts, key=self._size_of)
+        dimensions = [each for each in joined.relations if each is not fact]
+        small = sum(self._size_of(each) for each in (*dimensions, *(right for right, _ in joined.semi)))
+        if small > min(SMALL_ROWS, self._size_of(fact)):
+            return None
+        own = {each.id for each in fact.fields}
+        conditions = [each for each in joined.conditions if not ids_in(each) <= own]
+        own_conditions = [each for each in joined.conditions if ids_in(each) <= own]
+        lookups: list[Lookup] = []
+        for members in _components(dimensions, conditions, own):
+            lookup = self._lookup(members, conditions, own)
+            if lookup is None:
+                return None
+            lookups.append(lookup)
+        for right, on in joined.semi:
+            link = _link(on, own, {each.id: each for each in right.fields}, self._plan.types)
+            if link is None or len(on) != 1:
+                return None
+            lookups.append(Lookup(right, link[1], link[0], is_semi=True))
+        ids = {each.id for lookup in lookups for each in lookup.root.fields} | own
+        used = {name for each in joined.conditions for name in ids_in(each)} | {
+            name for each in fact.where for name in ids_in(each)
+        }
+        filtered = {each.id for each in fact.filtered}
+        if not used <= ids | filtered or any(_reads_others(lookup.root, self._plan) for lookup in lookups):
+            return None
+        return fact, own_conditions, lookups
+
+    def _lookup(self, members: Sequence[Node], conditions: Sequence[Expression], own: set[str]) -> Lookup | None:
+        """Return relations that are joined with each other, by their one link to the big table."""
+        fields = {each.id: each for member in members for each in member.fields}
+        within = [each for each in conditions if ids_in(each) <= fields.keys()]
+        links = [each for each in conditions if not ids_in(each) <= fields.keys() and not ids_in(each).isdisjoint(fields)]
+        link = _link(links, own, fields, self._plan.types)
+        if link is None:
+            return None
+        root = members[0]
+        for member in members[1:]:
+            root = Join("CROSS", root, member, ())
+        return Lookup(Filter(root, tuple(within)) if within else root, link[1], link[0])
+
+
+def _link(
+    conditions: Sequence[Expression], own: set[str], fields: Mapping[str, Field], types: Mapping[str, ValueType]
+) -> tuple[Column, Field] | None:
+    """Return the column of the big table, and that of the small one, that a single condition says are equal."""
+    if len(conditions) != 1:
+        return None
+    condition = conditions[0]
+    if not (isinstance(condition, Call) and condition.name == "equals"):
+        return None
+    one, other = condition.args
+    if isinstance(one, Column) and one.name in fields:
+        one, other = other, one
+    if not (isinstance(one, Column) and isinstance(other, Column) and one.name in own and other.name in fields):
+        return None
+    (left, left_multi), (right, right_multi) = types[one.name], types[other.name]
+    same = (left in _WHOLE and right in _WHOLE) or left is right is DataType.STRING
+    return (one, fields[other.name]) if same and not (left_multi or right_multi) else None
+
+
+def _components(nodes: Sequence[Node], conditions: Sequence[Expression], own: set[str]) -> list[list[Node]]:
+    """Return operators in groups: those that a condition without the big table connects are in one."""
+    groups = [[node] for node in nodes]
+    for condition in conditions:
+        ids = ids_in(condition)
+        if not ids.isdisjoint(own):
+            continue
+        touched = [group for group in groups if any(not ids.isdisjoint(_ids(node)) for node in group)]
+        others = [group for group in groups if group not in touched]
+        groups = [*others, [node for group in touched for node in group]] if touched else groups
+    return groups
+
+
+def _ids(node: Node) -> set[str]:
+    return {each.id for each in node.fields}
+
+
+def _reads_others(root: Node, plan: Plan) -> bool:
+    """Whether an operator names columns that it does not have, holds subqueries, or stands in a recursion."""
+    own: set[str] = set()
+    named: set[str] = set()
+    recursive = {cte.name for cte in plan.ctes if cte.recursive}
+    for node in nodes_of(root):
+        own |= _ids(node) | ({each.id for each in node.filtered} if isinstance(node, Scan) else set())
+        named |= {name for each in expressions(node) for name in ids_in(each)}
+        if isinstance(node, CteRef) and node.name in recursive:
+            return True
+    return not named <= own
+
+
+def _attributes(lookup: Lookup) -> list[Field]:
+    """Return the columns of a small table that can be looked up."""
+    fields = () if lookup.is_semi else lookup.root.fields
+    return [each for each in fields if each.id != lookup.key.id and each.type[0] in _VALUES and not each.type[1]]
+
+
+def _call(expression: Expression) -> Call:
+    assert isinstance(expression, Call)
+    return expression

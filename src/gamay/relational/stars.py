@@ -1,0 +1,94 @@
+"""Small tables that were read become constants of the query of the big one; see `gamay.relational.rules.stars`."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gamay.functions.expression import Call, Expression, Literal, replaced
+from gamay.functions.scalar.joined import encoded, found_in
+from gamay.model.types import DataType
+from gamay.relational.plan import Field, Leaf, Lookup, Node, Plan, Project, StarGroups, with_children, with_plans, with_root
+from gamay.relational.reduction import KEYS_MAX
+
+Run: TypeAlias = Callable[[Plan], pa.Table]
+"""Answers a plan; columns are called by the ids of its fields."""
+
+_ROWS_MAX = 1 << 20
+
+
+def with_known_stars(plan: Plan, run: Run) -> Plan:
+    """Return a plan in which the small tables of stars have been read, and are part of the queries of the big ones."""
+
+    def apply(node: Node) -> Node:
+        return _known(node, plan, run, apply) if isinstance(node, StarGroups) else with_children(node, apply)
+
+    root = apply(plan.root)
+    return with_plans(with_root(plan, root), lambda each: each if each is root else apply(each))
+
+
+def _known(star: StarGroups, plan: Plan, run: Run, apply: Callable[[Node], Node]) -> Node:
+    constants: dict[Expression, Expression] = {}
+    columns: dict[Expression, Expression] = {}
+    for lookup in star.lookups:
+        wanted = (lookup.key, *lookup.attributes)
+        root = Project(lookup.root, wanted, tuple(each.column for each in wanted))
+        rows = run(with_root(plan, root))
+        known = pc.is_valid(rows.column(lookup.key.id))
+        rows = rows.filter(known).combine_chunks()
+        keys = rows.column(lookup.key.id)
+        distinct = pc.unique(keys)
+        if rows.num_rows > _ROWS_MAX or (len(distinct) < rows.num_rows and not lookup.is_semi):
+            return apply(star.whole)
+        constants |= {
+            Literal(each.id.encode(), DataType.BYTES): Literal(
+                encoded(_plain(keys), _plain(rows.column(each.id))), DataType.BYTES
+            )
+            for each in lookup.attributes
+        }
+        columns[found_in(lookup.key.id.encode(), lookup.column)] = _condition(lookup, lookup.key, distinct)
+    return _filled(star.groups, constants, columns, star)
+
+
+def _filled(
+    node: Node, constants: dict[Expression, Expression], conditions: dict[Expression, Expression], star: StarGroups
+) -> Node:
+    """Return the groups with what was read in the place of what stood for it."""
+    if not isinstance(node, Leaf):
+        return with_children(node, lambda child: _filled(child, constants, conditions, star))
+
+    def put(expression: Expression) -> Expression:
+        return replaced(expression, constants)
+
+    names = star.fact.column_names
+    held = {replaced(one, names): replaced(other, names) for one, other in conditions.items()}
+    query = node.query
+    assert query.where is not None
+    return replace(
+        node,
+        query=replace(
+            query,
+            select=tuple(replace(item, expression=put(item.expression)) for item in query.select),
+            where=put(replaced(query.where, held)),
+            group_by=tuple(put(key) for key in query.group_by),
+            order_by=tuple(replace(key, expression=put(key.expression)) for key in query.order_by),
+        ),
+    )
+
+
+def _condition(lookup: Lookup, key: Field, keys: pa.Array) -> Expression:
+    """Return the condition that a column has one of some keys."""
+    if len(keys) == 0:
+        return Literal(False, DataType.BOOLEAN)
+    data_type = key.type[0]
+    if len(keys) <= KEYS_MAX:
+        return Call("in", (lookup.column, *(Literal(value, data_type) for value in keys.to_pylist())))
+    bounds = pc.min_max(keys).as_py()
+    between = Call("between", (lookup.column, Literal(bounds["min"], data_type), Literal(bounds["max"], data_type)))
+    return Call("and", (between, found_in(encoded(_plain(keys), pa.array([True] * len(keys))), lookup.column)))
+
+
+def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
