@@ -5,7 +5,8 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from benchmarks.tpch import queries, same, tables
+from benchmarks.joins import queries, same
+from benchmarks.tpch import tables
 from tests.relational.conftest import Twins
 
 from gamay.embedded.database import connect
@@ -23,7 +24,7 @@ def tpch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Twins]:
         yield Twins(db, duck)
 
 
-@pytest.mark.parametrize(("name", "sql"), queries().items())
+@pytest.mark.parametrize(("name", "sql"), queries("tpch.sql").items())
 def test_answers(tpch: Twins, name: str, sql: str) -> None:
     # a query of one table has ten rows unless it says otherwise
     mine = tpch.db.sql(sql if "LIMIT" in sql else f"{sql}\nLIMIT 1000000").rows()

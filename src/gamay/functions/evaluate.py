@@ -200,7 +200,7 @@ def evaluate_entries(expression: Expression, entries: Vector) -> Operand:
     count = len(entries)
     if count <= _ENTRIES_AT_ONCE:
         return evaluate(expression, lambda _: entries, count)
-    vectors: list[Vector] = []
+    parts: list[Vector | EncodedVector] = []
     for start in range(0, count, _ENTRIES_AT_ONCE):
         guard.check()
         stop = min(start + _ENTRIES_AT_ONCE, count)
@@ -209,7 +209,14 @@ def evaluate_entries(expression: Expression, entries: Vector) -> Operand:
         result = evaluate(expression, lambda _, part=part: part, stop - start)  # type: ignore[misc]
         if isinstance(result, Scalar) or result.offsets is not None:  # the same for all parts, or not worth joining
             return evaluate(expression, lambda _: entries, count)
-        vectors.append(result.decode() if isinstance(result, EncodedVector) else result)
+        parts.append(result)
+    shared = parts[0].dictionary if isinstance(parts[0], EncodedVector) else None
+    encoded = [
+        part for part in parts if isinstance(part, EncodedVector) and part.dictionary is shared and part.nulls is None
+    ]
+    if shared is not None and len(encoded) == len(parts):
+        return EncodedVector(np.concatenate([part.ids for part in encoded]), shared)
+    vectors = [part.decode() if isinstance(part, EncodedVector) else part for part in parts]
     values = concat([vector.values for vector in vectors])
     if all(vector.nulls is None for vector in vectors):
         return Vector(vectors[0].type, values)

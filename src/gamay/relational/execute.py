@@ -21,6 +21,7 @@ from gamay.relational.plan import Field, Leaf, Node, Plan, Project, Scan, Sort, 
 from gamay.relational.reduction import Reducer, edges_of
 from gamay.relational.render import render
 from gamay.relational.rules import optimized
+from gamay.relational.rules.limits import pushed_limits
 from gamay.relational.rules.stars import SizeOf, with_stars
 from gamay.relational.stars import with_known_stars
 from gamay.sql.query import Query
@@ -93,7 +94,7 @@ def execute(prepared: Prepared, means: Means) -> ResultTable:
 
 def _run(plan: Plan, prepared: Prepared, means: Means) -> pa.Table:
     """Return the rows of a plan, its columns called by the ids of its fields."""
-    plan = with_known_stars(plan, lambda part: _run(part, prepared, means))
+    plan = pushed_limits(with_known_stars(plan, lambda part: _run(part, prepared, means)))
     calls = Calls(prepared.watch)
     rendered = render(plan, calls, prepared.bounds)
     tables: dict[str, pa.Table] = {}

@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gamay.functions.expression import Call, Column, Expression, Literal, walk
+from gamay.functions.expression import Call, Column, Expression, walk
 from gamay.model.types import DataType
+from gamay.relational.keys import is_among
 from gamay.relational.plan import (
     SUBQUERY,
     Aggregate,
@@ -37,7 +38,7 @@ from gamay.relational.plan import (
 )
 
 # more keys cost more to look for than reading the rows (benchmarks.tpch)
-KEYS_MAX = 4096
+KEYS_MAX = 1 << 17
 # of more rows it would take too long to find out how many keys there are
 ROWS_MAX = 1 << 18
 _KEY_TYPES = (DataType.INT, DataType.LONG, DataType.STRING)
@@ -208,14 +209,11 @@ class Reducer:
             keys = pc.unique(rows.column(each.id)).drop_null()
             if len(keys) > KEYS_MAX:
                 continue
-            literals = tuple(Literal(key, each.type[0]) for key in keys.to_pylist())
             for target in targets:
-                self._reduce(target, literals)
+                self._reduce(target, is_among(Column(target), keys, each.type[0]))
 
-    def _reduce(self, target: str, keys: tuple[Literal, ...]) -> None:
+    def _reduce(self, target: str, condition: Expression) -> None:
         for place, leaf in self._leaves.items():
             if isinstance(leaf, Scan) and any(each.id == target for each in leaf.fields):
-                # of no keys none is the same as any
-                condition: Expression = Call("in", (Column(target), *keys)) if keys else Literal(False, DataType.BOOLEAN)
                 self._leaves[place] = replace(leaf, where=(*leaf.where, condition))
                 self._sizes[place] /= 4

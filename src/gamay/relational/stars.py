@@ -7,11 +7,11 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gamay.functions.expression import Call, Expression, Literal, replaced
+from gamay.functions.expression import Expression, Literal, replaced
 from gamay.functions.scalar.joined import encoded, found_in
 from gamay.model.types import DataType
-from gamay.relational.plan import Field, Leaf, Lookup, Node, Plan, Project, StarGroups, with_children, with_plans, with_root
-from gamay.relational.reduction import KEYS_MAX
+from gamay.relational.keys import is_among
+from gamay.relational.plan import Leaf, Node, Plan, Project, StarGroups, with_children, with_plans, with_root
 
 Run: TypeAlias = Callable[[Plan], pa.Table]
 """Answers a plan; columns are called by the ids of its fields."""
@@ -48,7 +48,9 @@ def _known(star: StarGroups, plan: Plan, run: Run, apply: Callable[[Node], Node]
             )
             for each in lookup.attributes
         }
-        columns[found_in(lookup.key.id.encode(), lookup.column)] = _condition(lookup, lookup.key, distinct)
+        columns[found_in(lookup.key.id.encode(), lookup.column)] = is_among(
+            lookup.column, _plain(distinct), lookup.key.type[0]
+        )
     return _filled(star.groups, constants, columns, star)
 
 
@@ -76,18 +78,6 @@ def _filled(
             order_by=tuple(replace(key, expression=put(key.expression)) for key in query.order_by),
         ),
     )
-
-
-def _condition(lookup: Lookup, key: Field, keys: pa.Array) -> Expression:
-    """Return the condition that a column has one of some keys."""
-    if len(keys) == 0:
-        return Literal(False, DataType.BOOLEAN)
-    data_type = key.type[0]
-    if len(keys) <= KEYS_MAX:
-        return Call("in", (lookup.column, *(Literal(value, data_type) for value in keys.to_pylist())))
-    bounds = pc.min_max(keys).as_py()
-    between = Call("between", (lookup.column, Literal(bounds["min"], data_type), Literal(bounds["max"], data_type)))
-    return Call("and", (between, found_in(encoded(_plain(keys), pa.array([True] * len(keys))), lookup.column)))
 
 
 def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -58,9 +58,10 @@ class HalvesState:
             self.sums[0] += total_halves(numbers(vector.type, vector.values))
             self.seen[0] |= len(vector) > 0
             return
-        if isinstance(values, EncodedVector):
+        if isinstance(values, EncodedVector) and len(values.dictionary) < len(groups):
             add_coded_halves(groups, values.ids, lookup_values(values.dictionary), self.sums)
         else:
+            values = values.decode() if isinstance(values, EncodedVector) else values
             add_halves(groups, numbers(values.type, values.values), self.sums)
         if watch:
             self.seen[groups] = 1

@@ -30,7 +30,7 @@ def numbers(data_type: DataType, values: Values) -> Array:
 def lookup_values(dictionary: Vector) -> Array:
     """Return the value of each id as int64 or float64."""
     integers = dictionary.type in INTEGERS
-    return numbers(dictionary.type, dictionary.values).astype(np.int64 if integers else np.float64)
+    return numbers(dictionary.type, dictionary.values).astype(np.int64 if integers else np.float64, copy=False)
 
 
 def largest_magnitude(values: Array) -> int:

@@ -14,12 +14,13 @@ import pyarrow.compute as pc
 from gamay.functions.expression import Call, Expression, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.convert import placeholder, to_vector
-from gamay.functions.vector import EncodedVector, Operand, Vector
+from gamay.functions.vector import EncodedVector, Operand, Vector, sorted_distinct
 from gamay.model.types import DataType
 
 VALUE, FOUND = "value(joined)", "found(joined)"
 _TABLES = 32
-# an array by key is used where it has no more places than this, times the keys
+# an array by key is used where it has no more places than this, or than this times the keys
+_DENSE_PLACES = 1 << 20
 _DENSE = 8
 
 
@@ -51,7 +52,9 @@ class _Table:
         missing = pa.scalar(placeholder(data_type), values.type)
         self.nulls = np.append(np.asarray(values.is_null()), True) if values.null_count else None
         filled = pa.concat_arrays([values.fill_null(missing), pa.array([missing])])
-        self.values = np.asarray(filled.to_numpy(zero_copy_only=False)) if data_type.is_fixed_width else filled
+        vector = Vector(data_type, np.asarray(filled.to_numpy(zero_copy_only=False)) if data_type.is_fixed_width else filled)
+        distinct, codes = sorted_distinct(vector)
+        self._distinct, self._codes = Vector(data_type, distinct, ascends=True), codes.astype(np.uint32)
         self.num_keys = len(keys)
         self._texts: pa.Array | None = None if pa.types.is_integer(keys.type) else keys
         if self._texts is None:
@@ -60,9 +63,13 @@ class _Table:
             self._keys, self._places = numbers[order], order.astype(np.int32)
             first, last = (int(numbers.min()), int(numbers.max())) if self.num_keys else (0, 0)
             self._first, self._dense = first, None
-            if last - first < _DENSE * len(numbers):
+            if last - first < max(_DENSE * self.num_keys, _DENSE_PLACES):
                 self._dense = np.full(last - first + 1, self.num_keys, np.int32)
                 self._dense[numbers - first] = np.arange(self.num_keys, dtype=np.int32)
+
+    def values(self, places: "np.ndarray") -> EncodedVector:
+        """Return the values at places."""
+        return EncodedVector(self._codes[places], self._distinct, None, None if self.nulls is None else self.nulls[places])
 
     def places(self, values: "np.ndarray | pa.Array") -> "np.ndarray[tuple[int], np.dtype[np.int32]]":
         """Return for each value the place of its key; `num_keys` where there is none."""
@@ -73,8 +80,11 @@ class _Table:
             return np.asarray(found)
         numbers = np.asarray(values).astype(np.int64, copy=False)
         if self._dense is not None:
-            offsets = numbers - self._first
-            inside = (numbers >= self._first) & (numbers < self._first + len(self._dense))
+            # what is below the first key wraps around, and is beyond the last
+            offsets = (numbers - self._first).view(np.uint64)
+            inside = offsets < len(self._dense)
+            if inside.all():
+                return self._dense[offsets]
             return np.where(inside, self._dense[np.where(inside, offsets, 0)], np.int32(self.num_keys))
         at = np.searchsorted(self._keys, numbers)
         at[at == self.num_keys] = 0
@@ -102,12 +112,10 @@ def _found(call: Call, args: Sequence[Operand], num_rows: int) -> "tuple[_Table,
 def _value(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
     """The value of the row of a small table that has a key."""
     table, places, nulls = _found(call, args, num_rows)
-    taken = None if table.nulls is None else table.nulls[places]
+    found = table.values(places)
     if nulls is not None:
-        taken = nulls if taken is None else taken | nulls
-    values = table.values
-    found = values[places] if isinstance(values, np.ndarray) else values.take(pa.array(places))
-    return Vector(_type(call, ())[0], found, None, taken)
+        found.nulls = nulls if found.nulls is None else found.nulls | nulls
+    return found
 
 
 def _is_found(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:

@@ -100,16 +100,23 @@ def coded_key(key: Expression, probe: Evaluate, rows: int) -> CodedKey | None:
     results = _results(key, operand.dictionary if operand.nulls is None else with_null_entry(operand.dictionary))
     if results is None or (operand.nulls is None and results.nulls is not None):
         return None
-    if len(results) > _RESERVED_ENTRIES:
-        guard.reserve("distinct values", _SORTED_FACTOR * results.values.nbytes + _CODE_BYTES * len(results))
-    distinct, codes = sorted_distinct(results)
+    distinct, codes = _distinct(results)
     if results.nulls is not None:
         codes[results.nulls] = len(distinct)
     codes = codes.astype(unsigned_for(len(distinct) + 1))
     return CodedKey(column, Vector(results.type, distinct, ascends=True), codes, is_nullable=results.nulls is not None)
 
 
-def _results(key: Expression, entries: Vector) -> Vector | None:
+def _distinct(results: Vector | EncodedVector) -> "tuple[Any, Array]":
+    """Return the distinct values, ascending, and the place of each value among them."""
+    if isinstance(results, EncodedVector):
+        return results.dictionary.values, results.ids
+    if len(results) > _RESERVED_ENTRIES:
+        guard.reserve("distinct values", _SORTED_FACTOR * results.values.nbytes + _CODE_BYTES * len(results))
+    return sorted_distinct(results)
+
+
+def _results(key: Expression, entries: Vector) -> Vector | EncodedVector | None:
     """The key's value for each entry; None where that is not one value each, or some entry, perhaps of no row, fails."""
     try:
         results = evaluate_entries(key, entries)
@@ -118,6 +125,8 @@ def _results(key: Expression, entries: Vector) -> Vector | None:
             return None
         raise
     if isinstance(results, EncodedVector):
+        if results.dictionary.ascends and results.offsets is None and results.nulls is None:
+            return results
         results = results.decode()
     if not isinstance(results, Vector) or results.offsets is not None:
         return None

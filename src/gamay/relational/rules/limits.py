@@ -40,22 +40,26 @@ class _Limits:
         self._plan = plan
 
     def apply(self, node: Node) -> Node:
-        if isinstance(node, Sort) and node.limit is not None:
+        if isinstance(node, Sort):
             keys = tuple(key for key in node.keys if not isinstance(key.expression, Literal))
             whole = self._whole(node.child, keys, node.limit, node.offset)
             if whole is not None:
                 return whole
-            node = replace(node, child=self._first(node.child, keys, node.limit + node.offset))
+            if node.limit is not None:
+                node = replace(node, child=self._first(node.child, keys, node.limit + node.offset))
         return with_children(node, self.apply)
 
-    def _whole(self, node: Node, keys: Sequence[SortKey], limit: int, offset: int) -> Node | None:
-        """Return what gives exactly the rows wanted, in order; None where it takes more than one source."""
+    def _whole(self, node: Node, keys: Sequence[SortKey], limit: int | None, offset: int) -> Node | None:
+        """Return what gives exactly the rows wanted, in order; None where it takes more than one source.
+
+        All rows of a table are put in order above it, where there is disk for them; groups are in memory anyway.
+        """
         match node:
             case Project():
                 below = _renamed(keys, _outputs(node))
                 child = None if below is None else self._whole(node.child, below, limit, offset)
                 return None if child is None else replace(node, child=child)
-            case Scan(limit=None):
+            case Scan(limit=None) if limit is not None:
                 ok = self._can_order({each.id for each in node.fields}, keys)
                 return replace(node, order_by=tuple(keys), limit=limit, offset=offset) if ok else None
             case Leaf():
@@ -65,7 +69,8 @@ class _Limits:
                 if node.query.limit != LEAF_LIMIT or not all(key.expression in made for key in keys):
                     return None
                 order = tuple(OrderBy(made[key.expression], key.descending, key.nulls_last) for key in keys)
-                return replace(node, query=replace(node.query, order_by=order, limit=limit, offset=offset))
+                most = LEAF_LIMIT if limit is None else limit
+                return replace(node, query=replace(node.query, order_by=order, limit=most, offset=offset))
             case _:
                 return None
 

@@ -146,7 +146,7 @@ class _Stars:
         fact = max(facts, key=self._size_of)
         dimensions = [each for each in joined.relations if each is not fact]
         small = sum(self._size_of(each) for each in (*dimensions, *(right for right, _ in joined.semi)))
-        if small > min(SMALL_ROWS, self._size_of(fact)):
+        if small > min(SMALL_ROWS, self._size_of(fact) / 2):
             return None
         own = {each.id for each in fact.fields}
         conditions = [each for each in joined.conditions if not ids_in(each) <= own]
