@@ -88,9 +88,12 @@ def _functions() -> Iterator[str]:
         yield from (", ".join(f"`{name}`" for name in known), "")
     for module in _scalar_modules():
         full = f"gamay.functions.scalar.{module}"
+        rows = list(_scalar_rows(full))
+        if not rows:
+            continue
         yield from (f"## {module.replace('_', ' ').capitalize()}", "")
         yield from (_first_paragraph(importlib.import_module(full).__doc__), "")
-        yield from _table(("function", "also", "note"), _scalar_rows(full))
+        yield from _table(("function", "also", "note"), rows)
 
 
 def _scalar_rows(module: str) -> Iterator[tuple[str, str, str]]:
