@@ -1,6 +1,7 @@
 """Queries of several tables over servers in other processes: rows, rights, deadlines, servers that die."""
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -173,3 +174,11 @@ def test_rows_of_an_answer_are_limited_for_all_queries(cluster: Cluster) -> None
     refused = answered(cluster, f"{ordered} LIMIT 4")
     assert refused.exceptions[0][0] == ErrorCode.QUERY_VALIDATION.code
     assert "exceeds maximum allowed value of 3" in refused.exceptions[0][1]
+
+
+def test_brokers_read_no_files(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("a\n1\n")
+    answer = cluster.http.post("/query/sql", json={"sql": f"SELECT * FROM '{tmp_path}/x.csv'"}).json()
+    assert [each["errorCode"] for each in answer["exceptions"]] == [ErrorCode.TABLE_DOES_NOT_EXIST.code]
+    joined = f"SELECT COUNT(*) FROM t JOIN '{tmp_path}/x.csv' x ON t.n = x.a"
+    assert answered(cluster, joined).exceptions[0][0] == ErrorCode.TABLE_DOES_NOT_EXIST.code

@@ -23,7 +23,7 @@ from gamay.query.reduce import reduce
 from gamay.query.response import ResultTable
 from gamay.relational.engine import Engine
 from gamay.relational.execute import Means, execute, prepare
-from gamay.relational.names import columns_of
+from gamay.relational.names import Frame, columns_of
 from gamay.sql.parser import parse_query
 from gamay.sql.query import Query
 
@@ -43,6 +43,9 @@ class OneTable:
 
     def map_values(self, table: str) -> Mapping[str, DataType]:
         return {}
+
+    def frame(self, name: str) -> Frame | None:
+        return None
 
     def size(self, table: str) -> int:
         return 200

@@ -1,6 +1,6 @@
 """A query on its way through the broker."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from gamay.query.deadline import CancellableDeadline
 from gamay.query.plans import Plan
 from gamay.query.response import BrokerResponse
 from gamay.query.wire.result import Received
+from gamay.relational.names import Frame
 from gamay.sql.query import Query
 
 # results of servers in other processes that are read and merged at once, without another thread
@@ -35,6 +36,7 @@ class PendingQuery:
     another process that was asked then; without it the query is compiled after all.
     gathered: what servers in other processes answered, where they were asked from an event loop. span: of OpenTelemetry.
     phases: what they took so far. warnings: sentences about the query's options, for the response.
+    frames: rows that came with the query, by the names that it has for them.
     """
 
     sql: str
@@ -58,6 +60,7 @@ class PendingQuery:
     span: Any = None
     phases: Phases = field(default_factory=Phases)
     warnings: Sequence[str] = ()
+    frames: Mapping[str, Frame] | None = None
 
     @property
     def client_id(self) -> str | None:

@@ -24,7 +24,7 @@ from gamay.relational.bounds import GROUPS, JOIN, WINDOW, bounds_of
 from gamay.relational.engine import Engine
 from gamay.relational.execute import Means, execute, prepare
 from gamay.relational.explain import explained
-from gamay.relational.names import columns_of, map_values_of
+from gamay.relational.names import Frame, columns_of, map_values_of
 from gamay.sql.answers import asks_broker
 from gamay.sql.query import Query
 
@@ -126,6 +126,9 @@ class _Tables:
     @property
     def routes(self) -> tuple[TableRoute, ...]:
         return tuple(route for routes in self.by_name.values() for route in routes)
+
+    def frame(self, name: str) -> Frame | None:
+        return (self._pending.frames or {}).get(name)
 
     def size(self, table: str) -> int:
         """Return how many rows the records of a table's segments say that there are."""

@@ -36,7 +36,8 @@ from gamay.query.held import held_bytes
 from gamay.query.plans import Plan
 from gamay.query.response import BrokerResponse
 from gamay.relational.engine import Engine
-from gamay.sql.option_values import NULLS_ON
+from gamay.relational.names import Frame
+from gamay.sql.option_values import MULTI_STAGE, NULLS_ON
 from gamay.sql.parser import parse_query
 from gamay.sql.query import Query
 from gamay.sql.row_limits import RowLimits, looking_ahead
@@ -134,6 +135,11 @@ class QueryRunner:
             return response
         return self.finish(self.begin(sql, options or {}, database, parse))
 
+    def run_with(self, sql: str, options: Mapping[str, str], frames: Mapping[str, Frame]) -> BrokerResponse:
+        """Answer a query that names rows which are handed over with it; as `run`."""
+        pending = self.begin(sql, {**options, MULTI_STAGE: "true"}, frames=frames)
+        return self.finish(pending)
+
     def at_once(self, sql: str, principal: Principal = ANYONE, *, null_handling: bool = False) -> BrokerResponse | None:
         """Answer a small query of a known shape; None when it is none. Never raises.
 
@@ -163,9 +169,10 @@ class QueryRunner:
         database: str | None = None,
         parse: Parse = parse_query,
         principal: Principal = ANYONE,
+        frames: Mapping[str, Frame] | None = None,
     ) -> PendingQuery:
         """Compile a query and choose the segments to ask, which takes no longer than the text is long; never raises."""
-        pending = PendingQuery(sql, next(self._request_ids), self._clock.monotonic_s(), principal=principal)
+        pending = PendingQuery(sql, next(self._request_ids), self._clock.monotonic_s(), principal=principal, frames=frames)
         if self.is_remote and not options and database is None and parse is parse_query:
             pending.routed = self._at_once.find(sql, principal)
         if pending.routed is None:

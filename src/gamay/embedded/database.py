@@ -1,5 +1,6 @@
 """A data folder opened in this process: tables from data in one line, and SQL on them. No server, no Spark, no Java."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -22,10 +23,12 @@ from gamay.model.parse import Parsed
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType, raw_table_name, typed_table_name
+from gamay.sql.parser import parse_query
 
 if TYPE_CHECKING:
     from gamay.embedded.core import LocalCluster
     from gamay.embedded.sources import Source
+    from gamay.relational.names import Frame
 
 IfExists: TypeAlias = Literal["fail", "replace", "append"]
 _IF_EXISTS = ("fail", "replace", "append")
@@ -150,6 +153,11 @@ class Database:
         params: a list for `?`, a dict for `:name`; each value becomes one literal (a list several, for IN), whatever it
         holds: see `gamay.client.literals.literal`. options: query options, named as in `docs/guide/sql.md`.
         Options without effect are warned of (UserWarning, and `Result.warnings`).
+        DataFrames and files stand in FROM as tables do, by the name of a variable of the caller, or by a path in quotes:
+
+            db.sql("SELECT z.name, COUNT(*) FROM trips t JOIN zones z ON t.zone = z.id GROUP BY 1")
+            db.sql("SELECT COUNT(*) FROM 'more/*.parquet' m WHERE m.id NOT IN (SELECT id FROM trips)")
+
         The answer shows itself in a notebook; take it on with `rows`, `to_arrow`, `to_pandas`, `to_polars` or `to_numpy`.
         """
         if not isinstance(text, str):
@@ -159,7 +167,12 @@ class Database:
 
             text = filled(text, params)
         named = keyword_options(options, null_handling=self.settings.null_handling)
-        response = self._cluster.runner.run(text, named)
+        runner = self._cluster.runner
+        response = runner.run(text, named)
+        if response.exceptions and response.exceptions[0][0] == ErrorCode.TABLE_DOES_NOT_EXIST.code:
+            caller = sys._getframe(1)
+            frames = self._frames(text, {**caller.f_globals, **caller.f_locals})
+            response = runner.run_with(text, named, frames) if frames else response
         if response.exceptions:
             code, message = response.exceptions[0]
             kind = next((known for known in ErrorCode if known.code == code), ErrorCode.UNKNOWN)
@@ -167,6 +180,13 @@ class Database:
         for sentence in response.warnings:
             tell(sentence)
         return Result(response)
+
+    def _frames(self, text: str, variables: Mapping[str, Any]) -> "Mapping[str, Frame]":
+        """Return the rows that a query means by names which are none of tables."""
+        from gamay.embedded.frames import frames_of
+
+        known = {name.lower() for name in self.tables()}
+        return frames_of((name for name in parse_query(text).tables if name.lower() not in known), variables)
 
     def tables(self) -> list[str]:
         """Return the names of all tables, ascending."""

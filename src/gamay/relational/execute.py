@@ -17,7 +17,7 @@ from gamay.relational.engine import Deadline, Engine
 from gamay.relational.functions import Calls
 from gamay.relational.leaf import query_of, to_arrow, vector_of
 from gamay.relational.names import Catalog
-from gamay.relational.plan import Field, Leaf, Node, Plan, Project, Scan, Sort, nodes_of
+from gamay.relational.plan import Field, Leaf, Node, Plan, Project, Rows, Scan, Sort, nodes_of
 from gamay.relational.reduction import Reducer, edges_of
 from gamay.relational.render import render
 from gamay.relational.rules import optimized
@@ -103,14 +103,21 @@ def _run(plan: Plan, prepared: Prepared, means: Means) -> pa.Table:
     reducer = Reducer(edges_of(plan) if len(leaves) > 1 else (), leaves, sizes)
     while (found := reducer.next()) is not None:
         place, leaf = found
-        query = leaf.query if isinstance(leaf, Leaf) else query_of(leaf)
-        rows = tables[f"leaf{place}"] = to_arrow(means.ask(query), leaf.fields)
+        rows = tables[f"leaf{place}"] = _rows(leaf, means)
         reducer.read(leaf, rows)
         means.deadline.check()
     copied = _copied(plan)
     if copied is not None:
         return tables["leaf0"].select(copied).rename_columns([each.id for each in plan.root.fields])
     return means.engine.run(rendered.sql, tables, calls.functions.values(), means.memory_bytes, means.deadline)
+
+
+def _rows(leaf: Scan | Leaf | Rows, means: Means) -> pa.Table:
+    """Return the rows of a leaf, its columns called by the ids of its fields."""
+    if isinstance(leaf, Rows):
+        return leaf.table.select([each.name for each in leaf.fields]).rename_columns([each.id for each in leaf.fields])
+    query = leaf.query if isinstance(leaf, Leaf) else query_of(leaf)
+    return to_arrow(means.ask(query), leaf.fields)
 
 
 def _copied(plan: Plan) -> list[str] | None:
@@ -125,7 +132,7 @@ def _copied(plan: Plan) -> list[str] | None:
         if len(ids) < len(below):
             return None
         node = node.child
-    return ids if isinstance(node, Scan | Leaf) else None
+    return ids if isinstance(node, Scan | Leaf | Rows) else None
 
 
 def _size(root: Node, *, table_rows: Callable[[str], int]) -> float:
@@ -138,6 +145,8 @@ def _size(root: Node, *, table_rows: Callable[[str], int]) -> float:
         elif isinstance(node, Scan):
             kept = float(table_rows(node.table)) * _CONDITION_SHARE ** min(len(node.where), 3)
             rows += kept if node.limit is None else min(kept, node.limit)
+        elif isinstance(node, Rows):
+            rows += node.table.num_rows
     return rows
 
 

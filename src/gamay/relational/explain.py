@@ -19,6 +19,7 @@ from gamay.relational.plan import (
     Node,
     Plan,
     Project,
+    Rows,
     Scan,
     SetOperation,
     Sort,
@@ -119,6 +120,8 @@ class _Writer:
                 first = "" if node.limit is None else f", {self._first(node)}".replace("keys=[], ", "")
                 columns = ", ".join(each.name for each in node.fields)
                 return f"Scan(table=[{node.table}], columns=[{columns}]{where}{first})"
+            case Rows():
+                return f"Rows(name=[{node.name}], columns=[{', '.join(each.name for each in node.fields)}])"
             case Leaf():
                 return f"LeafQuery({_query_text(node)})"
             case Filter():

@@ -19,7 +19,7 @@ from gamay.sql.query import OrderBy, Query, SelectItem
 
 LEAF_LIMIT = 2147483647
 
-_ARROW = {
+ARROW_TYPES = {
     DataType.INT: pa.int32(),
     DataType.LONG: pa.int64(),
     DataType.TIMESTAMP: pa.int64(),
@@ -32,6 +32,7 @@ _ARROW = {
     DataType.BYTES: pa.binary(),
     DataType.UUID: pa.binary(),
 }
+"""The types of columns above the leaves; BIG_DECIMAL is a decimal of the scale that is needed."""
 
 
 def query_of(scan: Scan) -> Query:
@@ -69,7 +70,7 @@ def array_of_vector(column: Vector, to: DataType) -> pa.Array:
     """Return values as an Arrow array, nulls and lists included."""
     vector = to_vector(convert(column, to), len(column)) if column.type not in (to, DataType.UNKNOWN) else column
     if vector.type is DataType.UNKNOWN:
-        return pa.nulls(len(column), _ARROW.get(to, pa.int32()))
+        return pa.nulls(len(column), ARROW_TYPES.get(to, pa.int32()))
     mask = vector.nulls
     if to is DataType.BIG_DECIMAL:
         values = pa.array([None if mask is not None and vector.offsets is None and mask[row] else each
@@ -83,7 +84,7 @@ def array_of_vector(column: Vector, to: DataType) -> pa.Array:
         mask = mask if vector.offsets is not None else None
     elif isinstance(vector.values, np.ndarray):
         plain = mask if vector.offsets is None else None
-        values = pa.array(vector.values, _ARROW[to], mask=plain)
+        values = pa.array(vector.values, ARROW_TYPES[to], mask=plain)
         mask = None if vector.offsets is None else mask
     else:
         values = vector.values
@@ -115,7 +116,7 @@ def vector_of(array: pa.Array, data_type: DataType, multi_value: bool) -> Vector
         out = np.empty(len(array), dtype=object)
         out[:] = [placeholder(data_type) if each is None else _stripped(each) for each in array.to_pylist()]
         return Vector(data_type, out, None, nulls)
-    array = array.cast(_ARROW[data_type])
+    array = array.cast(ARROW_TYPES[data_type])
     if nulls is not None:
         array = array.fill_null(pa.scalar(placeholder(data_type), array.type))
     return Vector(data_type, array if not data_type.is_fixed_width else _numpy(array), None, nulls)

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Protocol
 
+import pyarrow as pa
+
 from gamay.base.errors import ErrorCode, QueryError, nearest
 from gamay.functions.expression import Call, Column, Expression, Literal, replaced
 from gamay.functions.registry import ValueType
@@ -18,6 +20,14 @@ from gamay.relational.plan import Cte, Field, Subquery
 _SHOWN = 20
 
 
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Rows that are handed over with a query. table: with a column for each of `columns`, as `to_arrow` makes them."""
+
+    columns: Mapping[str, ValueType]
+    table: pa.Table
+
+
 class Catalog(Protocol):
     """What the planner asks about tables."""
 
@@ -26,6 +36,10 @@ class Catalog(Protocol):
 
         Raises QueryError: TABLE_DOES_NOT_EXIST, ACCESS_DENIED.
         """
+        ...
+
+    def frame(self, name: str) -> Frame | None:
+        """Return rows that were handed over with the query under a name; None where it is that of a table."""
         ...
 
     def schemas(self) -> Mapping[str, Schema]:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+import pyarrow as pa
+
 from gamay.functions.expression import Call, Column, Expression, walk
 from gamay.functions.registry import ValueType
 from gamay.sql.query import Query
@@ -66,6 +68,15 @@ class Leaf:
 
     query: Query
     fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows that whoever asks has handed over, column by column. name: as the query calls them."""
+
+    name: str
+    fields: tuple[Field, ...]
+    table: pa.Table = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +287,7 @@ class Unnest:
 Node: TypeAlias = (
     Scan
     | Leaf
+    | Rows
     | Values
     | CteRef
     | Filter
@@ -327,7 +339,7 @@ def children(node: Node) -> tuple[Node, ...]:
     """Return the operators whose rows one takes."""
     if isinstance(node, Join | SetOperation):
         return node.left, node.right
-    if isinstance(node, Scan | Leaf | Values | CteRef):
+    if isinstance(node, Scan | Leaf | Rows | Values | CteRef):
         return ()
     if isinstance(node, StarGroups):
         return (node.whole,)
@@ -339,7 +351,7 @@ def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
     match node:
         case Join() | SetOperation():
             return replace(node, left=change(node.left), right=change(node.right))
-        case Scan() | Leaf() | Values() | CteRef() | StarGroups():
+        case Scan() | Leaf() | Rows() | Values() | CteRef() | StarGroups():
             return node
         case _:
             return replace(node, child=change(node.child))

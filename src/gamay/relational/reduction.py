@@ -28,6 +28,7 @@ from gamay.relational.plan import (
     Node,
     Plan,
     Project,
+    Rows,
     Scan,
     Sort,
     Unnest,
@@ -138,7 +139,7 @@ class _Finder:
             case Scan():
                 own = {each.id: each.id for each in node.fields}
                 return own, own if node.limit is None else {}
-            case Leaf():
+            case Leaf() | Rows():
                 return {each.id: each.id for each in node.fields}, {}
             case Filter():
                 return self._both(node.child)
@@ -186,19 +187,19 @@ class Reducer:
     edges: of the plan. sizes: about how many rows each leaf would give, by its place.
     """
 
-    def __init__(self, edges: Iterable[Edge], leaves: Mapping[int, Scan | Leaf], sizes: Mapping[int, float]) -> None:
+    def __init__(self, edges: Iterable[Edge], leaves: Mapping[int, Scan | Leaf | Rows], sizes: Mapping[int, float]) -> None:
         self._edges = list(edges)
         self._leaves = dict(leaves)
         self._sizes = dict(sizes)
 
-    def next(self) -> tuple[int, Scan | Leaf] | None:
+    def next(self) -> tuple[int, Scan | Leaf | Rows] | None:
         """Return the place and the leaf to read next, the smallest one; None when all have been."""
         if not self._leaves:
             return None
         place = min(self._leaves, key=lambda each: (self._sizes[each], each))
         return place, self._leaves.pop(place)
 
-    def read(self, leaf: Scan | Leaf, rows: pa.Table) -> None:
+    def read(self, leaf: Scan | Leaf | Rows, rows: pa.Table) -> None:
         """Note what a leaf gave; leaves that have not been read may need fewer rows."""
         if isinstance(leaf, Scan) and not leaf.where:  # all rows of a table seldom leave others out
             return

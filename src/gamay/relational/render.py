@@ -25,6 +25,7 @@ from gamay.relational.plan import (
     Node,
     Plan,
     Project,
+    Rows,
     Scan,
     SetOperation,
     Sort,
@@ -56,7 +57,7 @@ class Rendered:
     """SQL text, the leaves it reads in order, and the functions it calls that DuckDB does not have."""
 
     sql: str
-    leaves: list[Scan | Leaf] = field(default_factory=list)
+    leaves: list[Scan | Leaf | Rows] = field(default_factory=list)
 
 
 def render(plan: Plan, calls: Calls, bounds: Bounds) -> Rendered:
@@ -74,7 +75,7 @@ class _Renderer:
         self._plan = plan
         self._calls = calls
         self._bounds = bounds
-        self.leaves: list[Scan | Leaf] = []
+        self.leaves: list[Scan | Leaf | Rows] = []
         self._used_ctes: set[str] = set()
 
     def statement(self) -> str:
@@ -105,7 +106,7 @@ class _Renderer:
 
     def _from(self, node: Node) -> str:
         """Return what stands after FROM."""
-        if isinstance(node, Scan | Leaf):
+        if isinstance(node, Scan | Leaf | Rows):
             return self._leaf_name(node)
         return f"({self._node(node)})"
 
@@ -118,11 +119,11 @@ class _Renderer:
         numbered = f"SELECT *, row_number() OVER () AS n FROM (SELECT {columns} FROM {source} LIMIT {bound.most + 1})"
         return f"SELECT {columns} FROM ({numbered}) WHERE {self._calls.bounded(kind, bound)}(n)"
 
-    def _leaf_name(self, node: Scan | Leaf) -> str:
+    def _leaf_name(self, node: Scan | Leaf | Rows) -> str:
         self.leaves.append(node)
         return f"leaf{len(self.leaves) - 1}"
 
-    def _leaf(self, node: Scan | Leaf) -> str:
+    def _leaf(self, node: Scan | Leaf | Rows) -> str:
         return f"SELECT {self._columns(node.fields)} FROM {self._leaf_name(node)}"
 
     def _columns(self, fields: Sequence[Field]) -> str:
@@ -371,6 +372,7 @@ def _value(expression: Expression) -> object:
 _NODES: dict[type, Callable[..., str]] = {
     Scan: _Renderer._leaf,
     Leaf: _Renderer._leaf,
+    Rows: _Renderer._leaf,
     Values: _Renderer._values,
     CteRef: _Renderer._cte,
     Filter: _Renderer._filter,

@@ -10,7 +10,7 @@ from gamay.functions.expression import Call, Expression
 from gamay.relational.expressions import ExpressionBinder
 from gamay.relational.information_schema import view_columns, view_rows
 from gamay.relational.names import Context, Relation, Scope
-from gamay.relational.plan import CteRef, Field, Join, Node, Project, Scan, Unnest, Values
+from gamay.relational.plan import CteRef, Field, Join, Node, Project, Rows, Scan, Unnest, Values
 from gamay.relational.shaping import with_names
 from gamay.relational.typing import INT, as_condition, common_type, converted, resolved
 from gamay.sql.errors import syntax_error
@@ -81,6 +81,10 @@ class SourceBinder:
             fields = tuple(self.context.field(column, value_type) for column, value_type in shown.items())
             plan = Values(fields, view_rows(name, self.context.catalog.schemas()))
             names = {name, parts[-1]}
+        elif (frame := self.context.catalog.frame(name)) is not None:
+            fields = tuple(self.context.field(column, value_type) for column, value_type in frame.columns.items())
+            plan = Rows(name, fields, frame.table)
+            names = {name}
         else:
             columns = self.context.catalog.columns(name)
             plan = Scan(name, tuple(self.context.field(column, value_type) for column, value_type in columns.items()))

@@ -104,6 +104,7 @@ class RelationalStatement:
 
     tree: sqlglot's, whose literals are numbers of `literals`. text: for the places in errors. set_options: as in
     `gamay.sql.statement.Statement`. described: a table that must exist, although no row of it is read.
+    files: the literals that name what is read, as in `FROM 'x.parquet'`.
     """
 
     text: str
@@ -112,6 +113,7 @@ class RelationalStatement:
     explain: bool = False
     set_options: Mapping[str, Literal] = field(default_factory=dict)
     described: str | None = None
+    files: tuple[int, ...] = ()
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -147,6 +149,8 @@ def is_relational(lexemes: Sequence[Lexeme]) -> bool:
         begins_from = depth == 0 and lexeme.text == "FROM" and not lexemes[place - 1].is_word("DISTINCT")
         if begins_from and (following.is_op("(") or following.is_word("UNNEST", "LATERAL", "INFORMATION_SCHEMA")):
             return True
+        if begins_from and following.kind is Kind.STRING:
+            return True
         if depth == 0:
             in_from = begins_from or (in_from and lexeme.text not in _ENDS_FROM)
         if _tells(lexeme, following, place, lexemes) or (lexeme.text == "QUALIFY" and in_from and following.is_name):
@@ -170,9 +174,10 @@ def _tells(word: Lexeme, following: Lexeme, place: int, lexemes: Sequence[Lexeme
     return word.text == "DISTINCT" and following.is_word("ON")
 
 
-def parse_tree(text: str, lexemes: Sequence[Lexeme]) -> exp.Query:
-    """Parse a statement, `lexemes` up to END; raises QueryError."""
-    tokens = _RelationalTokens(text, lexemes).run()
+def parse_tree(text: str, lexemes: Sequence[Lexeme]) -> tuple[exp.Query, tuple[int, ...]]:
+    """Parse a statement, `lexemes` up to END; return it with the literals that name files. Raises QueryError."""
+    converter = _RelationalTokens(text, lexemes)
+    tokens = converter.run()
     try:
         nodes = Parser(dialect=_Dialect()).parse(tokens, text)
     except ParseError as error:
@@ -182,7 +187,7 @@ def parse_tree(text: str, lexemes: Sequence[Lexeme]) -> exp.Query:
     node = nodes[0]
     if len(nodes) != 1 or not isinstance(node, exp.Query | exp.Values):
         raise syntax_error(text, lexemes[0].start, "expected one SELECT statement")
-    return node  # type: ignore[return-value]
+    return node, tuple(converter.files)  # type: ignore[return-value]
 
 
 def _explained(text: str, lexemes: Sequence[Lexeme], error: ParseError) -> QueryError:
@@ -199,6 +204,22 @@ class _RelationalTokens(TokenConverter):
     """Converter for statements of several SELECTs: more words are keywords, and names may have a list of columns."""
 
     keywords = _KEYWORDS
+
+    def __init__(self, text: str, lexemes: Sequence[Lexeme]) -> None:
+        super().__init__(text, lexemes)
+        self.files: list[int] = []
+
+    def _names_file(self, lexeme: Lexeme) -> bool:
+        return lexeme.kind is Kind.STRING
+
+    def _literal(self, lexeme: Lexeme) -> None:
+        """A text where a table stands is the name of a file."""
+        before = self.tokens[-1].token_type if self.tokens else None
+        if lexeme.kind is Kind.STRING and before in (TokenType.FROM, TokenType.JOIN):
+            self.files.append(lexeme.literal)
+            self._emit(TokenType.IDENTIFIER, lexeme.text, lexeme)
+        else:
+            super()._literal(lexeme)
 
     def is_keyword_here(self, lexeme: Lexeme, following: Lexeme) -> bool:
         if lexeme.text not in _KEYWORDS or (lexeme.text in KEYWORDS and lexeme.text != "GROUP"):

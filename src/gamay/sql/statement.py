@@ -117,11 +117,11 @@ class _Reader:
         set_options |= self._trailing_options()
         if asks_catalog:
             query = catalog_query(self.text, [*lexemes, stop], self.literals)
-            tree = parse_tree(query.text, query.lexemes)
+            tree, _ = parse_tree(query.text, query.lexemes)
             return RelationalStatement(query.text, tree, query.literals, explain, set_options, query.described)
         if relational:
-            tree = parse_tree(self.text, [*lexemes, stop])
-            return RelationalStatement(self.text, tree, tuple(self.literals), explain, set_options)
+            tree, files = parse_tree(self.text, [*lexemes, stop])
+            return RelationalStatement(self.text, tree, tuple(self.literals), explain, set_options, files=files)
         body, limit, offset = self._tail(lexemes)
         body, nulls_last = _cut_null_orders(self.text, body)
         _refuse_unsupported(self.text, body)

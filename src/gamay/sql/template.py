@@ -89,7 +89,9 @@ def _relational(statement: RelationalStatement, num_literals: int) -> Template:
 
     of_set = _options_filler(statement.set_options)
     has_options = bool(hints or statement.set_options)
-    return Template(num_literals, (), fill, (lambda literals: of_set(literals) | hints) if has_options else None, shape)
+    slots = [slot for slot in (statement.literals[place] for place in statement.files) if isinstance(slot, Slot)]
+    named = tuple((slot.index, slot.plain()) for slot in slots)
+    return Template(num_literals, named, fill, (lambda literals: of_set(literals) | hints) if has_options else None, shape)
 
 
 def _plain(expression: Expression) -> Literal:

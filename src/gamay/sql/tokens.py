@@ -165,11 +165,18 @@ class TokenConverter:
             elif lexeme.kind is Kind.OP:
                 self._operator(lexeme)
             else:
-                number = lexeme.kind is Kind.NUMBER
-                self._emit(TokenType.NUMBER if number else TokenType.STRING, str(lexeme.literal), lexeme)
+                self._literal(lexeme)
         if self.open:
             raise syntax_error(self.text, self.open[-1][0].start, "this parenthesis is not closed")
         return self.tokens
+
+    def _names_file(self, lexeme: Lexeme) -> bool:
+        """Whether a text may stand where a table is named."""
+        return False
+
+    def _literal(self, lexeme: Lexeme) -> None:
+        number = lexeme.kind is Kind.NUMBER
+        self._emit(TokenType.NUMBER if number else TokenType.STRING, str(lexeme.literal), lexeme)
 
     def _emit(self, kind: TokenType, text: str, lexeme: Lexeme) -> None:
         if (self.between[-1] or self.when[-1]) and kind in _BEGINS_OPERAND and self._is_after_operand():
@@ -283,7 +290,7 @@ class TokenConverter:
             self.expects_operand = True
         of_table = lexeme.text == "FROM" and self.tokens[-1].token_type is not TokenType.DISTINCT  # no IS DISTINCT FROM
         named = following.is_name and not is_keyword(following)
-        if (of_table or lexeme.text == "AS") and not named and not following.is_op("("):
+        if (of_table or lexeme.text == "AS") and not named and not following.is_op("(") and not self._names_file(following):
             what = "a table name" if lexeme.text == "FROM" else "an alias"
             message = f"expected {what} after {lexeme.text}, found {following.shown}"
             if following.is_name:

@@ -12,7 +12,7 @@ from gamay.model.schema import Schema
 from gamay.model.table_name import raw_table_name
 from gamay.model.types import DataType
 from gamay.relational.execute import prepare
-from gamay.relational.names import columns_of, map_values_of
+from gamay.relational.names import Frame, columns_of, map_values_of
 from gamay.sql.option_values import MULTI_STAGE, NULL_HANDLING, flag
 from gamay.sql.parser import parse_query
 
@@ -87,6 +87,9 @@ class _Catalog:
 
     def map_values(self, table: str) -> Mapping[str, DataType]:
         return map_values_of(self._schema(table))
+
+    def frame(self, name: str) -> Frame | None:
+        return None
 
     def size(self, table: str) -> int:
         return 0
