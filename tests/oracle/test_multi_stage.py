@@ -21,9 +21,11 @@ from gamay.query.execute import execute as execute_leaf
 from gamay.query.partitioned.files import SpillSpace
 from gamay.query.reduce import reduce
 from gamay.query.response import ResultTable
+from gamay.query.stats import QueryStats
 from gamay.relational.engine import Engine
 from gamay.relational.execute import Means, execute, prepare
 from gamay.relational.names import Frame, columns_of
+from gamay.relational.profile import Profile
 from gamay.sql.parser import parse_query
 from gamay.sql.query import Query
 
@@ -68,17 +70,17 @@ class MultiStage:
         nulls = query.options.get("enableNullHandling") == "true"
         deadline = Deadline.after_ms(60_000, SYSTEM_CLOCK)
 
-        def ask(leaf: Query) -> ResultTable:
+        def ask(leaf: Query) -> tuple[ResultTable, QueryStats]:
             bound = bind(replace(leaf, options=query.options), SCHEMA)
             segments = self._oracle.variants[variant]
             parts = (segments[:2], segments[2:])
             results = [execute_leaf(bound, part, self._oracle.pool, deadline, "host-1") for part in parts]
-            table = reduce(bound, results).table
-            assert table is not None
-            return table
+            found = reduce(bound, results)
+            assert found.table is not None
+            return found.table, found.stats
 
         prepared = prepare(query.relational, OneTable(), null_handling=nulls)
-        table = execute(prepared, Means(ask, self._engine, 1 << 28, deadline))
+        table = execute(prepared, Means(ask, self._engine, 1 << 28, deadline, SYSTEM_CLOCK.monotonic_s, Profile()))
         return [tuple(comparable(value) for value in row) for row in table.rows()]
 
 

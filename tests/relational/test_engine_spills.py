@@ -19,7 +19,7 @@ class _Unlimited:
 
 
 def _run(engine: Engine) -> int:
-    result = engine.run(_SORT, {"rows_of_t": _ROWS}, (), 24 << 20, _Unlimited())
+    result, _ = engine.run(_SORT, {"rows_of_t": _ROWS}, (), 24 << 20, _Unlimited())
     return int(result.column(0)[0].as_py())
 
 

@@ -50,7 +50,9 @@ class QueryExecution:
         self._gatherer = gatherer
         self._running = running
         self._clock = clock
-        self._relational = RelationalExecution(routing, planner, quotas, self._leaf, self._answers, engine)
+        self._relational = RelationalExecution(
+            routing, planner, quotas, self._leaf, self._answers, engine, clock.monotonic_s
+        )
 
     def answer(self, pending: PendingQuery) -> BrokerResponse:
         """Answer a query whose parts are known, or that asks the broker something first. Raises QueryError."""

@@ -20,11 +20,13 @@ from gamay.model.schema import Schema
 from gamay.model.table_name import raw_table_name
 from gamay.model.types import DataType
 from gamay.query.response import BrokerResponse, ResultTable
+from gamay.query.stats import QueryStats
 from gamay.relational.bounds import GROUPS, JOIN, WINDOW, bounds_of
 from gamay.relational.engine import Engine
 from gamay.relational.execute import Means, execute, prepare
 from gamay.relational.explain import explained
 from gamay.relational.names import Frame, columns_of, map_values_of
+from gamay.relational.profile import Profile, analyzed, stage_stats
 from gamay.sql.answers import asks_broker
 from gamay.sql.query import Query
 
@@ -46,6 +48,7 @@ class RelationalExecution:
         leaf: Callable[[PendingQuery], BrokerResponse],
         answers: Callable[[PendingQuery], Callable[[Call], Expression]],
         engine: Engine,
+        clock: Callable[[], float],
     ) -> None:
         self._routing = routing
         self._planner = planner
@@ -53,6 +56,7 @@ class RelationalExecution:
         self._leaf = leaf
         self._answers = answers
         self._engine = engine
+        self._clock = clock
 
     def answer(self, pending: PendingQuery) -> BrokerResponse:
         """Answer a query. Raises QueryError."""
@@ -68,23 +72,30 @@ class RelationalExecution:
         names = [raw_table_name(routes[0].table) for routes in tables.by_name.values()]
         response = BrokerResponse(tables_queried=names, is_relational=True)
         memory = self._memory_of(pending)
-        if query.explain:
+        if query.explain and not query.relational.analyzes:
             response.table = _plan_table(pending.sql, explained(prepared.plan))
             return response
-        means = Means(lambda leaf: self._ask(pending, leaf, response), self._engine, memory, pending.deadline)
+        profile = Profile(analyzes=query.relational.analyzes)
+        means = Means(
+            lambda leaf: self._ask(pending, leaf, response), self._engine, memory, pending.deadline, self._clock, profile
+        )
         response.table = execute(prepared, means)
+        num_rows = response.table.num_rows
+        response.stage_stats = stage_stats(profile, num_rows)
         reached = prepared.watch.reached
         response.stats.max_rows_in_join_reached = JOIN in reached
         response.stats.max_rows_in_window_reached = WINDOW in reached
         response.stats.num_groups_limit_reached |= GROUPS in reached
+        if profile.analyzes:
+            response.table = _plan_table(pending.sql, analyzed(profile, num_rows))
         return response
 
     def _memory_of(self, pending: PendingQuery) -> int:
         budget = pending.deadline.budget
         return budget.limit if budget is not None else 1 << 30
 
-    def _ask(self, outer: PendingQuery, leaf: Query, response: BrokerResponse) -> ResultTable:
-        """Return the rows of a leaf, and add to the response what was done for them."""
+    def _ask(self, outer: PendingQuery, leaf: Query, response: BrokerResponse) -> tuple[ResultTable, QueryStats]:
+        """Return the rows of a leaf and what they took, and add to the response what was done for them."""
         inner = PendingQuery(
             outer.sql,
             outer.number,
@@ -106,7 +117,7 @@ class RelationalExecution:
         if found.table is None:
             code, message = found.exceptions[0] if found.exceptions else (ErrorCode.INTERNAL.code, "no rows came back")
             raise QueryError(error_code(code), message.partition(": ")[2])
-        return found.table
+        return found.table, found.stats
 
 
 def _plan_table(sql: str, plan: str) -> ResultTable:

@@ -3,7 +3,7 @@
 Keys are always all present, in one order, but for `resultTable` and `warnings`, which are absent when there are none.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -97,7 +97,8 @@ class BrokerResponse:
 
     encoded: in place of `table`, where nobody but the client reads the rows. rls_filters_applied: whether some rows are not
     for who asked. warnings: sentences about the query, such as options without effect. has_more: whether rows are missing
-    that a query without LIMIT would have, see `QueryRunner.looks_ahead`. is_relational: the query is of several tables.
+    that a query without LIMIT would have, see `QueryRunner.looks_ahead`. is_relational: the query is of several tables;
+    stage_stats: what its parts took.
     """
 
     table: ResultTable | None = None
@@ -115,6 +116,7 @@ class BrokerResponse:
     warnings: Sequence[str] = ()
     has_more: bool = False
     is_relational: bool = False
+    stage_stats: Mapping[str, Any] | None = None
 
     @classmethod
     def of_error(cls, error: QueryError) -> "BrokerResponse":
@@ -238,6 +240,7 @@ def to_json(response: BrokerResponse) -> dict[str, Any]:
     if response.is_relational:
         document["maxRowsInJoinReached"] = stats.max_rows_in_join_reached
         document["maxRowsInWindowReached"] = stats.max_rows_in_window_reached
+        document["stageStats"] = dict(response.stage_stats or {})
     if table is None:
         del document["resultTable"]
     if response.warnings:

@@ -6,10 +6,11 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
+import orjson
 import pyarrow as pa
 
 from gamay.base.errors import ErrorCode, QueryError
@@ -63,8 +64,10 @@ class Engine:
         functions: Iterable[ArrowFunction],
         memory_bytes: int,
         deadline: Deadline,
-    ) -> pa.Table:
-        """Run a statement over tables and return its rows. Raises QueryError."""
+        *,
+        profiles: bool = False,
+    ) -> tuple[pa.Table, Sequence[Mapping[str, Any]] | None]:
+        """Run a statement over tables; return its rows and, if wanted, DuckDB's profile. Raises QueryError."""
         import duckdb  # 0.1 s, for who asks such a query
 
         functions = list(functions)
@@ -81,7 +84,11 @@ class Engine:
                     )
                 for name, table in tables.items():
                     connection.register(name, table)
-                return connection.sql(sql).to_arrow_table()
+                if not profiles:
+                    return connection.sql(sql).to_arrow_table(), None
+                connection.execute("SET enable_profiling = 'no_output'")
+                rows = connection.sql(sql).to_arrow_table()
+                return rows, orjson.loads(connection.get_profiling_information("json"))["operator"]
             except duckdb.InterruptException:
                 deadline.check()
                 raise
@@ -89,6 +96,8 @@ class Engine:
                 deadline.check()
                 raise _told(error, sql) from error
             finally:
+                if profiles:
+                    connection.execute("PRAGMA disable_profiling")
                 for name in tables:
                     connection.unregister(name)
                 for function in functions:

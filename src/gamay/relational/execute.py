@@ -11,13 +11,16 @@ from gamay.base.errors import QueryError
 from gamay.functions.expression import Column
 from gamay.model.types import DataType
 from gamay.query.response import ResultTable, wire_type
+from gamay.query.stats import QueryStats
 from gamay.relational.binder import bind
 from gamay.relational.bounds import NO_BOUNDS, Bounds, Watch
 from gamay.relational.engine import Deadline, Engine
+from gamay.relational.explain import leaf_text, shown_names
 from gamay.relational.functions import Calls
 from gamay.relational.leaf import query_of, to_arrow, vector_of
 from gamay.relational.names import Catalog
 from gamay.relational.plan import Field, Leaf, Node, Plan, Project, Rows, Scan, Sort, nodes_of
+from gamay.relational.profile import EngineRun, LeafRun, Profile
 from gamay.relational.reduction import Reducer, edges_of
 from gamay.relational.render import render
 from gamay.relational.rules import optimized
@@ -28,8 +31,8 @@ from gamay.sql.query import Query
 from gamay.sql.relational import RelationalStatement
 from gamay.sql.row_limits import LIMIT_MAX, STANDARD_LIMITS, RowLimits
 
-AskLeaf: TypeAlias = Callable[[Query], ResultTable]
-"""Answers a query of one table; raises QueryError."""
+AskLeaf: TypeAlias = Callable[[Query], tuple[ResultTable, QueryStats]]
+"""Answers a query of one table, and says what it took; raises QueryError."""
 
 # of the rows of a table, what a condition on it may leave
 _CONDITION_SHARE = 0.2
@@ -47,12 +50,17 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a statement is executed with. memory_bytes: what joins, groups and sorts above the leaves may take."""
+    """What a statement is executed with.
+
+    memory_bytes: what joins, groups and sorts above the leaves may take. clock: seconds. profile: filled with what is done.
+    """
 
     ask: AskLeaf
     engine: Engine
     memory_bytes: int
     deadline: Deadline
+    clock: Callable[[], float]
+    profile: Profile
 
 
 def prepare(
@@ -103,21 +111,35 @@ def _run(plan: Plan, prepared: Prepared, means: Means) -> pa.Table:
     reducer = Reducer(edges_of(plan) if len(leaves) > 1 else (), leaves, sizes)
     while (found := reducer.next()) is not None:
         place, leaf = found
-        rows = tables[f"leaf{place}"] = _rows(leaf, means)
+        rows = tables[f"leaf{place}"] = _rows(leaf, plan, means)
         reducer.read(leaf, rows)
         means.deadline.check()
     copied = _copied(plan)
     if copied is not None:
         return tables["leaf0"].select(copied).rename_columns([each.id for each in plan.root.fields])
-    return means.engine.run(rendered.sql, tables, calls.functions.values(), means.memory_bytes, means.deadline)
+    begun_s, profile = means.clock(), means.profile
+    found, operators = means.engine.run(
+        rendered.sql, tables, calls.functions.values(), means.memory_bytes, means.deadline, profiles=profile.analyzes
+    )
+    names = shown_names(plan) if operators is not None else {}
+    profile.runs.append(EngineRun(found.num_rows, 1000 * (means.clock() - begun_s), operators, names))
+    return found
 
 
-def _rows(leaf: Scan | Leaf | Rows, means: Means) -> pa.Table:
+def _rows(leaf: Scan | Leaf | Rows, plan: Plan, means: Means) -> pa.Table:
     """Return the rows of a leaf, its columns called by the ids of its fields."""
+    begun_s, stats = means.clock(), None
     if isinstance(leaf, Rows):
-        return leaf.table.select([each.name for each in leaf.fields]).rename_columns([each.id for each in leaf.fields])
-    query = leaf.query if isinstance(leaf, Leaf) else query_of(leaf)
-    return to_arrow(means.ask(query), leaf.fields)
+        name = leaf.name
+        rows = leaf.table.select([each.name for each in leaf.fields]).rename_columns([each.id for each in leaf.fields])
+    else:
+        query = leaf.query if isinstance(leaf, Leaf) else query_of(leaf)
+        name = query.table or ""
+        found, stats = means.ask(query)
+        rows = to_arrow(found, leaf.fields)
+    text = leaf_text(plan, leaf) if means.profile.analyzes else ""
+    means.profile.leaves.append(LeafRun(text, name, rows.num_rows, 1000 * (means.clock() - begun_s), stats))
+    return rows
 
 
 def _copied(plan: Plan) -> list[str] | None:

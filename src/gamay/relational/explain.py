@@ -48,15 +48,24 @@ def explained(plan: Plan) -> str:
     return "\n".join(parts)
 
 
+def leaf_text(plan: Plan, leaf: Scan | Leaf | Rows) -> str:
+    """Return the line of a leaf of a plan."""
+    return _Writer(plan).head(leaf)
+
+
+def shown_names(plan: Plan) -> dict[str, str]:
+    """Return what the columns of a plan are called in its text, by their ids."""
+    names = _Writer(plan).names
+    return {each.name: to_text(shown) for each, shown in names.items() if isinstance(each, Column)}
+
+
 class _Writer:
     """Writer of plans, in which columns go by the names that users know, with their table where there are several."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self.subquery_names = {name: f"subquery{number}" for number, name in enumerate(plan.subqueries, 1)}
-        self._names: dict[Expression, Expression] = {
-            Column(name): Column(text) for name, text in self.subquery_names.items()
-        }
+        self.names: dict[Expression, Expression] = {Column(name): Column(text) for name, text in self.subquery_names.items()}
         for root in roots_of(plan):
             for node in reversed(list(nodes_of(root))):
                 self._name(node)
@@ -65,24 +74,24 @@ class _Writer:
         for each in (*node.fields, *node.filtered) if isinstance(node, Scan) else node.fields:
             if each.name:
                 text = f"{node.table}.{each.name}" if isinstance(node, Scan) else each.name
-                self._names.setdefault(each.column, Column(text))
+                self.names.setdefault(each.column, Column(text))
         if isinstance(node, Leaf):
             for each, item in zip(node.fields, node.query.select, strict=False):
-                self._names.setdefault(each.column, Column(to_text(item.expression)))
+                self.names.setdefault(each.column, Column(to_text(item.expression)))
         if isinstance(node, Project):
             for each, expression in zip(node.fields, node.expressions, strict=True):
-                self._names.setdefault(each.column, Column(self.text(expression)))
+                self.names.setdefault(each.column, Column(self.text(expression)))
         if isinstance(node, Aggregate):
             calls = (*node.keys, *node.aggregates)
             for each, expression in zip(node.fields, calls, strict=False):
-                self._names.setdefault(each.column, Column(self.text(expression)))
+                self.names.setdefault(each.column, Column(self.text(expression)))
         if isinstance(node, Window):
             for each, window in zip(node.added, node.calls, strict=True):
-                self._names.setdefault(each.column, Column(f"{self.text(window.call)} OVER"))
+                self.names.setdefault(each.column, Column(f"{self.text(window.call)} OVER"))
 
     def text(self, expression: Expression) -> str:
         """Return an expression as a user would write it."""
-        named = replaced(expression, self._names)
+        named = replaced(expression, self.names)
         if isinstance(named, Call) and named.name == SUBQUERY:
             compared = ", ".join(to_text(arg) for arg in named.args[1:])
             return f"{compared} IN {to_text(named.args[0])}"
@@ -92,7 +101,7 @@ class _Writer:
         if isinstance(node, StarGroups):
             return self._star(node, depth)
         below = [line for child in children(node) for line in self.lines(child, depth + 1)]
-        return [f"{_INDENT * depth}{self._head(node)}", *below]
+        return [f"{_INDENT * depth}{self.head(node)}", *below]
 
     def _star(self, star: StarGroups, depth: int) -> list[str]:
         """Return the query of the big table, with the columns of the small ones by their names, and the small ones."""
@@ -105,7 +114,7 @@ class _Writer:
             shown[replaced(found_in(lookup.key.id.encode(), lookup.column), names)] = held
             for each in lookup.attributes:
                 value = value_of(each.id.encode(), each.type[0], lookup.column)
-                shown[replaced(value, names)] = replaced(each.column, self._names)
+                shown[replaced(value, names)] = replaced(each.column, self.names)
             read = ", ".join(self.text(each.column) for each in lookup.attributes)
             kind = "semi" if lookup.is_semi else "inner"
             condition = f"{column} = {self.text(lookup.key.column)}"
@@ -113,7 +122,7 @@ class _Writer:
             lines += self.lines(lookup.root, depth + 2)
         return [lines[0], *self.lines(_replaced_in(star.groups, shown), depth + 1), *lines[1:]]
 
-    def _head(self, node: Node) -> str:
+    def head(self, node: Node) -> str:
         match node:
             case Scan():
                 where = f", where=[{self._all(node.where)}]" if node.where else ""

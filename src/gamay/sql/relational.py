@@ -104,7 +104,7 @@ class RelationalStatement:
 
     tree: sqlglot's, whose literals are numbers of `literals`. text: for the places in errors. set_options: as in
     `gamay.sql.statement.Statement`. described: a table that must exist, although no row of it is read.
-    files: the literals that name what is read, as in `FROM 'x.parquet'`.
+    analyzes: EXPLAIN ANALYZE. files: the literals that name what is read, as in `FROM 'x.parquet'`.
     """
 
     text: str
@@ -113,6 +113,7 @@ class RelationalStatement:
     explain: bool = False
     set_options: Mapping[str, Literal] = field(default_factory=dict)
     described: str | None = None
+    analyzes: bool = False
     files: tuple[int, ...] = ()
 
     @property

@@ -23,7 +23,12 @@ from gamay.sql.tokens import is_keyword, quoting_hint, to_tokens
 from gamay.sql.translate import Translator, position_of
 
 _SET_OPERATIONS = ("JOIN", "UNION", "INTERSECT", "EXCEPT", "MINUS")
-_EXPLAIN_FORMS = (["PLAN"], ["PLAN", "WITHOUT", "IMPLEMENTATION"], ["IMPLEMENTATION", "PLAN"])
+_EXPLAIN_FORMS = (
+    ["PLAN"],
+    ["PLAN", "WITH", "IMPLEMENTATION"],
+    ["PLAN", "WITHOUT", "IMPLEMENTATION"],
+    ["IMPLEMENTATION", "PLAN"],
+)
 _WATCHED = frozenset((*_SET_OPERATIONS, "WITHIN", "FILTER", "AT", "SELECT", "OVER", ";"))
 _MISSPELT = ("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "BETWEEN", "LIKE", "DESC", "NULLS LAST")
 _CLAUSES = ("LIMIT", "OFFSET", "FETCH")
@@ -104,7 +109,7 @@ class _Reader:
         while self.current.is_word("SET"):
             name, value = self._set()
             set_options[name] = value
-        explain = self._explain()
+        explain, analyzes = self._explain()
         end = self._end()
         lexemes = self.lexemes[self.position : end]
         stop = Lexeme(Kind.END, "", "", self.lexemes[end].start)
@@ -112,16 +117,17 @@ class _Reader:
         relational = asks_catalog or is_relational([*lexemes, stop])
         if not relational:
             self._check_kind()
-            relational = self.relational
+            relational = self.relational or analyzes
         self.position = end
         set_options |= self._trailing_options()
         if asks_catalog:
             query = catalog_query(self.text, [*lexemes, stop], self.literals)
             tree, _ = parse_tree(query.text, query.lexemes)
-            return RelationalStatement(query.text, tree, query.literals, explain, set_options, query.described)
+            return RelationalStatement(query.text, tree, query.literals, explain, set_options, query.described, analyzes)
         if relational:
             tree, files = parse_tree(self.text, [*lexemes, stop])
-            return RelationalStatement(self.text, tree, tuple(self.literals), explain, set_options, files=files)
+            literals = tuple(self.literals)
+            return RelationalStatement(self.text, tree, literals, explain, set_options, analyzes=analyzes, files=files)
         body, limit, offset = self._tail(lexemes)
         body, nulls_last = _cut_null_orders(self.text, body)
         _refuse_unsupported(self.text, body)
@@ -164,17 +170,21 @@ class _Reader:
         self.position -= lexeme.kind is not Kind.END
         raise self.expected("a value for the option")
 
-    def _explain(self) -> bool:
+    def _explain(self) -> tuple[bool, bool]:
+        """Read EXPLAIN; return whether there is one, and whether it is EXPLAIN ANALYZE."""
         if not self.current.is_word("EXPLAIN"):
-            return False
+            return False, False
         self.next()
+        if self.current.is_word("ANALYZE"):
+            self.next()
+            return True, True
         words: list[str] = []
-        while self.current.is_word("PLAN", "WITHOUT", "IMPLEMENTATION"):
+        while self.current.is_word("PLAN", "WITH", "WITHOUT", "IMPLEMENTATION"):
             words.append(self.next().text)
         if words not in _EXPLAIN_FORMS or not self.current.is_word("FOR"):
-            raise self.expected("PLAN FOR after EXPLAIN")
+            raise self.expected("PLAN FOR or ANALYZE after EXPLAIN")
         self.next()
-        return True
+        return True, False
 
     def _check_kind(self) -> None:
         if self.current.kind is Kind.END:

@@ -1,0 +1,62 @@
+"""EXPLAIN ANALYZE runs the query and tells what its parts took; responses have the same as `stageStats`."""
+
+import re
+
+import pytest
+from tests.relational.conftest import Twins
+
+from gamay.query.response import to_json
+from gamay.sql.parser import parse_query
+
+JOIN = (
+    "SELECT s.city, COUNT(*), SUM(x.price) FROM sales x JOIN shops s ON x.shop = s.shop AND x.qty < s.area "
+    "WHERE x.qty > 1 GROUP BY s.city ORDER BY 2"
+)
+
+
+def analysis_of(twins: Twins, sql: str) -> str:
+    result = twins.db.sql(f"EXPLAIN ANALYZE {sql}")
+    assert result.columns == ("SQL", "PLAN")
+    ((text, plan),) = result.rows()
+    assert text == f"EXPLAIN ANALYZE {sql}"
+    return str(plan)
+
+
+def test_operators_above_the_leaves_have_rows_time_and_memory(twins: Twins) -> None:
+    plan = analysis_of(twins, JOIN)
+    num_groups = len(twins.db.sql(JOIN).rows())
+    assert re.match(rf"Execution Plan \(rows=\[{num_groups}\], time=\[\d+\.\d ms\]\)\n", plan)
+    assert re.search(r"HashJoin\(rows=\[\d+\], time=\[\d+\.\d ms\], memory=\[\d+ KiB\], join type=\[INNER\]", plan)
+    assert "sales.shop = shops.shop" in plan
+    num_sales = twins.db.sql("SELECT COUNT(*) FROM sales WHERE qty > 1").rows()[0][0]
+    leaf = plan.partition("Leaves\n")[2]
+    assert re.search(rf"Scan\(table=\[sales\].*\n +rows=\[{num_sales}\], time=\[.*\], docs=\[{num_sales} of 200\]", leaf)
+    assert not re.search(r"\bc\d+\b", plan)
+
+
+def test_constants_of_small_tables_are_not_written_out(twins: Twins) -> None:
+    plan = analysis_of(twins, "SELECT name, COUNT(*) FROM sales x JOIN items i ON x.item = i.item GROUP BY name")
+    assert "select=[joined by item, count(*)]" in plan
+    assert len(plan) < 1500
+
+
+@pytest.mark.parametrize("sql", ["SELECT COUNT(*) FROM sales", "SELECT 1", "WITH q AS (SELECT 1 AS x) SELECT x FROM q"])
+def test_queries_of_one_table_and_of_none(twins: Twins, sql: str) -> None:
+    assert analysis_of(twins, sql).startswith("Execution Plan (rows=[1], ")
+
+
+def test_the_response_has_stage_stats(twins: Twins) -> None:
+    runner = twins.db._cluster.runner
+    response = to_json(runner.run(JOIN, {"enableNullHandling": "true"}))
+    stats = response["stageStats"]
+    assert (stats["type"], stats["emittedRows"]) == ("MAILBOX_RECEIVE", response["numRowsResultSet"])
+    assert {leaf["table"] for leaf in stats["children"]} == {"sales", "shops"}
+    for key in ("numDocsScanned", "totalDocs", "numSegmentsQueried"):
+        assert sum(leaf[key] for leaf in stats["children"]) == response[key]
+    assert "stageStats" not in to_json(runner.run("SELECT COUNT(*) FROM sales"))
+
+
+def test_a_failing_query_fails(twins: Twins) -> None:
+    with pytest.raises(Exception, match="Unknown columnName 's.nope'"):
+        twins.db.sql(f"EXPLAIN ANALYZE {JOIN.replace('s.city', 's.nope')}")
+    assert parse_query("EXPLAIN ANALYZE SELECT 1 FROM t").explain
