@@ -46,6 +46,28 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
         yield made
 
 
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("SELECT PERCENTILE(a.k, 50)", "Aggregate 'percentile' needs numbers, k is STRING; write CAST(k AS DOUBLE)"),
+        ("SELECT MAX(a.tags)", "Aggregate 'max' needs numbers, its argument is STRING; write max(CAST(tags AS DOUBLE))"),
+        ("SELECT NULLIF(a.n, a.n, a.n)", "Function 'nullIf': 2 argument(s) are needed, 3 are given"),
+        ("SELECT CASEWHEN(a.n)", "CASEWHEN takes pairs of a condition and a value"),
+        ("SELECT CLPMATCH(a.k, 'x')", "clpMatch reads further columns of its table"),
+    ],
+)
+def test_what_is_wrong_is_told_with_the_names_of_columns(db: Database, sql: str, said: str) -> None:
+    with pytest.raises(QueryError, match=re.escape(said)):
+        db.sql(f"{sql} FROM t a JOIN t b ON a.n = b.n AND a.m <= b.m")
+
+
+def test_windows_do_not_stand_in_conditions_of_joins(db: Database) -> None:
+    with pytest.raises(QueryError, match="a window function cannot stand in ON; QUALIFY filters by one"):
+        db.sql("SELECT 1 FROM t a JOIN t b ON ROW_NUMBER() OVER (ORDER BY a.n) = b.n")
+    with pytest.raises(QueryError, match="expected SELECT, found `FROM`"):
+        db.sql("FROM t a JOIN t b ON a.n = b.n")
+
+
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_expressions(db: Database, expression: str) -> None:
     alone = db.sql(f"SELECT {expression} FROM t a ORDER BY a.n").rows()

@@ -57,6 +57,6 @@ def test_the_response_has_stage_stats(twins: Twins) -> None:
 
 
 def test_a_failing_query_fails(twins: Twins) -> None:
-    with pytest.raises(Exception, match="Unknown columnName 's.nope'"):
+    with pytest.raises(Exception, match=r"Unknown columnName 's\.nope'"):
         twins.db.sql(f"EXPLAIN ANALYZE {JOIN.replace('s.city', 's.nope')}")
     assert parse_query("EXPLAIN ANALYZE SELECT 1 FROM t").explain

@@ -198,6 +198,7 @@ def _told(error: "duckdb.Error", sql: str) -> QueryError:
     if isinstance(error, duckdb.OutOfRangeException | duckdb.ConversionException | duckdb.InvalidInputException):
         # an error of a function of Gamay comes with where it was raised, and the name of its class
         text = text.split(f"{QueryError.__name__}: ")[-1]
-        return QueryError(ErrorCode.QUERY_EXECUTION, text.split(". Use ")[0])
+        text = text.split(". Use ")[0].split(" when casting from source column")[0]
+        return QueryError(ErrorCode.QUERY_EXECUTION, text)
     _log.error("DuckDB refused a plan: %s\n%s", error, sql)
     return QueryError(ErrorCode.INTERNAL, f"The query failed for a reason that is a defect of Gamay: {text}")

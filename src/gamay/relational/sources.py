@@ -183,7 +183,11 @@ class SourceBinder:
         on = join.args.get("on")
         if on is None:
             return ()
-        return split_and(as_condition(self._expressions().expression(on), self.context.types))
+        binder = self._expressions()
+        condition = binder.expression(on)
+        if binder.windows:
+            raise self._error(on, "a window function cannot stand in ON; QUALIFY filters by one")
+        return split_and(as_condition(condition, self.context.types))
 
     def _match(self, join: exp.Expr) -> Expression:
         node = join.args.get("match_condition")

@@ -4,18 +4,22 @@ Other than in a query of one table, where arithmetic is DOUBLE, whole numbers st
 it is LONG, a quotient is truncated, and what a type does not hold is an error.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import evaluate_constant
-from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, Star, replaced
+from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, Star, replaced, walk
 from gamay.functions.registry import (
     ValueType,
     aggregate_arguments,
     bind_aggregate,
     is_aggregate,
     must_get_scalar,
+    scalar_function,
 )
+from gamay.functions.scalar.define import check_count
 from gamay.functions.text import to_text
 from gamay.model.types import DataType
 from gamay.relational.plan import SUBQUERY
@@ -60,6 +64,11 @@ def resolved(expression: Expression, types: Types) -> tuple[Expression, ValueTyp
     if isinstance(expression, Literal):
         return expression, (expression.type if expression.value is not None else DataType.UNKNOWN, False)
     if isinstance(expression, Column):
+        if expression.name not in types:  # which clpMatch puts beside its argument
+            raise QueryError(
+                ErrorCode.QUERY_VALIDATION,
+                "clpMatch reads further columns of its table, so it stands in queries of one table only",
+            )
         return expression, types[expression.name]
     if isinstance(expression, Star):
         raise _invalid("* is not an expression; it stands alone in SELECT and in COUNT(*)")
@@ -101,7 +110,8 @@ def resolved_aggregate(call: Call, types: Types) -> tuple[Call, ValueType]:
             call = _of_numbers(call, [arg_types[arg] for arg in args if arg in arg_types])
             first = (_AS_NUMBERS.get(first[0], first[0]), False)
         return call, exact(call, first)
-    found = bind_aggregate(call, [arg_types[arg] for arg in aggregate_arguments(call)])
+    with _told_of(call):
+        found = bind_aggregate(call, [arg_types[arg] for arg in aggregate_arguments(call)])
     return call, (found.result_type, found.result_is_multi_value)
 
 
@@ -205,6 +215,9 @@ def _resolved_args(args: Sequence[Expression], types: Types) -> tuple[list[Expre
 
 def _resolved_call(call: Call, types: list[ValueType]) -> tuple[Call, ValueType]:
     name = call.name
+    function = scalar_function(name)
+    if function is not None and name != SUBQUERY:
+        check_count(function.name, len(types), function.min_args, function.max_args)
     if name in _CONNECTORS:
         args = [_condition(arg, arg_type) for arg, arg_type in zip(call.args, types, strict=True)]
         return Call(name, tuple(args)), BOOLEAN
@@ -229,7 +242,8 @@ def _resolved_call(call: Call, types: list[ValueType]) -> tuple[Call, ValueType]
     if name in _KEEPS and len(types) == 1 and types[0][0] in _WIDTH and not types[0][1]:
         return call, types[0]
     function = must_get_scalar(name)
-    return call, function.result_type(call, types)
+    with _told_of(call):
+        return call, function.result_type(call, types)
 
 
 def _condition(arg: Expression, arg_type: ValueType) -> Expression:
@@ -314,6 +328,8 @@ def _arithmetic(call: Call, types: list[ValueType]) -> tuple[Call, ValueType]:
 
 def _case(call: Call, types: list[ValueType]) -> tuple[Call, ValueType]:
     args = list(call.args)
+    if len(args) < 3 or len(args) % 2 == 0:
+        raise _invalid(f"{call.name.upper()} takes pairs of a condition and a value, then what stands for all other rows")
     values = [*range(1, len(args) - 1, 2), len(args) - 1]
     common = common_type([types[place] for place in values], "CASE")
     for place in range(0, len(args) - 1, 2):
@@ -383,6 +399,20 @@ class MistypedError(QueryError):
         """Return the error with the names that a query has for the ids of columns."""
         by: dict[Expression, Expression] = {Column(made): Column(name) for made, name in names.items()}
         return MistypedError(self._template, tuple(replaced(each, by) for each in self._expressions))
+
+
+@contextmanager
+def _told_of(call: Call) -> Iterator[None]:
+    """Let errors about a call, which have its columns by their ids, be told with their names (`MistypedError.named`)."""
+    try:
+        yield
+    except QueryError as error:
+        ids = {part.name: part for part in walk(call) if isinstance(part, Column)}
+        if error.code is not ErrorCode.QUERY_VALIDATION or not ids:
+            raise
+        pieces = re.split(rf"\b({'|'.join(map(re.escape, ids))})\b", str(error))
+        template = "{}".join(piece.replace("{", "{{").replace("}", "}}") for piece in pieces[::2])
+        raise MistypedError(template, tuple(ids[name] for name in pieces[1::2])) from error
 
 
 def _invalid(template: str, *expressions: Expression) -> QueryError:

@@ -133,6 +133,11 @@ class _Dialect(Dialect):
     NULL_ORDERING = "nulls_are_large"
 
 
+def may_begin(lexeme: Lexeme) -> bool:
+    """Whether a statement of several SELECTs may begin with a lexeme."""
+    return lexeme.is_word("SELECT", *_BEGINNINGS) or lexeme.is_op("(")
+
+
 def is_relational(lexemes: Sequence[Lexeme]) -> bool:
     """Whether a statement, `lexemes` up to END, is more than one SELECT of one table."""
     if lexemes[0].is_word(*_BEGINNINGS) or lexemes[0].is_op("("):

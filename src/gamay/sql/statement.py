@@ -18,7 +18,7 @@ from gamay.sql.lexer import Kind, Lexeme, lex
 from gamay.sql.option_values import option_name
 from gamay.sql.query import OrderBy
 from gamay.sql.refusals import ELSEWHERE, refused_statement
-from gamay.sql.relational import RelationalStatement, is_relational, parse_tree
+from gamay.sql.relational import RelationalStatement, is_relational, may_begin, parse_tree
 from gamay.sql.tokens import is_keyword, quoting_hint, to_tokens
 from gamay.sql.translate import Translator, position_of
 
@@ -115,8 +115,9 @@ class _Reader:
         stop = Lexeme(Kind.END, "", "", self.lexemes[end].start)
         asks_catalog = is_catalog_statement([*lexemes, stop])
         relational = asks_catalog or is_relational([*lexemes, stop])
-        if not relational:
+        if not asks_catalog and not (relational and may_begin(self.current)):
             self._check_kind()
+        if not relational:
             relational = self.relational or analyzes
         self.position = end
         set_options |= self._trailing_options()
