@@ -182,3 +182,21 @@ def test_brokers_read_no_files(cluster: Cluster, tmp_path: Path) -> None:
     assert [each["errorCode"] for each in answer["exceptions"]] == [ErrorCode.TABLE_DOES_NOT_EXIST.code]
     joined = f"SELECT COUNT(*) FROM t JOIN '{tmp_path}/x.csv' x ON t.n = x.a"
     assert answered(cluster, joined).exceptions[0][0] == ErrorCode.TABLE_DOES_NOT_EXIST.code
+
+
+def test_a_small_table_travels_with_the_query_of_the_big_one(cluster: Cluster) -> None:
+    small = "(SELECT n AS key, MAX(k) AS name FROM t WHERE n >= 0 GROUP BY n)"
+    sql = f"SELECT d.name, COUNT(*), SUM(a.n) FROM t a JOIN {small} d ON a.n = d.key GROUP BY d.name ORDER BY d.name"
+    plan = rows(answered(cluster, f"EXPLAIN PLAN FOR {sql}"))[0][1]
+    assert "StarGroups" in plan
+    # a condition that always holds, but of both sides, so that rows are joined
+    joined = sql.replace("a.n = d.key", "a.n = d.key AND a.n <= d.key")
+    assert "StarGroups" not in rows(answered(cluster, f"EXPLAIN PLAN FOR {joined}"))[0][1]
+    response = answered(cluster, sql)
+    assert rows(response) == rows(answered(cluster, joined))
+    assert len(rows(response)) > 1
+    assert response.stage_stats is not None
+    of_big = response.stage_stats["children"][-1]
+    assert (of_big["table"], of_big["emittedRows"]) == ("t", len(rows(response)))
+    num_keys = rows(answered(cluster, f"SELECT COUNT(*) FROM {small} d"))[0][0]
+    assert num_keys > 64  # more than IN has constants for
