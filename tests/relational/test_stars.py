@@ -97,6 +97,8 @@ JOINS = (
     ("JOIN (SELECT lname AS best, MIN(lk) AS lowest FROM longs GROUP BY lname) b ON l = lowest", ("best",)),
     ("JOIN twice ON d = tk", ("tname",)),
     ("SEMI JOIN (SELECT tk FROM twice) t ON t.tk = d", ()),
+    ("LEFT JOIN (SELECT ik AS ok, iname AS oname FROM ints WHERE inum < 3) o ON ok = i", ("oname", "ok")),
+    ("LEFT JOIN (SELECT sk AS vk, part AS vpart FROM texts) v ON s = vk AND vpart > 1", ("vpart", "vk")),
 )
 CONDITIONS = (
     *("kind = 'a'", "n > 0", "x IS NOT NULL", "i IN (SELECT ik FROM ints WHERE inum = 2)"),
@@ -145,7 +147,13 @@ def test_generated_queries(stars: Twins, numbers: range) -> None:
         ("SELECT COUNT(*) FROM fact JOIN ints ON i + 1 = ik", False),
         ("SELECT COUNT(*) FROM fact JOIN ints ON i < ik", False),
         ("SELECT COUNT(*) FROM fact JOIN ints ON i = ik AND n = inum", False),
-        ("SELECT COUNT(*) FROM fact LEFT JOIN ints ON i = ik", False),
+        ("SELECT COUNT(*), COUNT(iname) FROM fact LEFT JOIN ints ON i = ik", True),
+        ("SELECT iname, COUNT(*) FROM fact LEFT JOIN ints ON i = ik GROUP BY iname", True),
+        ("SELECT COUNT(*) FROM fact LEFT JOIN ints ON i = ik WHERE iname IS NULL", False),
+        ("SELECT COUNT(*) FROM fact LEFT JOIN ints ON i = ik WHERE iname = 'red'", True),
+        ("SELECT COUNT(*) FROM fact LEFT JOIN ints ON i = ik AND n > 0", False),
+        ("SELECT COUNT(*) FROM fact RIGHT JOIN ints ON i = ik", False),
+        ("SELECT tname, COUNT(*) FROM fact LEFT JOIN twice ON d = tk GROUP BY tname", True),
         ("SELECT COUNT(*) FROM fact a JOIN fact b ON a.l = b.l", False),
         ("SELECT SUM(n % 7) FROM fact JOIN ints ON i = ik", False),
         ("SELECT COUNT(*) FROM fact CROSS JOIN texts", False),

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gamay.functions.expression import Call, Column, Expression, replaced
-from gamay.functions.scalar.joined import found_in, value_of
 from gamay.functions.text import to_text
 from gamay.relational.leaf import LEAF_LIMIT
 from gamay.relational.plan import (
@@ -111,14 +110,15 @@ class _Writer:
         for lookup in star.lookups:
             column = self.text(lookup.column)
             held = Call("in", (replaced(lookup.column, names), Column(f"keys of {self.text(lookup.key.column)}")))
-            shown[replaced(found_in(lookup.key.id.encode(), lookup.column), names)] = held
+            if lookup.found is not None:
+                shown[replaced(lookup.found, names)] = held
             for each in lookup.attributes:
-                value = value_of(each.id.encode(), each.type[0], lookup.column)
-                shown[replaced(value, names)] = replaced(each.column, self.names)
+                shown[replaced(lookup.value(each), names)] = replaced(each.column, self.names)
             read = ", ".join(self.text(each.column) for each in lookup.attributes)
-            kind = "semi" if lookup.is_semi else "inner"
             condition = f"{column} = {self.text(lookup.key.column)}"
-            lines.append(f"{_INDENT * (depth + 1)}Lookup(type=[{kind}], condition=[{condition}], columns=[{read}])")
+            lines.append(
+                f"{_INDENT * (depth + 1)}Lookup(type=[{lookup.kind.lower()}], condition=[{condition}], columns=[{read}])"
+            )
             lines += self.lines(lookup.root, depth + 2)
         return [lines[0], *self.lines(_replaced_in(star.groups, shown), depth + 1), *lines[1:]]
 

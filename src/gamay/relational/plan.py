@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from gamay.functions.expression import Call, Column, Expression, walk
 from gamay.functions.registry import ValueType
+from gamay.functions.scalar.joined import found_in, value_of
 from gamay.sql.query import Query
 
 SUBQUERY = "compared(subquery)"
@@ -136,14 +137,24 @@ class Aggregate:
 class Lookup:
     """A small table, or several that are joined, whose rows have a key each, which is equal to a column of a big table.
 
-    attributes: fields of the root that are read. is_semi: only the keys matter, which need not be unique.
+    attributes: fields of the root that are read. kind: INNER, LEFT, or SEMI, where only the keys matter, which need not be
+    unique.
     """
 
     root: "Node"
     key: Field
     column: Column
+    kind: str
     attributes: tuple[Field, ...] = ()
-    is_semi: bool = False
+
+    def value(self, attribute: Field) -> Call:
+        """Return what stands for an attribute in the query of the big table, with its id in the place of its values."""
+        return value_of(attribute.id.encode(), attribute.type[0], self.column, or_null=self.kind == "LEFT")
+
+    @property
+    def found(self) -> Call | None:
+        """What stands for the condition that there is a row of the key, likewise; None where there need not be one."""
+        return None if self.kind == "LEFT" else found_in(self.key.id.encode(), self.column)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from gamay.query.stats import QueryStats
 
 _INDENT = "  "
 _LONG_CONSTANT = re.compile(r"'[^']{60,}'")
-_JOINED = re.compile(r"(value|found)\(joined\)\('[^']*','\w+',([^()]*)\)")
+_JOINED = re.compile(r"(value|value or null|found)\(joined\)\('[^']*','\w+',([^()]*)\)")
 _ID = re.compile(r"\bc\d+\w*\b")
 _SHOWN = ("Join Type", "Conditions", "Groups", "Aggregates", "Order By", "Expression", "Expressions")
 
@@ -119,7 +119,7 @@ def _operators(node: Mapping[str, Any], names: Mapping[str, str], depth: int) ->
 
 
 def _looked_up(found: "re.Match[str]") -> str:
-    return f"joined by {found[2]}" if found[1] == "value" else f"{found[2]} among keys"
+    return f"joined by {found[2]}" if found[1] != "found" else f"{found[2]} among keys"
 
 
 def _shortened(found: "re.Match[str]") -> str:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.functions.expression import Expression, Literal, replaced
-from gamay.functions.scalar.joined import encoded, found_in
+from gamay.functions.scalar.joined import encoded
 from gamay.model.types import DataType
 from gamay.relational.keys import is_among
 from gamay.relational.plan import Leaf, Node, Plan, Project, StarGroups, with_children, with_plans, with_root
@@ -33,14 +33,14 @@ def _known(star: StarGroups, plan: Plan, run: Run, apply: Callable[[Node], Node]
     constants: dict[Expression, Expression] = {}
     columns: dict[Expression, Expression] = {}
     for lookup in star.lookups:
-        wanted = (lookup.key, *lookup.attributes)
+        wanted = (lookup.key, *(each for each in lookup.attributes if each != lookup.key))
         root = Project(lookup.root, wanted, tuple(each.column for each in wanted))
         rows = run(with_root(plan, root))
         known = pc.is_valid(rows.column(lookup.key.id))
         rows = rows.filter(known).combine_chunks()
         keys = rows.column(lookup.key.id)
         distinct = pc.unique(keys)
-        if rows.num_rows > _ROWS_MAX or (len(distinct) < rows.num_rows and not lookup.is_semi):
+        if rows.num_rows > _ROWS_MAX or (len(distinct) < rows.num_rows and lookup.kind != "SEMI"):
             return apply(star.whole)
         constants |= {
             Literal(each.id.encode(), DataType.BYTES): Literal(
@@ -48,9 +48,8 @@ def _known(star: StarGroups, plan: Plan, run: Run, apply: Callable[[Node], Node]
             )
             for each in lookup.attributes
         }
-        columns[found_in(lookup.key.id.encode(), lookup.column)] = is_among(
-            lookup.column, _plain(distinct), lookup.key.type[0]
-        )
+        if lookup.found is not None:
+            columns[lookup.found] = is_among(lookup.column, _plain(distinct), lookup.key.type[0])
     return _filled(star.groups, constants, columns, star)
 
 
@@ -67,13 +66,12 @@ def _filled(
     names = star.fact.column_names
     held = {replaced(one, names): replaced(other, names) for one, other in conditions.items()}
     query = node.query
-    assert query.where is not None
     return replace(
         node,
         query=replace(
             query,
             select=tuple(replace(item, expression=put(item.expression)) for item in query.select),
-            where=put(replaced(query.where, held)),
+            where=None if query.where is None else put(replaced(query.where, held)),
             group_by=tuple(put(key) for key in query.group_by),
             order_by=tuple(replace(key, expression=put(key.expression)) for key in query.order_by),
         ),

@@ -17,16 +17,18 @@ from gamay.functions.scalar.convert import placeholder, to_vector
 from gamay.functions.vector import EncodedVector, Operand, Vector, sorted_distinct
 from gamay.model.types import DataType
 
-VALUE, FOUND = "value(joined)", "found(joined)"
+VALUE, VALUE_OR_NULL, FOUND = "value(joined)", "value or null(joined)", "found(joined)"
 _TABLES = 32
 # an array by key is used where it has no more places than this, or than this times the keys
 _DENSE_PLACES = 1 << 20
 _DENSE = 8
 
 
-def value_of(table: bytes, data_type: DataType, key: Expression) -> Call:
-    """Return the value, of a type, that a table of `encoded` has for a key."""
-    return Call(VALUE, (Literal(table, DataType.BYTES), Literal(data_type.value, DataType.STRING), key))
+def value_of(table: bytes, data_type: DataType, key: Expression, *, or_null: bool = False) -> Call:
+    """Return the value, of a type, that a table of `encoded` has for a key. or_null: for keys that it has not; else any."""
+    return Call(
+        VALUE_OR_NULL if or_null else VALUE, (Literal(table, DataType.BYTES), Literal(data_type.value, DataType.STRING), key)
+    )
 
 
 def found_in(table: bytes, key: Expression) -> Call:
@@ -44,7 +46,7 @@ def encoded(keys: pa.Array, values: pa.Array) -> bytes:
 
 
 class _Table:
-    """Keys with their values, and one more value, for keys that are not there: null where values are nullable."""
+    """Keys with their values, and one more value, for keys that are not there."""
 
     def __init__(self, data: bytes, data_type: DataType) -> None:
         table = pa.ipc.open_stream(pa.py_buffer(data)).read_all().combine_chunks()
@@ -118,6 +120,17 @@ def _value(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
     return found
 
 
+def _value_or_null(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
+    """The value of the row of a small table that has a key; null where there is none."""
+    table, places, nulls = _found(call, args, num_rows)
+    found = table.values(places)
+    missing = places == table.num_keys
+    for flags in (nulls, found.nulls):
+        missing = missing if flags is None else missing | flags
+    found.nulls = missing if missing.any() else None
+    return found
+
+
 def _is_found(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
     """Whether a small table has a row with a key."""
     table, places, nulls = _found(call, args, num_rows)
@@ -126,4 +139,7 @@ def _is_found(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
 
 
 register_scalar([VALUE], ScalarFunction(VALUE, 3, 3, _type, _value, can_fold=False, accepts_nulls=True))
+register_scalar(
+    [VALUE_OR_NULL], ScalarFunction(VALUE_OR_NULL, 3, 3, _type, _value_or_null, can_fold=False, accepts_nulls=True)
+)
 register_scalar([FOUND], ScalarFunction(FOUND, 3, 3, _type, _is_found, can_fold=False, accepts_nulls=True))

@@ -8,13 +8,12 @@ Whether each key has one row at most, as that takes, is known once the small tab
 asked for, or else the aggregation as it stood (`gamay.relational.stars`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from gamay.functions.expression import Call, Column, Expression, replaced
 from gamay.functions.registry import ValueType
-from gamay.functions.scalar.joined import found_in, value_of
 from gamay.model.types import DataType
 from gamay.relational.plan import (
     SUBQUERY,
@@ -50,7 +49,7 @@ _VALUES = (*_WHOLE, DataType.FLOAT, DataType.DOUBLE, DataType.BOOLEAN, DataType.
 
 def with_stars(plan: Plan, size_of: SizeOf, *, null_handling: bool) -> Plan:
     """Return the plan with groups over small tables marked as such."""
-    rule = _Stars(plan, size_of, LeafGroups(plan, null_handling))
+    rule = _Stars(plan, size_of, LeafGroups(plan, null_handling), null_handling=null_handling)
 
     def of_cte(cte: Cte) -> Cte:
         return cte if cte.recursive else replace(cte, plan=rule.apply(cte.plan))
@@ -61,40 +60,49 @@ def with_stars(plan: Plan, size_of: SizeOf, *, null_handling: bool) -> Plan:
 
 @dataclass(slots=True)
 class _Joined:
-    """What is joined. by: what the columns of projections between the joins stand for; semi: right sides of SEMI joins."""
+    """What is joined with the big table.
 
+    by: what the columns of projections between the joins stand for. beside: right sides of SEMI and LEFT joins, by kind.
+    """
+
+    fact: Scan
     relations: list[Node] = field(default_factory=list)
     conditions: list[Expression] = field(default_factory=list)
     by: dict[Expression, Expression] = field(default_factory=dict)
-    semi: list[tuple[Node, tuple[Expression, ...]]] = field(default_factory=list)
+    beside: list[tuple[str, Node, tuple[Expression, ...]]] = field(default_factory=list)
 
 
 class _Stars:
-    def __init__(self, plan: Plan, size_of: SizeOf, groups: LeafGroups) -> None:
+    def __init__(self, plan: Plan, size_of: SizeOf, groups: LeafGroups, *, null_handling: bool) -> None:
         self._plan = plan
         self._size_of = size_of
         self._groups = groups
+        self._kinds = ("INNER", "CROSS", "SEMI", "LEFT") if null_handling else ("INNER", "CROSS", "SEMI")
 
     def apply(self, node: Node) -> Node:
         star = self._star(node) if isinstance(node, Aggregate) and not node.sets and not node.groupings else None
         return with_children(node, self.apply) if star is None else star
 
     def _star(self, node: Aggregate) -> StarGroups | None:
-        joined = _Joined()
+        facts = list(self._facts(node.child))
+        if not facts:
+            return None
+        joined = _Joined(max(facts, key=self._size_of))
         self._flatten(node.child, joined)
         found = self._lookups(joined)
         if found is None:
             return None
-        fact, own_conditions, lookups = found
+        own_conditions, lookups = found
+        fact = joined.fact
         by: dict[Expression, Expression] = {}
         for lookup in lookups:
-            by[lookup.key.column] = lookup.column
-            for each in _attributes(lookup):
-                by[each.column] = value_of(each.id.encode(), each.type[0], lookup.column)
+            if lookup.kind != "LEFT":
+                by[lookup.key.column] = lookup.column
+            by |= {each.column: lookup.value(each) for each in _attributes(lookup)}
         keys = tuple(replaced(replaced(key, joined.by), by) for key in node.keys)
         calls = tuple(_call(replaced(replaced(call, joined.by), by)) for call in node.aggregates)
         read = {name for each in (*node.keys, *node.aggregates) for name in ids_in(replaced(each, joined.by))}
-        held = tuple(found_in(lookup.key.id.encode(), lookup.column) for lookup in lookups)
+        held = tuple(lookup.found for lookup in lookups if lookup.found is not None)
         scan = replace(fact, where=(*fact.where, *own_conditions, *held))
         groups = self._groups.of(Aggregate(scan, node.fields, keys, calls))
         if groups is None:
@@ -104,15 +112,30 @@ class _Stars:
         )
         return StarGroups(node, groups, kept, fact)
 
+    def _facts(self, node: Node) -> Iterator[Scan]:
+        """Yield the tables of which each row of a tree of joins may have one."""
+        match node:
+            case Scan(limit=None):
+                yield node
+            case Join(lateral=False) if node.kind in self._kinds:
+                yield from self._facts(node.left)
+                if node.kind in ("INNER", "CROSS"):
+                    yield from self._facts(node.right)
+            case Project() | Filter():
+                yield from self._facts(node.child)
+
     def _flatten(self, node: Node, into: _Joined) -> None:
+        if not any(each is into.fact for each in nodes_of(node)):
+            into.relations.append(node)
+            return
         match node:
             case Join(kind="INNER" | "CROSS", lateral=False):
                 self._flatten(node.left, into)
                 self._flatten(node.right, into)
                 into.conditions += [replaced(each, into.by) for each in node.conditions]
-            case Join(kind="SEMI", lateral=False):
+            case Join(lateral=False) if node.kind in self._kinds:
                 self._flatten(node.left, into)
-                into.semi.append((node.right, tuple(replaced(each, into.by) for each in node.conditions)))
+                into.beside.append((node.kind, node.right, tuple(replaced(each, into.by) for each in node.conditions)))
             case Project() if all(is_deterministic(each) for each in node.expressions if not isinstance(each, Column)):
                 self._flatten(node.child, into)
                 pairs = zip(node.fields, node.expressions, strict=True)
@@ -124,7 +147,7 @@ class _Stars:
                     if chosen is None:
                         into.conditions.append(condition)
                     else:
-                        into.semi.append(chosen)
+                        into.beside.append(("SEMI", *chosen))
             case _:
                 into.relations.append(node)
 
@@ -138,14 +161,13 @@ class _Stars:
         pairs = zip(condition.args[1:], subquery.plan.fields, strict=True)
         return subquery.plan, tuple(Call("equals", (operand, each.column)) for operand, each in pairs)
 
-    def _lookups(self, joined: _Joined) -> tuple[Scan, list[Expression], list[Lookup]] | None:
-        """Return the big table, conditions on it alone, and the small ones; None where there are no such."""
-        facts = [each for each in joined.relations if isinstance(each, Scan) and each.limit is None]
-        if not facts or len(joined.relations) + len(joined.semi) < 2:
-            return None
-        fact = max(facts, key=self._size_of)
+    def _lookups(self, joined: _Joined) -> tuple[list[Expression], list[Lookup]] | None:
+        """Return conditions on the big table alone, and the small ones; None where there are no such."""
+        fact = joined.fact
         dimensions = [each for each in joined.relations if each is not fact]
-        small = sum(self._size_of(each) for each in (*dimensions, *(right for right, _ in joined.semi)))
+        if not dimensions and not joined.beside:
+            return None
+        small = sum(self._size_of(each) for each in (*dimensions, *(right for _, right, _ in joined.beside)))
         if small > min(SMALL_ROWS, self._size_of(fact) / 2):
             return None
         own = {each.id for each in fact.fields}
@@ -157,19 +179,20 @@ class _Stars:
             if lookup is None:
                 return None
             lookups.append(lookup)
-        for right, on in joined.semi:
+        for kind, right, on in joined.beside:
             link = _link(on, own, {each.id: each for each in right.fields}, self._plan.types)
-            if link is None or len(on) != 1:
+            if link is None:
                 return None
-            lookups.append(Lookup(right, link[1], link[0], is_semi=True))
-        ids = {each.id for lookup in lookups for each in lookup.root.fields} | own
+            lookups.append(Lookup(right, link[1], link[0], kind))
+        # a condition on what a LEFT join may leave null is computed above it
+        ids = {each.id for lookup in lookups if lookup.kind != "LEFT" for each in lookup.root.fields} | own
         used = {name for each in joined.conditions for name in ids_in(each)} | {
             name for each in fact.where for name in ids_in(each)
         }
         filtered = {each.id for each in fact.filtered}
         if not used <= ids | filtered or any(_reads_others(lookup.root, self._plan) for lookup in lookups):
             return None
-        return fact, own_conditions, lookups
+        return own_conditions, lookups
 
     def _lookup(self, members: Sequence[Node], conditions: Sequence[Expression], own: set[str]) -> Lookup | None:
         """Return relations that are joined with each other, by their one link to the big table."""
@@ -182,7 +205,7 @@ class _Stars:
         root = members[0]
         for member in members[1:]:
             root = Join("CROSS", root, member, ())
-        return Lookup(Filter(root, tuple(within)) if within else root, link[1], link[0])
+        return Lookup(Filter(root, tuple(within)) if within else root, link[1], link[0], "INNER")
 
 
 def _link(
@@ -235,9 +258,10 @@ def _reads_others(root: Node, plan: Plan) -> bool:
 
 
 def _attributes(lookup: Lookup) -> list[Field]:
-    """Return the columns of a small table that can be looked up."""
-    fields = () if lookup.is_semi else lookup.root.fields
-    return [each for each in fields if each.id != lookup.key.id and each.type[0] in _VALUES and not each.type[1]]
+    """Return the columns of a small table that can be looked up; its key is that of the big one, where there is a row."""
+    fields = () if lookup.kind == "SEMI" else lookup.root.fields
+    own = () if lookup.kind == "LEFT" else (lookup.key.id,)
+    return [each for each in fields if each.id not in own and each.type[0] in _VALUES and not each.type[1]]
 
 
 def _call(expression: Expression) -> Call:
