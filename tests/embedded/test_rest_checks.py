@@ -248,7 +248,14 @@ def test_queries_of_several_tables_are_validated(trips: Any) -> None:
     for sql, code in (("SELECT MAX(s) FROM sent", None), ("SELECT 1 FROM trips", "TABLE_DOES_NOT_EXIST")):
         found = trips.controller.post("/validateMultiStageQuery", json={"sql": sql, "schemas": [schema]}).json()
         assert [each["errorCode"] for each in found] == [code]
-    for wrong in ([], {}, {"sql": " "}, {"sqls": "SELECT 1"}, {"sql": good, "schemas": {}}):
+    for wrong in (
+        [],
+        {},
+        {"sql": " "},
+        {"sqls": "SELECT 1"},
+        {"sql": good, "schemas": {}},
+        {"sql": good, "logicalTableConfigs": [{}]},
+    ):
         answer = trips.controller.post("/validateMultiStageQuery", json=wrong)
         assert answer.status_code == 400, wrong
         assert "Traceback" not in answer.text

@@ -23,7 +23,7 @@ from gamay.query.reduce import reduce
 from gamay.query.response import ResultTable
 from gamay.query.stats import QueryStats
 from gamay.relational.engine import Engine
-from gamay.relational.execute import Means, execute, prepare
+from gamay.relational.execute import ExecutionContext, execute, prepare
 from gamay.relational.names import Frame, columns_of
 from gamay.relational.profile import Profile
 from gamay.sql.parser import parse_query
@@ -80,7 +80,9 @@ class MultiStage:
             return found.table, found.stats
 
         prepared = prepare(query.relational, OneTable(), null_handling=nulls)
-        table = execute(prepared, Means(ask, self._engine, 1 << 28, deadline, SYSTEM_CLOCK.monotonic_s, Profile()))
+        table = execute(
+            prepared, ExecutionContext(ask, self._engine, 1 << 28, deadline, SYSTEM_CLOCK.monotonic_s, Profile())
+        )
         return [tuple(comparable(value) for value in row) for row in table.rows()]
 
 
@@ -92,7 +94,7 @@ def multi_stage(oracle: Oracle) -> Iterator[MultiStage]:
 
 
 def _differs(case: Case, *, nulls: bool) -> bool:
-    """Whether a query means another thing there.
+    """Whether a query context another thing there.
 
     Whole numbers are divided, what is computed of FLOAT or LONG alone stays so, or the query asks for nulls that only tables
     know without null handling.

@@ -61,6 +61,13 @@ def test_what_is_wrong_is_told_with_the_names_of_columns(db: Database, sql: str,
         db.sql(f"{sql} FROM t a JOIN t b ON a.n = b.n AND a.m <= b.m")
 
 
+@pytest.mark.parametrize("name", ["value(joined)", "found(joined)", "lookup(dimension)", "ordered(within group)"])
+@pytest.mark.parametrize("source", ["t a", "t a JOIN t b ON a.n = b.n"])
+def test_queries_cannot_name_functions_of_the_planner(db: Database, name: str, source: str) -> None:
+    with pytest.raises(QueryError, match=re.escape(f"Unknown function '{name}'")):
+        db.sql(f"SELECT \"{name}\"('00', 'LONG', a.n) FROM {source}")
+
+
 def test_windows_do_not_stand_in_conditions_of_joins(db: Database) -> None:
     with pytest.raises(QueryError, match="a window function cannot stand in ON; QUALIFY filters by one"):
         db.sql("SELECT 1 FROM t a JOIN t b ON ROW_NUMBER() OVER (ORDER BY a.n) = b.n")

@@ -23,7 +23,7 @@ from gamay.query.response import BrokerResponse, ResultTable
 from gamay.query.stats import QueryStats
 from gamay.relational.bounds import GROUPS, JOIN, WINDOW, bounds_of
 from gamay.relational.engine import Engine
-from gamay.relational.execute import Means, execute, prepare
+from gamay.relational.execute import ExecutionContext, execute, prepare
 from gamay.relational.explain import explained
 from gamay.relational.names import Frame, columns_of, map_values_of
 from gamay.relational.profile import Profile, analyzed, stage_stats
@@ -70,16 +70,16 @@ class RelationalExecution:
         for routes in tables.by_name.values():
             self._quotas.admit(routes, pending.started_s)
         names = [raw_table_name(routes[0].table) for routes in tables.by_name.values()]
-        response = BrokerResponse(tables_queried=names, is_relational=True)
+        response = BrokerResponse(tables_queried=names, stage_stats={})
         memory = self._memory_of(pending)
         if query.explain and not query.relational.analyzes:
             response.table = _plan_table(pending.sql, explained(prepared.plan))
             return response
         profile = Profile(analyzes=query.relational.analyzes)
-        means = Means(
+        context = ExecutionContext(
             lambda leaf: self._ask(pending, leaf, response), self._engine, memory, pending.deadline, self._clock, profile
         )
-        response.table = execute(prepared, means)
+        response.table = execute(prepared, context)
         num_rows = response.table.num_rows
         response.stage_stats = stage_stats(profile, num_rows)
         reached = prepared.watch.reached

@@ -135,7 +135,7 @@ class QueryRunner:
             return response
         return self.finish(self.begin(sql, options or {}, database, parse))
 
-    def run_with(self, sql: str, options: Mapping[str, str], frames: Mapping[str, Frame]) -> BrokerResponse:
+    def run_with_frames(self, sql: str, options: Mapping[str, str], frames: Mapping[str, Frame]) -> BrokerResponse:
         """Answer a query that names rows which are handed over with it; as `run`."""
         pending = self.begin(sql, {**options, MULTI_STAGE: "true"}, frames=frames)
         return self.finish(pending)

@@ -172,7 +172,7 @@ class Database:
         if response.exceptions and response.exceptions[0][0] == ErrorCode.TABLE_DOES_NOT_EXIST.code:
             caller = sys._getframe(1)
             frames = self._frames(text, {**caller.f_globals, **caller.f_locals})
-            response = runner.run_with(text, named, frames) if frames else response
+            response = runner.run_with_frames(text, named, frames) if frames else response
         if response.exceptions:
             code, message = response.exceptions[0]
             kind = next((known for known in ErrorCode if known.code == code), ErrorCode.UNKNOWN)

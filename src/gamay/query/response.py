@@ -97,8 +97,8 @@ class BrokerResponse:
 
     encoded: in place of `table`, where nobody but the client reads the rows. rls_filters_applied: whether some rows are not
     for who asked. warnings: sentences about the query, such as options without effect. has_more: whether rows are missing
-    that a query without LIMIT would have, see `QueryRunner.looks_ahead`. is_relational: the query is of several tables;
-    stage_stats: what its parts took.
+    that a query without LIMIT would have, see `QueryRunner.looks_ahead`. stage_stats: what the parts
+    of a query of several tables took; None for other queries.
     """
 
     table: ResultTable | None = None
@@ -115,7 +115,6 @@ class BrokerResponse:
     rls_filters_applied: bool = False
     warnings: Sequence[str] = ()
     has_more: bool = False
-    is_relational: bool = False
     stage_stats: Mapping[str, Any] | None = None
 
     @classmethod
@@ -237,10 +236,10 @@ def to_json(response: BrokerResponse) -> dict[str, Any]:
         "groupsTrimmed": stats.groups_trimmed,
         "mseLiteLeafStageLimitReached": False,
     }
-    if response.is_relational:
+    if response.stage_stats is not None:
         document["maxRowsInJoinReached"] = stats.max_rows_in_join_reached
         document["maxRowsInWindowReached"] = stats.max_rows_in_window_reached
-        document["stageStats"] = dict(response.stage_stats or {})
+        document["stageStats"] = dict(response.stage_stats)
     if table is None:
         del document["resultTable"]
     if response.warnings:

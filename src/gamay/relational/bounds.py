@@ -51,7 +51,7 @@ def bounds_of(options: Mapping[str, str]) -> dict[str, Bound]:
 
 
 class Watch:
-    """Judge of numbered rows. reached: what rows were left out of. exceeded: the error of a bound that allows no more."""
+    """Enforcer of bounds on numbered rows. reached: the kinds of which rows were left out. exceeded: the error raised."""
 
     def __init__(self) -> None:
         self.reached: set[str] = set()

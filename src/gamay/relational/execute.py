@@ -49,8 +49,8 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
-    """What a statement is executed with.
+class ExecutionContext:
+    """The resources that a statement is executed with.
 
     memory_bytes: what joins, groups and sorts above the leaves may take. clock: seconds. profile: filled with what is done.
     """
@@ -89,10 +89,10 @@ def _limited(root: Node, limits: RowLimits) -> Node:
     return Sort(root, (), limits.most if written is None else limits.allowed(written, "LIMIT"))
 
 
-def execute(prepared: Prepared, means: Means) -> ResultTable:
+def execute(prepared: Prepared, context: ExecutionContext) -> ResultTable:
     """Return the answer. Raises QueryError."""
     try:
-        answer = _run(prepared.plan, prepared, means)
+        answer = _run(prepared.plan, prepared, context)
     except QueryError:
         if prepared.watch.exceeded is not None:  # DuckDB passes on no more than its text
             raise prepared.watch.exceeded from None
@@ -100,9 +100,9 @@ def execute(prepared: Prepared, means: Means) -> ResultTable:
     return _result(answer, prepared.plan.root.fields)
 
 
-def _run(plan: Plan, prepared: Prepared, means: Means) -> pa.Table:
+def _run(plan: Plan, prepared: Prepared, context: ExecutionContext) -> pa.Table:
     """Return the rows of a plan, its columns called by the ids of its fields."""
-    plan = pushed_limits(with_known_stars(plan, lambda part: _run(part, prepared, means)))
+    plan = pushed_limits(with_known_stars(plan, lambda part: _run(part, prepared, context)))
     calls = Calls(prepared.watch)
     rendered = render(plan, calls, prepared.bounds)
     tables: dict[str, pa.Table] = {}
@@ -111,34 +111,34 @@ def _run(plan: Plan, prepared: Prepared, means: Means) -> pa.Table:
     reducer = Reducer(edges_of(plan) if len(leaves) > 1 else (), leaves, sizes)
     while (found := reducer.next()) is not None:
         place, leaf = found
-        rows = tables[f"leaf{place}"] = _rows(leaf, plan, means)
+        rows = tables[f"leaf{place}"] = _rows(leaf, plan, context)
         reducer.read(leaf, rows)
-        means.deadline.check()
+        context.deadline.check()
     copied = _copied(plan)
     if copied is not None:
         return tables["leaf0"].select(copied).rename_columns([each.id for each in plan.root.fields])
-    begun_s, profile = means.clock(), means.profile
-    found, operators = means.engine.run(
-        rendered.sql, tables, calls.functions.values(), means.memory_bytes, means.deadline, profiles=profile.analyzes
+    begun_s, profile = context.clock(), context.profile
+    found, operators = context.engine.run(
+        rendered.sql, tables, calls.functions.values(), context.memory_bytes, context.deadline, profiles=profile.analyzes
     )
     names = shown_names(plan) if operators is not None else {}
-    profile.runs.append(EngineRun(found.num_rows, 1000 * (means.clock() - begun_s), operators, names))
+    profile.runs.append(EngineRun(found.num_rows, 1000 * (context.clock() - begun_s), operators, names))
     return found
 
 
-def _rows(leaf: Scan | Leaf | Rows, plan: Plan, means: Means) -> pa.Table:
+def _rows(leaf: Scan | Leaf | Rows, plan: Plan, context: ExecutionContext) -> pa.Table:
     """Return the rows of a leaf, its columns called by the ids of its fields."""
-    begun_s, stats = means.clock(), None
+    begun_s, stats = context.clock(), None
     if isinstance(leaf, Rows):
         name = leaf.name
         rows = leaf.table.select([each.name for each in leaf.fields]).rename_columns([each.id for each in leaf.fields])
     else:
         query = leaf.query if isinstance(leaf, Leaf) else query_of(leaf)
         name = query.table or ""
-        found, stats = means.ask(query)
+        found, stats = context.ask(query)
         rows = to_arrow(found, leaf.fields)
-    text = leaf_text(plan, leaf) if means.profile.analyzes else ""
-    means.profile.leaves.append(LeafRun(text, name, rows.num_rows, 1000 * (means.clock() - begun_s), stats))
+    text = leaf_text(plan, leaf) if context.profile.analyzes else ""
+    context.profile.leaves.append(LeafRun(text, name, rows.num_rows, 1000 * (context.clock() - begun_s), stats))
     return rows
 
 

@@ -1,11 +1,10 @@
 """EXPLAIN of a query of several tables: the operators, one a line, indented below those that take their rows."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from gamay.functions.expression import Call, Column, Expression, replaced
 from gamay.functions.text import to_text
-from gamay.relational.leaf import LEAF_LIMIT
+from gamay.relational.leaf import LEAF_LIMIT, with_leaf_expressions
 from gamay.relational.plan import (
     SUBQUERY,
     Aggregate,
@@ -30,7 +29,6 @@ from gamay.relational.plan import (
     children,
     nodes_of,
     roots_of,
-    with_children,
 )
 
 _INDENT = "  "
@@ -120,7 +118,8 @@ class _Writer:
                 f"{_INDENT * (depth + 1)}Lookup(type=[{lookup.kind.lower()}], condition=[{condition}], columns=[{read}])"
             )
             lines += self.lines(lookup.root, depth + 2)
-        return [lines[0], *self.lines(_replaced_in(star.groups, shown), depth + 1), *lines[1:]]
+        groups = with_leaf_expressions(star.groups, lambda expression: replaced(expression, shown))
+        return [lines[0], *self.lines(groups, depth + 1), *lines[1:]]
 
     def head(self, node: Node) -> str:
         match node:
@@ -186,20 +185,6 @@ class _Writer:
             over = f"PARTITION BY [{self._list(window.partition_by)}] ORDER BY [{self._keys(window.order_by)}]"
             written.append(f"{self.text(window.call)} OVER ({over})")
         return written
-
-
-def _replaced_in(node: Node, by: dict[Expression, Expression]) -> Node:
-    """Return an operator whose leaf queries have other expressions in the place of some."""
-    if not isinstance(node, Leaf):
-        return with_children(node, lambda child: _replaced_in(child, by))
-    query = node.query
-    changed = replace(
-        query,
-        select=tuple(replace(item, expression=replaced(item.expression, by)) for item in query.select),
-        where=None if query.where is None else replaced(query.where, by),
-        group_by=tuple(replaced(key, by) for key in query.group_by),
-    )
-    return replace(node, query=changed)
 
 
 def _query_text(leaf: Leaf) -> str:

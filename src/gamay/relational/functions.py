@@ -250,7 +250,7 @@ _numbers = itertools.count()
 
 
 class Calls:
-    """The functions of one query that DuckDB does not have. watch: judges rows that have bounds."""
+    """The functions of one query that DuckDB does not have. watch: enforces bounds on rows."""
 
     def __init__(self, watch: Watch) -> None:
         self.functions: dict[object, ArrowFunction] = {}

@@ -21,4 +21,4 @@ def is_among(column: Column, keys: pa.Array, data_type: DataType) -> Expression:
         return Call("in", (column, *(Literal(value, data_type) for value in keys.to_pylist())))
     bounds = pc.min_max(keys).as_py()
     between = Call("between", (column, Literal(bounds["min"], data_type), Literal(bounds["max"], data_type)))
-    return Call("and", (between, found_in(encoded(keys, pa.array([True] * len(keys), pa.bool_())), column)))
+    return Call("and", (between, found_in(encoded(keys, pa.repeat(True, len(keys))), column)))

@@ -1,6 +1,7 @@
 """What is asked of the engine for single tables: the query of a scan, and its answer as Arrow columns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -14,7 +15,7 @@ from gamay.functions.scalar.convert import convert, placeholder, repeat, to_vect
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
 from gamay.query.response import ResultTable
-from gamay.relational.plan import Field, Scan
+from gamay.relational.plan import Field, Leaf, Node, Scan, with_children
 from gamay.sql.query import OrderBy, Query, SelectItem
 
 LEAF_LIMIT = 2147483647
@@ -47,6 +48,21 @@ def query_of(scan: Scan) -> Query:
         limit=LEAF_LIMIT if scan.limit is None else scan.limit,
         offset=scan.offset,
     )
+
+
+def with_leaf_expressions(node: Node, change: Callable[[Expression], Expression]) -> Node:
+    """Return an operator with each expression of its leaf queries changed."""
+    if not isinstance(node, Leaf):
+        return with_children(node, lambda child: with_leaf_expressions(child, change))
+    query = node.query
+    changed = replace(
+        query,
+        select=tuple(replace(item, expression=change(item.expression)) for item in query.select),
+        where=None if query.where is None else change(query.where),
+        group_by=tuple(change(key) for key in query.group_by),
+        order_by=tuple(replace(key, expression=change(key.expression)) for key in query.order_by),
+    )
+    return replace(node, query=changed)
 
 
 def condition_of(conditions: Sequence[Expression], names: Mapping[Expression, Expression]) -> Expression | None:

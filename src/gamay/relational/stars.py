@@ -1,7 +1,6 @@
 """Small tables that were read become constants of the query of the big one; see `gamay.relational.rules.stars`."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -11,7 +10,8 @@ from gamay.functions.expression import Expression, Literal, replaced
 from gamay.functions.scalar.joined import encoded
 from gamay.model.types import DataType
 from gamay.relational.keys import is_among
-from gamay.relational.plan import Leaf, Node, Plan, Project, StarGroups, with_children, with_plans, with_root
+from gamay.relational.leaf import with_leaf_expressions
+from gamay.relational.plan import Node, Plan, Project, StarGroups, with_children, with_plans, with_root
 
 Run: TypeAlias = Callable[[Plan], pa.Table]
 """Answers a plan; columns are called by the ids of its fields."""
@@ -31,7 +31,7 @@ def with_known_stars(plan: Plan, run: Run) -> Plan:
 
 def _known(star: StarGroups, plan: Plan, run: Run, apply: Callable[[Node], Node]) -> Node:
     constants: dict[Expression, Expression] = {}
-    columns: dict[Expression, Expression] = {}
+    conditions: dict[Expression, Expression] = {}
     for lookup in star.lookups:
         wanted = (lookup.key, *(each for each in lookup.attributes if each != lookup.key))
         root = Project(lookup.root, wanted, tuple(each.column for each in wanted))
@@ -49,33 +49,10 @@ def _known(star: StarGroups, plan: Plan, run: Run, apply: Callable[[Node], Node]
             for each in lookup.attributes
         }
         if lookup.found is not None:
-            columns[lookup.found] = is_among(lookup.column, _plain(distinct), lookup.key.type[0])
-    return _filled(star.groups, constants, columns, star)
-
-
-def _filled(
-    node: Node, constants: dict[Expression, Expression], conditions: dict[Expression, Expression], star: StarGroups
-) -> Node:
-    """Return the groups with what was read in the place of what stood for it."""
-    if not isinstance(node, Leaf):
-        return with_children(node, lambda child: _filled(child, constants, conditions, star))
-
-    def put(expression: Expression) -> Expression:
-        return replaced(expression, constants)
-
+            conditions[lookup.found] = is_among(lookup.column, _plain(distinct), lookup.key.type[0])
     names = star.fact.column_names
     held = {replaced(one, names): replaced(other, names) for one, other in conditions.items()}
-    query = node.query
-    return replace(
-        node,
-        query=replace(
-            query,
-            select=tuple(replace(item, expression=put(item.expression)) for item in query.select),
-            where=None if query.where is None else put(replaced(query.where, held)),
-            group_by=tuple(put(key) for key in query.group_by),
-            order_by=tuple(replace(key, expression=put(key.expression)) for key in query.order_by),
-        ),
-    )
+    return with_leaf_expressions(star.groups, lambda expression: replaced(replaced(expression, held), constants))
 
 
 def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -169,7 +169,7 @@ class Translator:
         written = node.name if isinstance(node.this, str) else node.this.name
         name = canonical_name(written.removeprefix(FUNCTION_MARK))
         name = "avg" if name == "average" else name
-        if name == FILTERED:
+        if "(" in name:  # functions that stand for clauses, joins and the like, which only their own syntax makes
             raise self.error(node, f"Unknown function '{written.removeprefix(FUNCTION_MARK)}'")
         parts = node.expressions
         if parts and isinstance(parts[0], exp.Distinct):

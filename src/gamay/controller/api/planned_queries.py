@@ -33,6 +33,8 @@ def validated(document: Any, registry: Registry, principal: Principal) -> list[d
 def _queries(document: Any) -> list[str]:
     if not isinstance(document, dict):
         raise InvalidConfigError(f"the request body must be {_FORM}")
+    if document.get("logicalTableConfigs"):
+        raise InvalidConfigError("logicalTableConfigs: there are no logical tables; name the tables themselves")
     queries = document.get("sqls") or [document.get("sql")]
     if not isinstance(queries, list) or not all(isinstance(sql, str) and sql.strip() for sql in queries):
         raise InvalidConfigError(f"the request has no query; write {_FORM}")
