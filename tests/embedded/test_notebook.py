@@ -353,9 +353,9 @@ def test_options_are_known_and_act(db: Database) -> None:
 
 
 def test_options_without_effect_are_warned_of(db: Database) -> None:
-    sentence = "The query option 'useStarTree' has no effect"
+    sentence = "The query option 'useSpools' has no effect"
     with pytest.warns(UserWarning, match=sentence) as caught:
-        result = db.sql("SELECT i FROM many LIMIT 1", useStarTree=False)
+        result = db.sql("SELECT i FROM many LIMIT 1", useSpools=False)
     assert (result.warnings, result.partial, len(result)) == ((sentence,), False, 1)
     assert caught[0].filename == __file__
 

@@ -126,6 +126,7 @@ EVERY_TABLE_KEY: dict[str, Any] = {
                     }
                 ],
                 "maxLeafRecords": 1000,
+                "maxSizeRatio": 1.0,
             }
         ],
         "enableDefaultStarTree": True,

@@ -16,6 +16,7 @@ from gamay.model.types import DataType, FieldRole
 from gamay.model.upsert_changes import deprecated_keys, forbidden_changes, migrated
 from gamay.model.validation import validate_schema, validate_table_config
 from gamay.model.without_effect import without_effect
+from gamay.sql import columns as sql_columns
 
 SCHEMA = Schema(
     "rides",
@@ -322,9 +323,13 @@ def test_a_bounded_partition_function_passes() -> None:
         ({"dimensionsSplitOrder": []}, "is empty"),
         ({"dimensionsSplitOrder": ["city", "city"]}, "more than once"),
         ({"dimensionsSplitOrder": ["tags"]}, "multi-value"),
-        ({"dimensionsSplitOrder": ["fare"]}, "no dictionary"),
+        ({"dimensionsSplitOrder": ["upper(citi)"]}, "does not have. Did you mean 'city'?"),
+        ({"dimensionsSplitOrder": ["upper(city"]}, "neither a column nor an expression"),
+        ({"dimensionsSplitOrder": ["now()"]}, "reads no column"),
+        ({"dimensionsSplitOrder": ["plus(fare, now())"]}, "another value at each moment"),
         ({"dimensionsSplitOrder": ["$ts$WEEK"]}, "does not have"),
         ({"skipStarNodeCreationForDimensions": ["id"]}, "not in dimensionsSplitOrder"),
+        ({"maxSizeRatio": 0}, "must be greater than 0"),
         ({"functionColumnPairs": []}, "exactly one of"),
         ({"aggregationConfigs": [{"columnName": "fare", "aggregationFunction": "MAX"}]}, "exactly one of"),
         ({"functionColumnPairs": ["SUM_fare"]}, "not written like"),
@@ -336,8 +341,9 @@ def test_a_bounded_partition_function_passes() -> None:
 )
 def test_star_trees(tree: dict[str, Any], reason: str) -> None:
     assert reason in refusal(
-        {INDEX + "starTreeIndexConfigs": [{**GOOD["tableIndexConfig"]["starTreeIndexConfigs"][0], **tree}]}
-    )
+        {INDEX + "starTreeIndexConfigs": [{**GOOD["tableIndexConfig"]["starTreeIndexConfigs"][0], **tree}]},
+        columns_of=sql_columns.columns_of, volatile_in=sql_columns.volatile_functions,
+    )  # fmt: skip
 
 
 def test_raw_with_an_inverted_index_is_legal_when_the_dictionary_is_not_switched_off() -> None:

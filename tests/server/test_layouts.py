@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from gamay.base.clock import ManualClock
+from gamay.base.clock import SYSTEM_CLOCK, ManualClock
 from gamay.base.ids import RANDOM_IDS
 from gamay.cluster.records import SegmentRecord
 from gamay.ingest.pipeline import Pipeline
@@ -88,7 +88,7 @@ def test_a_rebuilt_segment_is_as_if_built_by_the_new_settings(
     assert not layout.matches(old.info)
     assert layout.matches(new.info)
     assert layout.fingerprint() != TableLayout(SCHEMA, config(before)).fingerprint()
-    rebuilt = open_segment(rebuild(old, layout, tmp_path / "rebuilt"))
+    rebuilt = open_segment(rebuild(old, layout, tmp_path / "rebuilt", SYSTEM_CLOCK))
     assert layout.matches(rebuilt.info)
     assert rebuilt.info.crc == new.info.crc
 

@@ -279,7 +279,7 @@ def test_a_rebuilt_segment_holds_the_same_rows(tmp_path: Path) -> None:
     assert TableLayout(SCHEMA, CONFIG).matches(first.info)
     assert not layout.matches(first.info)
     assert layout.fingerprint() != TableLayout(SCHEMA, CONFIG).fingerprint()
-    second = open_segment(rebuild(first, layout, tmp_path / "b"))
+    second = open_segment(rebuild(first, layout, tmp_path / "b", SYSTEM_CLOCK))
     assert layout.matches(second.info)
     assert second.info.creation_time_ms == first.info.creation_time_ms
     for name in first.column_names:

@@ -150,6 +150,7 @@ class TableManager:
                 with_keys="UPSERT" not in skipped,
             )  # fmt: skip
             _check_ingestion(schema, config)
+            _check_star_trees(schema, config)
             if "UPSERT" not in skipped:
                 self._check_hash_function(config)
                 _check_classes(config, schema)
@@ -369,6 +370,14 @@ def _check_ingestion(schema: Schema, config: TableConfig) -> None:
     Pipeline(schema, config)
     if config.upsert is not None:
         post_merge_transform(schema, config.upsert.post_partial_upsert_transforms)
+
+
+def _check_star_trees(schema: Schema, config: TableConfig) -> None:
+    """Raise InvalidConfigError for a star-tree that could not be built, such as one of texts to be summed up."""
+    if config.indexing.star_tree_configs:
+        from gamay.query.startree.definition import tree_definitions  # which other tables do not need
+
+        list(tree_definitions(schema, config, {}))
 
 
 def _check_classes(config: TableConfig, schema: Schema) -> None:

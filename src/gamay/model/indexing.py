@@ -182,13 +182,14 @@ class StarTreeAggregation:
 
 @dataclass(frozen=True)
 class StarTreeConfig:
-    """A star-tree."""
+    """A star-tree. max_size_ratio: it takes at most so many times the bytes of its segment's columns."""
 
     dimensions_split_order: tuple[str, ...] = key("dimensionsSplitOrder", list_of(TEXT), REQUIRED)
     skip_star_node_creation: tuple[str, ...] = key("skipStarNodeCreationForDimensions", list_of(TEXT), ())
     function_column_pairs: tuple[str, ...] = key("functionColumnPairs", list_of(TEXT), ())
     aggregations: tuple[StarTreeAggregation, ...] = key("aggregationConfigs", list_of(section(StarTreeAggregation)), ())
     max_leaf_records: int = key("maxLeafRecords", INTEGER, 10000)
+    max_size_ratio: float = key("maxSizeRatio", NUMBER, 1.0)
 
 
 def _read_sorted_column(value: Any, at: At) -> tuple[str, ...]:

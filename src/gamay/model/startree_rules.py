@@ -1,10 +1,13 @@
-"""What `starTreeIndexConfigs` must fulfil; each rule yields a sentence for every breach."""
+"""What `starTreeIndexConfigs` must fulfil; each rule yields a sentence for every breach.
+
+Dimensions and what is aggregated are columns or expressions of columns; that these have types that suit is found out when
+the tree is bound to the schema (`gamay.query.startree.definition`).
+"""
 
 import re
 from collections.abc import Iterator
 
-from gamay.base.errors import nearest
-from gamay.model.column_index import has_dictionary
+from gamay.base.errors import GamayError, nearest
 from gamay.model.indexing import StarTreeConfig
 from gamay.model.rules import TableRule, TableSubject, duplicates, missing_column
 from gamay.model.types import DataType
@@ -15,8 +18,9 @@ _FUNCTIONS = (
     "DISTINCTCOUNTRAWULL", "DISTINCTCOUNTTHETASKETCH", "DISTINCTCOUNTRAWTHETASKETCH", "DISTINCTCOUNTTUPLESKETCH",
     "DISTINCTCOUNTRAWINTEGERSUMTUPLESKETCH", "SUMVALUESINTEGERSUMTUPLESKETCH", "AVGVALUEINTEGERSUMTUPLESKETCH",
     "DISTINCTCOUNTCPCSKETCH", "DISTINCTCOUNTRAWCPCSKETCH", "PERCENTILEEST", "PERCENTILERAWEST", "PERCENTILETDIGEST",
-    "PERCENTILERAWTDIGEST",
+    "PERCENTILERAWTDIGEST", "PERCENTILEKLL", "PERCENTILERAWKLL",
 )  # fmt: skip
+_NAME = re.compile(r"\w+")
 _TIMESTAMP_COLUMN = re.compile(r"\$(.+)\$([A-Z]+)")
 
 
@@ -31,6 +35,8 @@ def _star_trees(subject: TableSubject) -> Iterator[str]:
                 yield f"{key} and upsertConfig exclude each other: a star-tree cannot forget replaced rows"
     for position, tree in enumerate(config.indexing.star_tree_configs):
         where = f"starTreeIndexConfigs[{position}]"
+        if not tree.max_size_ratio > 0:
+            yield f"{where}.maxSizeRatio is {tree.max_size_ratio}; it must be greater than 0"
         yield from _dimensions(subject, tree, where)
         yield from _aggregates(subject, tree, where)
 
@@ -50,17 +56,34 @@ def _dimensions(subject: TableSubject, tree: StarTreeConfig, where: str) -> Iter
     for name in dimensions:
         if _is_timestamp_column(subject, name):
             continue
-        missing = missing_column(subject.schema, name, f"{where}.dimensionsSplitOrder")
-        if missing:
-            yield missing
+        yield from _unreadable(subject, name, f"{where}.dimensionsSplitOrder")
+        if name not in subject.schema:
             continue
         spec = subject.schema.field(name)
         if not spec.single_value:
             yield f"{where}.dimensionsSplitOrder names '{name}', a multi-value column"
         if spec.data_type is DataType.MAP:
             yield f"{where}.dimensionsSplitOrder names '{name}', a MAP, which a star-tree cannot have"
-        elif not has_dictionary(subject.config.indexing, subject.config.field_config(name), spec):
-            yield f"{where}.dimensionsSplitOrder names '{name}', which has no dictionary"
+
+
+def _unreadable(subject: TableSubject, text: str, where: str) -> Iterator[str]:
+    """Yield what is wrong with a column, or an expression, of a tree."""
+    if text in subject.schema:
+        return
+    if subject.columns_of is None or _NAME.fullmatch(text):
+        yield from filter(None, [missing_column(subject.schema, text, where)])
+        return
+    try:
+        columns = subject.columns_of(text)
+    except GamayError as error:
+        yield f"{where} has '{text}', which is neither a column nor an expression: {error}"
+        return
+    if not columns:
+        yield f"{where} has '{text}', which reads no column"
+    for column in columns:
+        yield from filter(None, [missing_column(subject.schema, column, f"{where}: '{text}'")])
+    for function in subject.volatile_in(text) if subject.volatile_in else ():
+        yield f"{where} has '{text}', and {function}() is another value at each moment"
 
 
 def _is_timestamp_column(subject: TableSubject, name: str) -> bool:
@@ -94,7 +117,7 @@ def _aggregates(subject: TableSubject, tree: StarTreeConfig, where: str) -> Iter
             if folded != "COUNT":
                 yield f"{where}: only COUNT goes with the column '*', not {function}"
         else:
-            yield from filter(None, [missing_column(subject.schema, column, where)])
+            yield from _unreadable(subject, column, where)
             if column in subject.schema and subject.schema.field(column).data_type is DataType.MAP:
                 yield f"{where} aggregates '{column}', a MAP, which a star-tree cannot have"
 

@@ -14,7 +14,14 @@ from gamay.model.column_index import (
     forward_disabled,
     has_inverted,
 )
-from gamay.model.indexing import DictionaryConfig, FieldConfig, ForwardConfig, IndexingConfig, RangeConfig
+from gamay.model.indexing import (
+    DictionaryConfig,
+    FieldConfig,
+    ForwardConfig,
+    IndexingConfig,
+    RangeConfig,
+    StarTreeAggregation,
+)
 from gamay.model.table_config import TableConfig
 from gamay.model.tier_overwrites import overwritten_tiers, unknown_keys, unknown_tiers
 
@@ -67,10 +74,23 @@ def settings_of_table(indexing: IndexingConfig) -> dict[str, tuple[object, str]]
             indexing.segment_name_generator_type,
             "segments are named by job specs, and those that tasks build by the tasks",
         ),
-        "enableDynamicStarTreeCreation": (indexing.enable_dynamic_star_tree_creation, "this version builds no star-tree"),
+        "enableDynamicStarTreeCreation": (
+            indexing.enable_dynamic_star_tree_creation,
+            "servers bring star-trees in line with the table config whenever they load a segment, as they do other indexes",
+        ),
+        "starTreeIndexConfigs.aggregationConfigs": (
+            any(_says_how_stored(part) for tree in indexing.star_tree_configs for part in tree.aggregations),
+            "compressionCodec, indexVersion and the sizes of chunks have no effect: the records of star-trees are mapped as "
+            "they are",
+        ),
     }
     loaded = [column for column, bloom in indexing.bloom_filter_configs.items() if bloom.load_on_heap]
     return unused | {"bloomFilterConfigs.loadOnHeap": (loaded, _MAPPED)}
+
+
+def _says_how_stored(part: StarTreeAggregation) -> bool:
+    return any((part.compression_codec, part.derive_num_docs_per_chunk, part.index_version, part.target_max_chunk_size,
+                part.target_docs_per_chunk))  # fmt: skip
 
 
 def _unused_overwrites(config: TableConfig) -> Iterator[str]:

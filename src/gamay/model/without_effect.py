@@ -67,9 +67,6 @@ def _tasks(config: TableConfig) -> Iterator[str]:
 
 def _unbuilt_indexes(config: TableConfig) -> Iterator[str]:
     indexing = config.indexing
-    if indexing.star_tree_configs or indexing.enable_default_star_tree:
-        key = "starTreeIndexConfigs" if indexing.star_tree_configs else "enableDefaultStarTree"
-        yield _unbuilt(f"tableIndexConfig.{key}", "star-tree")
     if indexing.json_index_columns:
         yield _unbuilt("tableIndexConfig.jsonIndexColumns", "JSON index")
     if indexing.json_index_configs:

@@ -20,6 +20,7 @@ from gamay.query.partitioned.groups import PartitionedGroups
 from gamay.query.pool import WorkPool
 from gamay.query.selection import Rows
 from gamay.query.server_prune import prune_segments
+from gamay.query.startree.choose import with_star_trees
 from gamay.query.stats import QueryStats
 from gamay.query.trace import Trace
 from gamay.query.virtual import QuerySegment
@@ -99,7 +100,7 @@ def _execute(
     is_asked, phase = bool(options) and flag(options, "trace"), spans.phases()
     trace = Trace(deadline.clock, phase=phase) if is_asked or phase is not None else None
     begun_s = deadline.clock.monotonic_s()
-    kept = prune_segments(bound, views, stats)
+    kept = with_star_trees(bound, prune_segments(bound, views, stats))
     pruning_s = deadline.clock.monotonic_s() - begun_s
     if bound.query.explain:
         return ServerResult(stats, plans=explain_segments(bound, kept, stats))

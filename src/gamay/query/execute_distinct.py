@@ -61,7 +61,9 @@ def _distinct(work: Work, segment: QuerySegment, limit: int | None) -> GroupTabl
     table: GroupTable | None = None
     scanned = 0
     for step in _steps(filtered.matches(), limit):
-        table = _merged(table, group_segment(work.bound.rows, (), step, segment_reader(segment), work.pool, options))
+        table = _merged(
+            table, group_segment(work.asked(segment).rows, (), step, segment_reader(segment), work.pool, options)
+        )
         scanned += filtered.walked(step)
         if limit is not None and table.num_groups >= limit:
             break
@@ -81,7 +83,7 @@ def answering_dictionary(bound: BoundQuery, segment: QuerySegment) -> Dictionary
 
 def _dictionary_values(work: Work, segment: QuerySegment, limit: int | None) -> GroupTable | None:
     """Return the values of the only key from its dictionary; None where that does not answer."""
-    dictionary = answering_dictionary(work.bound, segment)
+    dictionary = answering_dictionary(work.asked(segment), segment)
     if dictionary is None:
         return None
     size = len(dictionary) if limit is None else min(limit, len(dictionary))
@@ -174,7 +176,7 @@ def _bounded(work: Work, bounds: _Bounds, segments: Sequence[QuerySegment]) -> G
                 taken, rows = cut(rows, bounds.step)
                 before = 0 if found is None else found.num_groups
                 found = _merged(
-                    found, group_segment(work.bound.rows, (), taken, segment_reader(segment), work.pool, options)
+                    found, group_segment(work.asked(segment).rows, (), taken, segment_reader(segment), work.pool, options)
                 )
                 bounds.looked_at(len(taken), found.num_groups > before)
                 scanned += len(taken)

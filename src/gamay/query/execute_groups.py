@@ -92,20 +92,20 @@ def execute_aggregation(work: Work, segments: Sequence[QuerySegment]) -> GroupTa
 
 
 def _aggregate(work: Work, segment: QuerySegment, filtered: FilterResult | None) -> tuple[Partial, ...]:
-    filtered = filtered or work.filter(segment)
-    known = known_partials(work.bound, segment, filtered) or _kept_partials(work.bound, segment, filtered)
+    bound, filtered = work.asked(segment), filtered or work.filter(segment)
+    known = known_partials(bound, segment, filtered) or _kept_partials(bound, segment, filtered)
     if known is not None:
         partials, scanned = known
         work.count(filtered, scanned, 0)
         return partials
     matches = filtered.matches()
-    clauses = FilterClauses(work.bound, segment)
+    clauses = FilterClauses(bound, segment)
     options = GroupOptions(check=work.deadline.check)
-    partials = aggregate_segment(work.bound.aggregates, matches, clauses.reader(), work.pool, options)
+    partials = aggregate_segment(bound.aggregates, matches, clauses.reader(), work.pool, options)
     clauses.count(work, filtered, filtered.walked(matches))
     work.keep_groups(GroupTable((), partials, 1))
     if _is_of_all(segment, filtered):
-        for call, partial in zip(work.bound.aggregates, partials, strict=True):
+        for call, partial in zip(bound.aggregates, partials, strict=True):
             if call.filter is None and len(call.arguments) == 1 and isinstance(call.arguments[0], Column):
                 keep_partial(call.aggregate, segment, call.arguments[0].name, partial)
     return partials
@@ -138,16 +138,16 @@ def execute_group_by(work: Work, segments: Sequence[QuerySegment]) -> GroupTable
 def _group(
     work: Work, number: int, segment: QuerySegment, filtered: FilterResult | None, limits: GroupLimits, found: FoundGroups
 ) -> None:
-    result = filtered or work.filter(segment)
+    bound, result = work.asked(segment), filtered or work.filter(segment)
     matches = result.matches()
-    clauses = FilterClauses(work.bound, segment)
+    clauses = FilterClauses(bound, segment)
 
     def restart() -> None:
         result.walked(matches)
         clauses.restart()
 
     options = GroupOptions(limits.num_groups, work.deadline.check, restart, overflow=found.overflow(number))
-    table = group_segment(work.bound.rows, work.bound.aggregates, matches, clauses.reader(), work.pool, options)
+    table = group_segment(bound.rows, bound.aggregates, matches, clauses.reader(), work.pool, options)
     clauses.count(work, result, result.walked(matches))
     limits.note(table, work.stats)
     found.add((number,), limits.of_segment(work.bound, table, work.stats))

@@ -21,6 +21,7 @@ from gamay.query.filter.counters import EntryCounter
 from gamay.query.filter.resolve import Indexed, Resolver
 from gamay.query.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Near, Not, Or, Range, Test, conjunction
 from gamay.query.response import ResultTable
+from gamay.query.startree.choose import CuboidView
 from gamay.query.stats import QueryStats
 from gamay.query.virtual import QuerySegment
 from gamay.sql.linear import linear_form
@@ -175,6 +176,24 @@ def _reduce_text(bound: BoundQuery) -> str:
 
 
 def _plan(bound: BoundQuery, segment: QuerySegment) -> Operator:
+    if isinstance(segment, CuboidView):
+        return _tree_plan(bound, segment)
+    plan = _own_plan(bound, segment)
+    if segment.unused_trees is None:
+        return plan
+    return Operator(f"{plan.text.removesuffix(')')}, noStarTree:'{segment.unused_trees}')", plan.children)
+
+
+def _tree_plan(bound: BoundQuery, segment: CuboidView) -> Operator:
+    """Return the plan of a segment that a star-tree answers for: its records are filtered and merged."""
+    filter_ = _filter(segment.asks.filter, segment)
+    children = () if _is_match_all(filter_) else (filter_,)
+    kept = ", ".join(segment.dimensions)
+    tree = Operator(f"FILTER_STARTREE_INDEX(dimensions:[{kept}], records:{segment.num_docs})", children)
+    return Operator(_top(bound), (Operator(f"PROJECT({kept})", (Operator("DOC_ID_SET", (tree,)),)),))
+
+
+def _own_plan(bound: BoundQuery, segment: QuerySegment) -> Operator:
     filter_ = _filter(bound.filter, segment)
     if segment.visible is not None:
         filter_ = _and((filter_, Operator("FILTER_BITMAP(validDocIds)")), segment)

@@ -19,6 +19,7 @@ from gamay.query.filter.resolve import computes
 from gamay.query.matches import AllDocs, Block, DocList
 from gamay.query.predicate import EVERYTHING
 from gamay.query.read import ColumnReader, compute
+from gamay.query.startree.choose import CuboidView
 from gamay.query.virtual import QuerySegment
 from gamay.query.work import Work
 
@@ -93,6 +94,9 @@ def gather(work: Work, segments: Sequence[QuerySegment]) -> tuple[Gathered | Non
     num_rows = 0
     columns_read = work.columns_read()
     for segment in segments[:GATHERED_SEGMENTS_MAX]:
+        if isinstance(segment, CuboidView):  # it has rows of another kind
+            rest.append((segment, None))
+            continue
         filtered = work.filter(segment)
         count = filtered.count
         if count is None or filtered.matches_all or num_rows + count > GATHERED_ROWS_MAX:

@@ -253,7 +253,8 @@ class QuerySegment:
     fields: the schema's fields of the columns that the query reads; used for those that the segment does not have.
     null_handling: whether the rows that a column's null vector names read as null, not as the column's default value.
     visible: the rows that count, where not all of them do: what filters let through is among them. keeping: the segment with
-    these rows, for what is kept of them. shared: what the filters of the query share, where it has several
+    these rows, for what is kept of them. stored: the segment itself. unused_trees: why the query does
+    not use the star-trees that the segment has. shared: what the filters of the query share, where it has several
     (`shares_filters`); else None.
     """
 
@@ -270,7 +271,7 @@ class QuerySegment:
         self.num_docs = segment.num_docs
         self.column_names = segment.column_names
         self.metadata = segment.metadata
-        self._segment = segment
+        self.stored = segment
         self._fields = fields
         self._host_name = host_name
         self._stored = frozenset(segment.column_names)
@@ -279,6 +280,7 @@ class QuerySegment:
         self._null_flags: dict[str, Mask | None] = {}
         self.visible: DocFlags | None = None
         self.keeping: VisibleSegment | None = None
+        self.unused_trees: str | None = None
         self.shared = SharedFilters() if shares_filters else None
         if isinstance(segment, VisibleSegment) and segment.visible.count < segment.num_docs:
             self.keeping = segment
@@ -292,7 +294,7 @@ class QuerySegment:
     def column(self, name: str) -> Column:
         """Return a column; raises KeyError when neither the segment nor the query's fields have it."""
         if name in self._stored:
-            return self._segment.column(name)
+            return self.stored.column(name)
         if name not in self._made:
             # two threads may both make it; either is as good
             self._made[name] = self._make(name)
@@ -337,7 +339,7 @@ class QuerySegment:
         entries = [
             f"{name}_{partition}"
             for name in self.column_names
-            if (info := self._segment.column(name).stats.partition) is not None
+            if (info := self.stored.column(name).stats.partition) is not None
             for partition in info.partitions
         ]
         return entries or [""]

@@ -14,6 +14,7 @@ from gamay.query.groupby.states import WIDE, is_narrow
 from gamay.query.groupby.table import GroupTable
 from gamay.query.held import held_bytes
 from gamay.query.pool import WorkPool
+from gamay.query.startree.choose import CuboidView
 from gamay.query.stats import QueryStats
 from gamay.query.trace import Trace
 from gamay.query.virtual import QuerySegment
@@ -48,12 +49,16 @@ class Work:
     _holder: Holder | None = None
     _kept: int = 0
 
+    def asked(self, segment: QuerySegment) -> BoundQuery:
+        """Return the query as a segment is asked it."""
+        return segment.asks if isinstance(segment, CuboidView) else self.bound
+
     def filter(self, segment: QuerySegment) -> FilterResult:
         """Return the rows of a segment that WHERE lets through."""
         self.deadline.check()
         trace = self.trace
         begun_s = 0.0 if trace is None else trace.now_s()
-        filtered = apply_filter(self.bound.filter, segment, self.pool.run)
+        filtered = apply_filter(self.asked(segment).filter, segment, self.pool.run)
         if segment.name in self.consuming:
             filtered = replace(filtered, of_consuming=True)
         if trace is None:

@@ -8,6 +8,7 @@ from gamay.functions.expression import LiteralValue
 from gamay.model.types import DataType
 from gamay.segment.format import COLUMNS_FILE, METADATA_FILE
 from gamay.segment.metadata import ColumnMeta, SegmentMetadata, read_metadata
+from gamay.segment.star_tree_file import RECORDS_FILE, TREES_FILE, StoredTree, read_star_trees
 
 _VALUE_WIDTH_MAX = 24
 _MILLIS = 1000
@@ -20,18 +21,35 @@ def describe(path: str | Path) -> str:
     """
     folder = Path(path)
     info = read_metadata(folder)
-    files = {name: (folder / name).stat().st_size for name in (METADATA_FILE, COLUMNS_FILE) if (folder / name).exists()}
+    names = (METADATA_FILE, COLUMNS_FILE, TREES_FILE, RECORDS_FILE)
+    files = {name: (folder / name).stat().st_size for name in names if (folder / name).exists()}
+    trees = read_star_trees(folder, info.crc, verify=False)
     parts = [
         _head(info),
         _table(_COLUMN_HEADINGS, [_column_row(column) for column in info.columns.values()], right=(4, 7, 8)),
         _table(("index", "columns", "bytes", "share"), _totals(info), right=(1, 2, 3)),
         _table(("column", "buffer", "bytes"), _buffers(info), right=(2,)),
+        *([_table(_TREE_HEADINGS, list(map(_tree_row, trees)), right=(2, 3, 4, 5))] if trees else []),
         "\n".join(f"{name}: {_number(size)} bytes" for name, size in files.items()),
     ]
     return "\n\n".join(parts) + "\n"
 
 
 _COLUMN_HEADINGS = ("column", "type", "encoding", "sorted", "cardinality", "min", "max", "nulls", "bytes", "indexes")
+
+
+_TREE_HEADINGS = ("star-tree of", "aggregates", "cuboids", "records", "bytes", "built in ms")
+
+
+def _tree_row(tree: StoredTree) -> tuple[str, ...]:
+    return (
+        ", ".join(dimension.text for dimension in tree.dimensions),
+        ", ".join(tree.aggregates),
+        _number(len(tree.cuboids)),
+        _number(tree.num_records),
+        _number(tree.size_bytes),
+        _number(tree.build_ms),
+    )
 
 
 def _head(info: SegmentMetadata) -> str:

@@ -161,16 +161,16 @@ def canonical_json(document: Any) -> bytes:
     return json.dumps(document, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
 
 
-def write_metadata_file(folder: Path, document: dict[str, Any]) -> None:
-    """Write `metadata.json` with its checksum, for people to read; the caller syncs it."""
+def write_metadata_file(folder: Path, document: dict[str, Any], name: str = METADATA_FILE) -> None:
+    """Write `metadata.json`, or a file like it, with its checksum, for people to read; the caller syncs it."""
     sealed = {**document, "checksum": zlib.crc32(canonical_json(document))}
     text = json.dumps(sealed, ensure_ascii=False, indent=1)
-    (folder / METADATA_FILE).write_text(text + "\n", encoding="utf-8")
+    (folder / name).write_text(text + "\n", encoding="utf-8")
 
 
-def read_metadata_file(folder: Path) -> dict[str, Any]:
-    """Read `metadata.json` and compare its checksum; raises CorruptSegmentError."""
-    path = folder / METADATA_FILE
+def read_metadata_file(folder: Path, name: str = METADATA_FILE) -> dict[str, Any]:
+    """Read `metadata.json`, or a file like it, and compare its checksum; raises CorruptSegmentError."""
+    path = folder / name
     try:
         document = json.loads(path.read_bytes())
     except FileNotFoundError:

@@ -8,6 +8,7 @@ from gamay.base.errors import nearest
 from gamay.segment.column import ImmutableColumn
 from gamay.segment.format import COLUMNS_FILE, BufferFile
 from gamay.segment.metadata import ColumnMeta, SegmentMetadata, read_metadata
+from gamay.segment.star_tree_file import StoredTree, has_star_trees, read_star_trees
 from gamay.segment.verify.structure import check_column
 
 
@@ -28,6 +29,7 @@ class ImmutableSegment:
         self._file = file
         self._columns = {name: ImmutableColumn(meta, file, info.num_docs) for name, meta in info.columns.items()}
         self._unverified = set(info.columns) if verify_on_use else set()
+        self.has_star_trees = has_star_trees(path)
 
     def column(self, name: str) -> ImmutableColumn:
         """Return a column; raises KeyError when the segment does not have it, CorruptSegmentError when it is damaged."""
@@ -38,6 +40,10 @@ class ImmutableSegment:
             return self._columns[name]
         except KeyError:
             raise KeyError(f"segment '{self.name}' has no column '{name}'.{nearest(name, self._columns)}") from None
+
+    def star_trees(self, *, verify: bool = True) -> tuple[StoredTree, ...]:
+        """Open the star-trees beside the columns, and compare their checksums; raises CorruptSegmentError."""
+        return read_star_trees(self.path, self.info.crc, verify=verify)
 
     @property
     def size_bytes(self) -> int:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from gamay.base.errors import CorruptSegmentError
+from gamay.segment.reader import ImmutableSegment
 from gamay.server.table import LoadedSegment
 
 _INDEXES = {
@@ -45,8 +47,28 @@ def describe_segment(loaded: LoadedSegment, columns: Sequence[str] = ()) -> dict
         "endOffset": None,
         "columns": [column_details(column) for column in chosen],
         "indexes": {column.name: index_flags(column) for column in chosen},
-        "star-tree-index": [],
+        "star-tree-index": _star_trees(loaded.segment),
     }
+
+
+def _star_trees(segment: ImmutableSegment) -> list[dict[str, Any]]:
+    """Return the star-trees that a segment has; of damaged ones, which no query uses, none."""
+    try:
+        trees = segment.star_trees(verify=False)
+    except CorruptSegmentError:
+        return []
+    return [
+        {
+            "dimension-columns": [dimension.text for dimension in tree.dimensions],
+            "metric-aggregations": list(tree.aggregates),
+            "max-leaf-records": tree.config["maxLeafRecords"],
+            "dimension-columns-skipped": [tree.dimensions[d].text for d in tree.config["skipStarNodeCreation"]],
+            "records": tree.num_records,
+            "sizeInBytes": tree.size_bytes,
+            "buildTimeMs": tree.build_ms,
+        }
+        for tree in trees
+    ]
 
 
 def index_flags(column: Any) -> dict[str, str]:

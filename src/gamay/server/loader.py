@@ -54,11 +54,16 @@ class SegmentLoader:
         rebuilt = None if layout is None else self._folder(table, record, layout.fingerprint())
         if rebuilt is not None and rebuilt.exists() and not force_download:
             try:
-                return self._open(rebuilt, record, layout, owned=True, rebuilt=True, lazy=lazy)
+                found = self._open(rebuilt, record, layout, owned=True, rebuilt=True, lazy=lazy)
+                if layout is None or layout.matches_star_trees(found.segment):
+                    return found
+                found.segment.close()
             except CorruptSegmentError as error:
                 _log.warning("the copy of segment %s of %s is damaged, it is made again: %s", record.name, table, error)
         loaded = self._load_as_pushed(table, record, layout, force_download, lazy)
-        if layout is None or rebuilt is None or layout.matches(loaded.segment.info):
+        if layout is None or rebuilt is None:
+            return loaded
+        if layout.matches(loaded.segment.info) and layout.matches_star_trees(loaded.segment):
             return loaded
         try:
             return self._rebuild(loaded, layout, rebuilt, record)
@@ -136,7 +141,7 @@ class SegmentLoader:
 
     def _rebuild(self, pushed: LoadedSegment, layout: TableLayout, folder: Path, record: SegmentRecord) -> LoadedSegment:
         with self._scratch(folder, record) as scratch:
-            _replace(folder, rebuild(pushed.segment, layout, scratch))
+            _replace(folder, rebuild(pushed.segment, layout, scratch, self.clock))
         self.remove(pushed)
         return self._open(folder, record, layout, owned=True, rebuilt=True)
 

@@ -1,6 +1,8 @@
 """Bringing a segment's encodings and indexes in line with what the table config says now."""
 
 import logging
+import os
+import shutil
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,18 +13,22 @@ import orjson
 import pyarrow as pa
 from pyroaring import BitMap
 
-from gamay.base.clock import ManualClock
-from gamay.base.errors import InvalidConfigError
+from gamay.base.clock import Clock, ManualClock
+from gamay.base.errors import CorruptSegmentError, InvalidConfigError
 from gamay.functions.arrow import arrow_type
 from gamay.functions.vector import Vector
 from gamay.model.schema import FieldSpec, Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.tier_overwrites import overwritten
+from gamay.query.pool import WorkPool
 from gamay.query.response import arrow_array
+from gamay.query.startree.build import build_star_trees
+from gamay.query.startree.definition import TreeDefinition, tree_definitions
 from gamay.segment.builder import SegmentBuilder
 from gamay.segment.column import ImmutableColumn
+from gamay.segment.format import COLUMNS_FILE, METADATA_FILE
 from gamay.segment.metadata import ColumnMeta, Encoding, SegmentMetadata
-from gamay.segment.reader import ImmutableSegment
+from gamay.segment.reader import ImmutableSegment, open_segment
 
 _log = logging.getLogger(__name__)
 _BATCH_ROWS = 1 << 16
@@ -72,6 +78,27 @@ class TableLayout:
                 return False
         return True
 
+    def star_trees(self, info: SegmentMetadata) -> list[TreeDefinition]:
+        """Return the star-trees that a segment should have; those that were never validated and fail are left out."""
+        if self.config.indexing.skip_segment_preprocess:
+            return []
+        try:
+            return list(tree_definitions(self.schema, self.config, info.columns))
+        except InvalidConfigError as error:
+            _log.error("segments of %s have no star-trees: %s", self.config.typed_name, error)
+            return []
+
+    def matches_star_trees(self, segment: ImmutableSegment) -> bool:
+        """Whether a segment has its star-trees already, undamaged, and no others."""
+        if self.config.indexing.skip_segment_preprocess:
+            return True
+        wanted = [definition.config for definition in self.star_trees(segment.info)]
+        try:
+            return wanted == [tree.config for tree in segment.star_trees()]
+        except CorruptSegmentError as error:
+            _log.warning("the star-trees of segment %s are built again: %s", segment.name, error)
+            return False
+
     def _matches_column(self, spec: FieldSpec, column: ColumnMeta, num_docs: int) -> bool:
         wanted = self.config.column_index(self.schema, spec.name)
         has_dictionary = column.encoding is Encoding.DICTIONARY
@@ -95,11 +122,35 @@ class TableLayout:
         return all((index in present) == wish for index, wish in wants.items())
 
 
-def rebuild(segment: ImmutableSegment, layout: TableLayout, out_dir: Path) -> Path:
-    """Write the rows of a segment again, stored as the layout says, as `out_dir/<name>`; return that folder.
+def rebuild(segment: ImmutableSegment, layout: TableLayout, out_dir: Path, clock: Clock) -> Path:
+    """Store a segment as the layout says, as `out_dir/<name>`, and return that folder.
 
+    Its rows are written again where columns or their indexes differ; else its files are linked. Star-trees are built anew.
     Raises InvalidConfigError when an index cannot be built.
     """
+    folder = _linked(segment, out_dir) if layout.matches(segment.info) else _rewritten(segment, layout, out_dir)
+    written = open_segment(folder, verify=False)
+    try:
+        definitions = layout.star_trees(written.info)
+        if definitions:
+            build_star_trees(written, definitions, folder, WorkPool(1), clock)
+    finally:
+        written.close()
+    return folder
+
+
+def _linked(segment: ImmutableSegment, out_dir: Path) -> Path:
+    folder = out_dir / segment.name
+    folder.mkdir()
+    for name in (METADATA_FILE, COLUMNS_FILE):
+        try:
+            os.link(segment.path / name, folder / name)
+        except OSError:  # on another file system, or on one without links
+            shutil.copyfile(segment.path / name, folder / name)
+    return folder
+
+
+def _rewritten(segment: ImmutableSegment, layout: TableLayout, out_dir: Path) -> Path:
     clock = ManualClock(segment.info.creation_time_ms)
     builder = SegmentBuilder(layout.schema, layout.config, segment.name, out_dir, clock=clock)
     for batch in _batches(segment, layout.schema):

@@ -1,0 +1,361 @@
+"""Whether a star-tree answers a query at a segment, and which cuboid of it does so with the fewest records."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import orjson
+
+from gamay.base.errors import CorruptSegmentError, QueryError
+from gamay.functions.aggregate.spi import Partial
+from gamay.functions.expression import Column, Expression, column_names, replaced
+from gamay.functions.text import to_text
+from gamay.functions.vector import Vector, take
+from gamay.model.schema import Schema
+from gamay.query.bind import BoundQuery, QueryKind, physical_columns
+from gamay.query.bind_aggregates import BoundAggregate
+from gamay.query.groupby.metadata import answer_from_metadata
+from gamay.query.predicate import (
+    EVERYTHING,
+    NOTHING,
+    And,
+    Filter,
+    IsNull,
+    Match,
+    Not,
+    Or,
+    Test,
+    conjunction,
+    disjunction,
+    filter_columns,
+    negation,
+)
+from gamay.query.startree.definition import TreeDefinition, bound_definition
+from gamay.query.startree.stored_partials import StoredAggregates
+from gamay.query.virtual import ComputedColumn, QuerySegment
+from gamay.segment.dictionary import SortedDictionary
+from gamay.segment.index.sorted import SortedStarts
+from gamay.segment.reader import ImmutableSegment
+from gamay.segment.spi import ColumnStats, DocIds, Ids
+from gamay.segment.star_tree_file import Cuboid, StoredTree
+from gamay.sql.option_values import flag
+
+_log = logging.getLogger(__name__)
+_KINDS = (QueryKind.AGGREGATION, QueryKind.GROUP_BY, QueryKind.DISTINCT)
+_RECORD = (Column("$docId"),)
+_DEFINITIONS_MAX = 1000
+_DEFINITIONS: dict[bytes, tuple[Schema, TreeDefinition]] = {}
+
+
+class DimensionColumn(ComputedColumn):
+    """A dimension at the records of a cuboid: ids of the dictionary that the segment's column has, or of its own."""
+
+    single_value = True
+
+    def __init__(self, column: "tuple[str, SortedDictionary]", ids: Ids, *, ascends: bool) -> None:
+        name, dictionary = column
+        self.name = name
+        self.data_type = dictionary.data_type
+        self.num_docs = len(ids)
+        self.dictionary = dictionary
+        self._ids = ids
+        values = dictionary.values
+        cardinality = len(dictionary)
+        self.stats = ColumnStats(
+            cardinality=cardinality,
+            minimum=None,
+            maximum=None,
+            total=None,
+            is_sorted=ascends,
+            num_values=len(ids),
+            max_values_per_row=1,
+            num_nulls=0,
+            partition=None,
+        )
+        self._values = values
+        if ascends:
+            self.sorted_index = SortedStarts(np.searchsorted(ids, np.arange(cardinality + 1)).astype(np.int32))
+
+    def ids(self, start: int, stop: int) -> Ids:
+        return self._ids[start:stop]
+
+    def ids_at(self, docs: DocIds) -> Ids:
+        return self._ids[docs]
+
+    def offsets(self, start: int, stop: int) -> Ids:
+        raise ValueError(f"column '{self.name}' is single-value, so it has no offsets")
+
+    def values(self, start: int, stop: int) -> Vector:
+        return Vector(self.data_type, take(self._values.values, self._ids[start:stop]))
+
+    def values_at(self, docs: DocIds) -> Vector:
+        return Vector(self.data_type, take(self._values.values, self._ids[docs]))
+
+
+class CuboidSegment:
+    """The records of a cuboid as the docs of a segment; implements `gamay.segment.spi.Segment`."""
+
+    def __init__(self, segment: ImmutableSegment, tree: "OpenTree", cuboid: Cuboid) -> None:
+        self.name = segment.name
+        self.num_docs = cuboid.num_records
+        self.metadata = segment.metadata
+        self.cuboid = cuboid
+        names = [tree.names[d] for d in cuboid.kept]
+        self.column_names = tuple(names)
+        self._columns: dict[str, DimensionColumn] = {}
+        self._tree = tree
+        self._places = dict(zip(names, cuboid.kept, strict=True))
+
+    def column(self, name: str) -> DimensionColumn:
+        """Return a dimension; raises KeyError for another column."""
+        if name not in self._columns:  # two threads may both make it; either is as good
+            place = self._places[name]
+            ids = self._tree.stored.ids(self.cuboid, place)
+            ascends = place == self.cuboid.kept[0]
+            self._columns[name] = DimensionColumn((name, self._tree.dictionaries[place]), ids, ascends=ascends)
+        return self._columns[name]
+
+
+class CuboidView(QuerySegment):
+    """A cuboid as a query sees it. asks: the query over its dimensions and records."""
+
+    def __init__(self, cuboid: CuboidSegment, asks: BoundQuery, host_name: str) -> None:
+        super().__init__(cuboid, asks.fields, host_name, shares_filters=bool(asks.filters))
+        self.asks = asks
+        self.dimensions = cuboid.column_names
+
+
+class OpenTree:
+    """A tree of an open segment, with its definition bound to the table's schema."""
+
+    def __init__(self, segment: ImmutableSegment, stored: StoredTree, definition: TreeDefinition) -> None:
+        self.stored = stored
+        self.definition = definition
+        self.names = tuple(dimension.text for dimension in stored.dimensions)
+        arrays = list(stored.arrays.values())
+        self.aggregates = StoredAggregates(list(zip(definition.aggregates, arrays, strict=True)))
+        self._segment = segment
+        self._segments: dict[Cuboid, CuboidSegment] = {}
+        self._masks = [(sum(1 << d for d in cuboid.kept), cuboid) for cuboid in stored.cuboids]
+
+    @cached_property
+    def dictionaries(self) -> tuple[SortedDictionary, ...]:
+        """The dictionary of each dimension."""
+        found: list[SortedDictionary] = []
+        for place, name in enumerate(self.names):
+            dictionary = self.stored.values(place) or self._segment.column(name).dictionary
+            assert dictionary is not None
+            found.append(dictionary)
+        return tuple(found)
+
+    def smallest(self, needed: int) -> Cuboid | None:
+        """Return the cuboid of fewest records that keeps these dimensions, given as bits; None when there is none."""
+        answering = (cuboid for mask, cuboid in self._masks if needed & mask == needed)
+        return min(answering, key=lambda cuboid: cuboid.num_records, default=None)
+
+    def segment(self, cuboid: Cuboid) -> CuboidSegment:
+        """Return a cuboid as a segment."""
+        if cuboid not in self._segments:
+            self._segments[cuboid] = CuboidSegment(self._segment, self, cuboid)
+        return self._segments[cuboid]
+
+
+def open_trees(segment: ImmutableSegment, schema: Schema) -> Sequence[OpenTree]:
+    """Return the trees of a segment; those that are damaged, or of columns that are gone, are not used."""
+    kept = segment.kept.get(OpenTree)
+    if kept is None or kept[0] is not schema:
+        kept = segment.kept[OpenTree] = schema, tuple(_opened(segment, schema))
+    trees: Sequence[OpenTree] = kept[1]
+    return trees
+
+
+def _opened(segment: ImmutableSegment, schema: Schema) -> Iterator[OpenTree]:
+    try:
+        for stored in segment.star_trees():
+            if stored.cuboids:  # there are none where no cuboid is small enough
+                yield OpenTree(segment, stored, _definition(schema, stored.config))
+    except (CorruptSegmentError, QueryError) as error:
+        _log.error("segment %s is read without its star-trees: %s", segment.name, error)
+
+
+def _definition(schema: Schema, config: Mapping[str, Any]) -> TreeDefinition:
+    """Return a tree's definition: the same object for all segments of a table, for it takes a while to bind."""
+    key = orjson.dumps([schema.name, config])
+    kept = _DEFINITIONS.get(key)
+    if kept is None or kept[0] is not schema:
+        if len(_DEFINITIONS) >= _DEFINITIONS_MAX:
+            _DEFINITIONS.clear()
+        kept = _DEFINITIONS[key] = schema, bound_definition(schema, config)
+    return kept[1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rewritten:
+    """A query over the dimensions of a tree. needed: which of them it reads, as bits."""
+
+    rows: tuple[Expression, ...]
+    filter: Filter
+    filters: tuple[Filter, ...]
+    needed: int
+
+
+def with_star_trees(bound: BoundQuery, segments: Sequence[QuerySegment]) -> Sequence[QuerySegment]:
+    """Return what a query should read: for each segment a cuboid of one of its trees, where one answers, or itself."""
+    chooser = _Chooser(bound)
+    return [chooser.view(segment) for segment in segments]
+
+
+class _Chooser:
+    """The choice of trees for one query at its segments."""
+
+    def __init__(self, bound: BoundQuery) -> None:
+        self._bound = bound
+        self._rewritten: dict[int, _Rewritten | str] = {}
+        tested = [name for part in (bound.filter, *bound.filters) for name in _null_tested(part)]
+        self._null_sensitive = list(bound.fields) if bound.null_handling else tested
+        self._refusal = _refusal(bound)
+
+    def view(self, segment: QuerySegment) -> QuerySegment:
+        """Return what the query should read: a cuboid of one of the segment's trees, or the segment itself.
+
+        The latter is told why (`QuerySegment.unused_trees`).
+        """
+        stored = segment.stored
+        if not isinstance(stored, ImmutableSegment) or not stored.has_star_trees:
+            return segment
+        best: tuple[OpenTree, Cuboid, _Rewritten, tuple[BoundAggregate, ...]] | None = None
+        most, refusals = segment.num_docs, []
+        if (refusal := self._refusal or self._refusal_at(segment, stored)) is not None:
+            segment.unused_trees = refusal
+            return segment
+        for tree in open_trees(stored, self._bound.schema):
+            rewritten = self._rewrite(tree.definition)
+            if isinstance(rewritten, str):
+                refusals.append(rewritten)
+                continue
+            cuboid = tree.smallest(rewritten.needed)
+            if cuboid is None or cuboid.num_records >= most:
+                refusals.append("it has no fewer records")
+                continue
+            aggregates = _from_records(self._bound.aggregates, tree.aggregates, cuboid.start)
+            if isinstance(aggregates, str):
+                refusals.append(aggregates)
+                continue
+            best, most = (tree, cuboid, rewritten, aggregates), cuboid.num_records
+        if best is None:
+            segment.unused_trees = "; ".join(dict.fromkeys(refusals)) or "they are damaged"
+            return segment
+        return self._view(segment, *best)
+
+    def _refusal_at(self, segment: QuerySegment, stored: ImmutableSegment) -> str | None:
+        """Return why no tree of a segment may be used, or need be; None when one may."""
+        if not self._without_nulls(stored):
+            return "a column has nulls"
+        if self._bound.filter == EVERYTHING and _is_known(self._bound, segment):
+            return "the segment's metadata answers"
+        return None
+
+    def _view(
+        self,
+        segment: QuerySegment,
+        tree: OpenTree,
+        cuboid: Cuboid,
+        rewritten: _Rewritten,
+        aggregates: tuple[BoundAggregate, ...],
+    ) -> QuerySegment:
+        bound = self._bound
+        asks = replace(bound, rows=rewritten.rows, filter=rewritten.filter, filters=rewritten.filters, aggregates=aggregates)
+        return CuboidView(tree.segment(cuboid), asks, segment.host_name)
+
+    def _without_nulls(self, segment: ImmutableSegment) -> bool:
+        """Whether no null tells the segment's rows from the records of a tree, which hold default values."""
+        if any(name not in segment.column_names for name in self._null_sensitive):
+            return False
+        return not any(segment.column(name).null_docs for name in self._null_sensitive)
+
+    def _rewrite(self, definition: TreeDefinition) -> _Rewritten | str:
+        key = id(definition)
+        if key not in self._rewritten:
+            self._rewritten[key] = _rewritten(self._bound, definition)
+        return self._rewritten[key]
+
+
+def _rewritten(bound: BoundQuery, definition: TreeDefinition) -> _Rewritten | str:
+    """Return a query over the dimensions of a tree; where they do not suffice, the reason."""
+    names = [to_text(dimension) for dimension in definition.dimensions]
+    by: dict[Expression, Expression] = {
+        dimension: Column(name) for dimension, name in zip(definition.dimensions, names, strict=True)
+    }
+    rows = tuple([replaced(row, by) for row in bound.rows])
+    filter_, *filters = [_over_dimensions(part, by) for part in (bound.filter, *bound.filters)]
+    read = [*physical_columns(rows), *(name for part in (filter_, *filters) for name in filter_columns(part))]
+    for name in read:
+        if name not in names:
+            return f"'{name}' is no dimension of it"
+    return _Rewritten(rows, filter_, tuple(filters), sum(1 << names.index(name) for name in set(read)))
+
+
+def _over_dimensions(part: Filter, by: dict[Expression, Expression]) -> Filter:
+    """Return a condition with the dimensions of a tree in place of expressions. No row is null, see `_without_nulls`."""
+    if isinstance(part, And):
+        return conjunction([_over_dimensions(inner, by) for inner in part.parts])
+    if isinstance(part, Or):
+        return disjunction([_over_dimensions(inner, by) for inner in part.parts])
+    if isinstance(part, Not):
+        return negation(_over_dimensions(part.part, by))
+    if isinstance(part, IsNull):
+        return NOTHING
+    if isinstance(part, Match | Test):
+        expression = replaced(part.expression, by)
+        names = tuple(column_names(expression))
+        return Match(names[0], expression) if isinstance(part, Match) and len(names) == 1 else Test(expression, names)
+    return part
+
+
+def _null_tested(part: Filter) -> list[str]:
+    """Return the columns of which a condition asks whether they are null."""
+    if isinstance(part, And | Or):
+        return [name for inner in part.parts for name in _null_tested(inner)]
+    if isinstance(part, Not):
+        return _null_tested(part.part)
+    return [part.column] if isinstance(part, IsNull) else []
+
+
+def _from_records(calls: Sequence[BoundAggregate], stored: StoredAggregates, start: int) -> tuple[BoundAggregate, ...] | str:
+    """Return the aggregates of a query over records; where the tree does not have one of them, the reason."""
+    found: list[BoundAggregate] = []
+    for call in calls:
+        source = stored.source(call)
+        if source is None:
+            return f"it does not have {to_text(call.call)}"
+        found.append(BoundAggregate(call.call, source(start), _RECORD, call.filter))
+    return tuple(found)
+
+
+def _refusal(bound: BoundQuery) -> str | None:
+    """Return why a query uses no tree at any segment; None when it may."""
+    if bound.kind not in _KINDS:
+        return "rows are selected"
+    if bound.grouping_sets:
+        return "GROUPING SETS"
+    return None if flag(bound.query.options, "useStarTree", default=True) else "useStarTree=false"
+
+
+def _is_known(bound: BoundQuery, segment: QuerySegment) -> bool:
+    """Whether metadata and dictionaries answer a query without WHERE, so that nothing is read at all."""
+    if bound.kind is QueryKind.DISTINCT:
+        return len(bound.rows) == 1 and isinstance(bound.rows[0], Column)
+    return not bound.rows and all(
+        call.filter is None and _from_metadata(call, segment) is not None for call in bound.aggregates
+    )
+
+
+def _from_metadata(call: BoundAggregate, segment: QuerySegment) -> Partial | None:
+    if not call.arguments:
+        return answer_from_metadata(call.aggregate, None, segment.num_docs)
+    if len(call.arguments) > 1 or not isinstance(call.arguments[0], Column):
+        return None
+    return answer_from_metadata(call.aggregate, segment.column(call.arguments[0].name), segment.num_docs)

@@ -1,0 +1,195 @@
+"""Star-trees answer as DuckDB does, and as the segments that they were made of: random trees, rows and queries by seed."""
+
+import math
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pytest
+from tests.seeds import chunks, count_of
+
+import gamay
+from gamay.embedded.database import Database
+
+DIMENSIONS = ("city", "browser", "day", "raw", "flag")
+SCHEMA = {
+    "dimensionFieldSpecs": [
+        {"name": "city", "dataType": "STRING"},
+        {"name": "browser", "dataType": "STRING"},
+        {"name": "day", "dataType": "INT"},
+        {"name": "raw", "dataType": "LONG"},
+        {"name": "flag", "dataType": "BOOLEAN"},
+        {"name": "user", "dataType": "INT"},
+        {"name": "ts", "dataType": "TIMESTAMP"},
+    ],
+    "metricFieldSpecs": [{"name": "price", "dataType": "DOUBLE"}, {"name": "qty", "dataType": "LONG"}],
+}
+PAIRS = [
+    "SUM__price", "SUM__qty", "MIN__price", "MAX__price", "MIN__qty", "MAX__qty", "AVG__price", "MINMAXRANGE__qty",
+    "SUM__price*qty", "DISTINCTCOUNTBITMAP__user", "COUNT__*",
+]  # fmt: skip
+_DAY_MS = 86_400_000
+
+
+def rows(rng: random.Random, count: int) -> pd.DataFrame:
+    """Return rows with skewed values, some of them null."""
+
+    def some(values: Sequence[Any], nulls: float = 0.0) -> list[Any]:
+        return [
+            None if rng.random() < nulls else values[min(int(rng.expovariate(0.4)), len(values) - 1)] for _ in range(count)
+        ]
+
+    return pd.DataFrame(
+        {
+            "city": some([f"c{i}" for i in range(12)]),
+            "browser": some(["firefox", "chrome", "", "Ünï"], nulls=0.02),
+            "day": some(range(30)),
+            "raw": some([1 << 40, -5, 0, 7]),
+            "flag": [rng.random() < 0.5 for _ in range(count)],
+            "user": [rng.randrange(200) for _ in range(count)],
+            "ts": [pd.Timestamp(rng.randrange(20 * _DAY_MS), unit="ms") for _ in range(count)],
+            "price": [round(rng.uniform(-50, 50), 2) for _ in range(count)],
+            "qty": [rng.randrange(-(1 << 20), 1 << 20) for _ in range(count)],
+        }
+    )
+
+
+def trees(rng: random.Random) -> list[dict[str, Any]]:
+    """Return one or two random trees."""
+    made = []
+    for _ in range(rng.randint(1, 2)):
+        dimensions = rng.sample([*DIMENSIONS, "dateTrunc('DAY', ts)", "upper(city)"], rng.randint(2, 5))
+        made.append(
+            {
+                "dimensionsSplitOrder": dimensions,
+                "skipStarNodeCreationForDimensions": rng.sample(dimensions, rng.choice([0, 0, 1])),
+                "functionColumnPairs": rng.sample(PAIRS, rng.randint(4, len(PAIRS))),
+                "maxLeafRecords": rng.choice([1, 10, 100]),
+                "maxSizeRatio": rng.choice([0.3, 3.0, 100.0]),
+            }
+        )
+    return made
+
+
+def literal(rng: random.Random, column: str) -> str:
+    if column == "city":
+        return f"'c{rng.randrange(14)}'"
+    if column == "browser":
+        return rng.choice(["'firefox'", "'chrome'", "''", "'Ünï'", "'none'"])
+    if column == "flag":
+        return rng.choice(["true", "false"])
+    return str(rng.randrange(-1, 31)) if column == "day" else rng.choice(["-5", "0", "7", str(1 << 40), "3"])
+
+
+def condition(rng: random.Random, depth: int = 2) -> str:
+    if depth and rng.random() < 0.4:
+        parts = [condition(rng, depth - 1) for _ in range(rng.randint(2, 3))]
+        return f"({rng.choice([' AND ', ' OR ']).join(parts)})"
+    if rng.random() < 0.1:
+        return f"NOT {condition(rng, 0)}"
+    column = rng.choice(DIMENSIONS)
+    if column in ("day", "raw") and rng.random() < 0.5:
+        low, high = sorted([int(literal(rng, column)), int(literal(rng, column))])
+        return rng.choice([f"{column} BETWEEN {low} AND {high}", f"{column} > {low}", f"{column} <= {high}"])
+    if column == "city" and rng.random() < 0.3:
+        return rng.choice(["city LIKE 'c1%'", "upper(city) = 'C3'"])
+    if column == "browser" and rng.random() < 0.2:
+        return "browser IS NOT NULL"
+    if rng.random() < 0.3:
+        return f"{column} IN ({', '.join(literal(rng, column) for _ in range(3))})"
+    return f"{column} {rng.choice(['=', '=', '<>'])} {literal(rng, column)}"
+
+
+AGGREGATES = (
+    "COUNT(*)", "SUM(price)", "SUM(qty)", "MIN(price)", "MAX(price)", "MIN(qty)", "MAX(qty)", "AVG(price)",
+    "MAX(qty) - MIN(qty)", "SUM(price * qty)", "COUNT(DISTINCT user)",
+)  # fmt: skip
+
+
+def query(rng: random.Random) -> str:
+    """Return a query of the table `T`, each of whose rows is one group."""
+    keys = rng.sample([*DIMENSIONS, "upper(city)", "day % 7", "date_trunc('DAY', ts)"], rng.choice([0, 1, 1, 2, 3]))
+    chosen = rng.sample(AGGREGATES, rng.randint(1, 3))
+    if rng.random() < 0.2:
+        chosen.append(f"SUM(qty) FILTER (WHERE {condition(rng, 0)})")
+    where = f" WHERE {condition(rng)}" if rng.random() < 0.7 else ""
+    having = " HAVING COUNT(*) > 3" if keys and rng.random() < 0.2 else ""
+    if keys and rng.random() < 0.15:
+        return f"SELECT DISTINCT {', '.join(keys)} FROM T{where} LIMIT 100000"
+    group_by = f" GROUP BY {', '.join(keys)}" if keys else ""
+    return f"SELECT {', '.join([*keys, *chosen])} FROM T{where}{group_by}{having} LIMIT 100000"
+
+
+def in_gamay(text: str, table: str) -> str:
+    text = text.replace("FROM T", f"FROM {table}").replace("date_trunc('DAY', ts)", "dateTrunc('DAY', ts)")
+    return text.replace("COUNT(DISTINCT user)", "DISTINCTCOUNTBITMAP(user)").replace("day % 7", "mod(day, 7)")
+
+
+def in_duckdb(text: str) -> str:
+    return text.replace("(user)", '("user")').replace("DISTINCT user", 'DISTINCT "user"')
+
+
+def comparable(values: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """Return rows in one order, numbers as floats, times as milliseconds."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, pd.Timestamp) or hasattr(value, "timestamp"):
+            return float(pd.Timestamp(value).tz_localize(None).value // 1_000_000)
+        return float(value) if isinstance(value, int | float) or hasattr(value, "as_tuple") else value
+
+    return sorted((tuple(map(plain, row)) for row in values), key=lambda row: [(v is None, str(v)) for v in row])
+
+
+def difference(ours: Sequence[Sequence[Any]], theirs: Sequence[Sequence[Any]]) -> str:
+    """Return where two answers differ; an empty text where they do not."""
+
+    def same(one: Any, other: Any) -> bool:
+        if isinstance(one, float) and isinstance(other, float):
+            return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-6)
+        return bool(one == other)
+
+    if len(ours) != len(theirs):
+        return f"{len(ours)} rows, expected {len(theirs)}"
+    for a, b in zip(comparable(ours), comparable(theirs), strict=True):
+        if not all(map(same, a, b)):
+            return f"{a}, expected {b}"
+    return ""
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    with gamay.connect(tmp_path_factory.mktemp("trees")) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("seeds", chunks(count_of("GAMAY_STAR_TREES", 6), 3))
+def test_random_trees_answer_random_queries(db: Database, seeds: range) -> None:
+    used = asked = 0
+    for seed in seeds:
+        rng = random.Random(f"star-tree {seed}")
+        table = f"t{seed}"
+        indexing = {"starTreeIndexConfigs": trees(rng), "noDictionaryColumns": ["raw"], "nullHandlingEnabled": True}
+        config = {"tableIndexConfig": indexing}
+        pieces = [rows(rng, rng.choice([1, 200, 900])) for _ in range(3)]
+        db.create_table(table, pieces[0], SCHEMA, config)
+        for piece in pieces[1:]:
+            db.append(table, piece)
+        frame = pd.concat(pieces)
+        duck = duckdb.connect()
+        duck.register("T", frame)
+        for _ in range(60):
+            text = query(rng)
+            for null_handling in (True, False):
+                ours = db.sql(in_gamay(text, table), enableNullHandling=null_handling)
+                scanned = db.sql(in_gamay(text, table), enableNullHandling=null_handling, useStarTree=False)
+                what = f"seed {seed}, {config}, null handling {null_handling}: {text}"
+                assert not (wrong := difference(ours.rows(), scanned.rows())), f"{wrong}: {what}"
+                used += ours.stats.num_docs_scanned < scanned.stats.num_docs_scanned
+                asked += 1
+                if null_handling:
+                    theirs = duck.execute(in_duckdb(text)).fetchall()
+                    assert not (wrong := difference(ours.rows(), theirs)), f"{wrong}: {what}"
+        db.drop_table(table)
+    assert used > asked // 20, (used, asked)
