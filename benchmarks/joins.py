@@ -43,7 +43,7 @@ def same(mine: list[tuple[Any, ...]], theirs: list[tuple[Any, ...]]) -> bool:
     )
 
 
-def _median_ms(run: Callable[[], object]) -> float:
+def median_ms(run: Callable[[], object]) -> float:
     times = []
     for _ in range(_ROUNDS):
         begun = time.perf_counter()
@@ -68,8 +68,8 @@ def compare(name: str, file: str, tables: Iterable[tuple[str, pa.Table]], thread
             mine = sql if "LIMIT" in sql else f"{sql}\nLIMIT 1000000"
             answer, expected = db.sql(mine).rows(), duck.execute(sql).fetchall()
             assert same(answer, expected), f"{query}: {answer[:3]} but {expected[:3]}"
-            own = _median_ms(lambda text=mine: db.sql(text).rows())  # type: ignore[misc]
-            other = _median_ms(lambda text=sql: duck.execute(text).fetchall())  # type: ignore[misc]
+            own = median_ms(lambda text=mine: db.sql(text).rows())  # type: ignore[misc]
+            other = median_ms(lambda text=sql: duck.execute(text).fetchall())  # type: ignore[misc]
             times.append((own, other))
             found.add(query, f"{own:.1f}", f"{other:.1f}", f"{other / own:.2f}")
     own, other = (statistics.geometric_mean(column) for column in zip(*times, strict=True))

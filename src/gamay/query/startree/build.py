@@ -1,7 +1,9 @@
-"""Building the star-trees of a segment: its rows are grouped by all dimensions, then groups are merged into fewer ones."""
+"""Building the star-trees of a segment: rows are grouped by the engine, then groups are merged into fewer ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -9,14 +11,17 @@ import numpy as np
 import pyarrow as pa
 
 from gamay.base.clock import Clock
+from gamay.functions.aggregate.coding import CODES_MAX
 from gamay.functions.aggregate.spi import Partial
+from gamay.functions.expression import Column, Expression
 from gamay.functions.text import to_text
-from gamay.functions.vector import EncodedVector
+from gamay.functions.vector import EncodedVector, Operand, Vector
+from gamay.model.types import DataType
 from gamay.query.bind import BoundQuery
 from gamay.query.groupby.numbering import HashedNumbering
-from gamay.query.groupby.segment import group_segment
+from gamay.query.groupby.segment import aggregate_segment, group_segment
 from gamay.query.groupby.table import GroupTable
-from gamay.query.matches import AllDocs
+from gamay.query.matches import AllDocs, DocList
 from gamay.query.pool import WorkPool
 from gamay.query.read import segment_reader
 from gamay.query.response import arrow_array
@@ -26,7 +31,12 @@ from gamay.query.virtual import QuerySegment
 from gamay.segment.dictionary import sort_distinct
 from gamay.segment.reader import ImmutableSegment
 from gamay.segment.star_tree_file import Cuboid, Dimension, TreeContent, id_dtype, write_star_trees
-from gamay.segment.storage_form import from_arrow
+from gamay.segment.storage_form import Stored, from_arrow
+
+# rows by which the number of combinations of some dimensions is estimated
+_SAMPLED = 1 << 17
+# An estimate is a lower bound, but for chance: a cuboid is not computed where this part of it is too much.
+_ESTIMATE_TRUST = 0.7
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -55,70 +65,129 @@ def build_star_trees(
 
 def _build(segment: ImmutableSegment, definition: TreeDefinition, pool: WorkPool, clock: Clock) -> TreeContent:
     begun_s = clock.monotonic_s()
-    bound = definition.bound
-    view = QuerySegment(segment, bound.fields, "")
-    every_doc = AllDocs(0, segment.num_docs)
-    table = group_segment(bound.rows, bound.aggregates, every_doc, segment_reader(view), pool)
-    dimensions, finest = _finest(table, bound, view)
-    cuboids = _Lattice(dimensions, finest, bound)
-    most_bytes = int(segment.size_bytes * definition.config["maxSizeRatio"])
-    most_records = most_bytes * finest.num_records // max(1, _num_bytes(bound, dimensions, finest))
-    limits = Limits(definition.leaf_records, segment.num_docs, most_records)
+    cuboids = _Cuboids(QuerySegment(segment, definition.bound.fields, ""), definition.bound, pool)
     unstarred = sum(1 << position for position in definition.unstarred)
-    chosen = grow((1 << len(dimensions)) - 1, finest.num_records, unstarred, limits, cuboids.reduce)
+    most_bytes = int(segment.size_bytes * definition.config["maxSizeRatio"])
+    limits = Limits(definition.leaf_records, segment.num_docs, most_bytes)
+    chosen = grow(len(cuboids.dimensions), unstarred, limits, cuboids.reduce, cuboids.num_bytes)
     kept = [cuboids.records[mask] for mask in chosen]
     took_ms = round((clock.monotonic_s() - begun_s) * 1000)
-    return TreeContent(
-        definition.config, dimensions, _placed(kept), [part.ids for part in kept], _encoded(bound, kept), took_ms
-    )
+    ids = [part.ids for part in kept]
+    return TreeContent(definition.config, cuboids.dimensions, _placed(kept), ids, _encoded(definition.bound, kept), took_ms)
 
 
-def _finest(table: GroupTable, bound: BoundQuery, view: QuerySegment) -> tuple[list[Dimension], Records]:
-    """Return the dimensions, and the groups of all of them in ascending order."""
-    dimensions: list[Dimension] = []
-    codes: list[Array] = []
-    for row, (data_type, _), key in zip(bound.rows, bound.row_types, table.keys, strict=True):
+class _Cuboids:
+    """The cuboids of one tree that were computed so far, by what they keep."""
+
+    def __init__(self, view: QuerySegment, bound: BoundQuery, pool: WorkPool) -> None:
+        self._view = view
+        self._bound = bound
+        self._pool = pool
+        self.dimensions = [
+            self._dimension(row, data_type) for row, (data_type, _) in zip(bound.rows, bound.row_types, strict=True)
+        ]
+        self._cardinalities = [dimension.cardinality for dimension in self.dimensions]
+        self.records: dict[Kept, Records] = {}
+
+    def _dimension(self, row: Expression, data_type: DataType) -> Dimension:
         text = to_text(row)
-        column = view.column(text) if text in view.column_names else None
-        if column is not None and column.dictionary is not None and isinstance(key, EncodedVector):
-            dimensions.append(Dimension(text, data_type, len(column.dictionary)))
-            codes.append(key.ids.astype(np.int32))
-            continue
-        vector = key.decode() if isinstance(key, EncodedVector) else key
-        values, (ids,) = sort_distinct([from_arrow(arrow_array(vector), data_type)], data_type)
-        dimensions.append(Dimension(text, data_type, len(values), values))
-        codes.append(ids)
-    order = np.lexsort(codes[::-1])
-    partials = tuple(
-        call.aggregate.select(partial, order) for call, partial in zip(bound.aggregates, table.partials, strict=True)
-    )
-    kept = tuple(range(len(dimensions)))
-    return dimensions, Records(kept, tuple(code[order] for code in codes), partials, table.num_groups)
+        dictionary = self._view.column(text).dictionary if isinstance(row, Column) else None
+        if dictionary is not None:
+            return Dimension(text, data_type, len(dictionary))
+        table = group_segment((row,), (), self._every_doc, segment_reader(self._view), self._pool)
+        values, _ = sort_distinct([_stored(table.keys[0])], data_type)
+        return Dimension(text, data_type, len(values), values)
 
+    @property
+    def _every_doc(self) -> AllDocs:
+        return AllDocs(0, self._view.num_docs)
 
-class _Lattice:
-    """The cuboids computed so far, by what they keep."""
+    def _ids(self, place: int, key: Operand) -> Array:
+        """Return the ids of values of a dimension."""
+        dimension = self.dimensions[place]
+        if dimension.values is None:
+            assert isinstance(key, EncodedVector)
+            return key.ids.astype(np.int32)
+        _, (_, ids) = sort_distinct([dimension.values, _stored(key)], dimension.data_type)
+        return ids
 
-    def __init__(self, dimensions: Sequence[Dimension], finest: Records, bound: BoundQuery) -> None:
-        self._cardinalities = [dimension.cardinality for dimension in dimensions]
-        self._aggregates = [call.aggregate for call in bound.aggregates]
-        self.records: dict[Kept, Records] = {(1 << len(dimensions)) - 1: finest}
+    @cached_property
+    def _sample(self) -> list[Array]:
+        """The ids of each dimension at some of the rows."""
+        num_docs = self._view.num_docs
+        docs = np.arange(0, num_docs, max(1, num_docs // _SAMPLED), dtype=np.int32)
+        read = segment_reader(self._view)(DocList(docs))
+        return [self._ids(place, read(row)) for place, row in enumerate(self._bound.rows)]
 
-    def reduce(self, parent: Kept, kept: Kept, most: int) -> int | None:
-        """Compute a cuboid from another one; returns its number of records, None where these are more than `most`."""
-        source = self.records[parent]
-        left = tuple(d for d in source.kept if kept >> d & 1)
-        ids = [source.ids[source.kept.index(d)] for d in left]
-        numbers, codes = _groups(ids, [self._cardinalities[d] for d in left], source.num_records, most)
+    def reduce(self, parent: Kept | None, kept: Kept, most: int) -> int | None:
+        """Compute a cuboid; see `grow`."""
+        places = tuple(place for place in range(len(self.dimensions)) if kept >> place & 1)
+        found = self._of_rows(places, most) if parent is None else self._of_records(self.records[parent], places, most)
+        if found is None:
+            return None
+        self.records[kept] = found
+        return found.num_records
+
+    def num_bytes(self, kept: Kept) -> int:
+        """Return what a cuboid takes in a file."""
+        records = self.records[kept]
+        calls = zip(self._bound.aggregates, records.partials, strict=True)
+        arrays = [array for call, partial in calls for array in call.aggregate.encode(partial)]
+        widths = [np.dtype(id_dtype(self._cardinalities[place])).itemsize for place in records.kept]
+        return int(sum(widths)) * records.num_records + sum(int(array.nbytes) for array in arrays)
+
+    def _of_rows(self, places: tuple[int, ...], most: int) -> Records | None:
+        if self._estimate([self._sample[place] for place in places], places, self._view.num_docs) > most:
+            return None
+        rows = [self._bound.rows[place] for place in places]
+        reader = segment_reader(self._view)
+        aggregates = self._bound.aggregates
+        if rows:
+            table = group_segment(rows, aggregates, self._every_doc, reader, self._pool)
+        else:
+            table = GroupTable((), aggregate_segment(aggregates, self._every_doc, reader, self._pool), 1)
+        if table.num_groups > most:
+            return None
+        ids = [self._ids(place, key) for place, key in zip(places, table.keys, strict=True)]
+        order = np.lexsort(ids[::-1]) if ids else np.zeros(1, np.int64)
+        partials = [call.aggregate.select(part, order) for call, part in zip(aggregates, table.partials, strict=True)]
+        return Records(places, tuple(part[order] for part in ids), tuple(partials), table.num_groups)
+
+    def _of_records(self, source: Records, places: tuple[int, ...], most: int) -> Records | None:
+        ids = [source.ids[source.kept.index(place)] for place in places]
+        step = source.num_records // _SAMPLED
+        if step > 1 and self._estimate([part[::step] for part in ids], places, source.num_records) > most:
+            return None
+        numbers, codes = _groups(ids, [self._cardinalities[place] for place in places], source.num_records, most)
         if numbers is None:
             return None
         size = len(codes[0]) if codes else 1
-        partials = tuple(
-            aggregate.merge([partial], [numbers], size)
-            for aggregate, partial in zip(self._aggregates, source.partials, strict=True)
-        )
-        self.records[kept] = Records(left, tuple(codes), partials, size)
-        return size
+        partials = [
+            call.aggregate.merge([partial], [numbers], size)
+            for call, partial in zip(self._bound.aggregates, source.partials, strict=True)
+        ]
+        return Records(places, tuple(codes), tuple(partials), size)
+
+    def _estimate(self, sample: Sequence[Array], places: Sequence[int], num_rows: int) -> float:
+        """Return how many combinations of ids there are at least, by a sample of the rows.
+
+        A. Chao, Nonparametric estimation of the number of classes in a population (1984): the more of those seen at all
+        are seen once, the more there are that are not.
+        """
+        cardinalities = [self._cardinalities[place] for place in places]
+        if not places or prod(cardinalities) <= len(sample[0]):
+            return 0.0
+        numbering = HashedNumbering(cardinalities, CODES_MAX)
+        counts = np.bincount(numbering.number(sample))
+        once, twice = int(np.count_nonzero(counts == 1)), int(np.count_nonzero(counts == 2))
+        return min(len(counts) + once * once / (2 * max(twice, 1)), float(num_rows)) * _ESTIMATE_TRUST
+
+
+def _stored(operand: Operand) -> Stored:
+    """Return values in stored form."""
+    vector = operand.decode() if isinstance(operand, EncodedVector) else operand
+    assert isinstance(vector, Vector)
+    return from_arrow(arrow_array(vector), vector.type)
 
 
 def _groups(
@@ -136,14 +205,6 @@ def _groups(
     rank = np.empty(len(order), np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)
     return rank[numbers], [code[order] for code in codes]
-
-
-def _num_bytes(bound: BoundQuery, dimensions: Sequence[Dimension], records: Records) -> int:
-    """Return what the records take in a file."""
-    encoded = [call.aggregate.encode(part) for call, part in zip(bound.aggregates, records.partials, strict=True)]
-    ids = sum(np.dtype(id_dtype(dimension.cardinality)).itemsize for dimension in dimensions)
-    num_bytes = sum(int(array.nbytes) for arrays in encoded for array in arrays)
-    return int(ids) * records.num_records + num_bytes
 
 
 def _placed(parts: Sequence[Records]) -> list[Cuboid]:

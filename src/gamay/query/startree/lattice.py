@@ -6,13 +6,13 @@ the dimensions that are left. Gamay keeps each cuboid in one piece, sorted, so t
 follows no pointers; and it leaves out those that would hardly be smaller than another one that answers the same queries.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
 from typing import TypeAlias
 
-# A cuboid must have at most this part of the records that would be read without it.
+# A cuboid must have at most this part of the records, or rows, that would be read without it.
 _SHARE_MAX = 0.5
 # More sets of dimensions than this are not looked at: of many dimensions only small sets are, which is what queries ask for.
 _CANDIDATES_MAX = 2048
@@ -25,18 +25,18 @@ Kept: TypeAlias = int
 class Limits:
     """leaf_records: cuboids of at most so many records are not reduced further. num_docs: the rows of the segment.
 
-    max_records: how many records all cuboids may have together.
+    max_bytes: how much all cuboids may take together.
     """
 
     leaf_records: int
     num_docs: int
-    max_records: int
+    max_bytes: int
 
 
 def candidates(num_dimensions: int, unstarred: Kept) -> Iterator[Kept]:
-    """Yield the sets of dimensions that a cuboid may keep, large ones first, but for the set of all."""
+    """Yield the sets of dimensions that a cuboid may keep, large ones first."""
     free = [1 << d for d in range(num_dimensions) if not unstarred >> d & 1]
-    largest = len(free) - 1
+    largest = len(free)
     while sum(comb(len(free), size) for size in range(largest + 1)) > _CANDIDATES_MAX:
         largest -= 1
     for size in range(largest, -1, -1):
@@ -45,37 +45,46 @@ def candidates(num_dimensions: int, unstarred: Kept) -> Iterator[Kept]:
 
 
 def grow(
-    finest: Kept,
-    num_records: int,
+    num_dimensions: int,
     unstarred: Kept,
     limits: Limits,
-    reduce_: Callable[[Kept, Kept, int], int | None],
+    reduce_: Callable[[Kept | None, Kept, int], int | None],
+    num_bytes: Callable[[Kept], int],
 ) -> list[Kept]:
-    """Choose the cuboids below the finest one.
+    """Choose the cuboids of a tree.
 
-    reduce_(parent, kept, most): computes a cuboid from another, and returns its records; None when these would be more than
-    `most`. Returns the cuboids to keep, the finest one among them only where it is worth it.
+    reduce_(parent, kept, most): computes a cuboid from another, or from the rows (None), and returns its records; None when
+    these are, or seem to be, more than `most`. num_bytes: what a cuboid that was computed takes.
     """
-    sizes = {finest: num_records}
-    for kept in candidates(finest.bit_length(), unstarred):
-        parent = min((other for other in sizes if kept & other == kept), key=sizes.__getitem__)
-        if sizes[parent] <= limits.leaf_records:
+    sizes: dict[Kept, int] = {}
+    for kept in candidates(num_dimensions, unstarred):
+        parent = min((other for other in sizes if kept & other == kept), key=sizes.__getitem__, default=None)
+        read = limits.num_docs if parent is None else sizes[parent]
+        if parent is not None and read <= limits.leaf_records:
             continue
-        size = reduce_(parent, kept, int(sizes[parent] * _SHARE_MAX))
+        size = reduce_(parent, kept, int(read * _SHARE_MAX))
         if size is not None:
             sizes[kept] = size
-    if num_records > limits.num_docs * _SHARE_MAX:
-        del sizes[finest]
-    return _within(sizes, limits)
+    return _within(sizes, {kept: num_bytes(kept) for kept in sizes}, limits)
 
 
-def _within(sizes: dict[Kept, int], limits: Limits) -> list[Kept]:
-    """Leave out cuboids until there are not too many records: first those that spare queries the least for their size."""
+def _within(sizes: dict[Kept, int], num_bytes: Mapping[Kept, int], limits: Limits) -> list[Kept]:
+    """Leave out cuboids until they take little enough: first those that spare queries the least for their size.
+
+    What is left of the room at the end goes to the smallest of those that were left out.
+    """
 
     def benefit(kept: Kept) -> float:
         others = [size for other, size in sizes.items() if other != kept and kept & other == kept]
-        return min(others, default=limits.num_docs) / sizes[kept]
+        return min(others, default=limits.num_docs) / max(1, sizes[kept])
 
-    while sizes and sum(sizes.values()) > limits.max_records:
-        del sizes[min(sizes, key=lambda kept: (benefit(kept), -sizes[kept]))]
+    total, left_out = sum(num_bytes[kept] for kept in sizes), []
+    while total > limits.max_bytes:
+        least = min(sizes, key=lambda kept: (benefit(kept), -num_bytes[kept]))
+        left_out.append((num_bytes[least], least, sizes.pop(least)))
+        total -= num_bytes[least]
+    for size, kept, records in sorted(left_out):
+        if total + size <= limits.max_bytes:
+            sizes[kept] = records
+            total += size
     return sorted(sizes, key=lambda kept: (-kept.bit_count(), kept))
