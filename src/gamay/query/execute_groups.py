@@ -16,6 +16,7 @@ from gamay.query.groupby.segment import GroupOptions, aggregate_segment, group_s
 from gamay.query.groupby.table import GroupTable
 from gamay.query.partitioned.groups import PartitionedGroups
 from gamay.query.partitioned.spilling import FoundGroups
+from gamay.query.startree.choose import are_small_cuboids
 from gamay.query.virtual import QuerySegment
 from gamay.query.work import Work
 
@@ -83,7 +84,8 @@ def _reads_rows(bound: BoundQuery) -> bool:
 def execute_aggregation(work: Work, segments: Sequence[QuerySegment]) -> GroupTable | None:
     """Return the aggregates over all matching rows as one group without keys; None when no segment was left."""
     gathered, rest = gather(work, segments) if _reads_rows(work.bound) else (None, unread(segments))
-    partials = work.over_segments(rest, lambda item: _aggregate(work, *item))
+    small = are_small_cuboids(segments)
+    partials = work.over_segments(rest, lambda item: _aggregate(work, *item), are_small=small)
     if gathered is not None:
         options = GroupOptions(check=work.deadline.check)
         calls = work.bound.aggregates
@@ -121,9 +123,10 @@ def execute_group_by(work: Work, segments: Sequence[QuerySegment]) -> GroupTable
     bound, limits = work.bound, group_limits(work.bound)
     found = FoundGroups(work, limits)
     gathered, rest = gather(work, segments)
+    small = are_small_cuboids(segments)
     for start in range(0, len(rest), _SEGMENTS_AT_ONCE):
         part = list(enumerate(rest[start : start + _SEGMENTS_AT_ONCE], start))
-        work.over_segments(part, lambda item: _group(work, item[0], *item[1], limits, found))
+        work.over_segments(part, lambda item: _group(work, item[0], *item[1], limits, found), are_small=small)
         if len(rest) > _SEGMENTS_AT_ONCE and found.num_groups > limits.threshold:
             found.merge()
     if gathered is not None:

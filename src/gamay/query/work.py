@@ -67,13 +67,15 @@ class Work:
         trace.begin(filtered, segment.name)
         return filtered
 
-    def over_segments(self, segments: Sequence[S], task: Callable[[S], T]) -> list[T]:
+    def over_segments(self, segments: Sequence[S], task: Callable[[S], T], *, are_small: bool = False) -> list[T]:
         """Return the task's result for each segment (or what stands for one), in order.
 
         The first segments are taken one by one, each dividing its rows, until there is enough work for the threads to pay:
         a look-up of a few rows is done before another thread has woken up. Then each thread takes whole segments, as many
-        as the others, and those that are over divide their rows again.
+        as the others, and those that are over divide their rows again. are_small: that never pays, see `are_small_cuboids`.
         """
+        if are_small:
+            return [task(segment) for segment in segments]
         results: list[T] = []
         clock = self.deadline.clock
         until = clock.monotonic_s() + SMALL_WORK_S

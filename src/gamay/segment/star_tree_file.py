@@ -224,6 +224,12 @@ def has_star_trees(folder: Path) -> bool:
     return (folder / TREES_FILE).exists()
 
 
+def remove_star_trees(folder: Path) -> None:
+    """Remove the star-trees of a segment's folder, if it has any."""
+    for name in (TREES_FILE, RECORDS_FILE):
+        (folder / name).unlink(missing_ok=True)
+
+
 def read_star_trees(folder: Path, segment_crc: int, *, verify: bool = True) -> tuple[StoredTree, ...]:
     """Open the trees of a segment's folder; there are none where it has no such files.
 

@@ -29,6 +29,7 @@ from gamay.segment.column import ImmutableColumn
 from gamay.segment.format import COLUMNS_FILE, METADATA_FILE
 from gamay.segment.metadata import ColumnMeta, Encoding, SegmentMetadata
 from gamay.segment.reader import ImmutableSegment, open_segment
+from gamay.segment.star_tree_file import remove_star_trees
 
 _log = logging.getLogger(__name__)
 _BATCH_ROWS = 1 << 16
@@ -134,6 +135,9 @@ def rebuild(segment: ImmutableSegment, layout: TableLayout, out_dir: Path, clock
         definitions = layout.star_trees(written.info)
         if definitions:
             build_star_trees(written, definitions, folder, WorkPool(1), clock)
+    except Exception:  # noqa: BLE001 - whatever is wrong with a tree, its segment can be read without it
+        _log.exception("segment %s is read without star-trees, for they cannot be built", segment.name)
+        remove_star_trees(folder)
     finally:
         written.close()
     return folder

@@ -18,6 +18,7 @@ from gamay.query.arithmetic import Arithmetic, is_arithmetic
 from gamay.query.groupby.table import AggregateCall
 from gamay.query.held import held_bytes
 from gamay.query.matches import Block, DocMask
+from gamay.query.startree.stored_partials import StoredTotals
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Evaluate: TypeAlias = Callable[[Expression], Operand]
@@ -151,7 +152,7 @@ def _plan_states(calls: Sequence[AggregateCall], count_rows: bool) -> StatePlan:
 
 def is_narrow(aggregate: Aggregate) -> bool:
     """Tell whether the state of an aggregate is a few numbers for each group."""
-    return isinstance(_unwrapped(aggregate), Numeric)
+    return isinstance(_unwrapped(aggregate), Numeric | StoredTotals)
 
 
 def _slot_for_counting(slots: list[_Slot], condition: Column | None) -> int:

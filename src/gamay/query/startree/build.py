@@ -1,6 +1,6 @@
 """Building the star-trees of a segment: rows are grouped by the engine, then groups are merged into fewer ones."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -12,12 +12,14 @@ import pyarrow as pa
 
 from gamay.base.clock import Clock
 from gamay.functions.aggregate.coding import CODES_MAX
+from gamay.functions.aggregate.numeric import Numeric
 from gamay.functions.aggregate.spi import Partial
 from gamay.functions.expression import Column, Expression
 from gamay.functions.text import to_text
 from gamay.functions.vector import EncodedVector, Operand, Vector
 from gamay.model.types import DataType
 from gamay.query.bind import BoundQuery
+from gamay.query.bind_aggregates import BoundAggregate
 from gamay.query.groupby.numbering import HashedNumbering
 from gamay.query.groupby.segment import aggregate_segment, group_segment
 from gamay.query.groupby.table import GroupTable
@@ -73,7 +75,8 @@ def _build(segment: ImmutableSegment, definition: TreeDefinition, pool: WorkPool
     kept = [cuboids.records[mask] for mask in chosen]
     took_ms = round((clock.monotonic_s() - begun_s) * 1000)
     ids = [part.ids for part in kept]
-    return TreeContent(definition.config, cuboids.dimensions, _placed(kept), ids, _encoded(definition.bound, kept), took_ms)
+    arrays = _encoded(definition.bound, kept, cuboids.has_nan)
+    return TreeContent(definition.config, cuboids.dimensions, _placed(kept), ids, arrays, took_ms)
 
 
 class _Cuboids:
@@ -135,6 +138,14 @@ class _Cuboids:
         arrays = [array for call, partial in calls for array in call.aggregate.encode(partial)]
         widths = [np.dtype(id_dtype(self._cardinalities[place])).itemsize for place in records.kept]
         return int(sum(widths)) * records.num_records + sum(int(array.nbytes) for array in arrays)
+
+    def has_nan(self, call: BoundAggregate) -> bool:
+        """Whether an aggregate is of bounds, and of values among which is NaN."""
+        aggregate = call.aggregate
+        if not isinstance(aggregate, Numeric) or aggregate.argument_type not in (DataType.FLOAT, DataType.DOUBLE):
+            return False
+        (partial,) = aggregate_segment((call,), self._every_doc, segment_reader(self._view), self._pool)
+        return any(bounds is not None and np.isnan(bounds).any() for bounds in (partial.lows, partial.highs))
 
     def _of_rows(self, places: tuple[int, ...], most: int) -> Records | None:
         if self._estimate([self._sample[place] for place in places], places, self._view.num_docs) > most:
@@ -216,10 +227,18 @@ def _placed(parts: Sequence[Records]) -> list[Cuboid]:
     return cuboids
 
 
-def _encoded(bound: BoundQuery, parts: Sequence[Records]) -> dict[str, list["Array | pa.Array"]]:
-    """Return the arrays of each aggregate over the records of all cuboids."""
+def _encoded(
+    bound: BoundQuery, parts: Sequence[Records], has_nan: Callable[[BoundAggregate], bool]
+) -> dict[str, list["Array | pa.Array"]]:
+    """Return the arrays of each aggregate over the records of all cuboids.
+
+    There are none of bounds of values that may be NaN: groups pass over it, and a query without groups must not.
+    """
     encoded: dict[str, list[Array | pa.Array]] = {}
     for number, call in enumerate(bound.aggregates):
+        if has_nan(call):
+            encoded[to_text(call.call)] = []
+            continue
         pieces = [call.aggregate.encode(part.partials[number]) for part in parts]
         encoded[to_text(call.call)] = [_joined(arrays) for arrays in zip(*pieces, strict=True)]
     return encoded

@@ -46,6 +46,7 @@ from gamay.sql.option_values import flag
 _log = logging.getLogger(__name__)
 _KINDS = (QueryKind.AGGREGATION, QueryKind.GROUP_BY, QueryKind.DISTINCT)
 _RECORD = (Column("$docId"),)
+_FEW_RECORDS = 1 << 16
 _DEFINITIONS_MAX = 1000
 _DEFINITIONS: dict[bytes, tuple[Schema, TreeDefinition]] = {}
 
@@ -208,6 +209,11 @@ def with_star_trees(bound: BoundQuery, segments: Sequence[QuerySegment]) -> Sequ
     return [chooser.view(segment) for segment in segments]
 
 
+def are_small_cuboids(segments: Sequence[QuerySegment]) -> bool:
+    """Whether all segments are records so few that most of the time goes into Python's own steps, one thread's at a time."""
+    return all(isinstance(segment, CuboidView) and segment.num_docs <= _FEW_RECORDS for segment in segments)
+
+
 class _Chooser:
     """The choice of trees for one query at its segments."""
 
@@ -217,6 +223,7 @@ class _Chooser:
         tested = [name for part in (bound.filter, *bound.filters) for name in _null_tested(part)]
         self._null_sensitive = list(bound.fields) if bound.null_handling else tested
         self._refusal = _refusal(bound)
+        self._read = _read(bound.rows, (bound.filter, *bound.filters))
 
     def view(self, segment: QuerySegment) -> QuerySegment:
         """Return what the query should read: a cuboid of one of the segment's trees, or the segment itself.
@@ -240,7 +247,7 @@ class _Chooser:
             if cuboid is None or cuboid.num_records >= most:
                 refusals.append("it has no fewer records")
                 continue
-            aggregates = _from_records(self._bound.aggregates, tree.aggregates, cuboid.start)
+            aggregates = _from_records(self._bound.aggregates, tree.aggregates, cuboid)
             if isinstance(aggregates, str):
                 refusals.append(aggregates)
                 continue
@@ -279,23 +286,32 @@ class _Chooser:
     def _rewrite(self, definition: TreeDefinition) -> _Rewritten | str:
         key = id(definition)
         if key not in self._rewritten:
-            self._rewritten[key] = _rewritten(self._bound, definition)
+            self._rewritten[key] = _rewritten(self._bound, self._read, definition)
         return self._rewritten[key]
 
 
-def _rewritten(bound: BoundQuery, definition: TreeDefinition) -> _Rewritten | str:
-    """Return a query over the dimensions of a tree; where they do not suffice, the reason."""
-    names = [to_text(dimension) for dimension in definition.dimensions]
-    by: dict[Expression, Expression] = {
-        dimension: Column(name) for dimension, name in zip(definition.dimensions, names, strict=True)
-    }
-    rows = tuple([replaced(row, by) for row in bound.rows])
-    filter_, *filters = [_over_dimensions(part, by) for part in (bound.filter, *bound.filters)]
-    read = [*physical_columns(rows), *(name for part in (filter_, *filters) for name in filter_columns(part))]
+def _rewritten(bound: BoundQuery, read: Sequence[str], definition: TreeDefinition) -> _Rewritten | str:
+    """Return a query over the dimensions of a tree; where they do not suffice, the reason. read: columns that it reads."""
     for name in read:
-        if name not in names:
+        if name not in definition.reads:
             return f"'{name}' is no dimension of it"
-    return _Rewritten(rows, filter_, tuple(filters), sum(1 << names.index(name) for name in set(read)))
+    places, by = definition.places, definition.by_expression
+    rows, filter_, filters = bound.rows, bound.filter, bound.filters
+    if by or any(map(_null_tested, (filter_, *filters))):
+        rows = tuple([replaced(row, by) for row in rows])
+        filter_, *others = [_over_dimensions(part, by) for part in (filter_, *filters)]
+        filters, read = tuple(others), _read(rows, (filter_, *others))
+    needed = 0
+    for name in read:
+        if name not in places:
+            return f"'{name}' is no dimension of it"
+        needed |= 1 << places[name]
+    return _Rewritten(rows, filter_, filters, needed)
+
+
+def _read(rows: Sequence[Expression], conditions: Sequence[Filter]) -> list[str]:
+    """Return the columns that rows and conditions read."""
+    return list(dict.fromkeys([*physical_columns(rows), *(name for part in conditions for name in filter_columns(part))]))
 
 
 def _over_dimensions(part: Filter, by: dict[Expression, Expression]) -> Filter:
@@ -324,14 +340,16 @@ def _null_tested(part: Filter) -> list[str]:
     return [part.column] if isinstance(part, IsNull) else []
 
 
-def _from_records(calls: Sequence[BoundAggregate], stored: StoredAggregates, start: int) -> tuple[BoundAggregate, ...] | str:
+def _from_records(
+    calls: Sequence[BoundAggregate], stored: StoredAggregates, cuboid: Cuboid
+) -> tuple[BoundAggregate, ...] | str:
     """Return the aggregates of a query over records; where the tree does not have one of them, the reason."""
     found: list[BoundAggregate] = []
     for call in calls:
         source = stored.source(call)
         if source is None:
             return f"it does not have {to_text(call.call)}"
-        found.append(BoundAggregate(call.call, source(start), _RECORD, call.filter))
+        found.append(BoundAggregate(call.call, source(cuboid), _RECORD, call.filter))
     return tuple(found)
 
 

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from gamay.base.errors import InvalidConfigError, QueryError
-from gamay.functions.expression import Expression
+from gamay.functions.expression import Column, Expression, column_names
 from gamay.functions.text import to_text
 from gamay.model.indexing import StarTreeConfig
 from gamay.model.schema import Schema
@@ -55,6 +56,21 @@ class TreeDefinition:
     @property
     def dimensions(self) -> tuple[Expression, ...]:
         return self.bound.rows
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """The place of each dimension, by its name."""
+        return {to_text(dimension): place for place, dimension in enumerate(self.dimensions)}
+
+    @cached_property
+    def reads(self) -> frozenset[str]:
+        """The columns that the dimensions are made of."""
+        return frozenset(name for dimension in self.dimensions for name in column_names(dimension))
+
+    @cached_property
+    def by_expression(self) -> dict[Expression, Expression]:
+        """For each dimension that is computed, the column that the tree has in its place."""
+        return {dimension: Column(to_text(dimension)) for dimension in self.dimensions if not isinstance(dimension, Column)}
 
     @property
     def aggregates(self) -> tuple[BoundAggregate, ...]:

@@ -1,4 +1,8 @@
-"""Aggregates over the records of a star-tree: partials that are there already, merged by group."""
+"""Aggregates over the records of a star-tree: partials that are there already, merged by group.
+
+Totals are added up as records are walked (`StoredTotals`); of other aggregates the records of each group are collected, and
+their partials merged at the end (`StoredPartials`).
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,16 +15,122 @@ from gamay.functions.aggregate.exact import ExactSum
 from gamay.functions.aggregate.nullable import NullablePartial, NullSkipping
 from gamay.functions.aggregate.numeric import COUNT_ROWS, Numeric
 from gamay.functions.aggregate.spi import Aggregate, GroupIds, Partial, Sent
-from gamay.functions.aggregate.totals import Needs
+from gamay.functions.aggregate.totals import Needs, TotalsPartial
 from gamay.functions.expression import Expression
 from gamay.functions.vector import Operand, Vector
+from gamay.kernels.aggregation import add_values, bound_values
 from gamay.model.types import DataType
 from gamay.query.bind_aggregates import BoundAggregate
+from gamay.segment.star_tree_file import Cuboid
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Arrays: TypeAlias = Sequence["Array | pa.Array"]
 
 _HALF_BITS = 32
+_EXACT_SUM_MAX = float(1 << 62)
+# of counts, sums, lows and highs: what no row makes, and how two are merged
+_NOTHING_YET = (0, 0, np.inf, -np.inf)
+_MERGE = (np.add, np.add, np.minimum, np.maximum)
+_NO_BOUNDS = np.empty(0)
+
+
+class _OverRecords:
+    """What both have in common: behind the state, an aggregate over records is that of the query."""
+
+    __slots__ = ()
+    inner: Aggregate
+
+    @property
+    def result_type(self) -> DataType:
+        return self.inner.result_type
+
+    @property
+    def result_is_multi_value(self) -> bool:
+        return self.inner.result_is_multi_value
+
+    def select(self, partial: Partial, groups: Array) -> Partial:
+        return self.inner.select(partial, groups)
+
+    def merge(self, partials: Sequence[Partial], maps: Sequence[GroupIds], num_groups: int) -> Partial:
+        return self.inner.merge(partials, maps, num_groups)
+
+    def finish(self, partial: Partial) -> Vector:
+        return self.inner.finish(partial)
+
+    def encode(self, partial: Partial) -> list[Sent]:
+        return self.inner.encode(partial)
+
+    def decode(self, arrays: Sequence[Sent]) -> Partial:
+        return self.inner.decode(arrays)
+
+
+class TotalsOfRecords:
+    """Totals of groups so far: an array [num_groups] for each that is needed, None for the others."""
+
+    def __init__(self, fields: Sequence[Array | None], num_groups: int) -> None:
+        self.totals: list[Array | None] = [
+            None if field is None else np.full(num_groups, start, field.dtype)
+            for field, start in zip(fields, _NOTHING_YET, strict=True)
+        ]
+
+    def grow(self, num_groups: int) -> None:
+        """Make room for more groups."""
+        for place, total in enumerate(self.totals):
+            if total is not None:
+                rest = np.full(num_groups - len(total), _NOTHING_YET[place], total.dtype)
+                self.totals[place] = np.concatenate([total, rest])
+
+    def add(self, groups: GroupIds | None, fields: Sequence[Array | None]) -> None:
+        """Add totals to those of their groups; None: to the only one."""
+        for total, values, ufunc in zip(self.totals, fields, _MERGE, strict=True):
+            if total is None or values is None or not len(values):
+                continue
+            if groups is None:
+                total[0] = ufunc(total[0], ufunc.reduce(values))
+            elif ufunc is np.add:
+                add_values(groups, values, total, 0)
+            else:
+                lows, highs = (total, _NO_BOUNDS) if ufunc is np.minimum else (_NO_BOUNDS, total)
+                bound_values(groups, values, lows, highs)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTotals(_OverRecords):
+    """Numeric aggregate of a query over the records of a cuboid; its argument is the number of each record.
+
+    inner: the aggregate of the query, which may skip nulls, though there are none. fields: counts, sums, lows and highs of
+    the cuboid's records, None for those that are not needed.
+    """
+
+    inner: Aggregate
+    fields: tuple[Array | None, ...]
+
+    def allocate(self, num_groups: int) -> TotalsOfRecords:
+        return TotalsOfRecords(self.fields, num_groups)
+
+    def grow(self, state: TotalsOfRecords, num_groups: int) -> TotalsOfRecords:
+        state.grow(num_groups)
+        return state
+
+    def update(self, state: TotalsOfRecords, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
+        records = args[0]
+        assert isinstance(records, Vector)
+        chosen = _as_slice(records.values)
+        fields = [None if field is None else field[chosen] for field in self.fields]
+        state.add(None if groups is None else groups.astype(np.uint32, copy=False), fields)
+
+    def combine(self, state: TotalsOfRecords, other: TotalsOfRecords) -> TotalsOfRecords:
+        count = max(len(total) for total in state.totals if total is not None)
+        state.add(np.arange(count, dtype=np.uint32), other.totals)
+        return state
+
+    def seal(self, state: TotalsOfRecords) -> Partial:
+        totals = TotalsPartial(*state.totals)
+        if not isinstance(self.inner, NullSkipping):
+            return totals
+        assert isinstance(self.inner.inner, Numeric)
+        seen = np.asarray(totals.counts) > 0
+        return NullablePartial(self.inner.inner.only(totals), seen)
 
 
 @dataclass(slots=True)
@@ -32,25 +142,17 @@ class Collected:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredPartials:
-    """An aggregate of a query, over the records [start, …) of a tree. Its argument is the number of each record.
+class StoredPartials(_OverRecords):
+    """Aggregate of a query over the records of a cuboid; its argument is the number of each record.
 
-    inner: the aggregate of the query. arrays: of which `decode` makes partials, over all records of the tree.
-    decode: makes the partial of some records, with an entry for each, of their rows in `arrays`.
+    inner: the aggregate of the query. arrays: of which its partials are decoded, of all records of the tree. start: the
+    first of the cuboid. decode_records: makes the partial of some records, with an entry for each, of their `arrays`.
     """
 
     inner: Aggregate
     arrays: Arrays
     start: int
     decode_records: Callable[[Sequence[Sent]], Partial]
-
-    @property
-    def result_type(self) -> DataType:
-        return self.inner.result_type
-
-    @property
-    def result_is_multi_value(self) -> bool:
-        return self.inner.result_is_multi_value
 
     def allocate(self, num_groups: int) -> Collected:
         return Collected(num_groups)
@@ -75,20 +177,12 @@ class StoredPartials:
         partial = self.decode_records([_taken(array, records) for array in self.arrays])
         return self.inner.merge([partial], [np.concatenate([np.empty(0, np.int32), *numbers])], state.num_groups)
 
-    def select(self, partial: Partial, groups: Array) -> Partial:
-        return self.inner.select(partial, groups)
 
-    def merge(self, partials: Sequence[Partial], maps: Sequence[GroupIds], num_groups: int) -> Partial:
-        return self.inner.merge(partials, maps, num_groups)
-
-    def finish(self, partial: Partial) -> Vector:
-        return self.inner.finish(partial)
-
-    def encode(self, partial: Partial) -> list[Sent]:
-        return self.inner.encode(partial)
-
-    def decode(self, arrays: Sequence[Sent]) -> Partial:
-        return self.inner.decode(arrays)
+def _as_slice(records: Array) -> "Array | slice":
+    """Return ascending record numbers as a slice where they follow each other."""
+    if len(records) and records[-1] - records[0] + 1 == len(records):
+        return slice(int(records[0]), int(records[-1]) + 1)
+    return records
 
 
 def _taken(array: "Array | pa.Array", records: Array) -> "Array | pa.Array":
@@ -98,7 +192,7 @@ def _taken(array: "Array | pa.Array", records: Array) -> "Array | pa.Array":
 class StoredAggregates:
     """What the records of a tree hold, and which aggregates of queries that answers.
 
-    aggregates: those of the tree's definition, and the arrays of each.
+    aggregates: those of the tree's definition, and the arrays of each: none for one that the tree could not keep.
     """
 
     def __init__(self, aggregates: Sequence[tuple[BoundAggregate, Arrays]]) -> None:
@@ -107,35 +201,50 @@ class StoredAggregates:
         self._others: list[tuple[BoundAggregate, Arrays]] = []
         for call, arrays in aggregates:
             aggregate = call.aggregate
+            if not arrays:
+                continue
             if aggregate == COUNT_ROWS:
                 self._counts = np.asarray(arrays[0])
             elif isinstance(aggregate, Numeric):
                 needs = [need for need in Needs if need in aggregate.needs]
-                self._totals.update({(call.arguments, need): np.asarray(a) for need, a in zip(needs, arrays, strict=True)})
+                self._totals.update({(call.arguments, n): _addable(a) for n, a in zip(needs, arrays, strict=True)})
             else:
                 self._others.append((call, arrays))
 
-    def source(self, call: BoundAggregate) -> "Callable[[int], StoredPartials] | None":
-        """Return what makes an aggregate of a query over records from a start on; None where the tree does not have it.
+    def source(self, call: BoundAggregate) -> Callable[[Cuboid], Aggregate] | None:
+        """Return what makes an aggregate of a query over the records of a cuboid; None where the tree does not have it.
 
         The columns of its arguments have no nulls.
         """
         aggregate = call.aggregate
+        is_nullable = isinstance(aggregate, NullSkipping)
         inner = aggregate.inner if isinstance(aggregate, NullSkipping) else aggregate
-        found = self._found(inner, call)
+        if isinstance(inner, Numeric):
+            fields = self._fields(inner.needs | Needs.COUNT if is_nullable else inner.needs, inner, call)
+            return None if fields is None else lambda cuboid: StoredTotals(aggregate, _part(fields, cuboid))
+        found = self._partials(inner, call)
         if found is None:
             return None
         arrays, decode = found
-        if isinstance(aggregate, NullSkipping):
-            decode = _without_nulls(decode)
-        return lambda start: StoredPartials(aggregate, arrays, start, decode)
+        decode = _without_nulls(decode) if is_nullable else decode
+        return lambda cuboid: StoredPartials(aggregate, arrays, cuboid.start, decode)
 
-    def _found(
+    def _fields(self, needs: Needs, aggregate: Numeric, call: BoundAggregate) -> list[Array | None] | None:
+        fields: list[Array | None] = []
+        for need in Needs:
+            found = None
+            if need in needs:
+                found = self._totals.get((call.arguments, need))
+                if found is None and need is Needs.COUNT and not aggregate.is_multi_value:
+                    found = self._counts
+                if found is None:
+                    return None
+            fields.append(found)
+        return fields
+
+    def _partials(
         self, aggregate: Aggregate, call: BoundAggregate
     ) -> tuple[Arrays, Callable[[Sequence[Sent]], Partial]] | None:
-        if isinstance(aggregate, Numeric):
-            totals = self._numeric(aggregate, call)
-            return None if totals is None else (totals, aggregate.decode)
         if isinstance(aggregate, ExactSum):
             sums = self._totals.get((call.arguments, Needs.SUM))
             if sums is not None and sums.dtype == np.int64 and aggregate.result_type is DataType.LONG:
@@ -145,18 +254,17 @@ class StoredAggregates:
                 return arrays, aggregate.decode
         return None
 
-    def _numeric(self, aggregate: Numeric, call: BoundAggregate) -> Arrays | None:
-        arrays: list[Array] = []
-        for need in Needs:
-            if need not in aggregate.needs:
-                continue
-            found = self._totals.get((call.arguments, need))
-            if found is None and need is Needs.COUNT and not aggregate.is_multi_value:
-                found = self._counts
-            if found is None:
-                return None
-            arrays.append(found)
-        return arrays
+
+def _addable(array: "Array | pa.Array") -> Array:
+    """Return whole numbers as doubles where adding all of them up might leave 64 bits."""
+    values = np.asarray(array)
+    if values.dtype == np.int64 and float(np.abs(values.astype(np.float64)).sum()) > _EXACT_SUM_MAX:
+        return values.astype(np.float64)
+    return values
+
+
+def _part(fields: Sequence[Array | None], cuboid: Cuboid) -> tuple[Array | None, ...]:
+    return tuple([None if field is None else field[cuboid.start : cuboid.stop] for field in fields])
 
 
 def _is_same_state(stored: Aggregate, wanted: Aggregate) -> bool:
