@@ -126,7 +126,7 @@ class ServerInstance:
         loaded = data.snapshot()
         tiers = {record.name: record.tier for record in self._records(table, sorted(loaded))}
         layouts = {tier: layout.of_tier(tier) for tier in {"", *tiers.values()}}
-        return sorted(n for n, one in loaded.items() if not layouts[tiers.get(n, "")].matches(one.segment.info))
+        return sorted(n for n, one in loaded.items() if not layouts[tiers.get(n, "")].is_met_by(one.segment))
 
     def missing_segments(self, table: str) -> list[str]:
         """Return the segments of a table that should be ONLINE here and are not."""

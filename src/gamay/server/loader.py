@@ -55,7 +55,7 @@ class SegmentLoader:
         if rebuilt is not None and rebuilt.exists() and not force_download:
             try:
                 found = self._open(rebuilt, record, layout, owned=True, rebuilt=True, lazy=lazy)
-                if layout is None or layout.matches_star_trees(found.segment):
+                if layout is None or layout.matches_star_trees(found.segment, verify=True):
                     return found
                 found.segment.close()
             except CorruptSegmentError as error:
@@ -63,7 +63,7 @@ class SegmentLoader:
         loaded = self._load_as_pushed(table, record, layout, force_download, lazy)
         if layout is None or rebuilt is None:
             return loaded
-        if layout.matches(loaded.segment.info) and layout.matches_star_trees(loaded.segment):
+        if layout.matches(loaded.segment.info) and layout.matches_star_trees(loaded.segment, verify=True):
             return loaded
         try:
             return self._rebuild(loaded, layout, rebuilt, record)

@@ -89,13 +89,17 @@ class TableLayout:
             _log.error("segments of %s have no star-trees: %s", self.config.typed_name, error)
             return []
 
-    def matches_star_trees(self, segment: ImmutableSegment) -> bool:
-        """Whether a segment has its star-trees already, undamaged, and no others."""
+    def is_met_by(self, segment: ImmutableSegment) -> bool:
+        """Whether a segment is stored like this already, its star-trees included."""
+        return self.matches(segment.info) and self.matches_star_trees(segment)
+
+    def matches_star_trees(self, segment: ImmutableSegment, *, verify: bool = False) -> bool:
+        """Whether a segment has its star-trees already, and no others; with `verify`, undamaged ones."""
         if self.config.indexing.skip_segment_preprocess:
             return True
         wanted = [definition.config for definition in self.star_trees(segment.info)]
         try:
-            return wanted == [tree.config for tree in segment.star_trees()]
+            return wanted == [tree.config for tree in segment.star_trees(verify=verify)]
         except CorruptSegmentError as error:
             _log.warning("the star-trees of segment %s are built again: %s", segment.name, error)
             return False
