@@ -89,6 +89,20 @@ def test_partitioned_and_sorted(spark, schema, table_config, files, tmp_path, op
         assert segment.num_docs <= 300
 
 
+@pytest.mark.parametrize("partition_and_sort", [False, True])
+def test_star_trees_are_built_on_executors(spark, schema, table_config, files, tmp_path, open_archives, partition_and_sort):
+    tree = {"dimensionsSplitOrder": ["city", "day"], "functionColumnPairs": ["SUM__fare"], "maxSizeRatio": 100}
+    config = table_config(starTreeIndexConfigs=[tree])
+    report = build_segments(
+        spark, schema, config, InputFiles(str(files), **GLOBAL), str(tmp_path / "out"), partition_and_sort=partition_and_sort
+    )
+    for segment in open_archives(report):
+        (found,) = segment.star_trees()
+        by_city = next(cuboid for cuboid in found.cuboids if cuboid.kept == (0,))
+        counts = found.arrays["count(*)"][0][by_city.start : by_city.stop]
+        assert counts.sum() == segment.num_docs
+
+
 def test_time_ranges(spark, schema, table_config, files, tmp_path, open_archives):
     report = build_segments(
         spark, schema, table_config(), str(files), str(tmp_path / "out"), partition_and_sort=True, rows_per_segment=100

@@ -63,6 +63,12 @@ class SegmentLoader:
         loaded = self._load_as_pushed(table, record, layout, force_download, lazy)
         if layout is None or rebuilt is None:
             return loaded
+        return self._in_line(table, loaded, layout, rebuilt, record)
+
+    def _in_line(
+        self, table: str, loaded: LoadedSegment, layout: TableLayout, rebuilt: Path, record: SegmentRecord
+    ) -> LoadedSegment:
+        """Return a segment with the indexes and star-trees of its table; where they cannot be built, as it is."""
         if layout.matches(loaded.segment.info) and layout.matches_star_trees(loaded.segment, verify=True):
             return loaded
         try:
@@ -91,7 +97,7 @@ class SegmentLoader:
         return self._open(folder, record, layout, owned=True, lazy=True)  # compared in `_download`
 
     def adopt(self, table: str, name: str, folder: Path) -> LoadedSegment:
-        """Return a segment that was built on this server, having moved its folder among the copies.
+        """Return a segment that was built on this server, having moved its folder among the copies, with its star-trees.
 
         Raises CorruptSegmentError, OSError.
         """
@@ -99,7 +105,13 @@ class SegmentLoader:
         final = self._folder(table, record)
         final.parent.mkdir(parents=True, exist_ok=True)
         _replace(final, folder)
-        return self._open(final, record, self._layout(table, record), owned=True)
+        layout = self._layout(table, record)
+        built = self._open(final, record, layout, owned=True)
+        if layout is None or not layout.matches(
+            built.segment.info
+        ):  # other indexes are wanted since: a reload has them built
+            return built
+        return self._in_line(table, built, layout, self._folder(table, record, layout.fingerprint()), record)
 
     def remove(self, loaded: LoadedSegment) -> None:
         """Remove this server's copy of a segment that is no longer visible."""

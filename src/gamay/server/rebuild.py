@@ -20,15 +20,14 @@ from gamay.functions.vector import Vector
 from gamay.model.schema import FieldSpec, Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.tier_overwrites import overwritten
-from gamay.query.pool import WorkPool
 from gamay.query.response import arrow_array
-from gamay.query.startree.build import build_star_trees
+from gamay.query.startree.build import add_star_trees
 from gamay.query.startree.definition import TreeDefinition, tree_definitions
 from gamay.segment.builder import SegmentBuilder
 from gamay.segment.column import ImmutableColumn
 from gamay.segment.format import COLUMNS_FILE, METADATA_FILE
 from gamay.segment.metadata import ColumnMeta, Encoding, SegmentMetadata
-from gamay.segment.reader import ImmutableSegment, open_segment
+from gamay.segment.reader import ImmutableSegment
 from gamay.segment.star_tree_file import remove_star_trees
 
 _log = logging.getLogger(__name__)
@@ -134,16 +133,11 @@ def rebuild(segment: ImmutableSegment, layout: TableLayout, out_dir: Path, clock
     Raises InvalidConfigError when an index cannot be built.
     """
     folder = _linked(segment, out_dir) if layout.matches(segment.info) else _rewritten(segment, layout, out_dir)
-    written = open_segment(folder, verify=False)
     try:
-        definitions = layout.star_trees(written.info)
-        if definitions:
-            build_star_trees(written, definitions, folder, WorkPool(1), clock)
+        add_star_trees(folder, layout.schema, layout.config, clock)
     except Exception:  # noqa: BLE001 - whatever is wrong with a tree, its segment can be read without it
         _log.exception("segment %s is read without star-trees, for they cannot be built", segment.name)
         remove_star_trees(folder)
-    finally:
-        written.close()
     return folder
 
 

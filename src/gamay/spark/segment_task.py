@@ -2,15 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import GamayError, InvalidConfigError
 from gamay.ingest.pipeline import Pipeline
 from gamay.ingest.readers import open_reader
 from gamay.ingest.records import RecordReader
 from gamay.ingest.run import conformed_batches
 from gamay.model.datetime_format import sane_time
+from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
+from gamay.query.startree.build import add_star_trees
 from gamay.segment.builder import SegmentBuilder
 from gamay.segment.metadata import SegmentMetadata, read_metadata
 from gamay.spark.report import Outcome, SegmentReport
@@ -52,9 +56,7 @@ def _build(task: FileTask, target: SegmentTarget) -> SegmentReport:
         counts = counts_of(reader, pipeline)
         if builder.num_docs == 0:
             return SegmentReport(Outcome.EMPTY.value, input_uri=task.uri, **counts)
-        folder = builder.build()
-        metadata = read_metadata(folder)
-        check_times(metadata, table_config)
+        folder, metadata = finish(builder, schema, table_config)
         published = publish(folder, target, generator, facts_of(metadata, task.sequence_id, task.uri), task.sub_path)
     outcome = Outcome.KEPT if published.is_kept else Outcome.BUILT
     return SegmentReport(
@@ -66,6 +68,15 @@ def _build(task: FileTask, target: SegmentTarget) -> SegmentReport:
         published.size_bytes,
         **counts,
     )
+
+
+def finish(builder: SegmentBuilder, schema: Schema, table_config: TableConfig) -> tuple[Path, SegmentMetadata]:
+    """Return the folder of a finished segment, with its star-trees; raises InvalidConfigError as `check_times` does."""
+    folder = builder.build()
+    metadata = read_metadata(folder)
+    check_times(metadata, table_config)
+    add_star_trees(folder, schema, table_config, SYSTEM_CLOCK)
+    return folder, metadata
 
 
 def open_task_reader(task: FileTask, table_config: TableConfig) -> RecordReader:

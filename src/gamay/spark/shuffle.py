@@ -18,12 +18,11 @@ from gamay.model.schema import FieldSpec, Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.types import DataType
 from gamay.segment.builder import SegmentBuilder
-from gamay.segment.metadata import read_metadata
 from gamay.segment.partition import partition_function, partitions_of_column
 from gamay.segment.value_text import value_text
 from gamay.spark.ranges import Ranges, Sampler
 from gamay.spark.report import Outcome, SegmentReport
-from gamay.spark.segment_task import check_times
+from gamay.spark.segment_task import finish
 from gamay.spark.target import PROVISIONAL_NAME, SegmentTarget, facts_of, publish, scratch_folder
 
 PARTITION = "__gamay_partition"
@@ -202,9 +201,7 @@ class RangeWriter:
         return builder.num_docs >= 2 * self._layout.rows_per_segment
 
     def _finish(self, builder: SegmentBuilder) -> SegmentReport:
-        folder = builder.build()
-        metadata = read_metadata(folder)
-        check_times(metadata, self._config)
+        folder, metadata = finish(builder, self._schema, self._config)
         facts = facts_of(metadata, self._next_id, "")
         self._next_id += self._id_step
         published = publish(folder, self._target, self._target.name_generator(), facts, "")

@@ -17,6 +17,8 @@ from gamay.functions.aggregate.spi import Partial
 from gamay.functions.expression import Column, Expression
 from gamay.functions.text import to_text
 from gamay.functions.vector import EncodedVector, Operand, Vector
+from gamay.model.schema import Schema
+from gamay.model.table_config import TableConfig
 from gamay.model.types import DataType
 from gamay.query.bind import BoundQuery
 from gamay.query.bind_aggregates import BoundAggregate
@@ -27,11 +29,11 @@ from gamay.query.matches import AllDocs, DocList
 from gamay.query.pool import WorkPool
 from gamay.query.read import segment_reader
 from gamay.query.response import arrow_array
-from gamay.query.startree.definition import TreeDefinition
+from gamay.query.startree.definition import TreeDefinition, tree_definitions
 from gamay.query.startree.lattice import Kept, Limits, grow
 from gamay.query.virtual import QuerySegment
 from gamay.segment.dictionary import sort_distinct
-from gamay.segment.reader import ImmutableSegment
+from gamay.segment.reader import ImmutableSegment, open_segment
 from gamay.segment.star_tree_file import Cuboid, Dimension, TreeContent, id_dtype, write_star_trees
 from gamay.segment.storage_form import Stored, from_arrow
 
@@ -57,12 +59,21 @@ class Records:
     num_records: int
 
 
-def build_star_trees(
-    segment: ImmutableSegment, definitions: Sequence[TreeDefinition], folder: Path, pool: WorkPool, clock: Clock
-) -> None:
-    """Build the trees of a segment and write their files into a folder that has none."""
-    contents = [_build(segment, definition, pool, clock) for definition in definitions]
-    write_star_trees(folder, segment.info.crc, contents)
+def add_star_trees(folder: Path, schema: Schema, config: TableConfig, clock: Clock) -> None:
+    """Build the star-trees that a table wants into the folder of a segment that has none, on the caller's thread.
+
+    Raises InvalidConfigError for a tree that has no meaning.
+    """
+    if not (config.indexing.star_tree_configs or config.indexing.enable_default_star_tree):
+        return
+    segment = open_segment(folder, verify=False)
+    try:
+        definitions = list(tree_definitions(schema, config, segment.info.columns))
+        contents = [_build(segment, definition, WorkPool(1), clock) for definition in definitions]
+        if contents:
+            write_star_trees(folder, segment.info.crc, contents)
+    finally:
+        segment.close()
 
 
 def _build(segment: ImmutableSegment, definition: TreeDefinition, pool: WorkPool, clock: Clock) -> TreeContent:
