@@ -70,8 +70,9 @@ def _unreadable(subject: TableSubject, text: str, where: str) -> Iterator[str]:
     """Yield what is wrong with a column, or an expression, of a tree."""
     if text in subject.schema:
         return
-    if subject.columns_of is None or _NAME.fullmatch(text):
+    if _NAME.fullmatch(text):
         yield from filter(None, [missing_column(subject.schema, text, where)])
+    if subject.columns_of is None or _NAME.fullmatch(text):
         return
     try:
         columns = subject.columns_of(text)
