@@ -27,6 +27,7 @@ from gamay.query.deadline import Deadline
 from gamay.query.execute import ServerResult, execute
 from gamay.query.pool import WorkPool
 from gamay.query.reduce import reduce
+from gamay.query.startree.build import add_star_trees
 from gamay.query.wire.result import encode_result, receive
 from gamay.segment.builder import SegmentBuilder
 from gamay.segment.mutable.segment import MutableSegment
@@ -107,6 +108,25 @@ _QUERIES = (
     "SELECT JSON_EXTRACT_SCALAR(doc, '$.b', 'STRING') AS b, COUNT(*) FROM warmup GROUP BY b ORDER BY b",
 )
 
+_TREES = {
+    **_CONFIG,
+    "tableIndexConfig": {
+        "starTreeIndexConfigs": [
+            {
+                "dimensionsSplitOrder": ["few", "some"],
+                "functionColumnPairs": ["SUM__wide", "SUM__raw_long", "MIN__wide", "MAX__wide"],
+                "maxLeafRecords": 1,
+                "maxSizeRatio": 100,
+            }
+        ]
+    },
+}
+_TREE_QUERIES = (
+    "SELECT COUNT(*), SUM(wide), AVG(raw_long), MIN(wide), MAX(wide) FROM warmup WHERE some > 'some_00100'",
+    "SELECT few, COUNT(*), SUM(wide), AVG(raw_long), MIN(wide), MAX(wide) FROM warmup WHERE some = 'some_00007' GROUP BY few",
+    "SELECT some, few, COUNT(*), SUM(wide), AVG(raw_long), MIN(wide), MAX(wide) FROM warmup GROUP BY some, few LIMIT 5",
+)
+
 
 def warm_up(
     threads: int = 2,
@@ -125,7 +145,7 @@ def warm_up(
     schema = Schema.from_json(_SCHEMA).value
     config = TableConfig.from_json(_CONFIG).value
     with tempfile.TemporaryDirectory(prefix="gamay-warmup-") as folder, WorkPool(threads) as pool:
-        total = 2 + len(_QUERIES) + (not over_wire)
+        total = 3 + len(_QUERIES) + (not over_wire)
         tell(0, total)
         rows, sealed = _rows(schema), list[ImmutableSegment]()
         consuming = MutableSegment("warmup_consuming", schema, config, Path(folder), clock=clock)
@@ -146,15 +166,30 @@ def warm_up(
                 parts = [[segment] for segment in segments] if over_wire else [segments]
                 found = [execute(bound, part, pool, Deadline.after_ms(_LIMIT_MS, clock)) for part in parts]
                 reduce(bound, [_sent(bound, result, clock) for result in found] if over_wire else found)
+            tell(2 + len(_QUERIES), total)
+            if not over_wire and is_wanted():  # a broker reads no trees
+                sealed.append(_with_star_tree(rows, schema, Path(folder), clock))
+                for sql in _TREE_QUERIES:
+                    execute(bind(parse_query(sql), schema), sealed[-1:], pool, Deadline.after_ms(_LIMIT_MS, clock))
         finally:
             for segment in sealed:
                 segment.close()
             consuming.close()
         if not over_wire:  # a broker holds no keys
-            tell(2 + len(_QUERIES), total)
+            tell(3 + len(_QUERIES), total)
             warm_up_keys(Path(folder), pool, clock, is_wanted)
         tell(total, total)
     return clock.monotonic_s() - started_s
+
+
+def _with_star_tree(rows: pa.RecordBatch, schema: Schema, folder: Path, clock: Clock) -> ImmutableSegment:
+    """Return a segment of these rows that has a star-tree."""
+    config = TableConfig.from_json(_TREES).value
+    builder = SegmentBuilder(schema, config, "warmup_tree", folder, clock=clock)
+    builder.append(rows)
+    built = builder.build()
+    add_star_trees(built, schema, config, clock)
+    return open_segment(built)
 
 
 def _decode(rows: pa.RecordBatch, fields: InputFields) -> None:
