@@ -123,7 +123,7 @@ _TREES = {
 }
 _TREE_QUERIES = (
     "SELECT COUNT(*), SUM(wide), AVG(raw_long), MIN(wide), MAX(wide) FROM warmup WHERE some > 'some_00100'",
-    "SELECT few, COUNT(*), SUM(wide), AVG(raw_long), MIN(wide), MAX(wide) FROM warmup WHERE some = 'some_00007' GROUP BY few",
+    "SELECT few, COUNT(*), SUM(raw_long), MIN(wide), MAX(wide) FROM warmup WHERE some = 'some_00007' GROUP BY few",
     "SELECT some, few, COUNT(*), SUM(wide), AVG(raw_long), MIN(wide), MAX(wide) FROM warmup GROUP BY some, few LIMIT 5",
 )
 
