@@ -9,8 +9,10 @@ from typing import Any
 import pandas as pd
 import pytest
 from tests.waiting import eventually
+from typer.testing import CliRunner
 
 import gamay
+from gamay.cli.app import app
 from gamay.embedded.database import Database
 from gamay.segment.describe import describe
 
@@ -147,6 +149,20 @@ def test_trees_follow_the_config_and_answers_stay(
         shown = trips.server.get("/tables/trips_OFFLINE/segments/a/metadata").json()["star-tree-index"]
         assert [tree["dimension-columns"] for tree in shown] == [tree["dimensionsSplitOrder"] for tree in trees]
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+def test_trees_are_advised_by_the_largest_segment_of_a_table(
+    trips: Any, make_segment: Callable[..., Path], tmp_path: Path
+) -> None:
+    for name, count in (("a", 10), ("b", 500)):
+        trips.push(make_segment(name, list(range(count))))
+    queries = tmp_path / "queries.sql"
+    queries.write_text("SELECT city, SUM(n) FROM trips GROUP BY city;\n")
+    command = ["startree", "advise", "trips", str(queries), "--controller", str(trips.controller.base_url)]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert "by segment b of 500 rows" in result.output
+    assert '"dimensionsSplitOrder": [\n        "city"\n      ]' in result.output
 
 
 def test_damaged_trees_are_rebuilt_and_never_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -12,7 +12,7 @@ from gamay.model.indexing import StarTreeConfig
 from gamay.model.rules import TableRule, TableSubject, duplicates, missing_column
 from gamay.model.types import DataType
 
-_FUNCTIONS = (
+FUNCTIONS = (
     "COUNT", "COUNTMV", "MIN", "MAX", "SUM", "SUMMV", "SUMPRECISION", "AVG", "AVGMV", "MINMAXRANGE", "DISTINCTCOUNTBITMAP",
     "DISTINCTCOUNTHLL", "DISTINCTCOUNTRAWHLL", "DISTINCTCOUNTHLLPLUS", "DISTINCTCOUNTRAWHLLPLUS", "DISTINCTCOUNTULL",
     "DISTINCTCOUNTRAWULL", "DISTINCTCOUNTTHETASKETCH", "DISTINCTCOUNTRAWTHETASKETCH", "DISTINCTCOUNTTUPLESKETCH",
@@ -109,10 +109,10 @@ def _aggregates(subject: TableSubject, tree: StarTreeConfig, where: str) -> Iter
         yield f"{where} has the aggregate '{name}' more than once"
     for function, column in pairs:
         folded = function.upper().replace("_", "")
-        if folded not in _FUNCTIONS:
+        if folded not in FUNCTIONS:
             yield (
                 f"{where}: a star-tree cannot keep the function '{function}'; it keeps "
-                f"{', '.join(_FUNCTIONS)}.{nearest(folded, _FUNCTIONS)}"
+                f"{', '.join(FUNCTIONS)}.{nearest(folded, FUNCTIONS)}"
             )
         if column == "*":
             if folded != "COUNT":
