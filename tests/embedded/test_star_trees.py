@@ -12,9 +12,14 @@ from tests.waiting import eventually
 from typer.testing import CliRunner
 
 import gamay
+from gamay.base.clock import SYSTEM_CLOCK
 from gamay.cli.app import app
 from gamay.embedded.database import Database
+from gamay.model.schema import Schema
+from gamay.model.table_config import TableConfig
+from gamay.query.startree.build import add_star_trees
 from gamay.segment.describe import describe
+from gamay.storage.archive import pack
 
 TREE = {"dimensionsSplitOrder": ["city", "k"], "functionColumnPairs": ["SUM__n"], "maxLeafRecords": 1, "maxSizeRatio": 100}
 BY_CITY = "SELECT city, COUNT(*), SUM(n) FROM t WHERE k < 3 GROUP BY city ORDER BY city"
@@ -149,6 +154,22 @@ def test_trees_follow_the_config_and_answers_stay(
         shown = trips.server.get("/tables/trips_OFFLINE/segments/a/metadata").json()["star-tree-index"]
         assert [tree["dimension-columns"] for tree in shown] == [tree["dimensionsSplitOrder"] for tree in trees]
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+def test_trees_that_come_with_an_archive_are_used_as_they_are(trips: Any, make_segment: Callable[..., Path]) -> None:
+    table = trips.controller.get("/tables/trips").json()["OFFLINE"]
+    tree = {"dimensionsSplitOrder": ["city"], "functionColumnPairs": ["SUM__n"], "maxSizeRatio": 100}
+    table["tableIndexConfig"]["starTreeIndexConfigs"] = [tree]
+    trips.controller.put("/tables/trips", json=table)
+    folder = make_segment("a", list(range(500)), suffix="")
+    schema = Schema.from_json(trips.controller.get("/schemas/trips").json()).value
+    add_star_trees(folder, schema, TableConfig.from_json(table).value, SYSTEM_CLOCK)
+    trips.push(pack(folder, folder.parent / "a.tar.gz"))
+    assert trips.query("SELECT city, SUM(n) FROM trips GROUP BY city")["numDocsScanned"] == 3
+    pushed = folder / "startree.json"
+    copies = [file.read_bytes() for file in trips.data_dir.rglob("startree.json")]
+    assert copies
+    assert all(copy == pushed.read_bytes() for copy in copies)
 
 
 def test_trees_are_advised_by_the_largest_segment_of_a_table(

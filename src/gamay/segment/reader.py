@@ -30,6 +30,7 @@ class ImmutableSegment:
         self._columns = {name: ImmutableColumn(meta, file, info.num_docs) for name, meta in info.columns.items()}
         self._unverified = set(info.columns) if verify_on_use else set()
         self.has_star_trees = has_star_trees(path)
+        self._verified_trees: tuple[StoredTree, ...] | None = None
 
     def column(self, name: str) -> ImmutableColumn:
         """Return a column; raises KeyError when the segment does not have it, CorruptSegmentError when it is damaged."""
@@ -42,8 +43,12 @@ class ImmutableSegment:
             raise KeyError(f"segment '{self.name}' has no column '{name}'.{nearest(name, self._columns)}") from None
 
     def star_trees(self, *, verify: bool = True) -> tuple[StoredTree, ...]:
-        """Open the star-trees beside the columns, and compare their checksums; raises CorruptSegmentError."""
-        return read_star_trees(self.path, self.info.crc, verify=verify)
+        """Open the star-trees beside the columns, and compare their checksums once; raises CorruptSegmentError."""
+        if self._verified_trees is None and not verify:
+            return read_star_trees(self.path, self.info.crc, verify=False)
+        if self._verified_trees is None:
+            self._verified_trees = read_star_trees(self.path, self.info.crc)
+        return self._verified_trees
 
     @property
     def size_bytes(self) -> int:

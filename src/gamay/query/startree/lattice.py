@@ -16,6 +16,8 @@ from typing import TypeAlias
 _SHARE_MAX = 0.5
 # More sets of dimensions than this are not looked at: of many dimensions only small sets are, which is what queries ask for.
 _CANDIDATES_MAX = 2048
+# So many cuboids at most are computed from the rows: others come from cuboids, which takes much less time.
+_PASSES_MAX = 128
 
 Kept: TypeAlias = int
 """The dimensions that a cuboid keeps: bit d stands for dimension d."""
@@ -34,11 +36,13 @@ class Limits:
 
 
 def candidates(num_dimensions: int, unstarred: Kept) -> Iterator[Kept]:
-    """Yield the sets of dimensions that a cuboid may keep, large ones first."""
+    """Yield the sets of dimensions that a cuboid may keep, large ones first: all, or that of all and small ones."""
     free = [1 << d for d in range(num_dimensions) if not unstarred >> d & 1]
     largest = len(free)
     while sum(comb(len(free), size) for size in range(largest + 1)) > _CANDIDATES_MAX:
         largest -= 1
+    if largest < len(free):
+        yield sum(free) | unstarred
     for size in range(largest, -1, -1):
         for chosen in combinations(free, size):
             yield sum(chosen) | unstarred
@@ -57,14 +61,16 @@ def grow(
     these are, or seem to be, more than `most`. num_bytes: what a cuboid that was computed takes.
     """
     sizes: dict[Kept, int] = {}
+    passes = 0
     for kept in candidates(num_dimensions, unstarred):
         parent = min((other for other in sizes if kept & other == kept), key=sizes.__getitem__, default=None)
         read = limits.num_docs if parent is None else sizes[parent]
-        if parent is not None and read <= limits.leaf_records:
+        if passes >= _PASSES_MAX if parent is None else read <= limits.leaf_records:
             continue
         size = reduce_(parent, kept, int(read * _SHARE_MAX))
         if size is not None:
             sizes[kept] = size
+            passes += parent is None
     return _within(sizes, {kept: num_bytes(kept) for kept in sizes}, limits)
 
 
