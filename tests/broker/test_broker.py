@@ -384,15 +384,15 @@ def test_options_that_nobody_knows_may_be_refused(world: World, caplog: pytest.L
 
 
 def test_the_response_names_options_without_effect(world: World) -> None:
-    sentences = ["The query option 'stageParallelism' has no effect", "The query option 'useStarTree' has no effect"]
-    set_in_text = world.ask("SET useStarTree = false; SET stageParallelism = 5; SELECT count(*) FROM t").json()
-    beside = {"sql": "SELECT count(*) FROM t", "queryOptions": "useStarTree=false;stageParallelism=5"}
+    sentences = ["The query option 'stageParallelism' has no effect", "The query option 'useSpools' has no effect"]
+    set_in_text = world.ask("SET useSpools = false; SET stageParallelism = 5; SELECT count(*) FROM t").json()
+    beside = {"sql": "SELECT count(*) FROM t", "queryOptions": "useSpools=false;stageParallelism=5"}
     for answer in (set_in_text, world.http.post("/query/sql", json=beside).json()):
         assert answer["warnings"] == sentences
         assert (answer["exceptions"], answer["partialResult"]) == ([], False)
-    pql = world.http.post("/query", json={"pql": "SELECT COUNT(*) FROM t OPTION(useStarTree=false)"}).json()
+    pql = world.http.post("/query", json={"pql": "SELECT COUNT(*) FROM t OPTION(useSpools=false)"}).json()
     assert pql["warnings"] == sentences[1:]
-    failed = world.ask("SET useStarTree = false; SELECT nothing FROM t").json()
+    failed = world.ask("SET useSpools = false; SELECT nothing FROM t").json()
     assert failed["warnings"] == sentences[1:]
     assert failed["exceptions"]
     assert "warnings" not in world.ask("SET timeoutMs = 60000; SELECT count(*) FROM t").json()

@@ -251,8 +251,8 @@ def test_wire_types_that_nobody_knows(stubs):
 
 
 def test_what_the_broker_says_of_options_is_in_messages_and_python_warnings(cursor):
-    sentence = "The query option 'useStarTree' has no effect"
+    sentence = "The query option 'useSpools' has no effect"
     with pytest.warns(UserWarning, match=sentence):
-        cursor.execute("SET useStarTree = true; SELECT c_int FROM every LIMIT 1")
+        cursor.execute("SET useSpools = true; SELECT c_int FROM every LIMIT 1")
     assert [str(message) for _, message in cursor.messages] == [sentence]
     assert len(cursor.fetchall()) == 1

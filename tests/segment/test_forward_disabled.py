@@ -54,9 +54,9 @@ def test_the_forward_index_comes_back_when_it_is_enabled_again(kit: Any, rows: l
     assert not TableLayout(schema, on).matches(bare.info)
     assert not TableLayout(schema, off).matches(plain.info)
     folder = Path(kit.build(schema, on, values)).parent
-    again = rebuild(bare, TableLayout(schema, on), folder / "on")
+    again = rebuild(bare, TableLayout(schema, on), folder / "on", ManualClock())
     assert (again / "columns.bin").read_bytes() == (plain.path / "columns.bin").read_bytes()
-    removed = rebuild(plain, TableLayout(schema, off), folder / "off")
+    removed = rebuild(plain, TableLayout(schema, off), folder / "off", ManualClock())
     assert (removed / "columns.bin").read_bytes() == (bare.path / "columns.bin").read_bytes()
 
     kept = BitMap(data.draw(st.sets(st.integers(0, len(rows) - 1), min_size=1)))
